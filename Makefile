@@ -1,0 +1,67 @@
+# Short names for the common jobs. The build itself is in CMakeLists.txt and CMakePresets.json.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 600
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help build demo test sanitize fuzz bench lint format fresh install-dependencies clean
+
+help: ## show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
+
+build: build/release/build.ninja ## build the command: build/release/retile
+	cmake --build --preset release --target retile_command --parallel $(JOBS)
+
+demo: build ## build, then show what retile does
+	tools/demo.sh
+
+test: test-release test-fuzz test-asan ## all tests, a short fuzzing, and the tests again under sanitizers
+
+sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
+
+fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
+	@set -e; \
+	set -- build/fuzz/fuzzers/fuzz_*; \
+	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
+
+bench: build/release/build.ninja ## run the benchmarks
+	cmake --build --preset release --target retile_bench --parallel $(JOBS)
+	build/release/retile_bench
+
+lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
+	@tools/install-dependencies.sh clang-format clang-tidy
+	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
+	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|tools|bench)/.*'
+
+format: ## format all sources in place
+	@tools/install-dependencies.sh clang-format
+	@$(FORMATTED_FILES) | xargs -0 clang-format -i
+
+fresh: ## run demo and test on a fresh system in a chroot (needs root)
+	@tools/install-dependencies.sh debootstrap
+	tools/fresh-system.sh
+
+install-dependencies: ## install the Debian packages that are missing
+	@tools/install-dependencies.sh
+
+clean: ## remove everything built
+	rm -rf build
+
+# --- One build per preset: build-release, test-release, build-asan and so on.
+
+# ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
+build/%/build.ninja: CMakePresets.json | install-dependencies
+	cmake --preset $*
+	@touch $@
+
+build-%: build/%/build.ninja
+	cmake --build --preset $* --parallel $(JOBS)
+
+test-%: build-%
+	ctest --preset $* --parallel $(JOBS)
+
+# Kept, although make sees them as intermediate.
+.PRECIOUS: build/%/build.ninja build-%
+
+FORMATTED_FILES = find retile tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and testing need and that are missing, and those named as arguments.
+# Silent and quick when nothing is missing.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build
+  libcli11-dev libfmt-dev nlohmann-json3-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  clang libclang-rt-dev # the fuzzers; libclang-rt-dev holds libFuzzer and the sanitizers
+  "$@"
+)
+
+fail() {
+  echo "$*" >&2
+  exit 1
+}
+
+# Not a Debian system: we cannot install, but can name what is missing. CMake looks for the libraries.
+if ! command -v dpkg-query >/dev/null; then
+  missing=()
+  for program in cmake ninja c++; do
+    command -v "$program" >/dev/null || missing+=("$program")
+  done
+  if ((${#missing[@]})); then
+    fail "Please install: ${missing[*]} (and the development files of CLI11, fmt, nlohmann-json, GoogleTest, RapidCheck)"
+  fi
+  exit 0
+fi
+
+# dpkg-query fails when it does not know one of the names; the list that it prints is what counts.
+installed=$(dpkg-query --show --showformat '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "$package installed" <<<"$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+if ((EUID == 0)); then
+  as_root=()
+elif command -v sudo >/dev/null; then
+  as_root=(sudo)
+else
+  fail "Please run as root: apt-get install --no-install-recommends ${missing[*]}"
+fi
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >/dev/null
+}
+echo "Installing ${missing[*]}" >&2
+apt update
+apt install --yes --no-install-recommends "${missing[@]}"
