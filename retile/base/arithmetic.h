@@ -1,0 +1,24 @@
+// Checked 64-bit arithmetic and prime factors. Sizes are positive and fit in 63 bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace retile {
+
+// Nothing where the result does not fit.
+std::optional<std::int64_t> checked_multiply(std::int64_t a, std::int64_t b);
+std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b);
+
+// The product of positive factors; 1 for none; nothing where it does not fit.
+std::optional<std::int64_t> checked_product(std::span<const std::int64_t> factors);
+
+// The product of factors whose product is known to fit: an invariant of every type and box.
+std::int64_t product(std::span<const std::int64_t> factors);
+
+// Ascending, with repetition: 12 gives 2, 2, 3. Empty for 1. `n` must be positive.
+std::vector<std::int64_t> prime_factors(std::int64_t n);
+
+}  // namespace retile

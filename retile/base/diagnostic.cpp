@@ -1,0 +1,96 @@
+#include "retile/base/diagnostic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "retile/base/utf8.h"
+
+namespace retile {
+namespace {
+
+// Longer lines are shown as a window around the caret, in characters.
+constexpr int shown_width = 96;
+
+struct Window {
+  std::string text;
+  int caret;  // characters before the caret
+};
+
+// Tabs and control characters become single spaces: carets stay in place, and a user's text cannot
+// steer the terminal.
+std::string printable(const std::string& character) {
+  const bool control =
+      character.size() == 1 && (static_cast<unsigned char>(character[0]) < 0x20 || character[0] == 0x7F);
+  return control ? " " : character;
+}
+
+std::string printable_text(std::string_view text) {
+  std::string out;
+  for (const std::string& character : split_characters(text)) out += printable(character);
+  return out;
+}
+
+// The part of the line that holds the caret.
+Window shown_window(const Diagnostic& diagnostic) {
+  const std::vector<std::string> characters = split_characters(diagnostic.line_text);
+  const int count = static_cast<int>(characters.size());
+  const int caret = std::min(diagnostic.column - 1, count);
+  const int first = count <= shown_width ? 0 : std::max(0, std::min(caret - shown_width / 2, count - shown_width));
+  const int last = std::min(count, first + shown_width);
+  Window window{first > 0 ? "..." : "", caret - first + (first > 0 ? 3 : 0)};
+  for (int i = first; i < last; ++i) window.text += printable(characters[static_cast<std::size_t>(i)]);
+  if (last < count) window.text += "...";
+  return window;
+}
+
+}  // namespace
+
+Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint) {
+  const std::string_view text = source.text;
+  const std::size_t begin = std::min(range.begin, text.size());
+  const std::size_t line_begin = begin == 0 ? 0 : text.rfind('\n', begin - 1) + 1;
+  const std::size_t line_end = std::min(text.find('\n', begin), text.size());
+  const std::size_t end = std::clamp(range.end, begin, line_end);
+
+  Diagnostic diagnostic;
+  diagnostic.message = std::move(message);
+  diagnostic.hint = std::move(hint);
+  diagnostic.source_name = source.name;
+  diagnostic.line =
+      source.first_line +
+      static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(line_begin), '\n'));
+  diagnostic.column = count_characters(text.substr(line_begin, begin - line_begin)) + 1;
+  diagnostic.line_text = std::string(text.substr(line_begin, line_end - line_begin));
+  if (diagnostic.line_text.ends_with('\r')) diagnostic.line_text.pop_back();
+  diagnostic.length = std::max(1, count_characters(text.substr(begin, end - begin)));
+  diagnostic.range = range;
+  return diagnostic;
+}
+
+std::string to_string(const Diagnostic& diagnostic) {
+  std::string out;
+  const std::string message = printable_text(diagnostic.message);
+  if (diagnostic.line == 0) {
+    out = fmt::format("error: {}\n", message);
+  } else {
+    const Window window = shown_window(diagnostic);
+    const std::string number = fmt::format("{:>5}", diagnostic.line);
+    const int underline =
+        std::clamp(diagnostic.length - 1, 0, std::max(0, count_characters(window.text) - window.caret - 1));
+    out = fmt::format("{}:{}:{}: error: {}\n", diagnostic.source_name, diagnostic.line, diagnostic.column, message);
+    out += fmt::format("{} | {}\n", number, window.text);
+    out += fmt::format("{:{}} | {:{}}^{:~>{}}\n", "", number.size(), "", window.caret, "", underline);
+  }
+  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable_text(diagnostic.hint));
+  return out;
+}
+
+InputError::InputError(Diagnostic diagnostic)
+    : std::runtime_error(diagnostic.message), diagnostic_(std::move(diagnostic)) {}
+
+InputError::InputError(std::string message, std::string hint)
+    : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}}) {}
+
+}  // namespace retile
