@@ -1,0 +1,34 @@
+// The text form of meshes and types. What is printed parses back to an equal value.
+//
+//   mesh      a=2,b=2   {a: 2, "b": 2}                      bare or quoted names, = or :
+//   type      [8{"x","y"}32, 128]   [8{x:4,y}32, 128]       128 alone is 128{}128
+//   part      x:(2)3                                        size 3, below parts that count 2
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "retile/base/diagnostic.h"
+#include "retile/base/scanner.h"
+#include "retile/types/distributed_type.h"
+#include "retile/types/mesh.h"
+
+namespace retile {
+
+// The whole text is one mesh or type. Throw InputError.
+Mesh parse_mesh(const SourceText& source);
+Mesh parse_mesh(std::string_view text);
+DistributedType parse_type(const SourceText& source, const Mesh& mesh);
+DistributedType parse_type(std::string_view text, const Mesh& mesh);
+
+// The mesh, type or axis part that comes next in a longer text.
+Mesh scan_mesh(Scanner& scanner);
+DistributedType scan_type(Scanner& scanner, const Mesh& mesh);
+AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh);
+
+std::string to_string(const Mesh& mesh);  // {a: 2, b: 2}
+std::string to_string(const DistributedType& type);
+std::string to_string(const Mesh& mesh, const AxisPart& part);
+std::string to_string(const Shape& shape);  // [8, 128]
+
+}  // namespace retile
