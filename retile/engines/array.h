@@ -1,0 +1,43 @@
+// Arrays and tiles as raw bytes, for engines to move and for runs to check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/types/box.h"
+#include "retile/types/placement.h"
+
+namespace retile {
+
+// The bytes of a box of a global array, row-major.
+struct Tile {
+  Box box;
+  std::vector<std::byte> bytes;
+};
+
+// One tile per device.
+using Tiles = std::vector<Tile>;
+
+// Bytes of this many elements. Throws RuntimeError where that does not fit in 63 bits.
+std::int64_t checked_bytes(std::int64_t elements, std::int64_t element_size);
+
+// A tile with room for its box, all bytes zero. Throws RuntimeError where there is no memory for it.
+Tile allocate_tile(const Box& box, std::int64_t element_size);
+
+// Copies the elements of `box`, which lies in both tiles' boxes.
+void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_size);
+
+// The whole array as one tile, each element's bytes made from the seed and its row-major number.
+Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed);
+
+// What each device holds of the array.
+Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size);
+
+// The first element in which a tile is not a slice of the array: "device 3, element [0, 8]: …".
+std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,
+                                           std::int64_t element_size);
+
+}  // namespace retile

@@ -1,0 +1,46 @@
+// A run of a plan on an engine: made-up data in, moved, compared with slices of the global array.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+enum class EngineKind { reference };
+
+constexpr std::string_view engine_names = "reference";
+
+const char* name_of(EngineKind kind);
+std::optional<EngineKind> find_engine(std::string_view name);
+
+struct RunOptions {
+  EngineKind engine = EngineKind::reference;
+  std::int64_t element_size = 4;  // bytes
+  std::uint64_t seed = 0;
+  int repetitions = 1;
+};
+
+struct RunReport {
+  std::string id;
+  EngineKind engine = EngineKind::reference;
+  std::int64_t devices = 0;
+  std::optional<std::string> difference;  // nothing: every device ended with its slice of the array
+  std::vector<double> seconds;            // per repetition
+  std::int64_t received_bytes_max = 0;    // per device, as are the peaks
+  std::int64_t peak_bytes_predicted = 0;
+  std::int64_t peak_bytes_measured = 0;
+};
+
+// Runs a plan that find_faults() finds no fault in. Throws RuntimeError where the machine has not the
+// memory for it.
+RunReport run_plan(const Plan& plan, const RunOptions& options = {});
+
+// One line, without its end.
+std::string to_json(const RunReport& report);
+
+}  // namespace retile

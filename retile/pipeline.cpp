@@ -1,0 +1,42 @@
+#include "retile/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/plan/verify.h"
+#include "retile/types/text.h"
+
+namespace retile {
+
+PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options) {
+  Plan plan = make_plan(problem, options.planning);
+  require_right(plan);
+  RunOptions running = options.running;
+  running.element_size = bytes_of(problem.element_type());
+  RunReport report = run_plan(plan, running);
+  return {problem, std::move(plan), std::move(report)};
+}
+
+Problem read_problem(const SourceText& line) { return parse_problem(line); }
+
+Problem read_problem(const SourceText& mesh_text, const SourceText& source_text, const SourceText& target_text,
+                     ElementType element_type) {
+  const Mesh mesh = parse_mesh(mesh_text);
+  DistributedType source = parse_type(source_text, mesh);
+  DistributedType target = parse_type(target_text, mesh);
+  if (auto fault = Problem::find_fault(source, target)) {
+    throw InputError(
+        diagnose(target_text, {0, target_text.text.size()}, std::move(fault->message), std::move(fault->hint)));
+  }
+  return {{}, std::move(source), std::move(target), element_type};
+}
+
+void require_right(const Plan& plan) {
+  std::string message;
+  for (const std::string& fault : find_faults(plan)) message += "\n  " + fault;
+  if (!message.empty()) throw RuntimeError(fmt::format("the plan {} is wrong:{}", plan.id, message));
+}
+
+}  // namespace retile

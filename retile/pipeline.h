@@ -1,0 +1,41 @@
+// READ FIRST: the path of the data, each arrow one function, value in, value out.
+//
+//   text ──read_problem──▶ Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
+//
+// Every value prints: to_string() for people, to_json() for programs. The folders follow the path:
+// base, types, collectives, plan, planner, engines.
+#pragma once
+
+#include <optional>
+
+#include "retile/base/diagnostic.h"
+#include "retile/engines/run.h"
+#include "retile/plan/plan.h"
+#include "retile/planner/planner.h"
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+struct PipelineOptions {
+  PlanOptions planning;
+  RunOptions running;  // the element size comes from the problem
+};
+
+struct PipelineResult {
+  Problem problem;
+  Plan plan;
+  RunReport run;
+};
+
+// The whole path for one problem. Throws InputError, or RuntimeError where something is wrong behind it.
+PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options = {});
+
+// A problem as a line of JSON, or as the texts of its mesh and types.
+Problem read_problem(const SourceText& line);
+Problem read_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
+                     ElementType element_type = ElementType::f32);
+
+// Throws RuntimeError with the verifier's findings where the plan is wrong.
+void require_right(const Plan& plan);
+
+}  // namespace retile

@@ -1,0 +1,52 @@
+#include "retile/planner/problem.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "retile/base/json.h"
+#include "retile/types/json.h"
+#include "retile/types/text.h"
+
+namespace retile {
+
+std::optional<Fault> Problem::find_fault(const DistributedType& source, const DistributedType& target) {
+  if (source.mesh() != target.mesh()) return Fault{"source and target are on different meshes", {}};
+  if (source.rank() != target.rank()) {
+    return Fault{fmt::format("the source has {} dimensions and the target {}", source.rank(), target.rank()),
+                 "a redistribution keeps the global shape"};
+  }
+  if (source.global_shape() != target.global_shape()) {
+    return Fault{fmt::format("the source has global shape {} and the target {}", to_string(source.global_shape()),
+                             to_string(target.global_shape())),
+                 "a redistribution keeps the global shape"};
+  }
+  return std::nullopt;
+}
+
+Problem::Problem(std::string id, DistributedType source, DistributedType target, ElementType element_type)
+    : id_(std::move(id)), source_(std::move(source)), target_(std::move(target)), element_type_(element_type) {
+  if (auto fault = find_fault(source_, target_)) throw InputError(std::move(fault->message), std::move(fault->hint));
+}
+
+Problem parse_problem(const SourceText& line) {
+  const JsonValue root = parse_json(line);
+  const JsonReader reader(line, root, "the problem");
+  const Mesh mesh = read_mesh(reader.member("mesh"));
+  const JsonReader shape = reader.member("shape");
+  DistributedType source = read_type_by_axes(shape, reader.member("src"), mesh);
+  DistributedType target = read_type_by_axes(shape, reader.member("dst"), mesh);
+  ElementType element_type = ElementType::f32;
+  if (reader.has("dtype")) {
+    const JsonReader dtype = reader.member("dtype");
+    const auto found = find_element_type(dtype.string());
+    if (!found)
+      dtype.fail(fmt::format("unknown element type \"{}\"", dtype.string()),
+                 fmt::format("use one of {}", element_type_names));
+    element_type = *found;
+  }
+  std::string id = reader.has("id") ? reader.member("id").string() : fmt::format("line-{}", line.first_line);
+  return {std::move(id), std::move(source), std::move(target), element_type};
+}
+
+}  // namespace retile

@@ -1,0 +1,20 @@
+// Plans, rewritings and runs as text for people, in the manner of the paper's figures.
+#pragma once
+
+#include <string>
+
+#include "retile/collectives/rewriting.h"
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+// Type, collective and cost, type, …, then the plan's cost and memory. Several lines.
+std::string render_plan(const Plan& plan);
+
+// Every rewriting as comments, then the result: the whole is a sequence file again.
+std::string render_normalization(const Normalization& normalization);
+
+// 1234567 as "1,234,567".
+std::string group_digits(std::int64_t number);
+
+}  // namespace retile
