@@ -1,0 +1,33 @@
+// The subcommands of retile: arguments in, library calls, results on stdout.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "retile/base/diagnostic.h"
+
+namespace retile::command {
+
+// Exit statuses that scripts depend on.
+enum ExitStatus : int {
+  done = 0,
+  bad_input = 1,
+  bad_usage = 2,
+  failed = 3,  // a run failed, or a well-formed plan or result did not verify
+  bug = 70,
+};
+
+// The usage is at fault, in a way that the argument parser does not see.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Each adds a subcommand; when it is chosen, *status becomes its exit status.
+void add_plan_command(CLI::App& app, int* status);
+void add_run_command(CLI::App& app, int* status);
+void add_verify_command(CLI::App& app, int* status);
+void add_normalize_command(CLI::App& app, int* status);
+
+}  // namespace retile::command

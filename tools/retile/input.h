@@ -1,0 +1,42 @@
+// Where the command's problems come from: its arguments, or a file of them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "retile/base/diagnostic.h"
+#include "retile/planner/planner.h"
+#include "retile/planner/problem.h"
+
+namespace retile::command {
+
+// The file's text; "-" is standard input. Throws InputError where it cannot be read.
+SourceText read_file(const std::string& path);
+
+// Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
+void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
+
+// The options that say which problems to solve, and how to plan them.
+struct ProblemArguments {
+  std::string mesh;
+  std::string source;
+  std::string target;
+  std::string problems;
+  std::string element_type = "f32";
+  std::string planner = "gather-slice";
+  std::string cost_model = "paper";
+};
+
+void add_problem_options(CLI::App& command, ProblemArguments& arguments);
+
+PlanOptions plan_options(const ProblemArguments& arguments);
+
+// Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
+// on stderr, and so is a problem that fails; the others are still answered. `action` is what a
+// progress bar says is being done, once it takes long.
+int for_each_problem(const ProblemArguments& arguments, std::string_view action,
+                     const std::function<void(const Problem& problem)>& visit);
+
+}  // namespace retile::command

@@ -1,0 +1,76 @@
+// The command's front: parses arguments, and turns what is thrown into messages and exit statuses.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/version.h"
+#include "tools/retile/command.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* introduction = R"(retile moves sharded arrays between layouts.
+
+Devices form a mesh of named axes; a type such as [8{x,y}32, 128] says how an array is cut over them.
+retile plans the steps from one type to another, checks plans, and runs them on real data.)";
+
+constexpr const char* footer = R"(
+Try:
+  retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  retile plan --help
+
+Exit status: 0 done, 1 the input is at fault, 2 the usage is at fault, 3 a run or a check failed, 70 a
+bug in retile. Nothing but results is written to standard output.)";
+
+int fail(int status, const std::string& message) {
+  std::fputs(message.c_str(), stderr);
+  return status;
+}
+
+int run(int argument_count, char** arguments) {
+  CLI::App app(introduction, "retile");
+  app.set_version_flag("--version", fmt::format("retile {}", RETILE_VERSION));
+  app.require_subcommand(1);
+  app.footer(footer);
+  int status = done;
+  add_plan_command(app, &status);
+  add_run_command(app, &status);
+  add_verify_command(app, &status);
+  add_normalize_command(app, &status);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail(bad_usage, fmt::format("retile: {}\nTry 'retile --help'.\n", error.what()));
+  } catch (const UsageError& error) {
+    return fail(bad_usage, fmt::format("retile: {}\nTry 'retile --help'.\n", error.what()));
+  } catch (const InputError& error) {
+    return fail(bad_input, to_string(error.diagnostic()));
+  } catch (const RuntimeError& error) {
+    return fail(failed, fmt::format("retile: {}\n", error.what()));
+  } catch (const std::bad_alloc&) {
+    return fail(failed, "retile: out of memory\n");
+  }
+  if (std::fflush(stdout) != 0) return fail(failed, "retile: cannot write to standard output\n");
+  return status;
+}
+
+}  // namespace
+}  // namespace retile::command
+
+int main(int argument_count, char** arguments) {
+  try {
+    return retile::command::run(argument_count, arguments);
+  } catch (const std::exception& error) {
+    std::fputs("retile: this is a bug in retile: ", stderr);
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
+  } catch (...) {
+    std::fputs("retile: this is a bug in retile\n", stderr);
+  }
+  return retile::command::bug;
+}

@@ -1,0 +1,46 @@
+// retile normalize
+#include <cstdio>
+#include <memory>
+
+#include "retile/collectives/rewriting.h"
+#include "retile/render/terminal.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples = R"(
+A sequence file is a mesh, a type, then one step a line; the type after a step may be left out except
+after allpermute:
+
+  mesh {"x": 4, "y": 4}
+  [32{x,y}512, 128]
+  -> allpermute [32{y,x}512, 128]
+  -> alltoall(0, 1; y) [128{x}512, 32{y}128]
+  -> allgather(0; x)
+  -> dynslice(0; x)
+
+Steps: dynslice(DIM; AXES), alltoall(FROM, TO; AXES), allgather(DIM; AXES), allpermute TYPE; AXES may be
+left out of alltoall and allgather for the most minor axis. The rewriting removes peaks and moves edges by
+the paper's Peak and Edges Lemmas until the sequence is in normal form, dynslice* {alltoall|allpermute}*
+allgather*. Each step is printed as a comment, so that the output is a sequence file again.
+
+Example:
+  retile normalize sequence.txt)";
+
+}  // namespace
+
+void add_normalize_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("normalize", "Rewrite a sequence of collectives into normal form");
+  const auto path = std::make_shared<std::string>();
+  command->add_option("SEQUENCE", *path, "sequence file; - is standard input")->required();
+  command->footer(examples);
+  command->callback([path, status] {
+    const Sequence sequence = parse_sequence(read_file(*path));
+    std::fputs(render_normalization(normalize(sequence)).c_str(), stdout);
+    *status = done;
+  });
+}
+
+}  // namespace retile::command

@@ -1,0 +1,56 @@
+// retile plan
+#include <cstdio>
+#include <memory>
+
+#include "retile/plan/json.h"
+#include "retile/planner/planner.h"
+#include "retile/render/terminal.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples = R"(
+Types read as in [8{x,y}32, 128]: a dimension of 32 cut into tiles of 8 along the axes x and y, from
+minor to major (x varies fastest), and one of 128 that is not cut.
+
+Examples:
+  rows to columns over one axis
+    retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  the same as JSON, with groups and the corner of every device's tile
+    retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json
+  a file of problems
+    echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]]}' | retile plan --problems -)";
+
+struct Arguments {
+  ProblemArguments problem;
+  bool json = false;
+  bool full = false;
+};
+
+int run(const Arguments& arguments) {
+  const PlanOptions options = plan_options(arguments.problem);
+  const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
+  bool first = true;
+  return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
+    const Plan plan = make_plan(problem, options);
+    if (!arguments.json && !first) std::puts("");
+    first = false;
+    std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);
+  });
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("plan", "Show the steps that lead from one layout to another");
+  const auto arguments = std::make_shared<Arguments>();
+  add_problem_options(*command, arguments->problem);
+  command->add_flag("--json", arguments->json, "one plan a line, as JSON");
+  command->add_flag("--full", arguments->full, "with --json: list groups and offsets above 4096 devices too");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command

@@ -1,0 +1,76 @@
+// retile run
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "retile/base/error.h"
+#include "retile/pipeline.h"
+#include "retile/render/terminal.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples = R"(
+Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
+device's result is compared with a slice of the global array.
+
+Examples:
+  retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  retile run --problems problems.jsonl --repeat 3 --json)";
+
+struct Arguments {
+  ProblemArguments problem;
+  std::string engine = "reference";
+  int repetitions = 1;
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+std::string render_run(const RunReport& report) {
+  const double fastest = *std::min_element(report.seconds.begin(), report.seconds.end());
+  return fmt::format(
+      "{}{} devices, {} engine: verified, {:.6f} s, {} bytes received at most, peak {} of {} bytes predicted\n",
+      report.id.empty() ? "" : report.id + ": ", report.devices, name_of(report.engine), fastest,
+      group_digits(report.received_bytes_max), group_digits(report.peak_bytes_measured),
+      group_digits(report.peak_bytes_predicted));
+}
+
+int run(const Arguments& arguments) {
+  PipelineOptions options;
+  options.planning = plan_options(arguments.problem);
+  options.running.engine = *find_engine(arguments.engine);
+  options.running.repetitions = arguments.repetitions;
+  options.running.seed = arguments.seed;
+  return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
+    const RunReport report = run_pipeline(problem, options).run;
+    const bool silent = report.difference && !arguments.json;
+    if (!silent) std::fputs((arguments.json ? to_json(report) + "\n" : render_run(report)).c_str(), stdout);
+    if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+  });
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("run", "Plan, move real data, and check the result");
+  const auto arguments = std::make_shared<Arguments>();
+  add_problem_options(*command, arguments->problem);
+  command->add_option("--engine", arguments->engine, "reference: slow and obviously right")
+      ->check(CLI::IsMember({"reference"}))
+      ->capture_default_str()
+      ->type_name("NAME");
+  command->add_option("--repeat", arguments->repetitions, "how often to run")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--seed", arguments->seed, "seed of the data")->capture_default_str()->type_name("N");
+  command->add_flag("--json", arguments->json, "one report a line, as JSON");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command
