@@ -18,20 +18,6 @@ struct Window {
   int caret;  // characters before the caret
 };
 
-// Tabs and control characters become single spaces: carets stay in place, and a user's text cannot
-// steer the terminal.
-std::string printable(const std::string& character) {
-  const bool control =
-      character.size() == 1 && (static_cast<unsigned char>(character[0]) < 0x20 || character[0] == 0x7F);
-  return control ? " " : character;
-}
-
-std::string printable_text(std::string_view text) {
-  std::string out;
-  for (const std::string& character : split_characters(text)) out += printable(character);
-  return out;
-}
-
 // The part of the line that holds the caret.
 Window shown_window(const Diagnostic& diagnostic) {
   const std::vector<std::string> characters = split_characters(diagnostic.line_text);
@@ -71,7 +57,7 @@ Diagnostic diagnose(const SourceText& source, SourceRange range, std::string mes
 
 std::string to_string(const Diagnostic& diagnostic) {
   std::string out;
-  const std::string message = printable_text(diagnostic.message);
+  const std::string message = printable(diagnostic.message);
   if (diagnostic.line == 0) {
     out = fmt::format("error: {}\n", message);
   } else {
@@ -83,7 +69,7 @@ std::string to_string(const Diagnostic& diagnostic) {
     out += fmt::format("{} | {}\n", number, window.text);
     out += fmt::format("{:{}} | {:{}}^{:~>{}}\n", "", number.size(), "", window.caret, "", underline);
   }
-  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable_text(diagnostic.hint));
+  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable(diagnostic.hint));
   return out;
 }
 

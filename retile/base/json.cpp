@@ -80,13 +80,12 @@ class TreeBuilder {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& error) {
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
     const std::string reason = reason_of(error);
     // A fault inside a token is found at its character, a token out of place at its end.
     const bool inside_token = reason.find(" - invalid") != std::string::npos;
-    const std::size_t length = inside_token ? 1 : std::max<std::size_t>(1, token.size());
-    const std::size_t end = std::max(position, length);
-    throw InputError(diagnose(source_, {end - length, end}, "malformed JSON: " + reason));
+    const SourceRange character{std::max<std::size_t>(position, 1) - 1, position};
+    throw InputError(diagnose(source_, inside_token ? character : token_range(position), "malformed JSON: " + reason));
   }
 
   JsonValue result() {
@@ -104,20 +103,25 @@ class TreeBuilder {
     return what.substr(begin, what.find("; last read") - begin);
   }
 
+  // A character of a number or a literal.
+  static bool is_word(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' || c == '.' || c == 'E';
+  }
+
   SourceRange word_range() const {
-    const auto is_word = [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' || c == '.' || c == 'E';
-    };
     std::size_t end = std::min(taken_, source_.text.size());
     while (end > 0 && !is_word(source_.text[end - 1])) --end;
+    return word_range(end);
+  }
+  SourceRange word_range(std::size_t end) const {
     std::size_t begin = end;
     while (begin > 0 && is_word(source_.text[begin - 1])) --begin;
     return {begin, end};
   }
 
   // Backwards from the closing quote to the opening one: a quote behind an even number of backslashes.
-  SourceRange string_range() const {
-    const std::size_t end = taken_;
+  SourceRange string_range() const { return string_range(taken_); }
+  SourceRange string_range(std::size_t end) const {
     std::size_t begin = end - 1;
     while (begin > 0) {
       --begin;
@@ -127,6 +131,14 @@ class TreeBuilder {
       if (slashes % 2 == 0) break;
     }
     return {begin, end};
+  }
+
+  // The whole token that ends there; nothing lies beyond the end of the text.
+  SourceRange token_range(std::size_t end) const {
+    if (end == 0 || end > source_.text.size()) return {source_.text.size(), source_.text.size()};
+    const char last = source_.text[end - 1];
+    if (last == '"') return string_range(end);
+    return is_word(last) ? word_range(end) : SourceRange{end - 1, end};
   }
 
   bool add(JsonValue::Data data, SourceRange range) {
@@ -195,6 +207,10 @@ JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
 JsonValue::~JsonValue() = default;
 
 JsonValue parse_json(const SourceText& source) {
+  // nlohmann's lexer takes a zero byte for the end of the text, and would not see what follows.
+  if (const std::size_t zero = source.text.find('\0'); zero != std::string::npos) {
+    throw InputError(diagnose(source, {zero, zero + 1}, "malformed JSON: zero byte"));
+  }
   std::size_t taken = 0;
   TreeBuilder builder(source, taken);
   const char* begin = source.text.data();

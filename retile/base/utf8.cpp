@@ -43,6 +43,15 @@ int count_characters(std::string_view text) {
   return count;
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const std::string& character : split_characters(text)) {
+    const bool control = static_cast<unsigned char>(character[0]) < 0x20 || character[0] == 0x7F;
+    out += control ? " " : character;
+  }
+  return out;
+}
+
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = character_length(text);

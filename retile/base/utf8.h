@@ -12,6 +12,10 @@ std::vector<std::string> split_characters(std::string_view text);
 
 int count_characters(std::string_view text);
 
+// The text on one line: tabs and control characters become single spaces, so that carets stay in place
+// and a user's text cannot steer the terminal.
+std::string printable(std::string_view text);
+
 bool is_valid_utf8(std::string_view text);
 
 }  // namespace retile

@@ -52,7 +52,7 @@ DistributedType read_type_by_axes(const JsonReader& shape, const JsonReader& axe
   const std::vector<JsonReader> sizes = shape.elements();
   const std::vector<JsonReader> lists = axes.elements();
   if (sizes.size() != lists.size()) {
-    axes.fail(fmt::format("{} has {} dimensions, and the shape has {}", axes.name(), lists.size(), sizes.size()),
+    axes.fail(fmt::format("{} is of rank {}, and the shape of rank {}", axes.name(), lists.size(), sizes.size()),
               "give one list of axes per dimension, [] where it is not cut");
   }
   std::vector<Dimension> dimensions;

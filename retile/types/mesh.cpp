@@ -112,7 +112,7 @@ bool is_part_of_axis(const Mesh& mesh, const AxisPart& part) {
   if (part.axis < 0 || part.axis >= mesh.axis_count()) return false;
   if (part == mesh.whole(part.axis)) return true;
   const std::int64_t most = mesh.axis(part.axis).size;  // larger factors might overflow below
-  if (part.size < 2 || part.size > most || part.major > most) return false;
+  if (part.major < 1 || part.major > most || part.size < 2 || part.size > most) return false;
   bool starts = false;
   bool ends = false;
   for (const AxisPart& prime : mesh.prime_parts()) {

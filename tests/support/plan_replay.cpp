@@ -1,0 +1,147 @@
+#include "tests/support/plan_replay.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "retile/types/text.h"
+
+namespace retile::test {
+namespace {
+
+using nlohmann::json;
+
+// Which elements of the global array there are, by their row-major number.
+using Elements = std::vector<bool>;
+
+struct Wrong {
+  std::string reason;
+};
+
+class Replay {
+ public:
+  explicit Replay(const json& plan) : plan_(plan), mesh_(read_mesh(plan.at("mesh"))) {
+    const DistributedType source = parse_type(plan.at("source").get<std::string>(), mesh_);
+    global_ = source.global_shape();
+    held_ = elements_of(source);
+  }
+
+  void run() {
+    for (const json& step : plan_.at("steps")) run_step(step);
+    if (held_ != elements_of(parse_type(plan_.at("target").get<std::string>(), mesh_))) {
+      throw Wrong{"the plan does not end in its target"};
+    }
+  }
+
+ private:
+  static Mesh read_mesh(const json& mesh) {
+    std::vector<Axis> axes;
+    for (const auto& [name, size] : mesh.items()) axes.push_back({name, size.get<std::int64_t>()});
+    return Mesh(axes);
+  }
+
+  Elements box(const Shape& lo, const Shape& hi) const {
+    for (std::size_t i = 0; i < global_.size(); ++i) {
+      if (lo[i] < 0 || lo[i] >= hi[i] || hi[i] > global_[i]) throw Wrong{"a box outside the array"};
+    }
+    std::int64_t size = 1;
+    for (const std::int64_t extent : global_) size *= extent;
+    Elements elements(static_cast<std::size_t>(size));
+    for (std::int64_t number = 0; number < size; ++number) {
+      std::int64_t rest = number;
+      bool inside = true;
+      for (std::size_t i = global_.size(); i-- > 0;) {
+        const std::int64_t coordinate = rest % global_[i];
+        inside = inside && coordinate >= lo[i] && coordinate < hi[i];
+        rest /= global_[i];
+      }
+      elements[static_cast<std::size_t>(number)] = inside;
+    }
+    return elements;
+  }
+
+  Elements tile(const Shape& corner, const Shape& local) const {
+    Shape hi = corner;
+    for (std::size_t i = 0; i < hi.size(); ++i) {
+      if (corner[i] < 0 || corner[i] > global_[i]) throw Wrong{"a corner outside the array"};
+      hi[i] += local[i];
+    }
+    return box(corner, hi);
+  }
+
+  std::vector<Elements> elements_of(const DistributedType& type) const {
+    std::vector<Elements> all;
+    for (Device device = 0; device < mesh_.device_count(); ++device) {
+      all.push_back(tile(type.base_offset(device), type.local_shape()));
+    }
+    return all;
+  }
+
+  std::size_t device(const json& number) const {
+    const auto value = number.get<std::int64_t>();
+    if (value < 0 || value >= mesh_.device_count()) throw Wrong{"there is no such device"};
+    return static_cast<std::size_t>(value);
+  }
+
+  static void add(Elements& to, const Elements& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = to[i] || from[i];
+  }
+
+  static void require(const Elements& wanted, const Elements& available, const char* reason) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] && !available[i]) throw Wrong{reason};
+    }
+  }
+
+  // What each device can build its new tile from.
+  std::vector<Elements> available_in(const json& step) const {
+    if (step.at("op") == "dynslice") return held_;
+    if (step.at("op") == "allpermute") {
+      std::vector<Elements> available(held_.size(), Elements(held_.front().size()));
+      for (const json& pair : step.at("pairs")) add(available[device(pair.at(1))], held_[device(pair.at(0))]);
+      return available;
+    }
+    std::vector<Elements> available = held_;
+    if (step.at("op") == "exchange") {
+      for (const json& transfer : step.at("transfers")) {
+        const Elements sent = box(transfer.at(2).get<Shape>(), transfer.at(3).get<Shape>());
+        require(sent, held_[device(transfer.at(0))], "a device sends what it does not hold");
+        add(available[device(transfer.at(1))], sent);
+      }
+      return available;
+    }
+    for (const json& group : step.at("groups")) {
+      for (const json& to : group) {
+        for (const json& from : group) add(available[device(to)], held_[device(from)]);
+      }
+    }
+    return available;
+  }
+
+  void run_step(const json& step) {
+    const std::vector<Elements> available = available_in(step);
+    std::vector<Elements> after;
+    for (const json& offset : step.at("offsets")) {
+      after.push_back(tile(offset.get<Shape>(), step.at("local_out").get<Shape>()));
+    }
+    for (std::size_t i = 0; i < after.size(); ++i) require(after[i], available[i], "a device lacks part of its box");
+    held_ = std::move(after);
+  }
+
+  const json& plan_;
+  Mesh mesh_;
+  Shape global_;
+  std::vector<Elements> held_;  // by device
+};
+
+}  // namespace
+
+std::optional<std::string> replay_plan(const nlohmann::json& plan) {
+  try {
+    Replay(plan).run();
+  } catch (const Wrong& wrong) {
+    return wrong.reason;
+  }
+  return std::nullopt;
+}
+
+}  // namespace retile::test
