@@ -12,9 +12,10 @@ namespace retile {
 
 PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options) {
   Plan plan = make_plan(problem, options.planning);
-  require_right(plan);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());
+  require_memory(plan, running.element_size);  // before the check of every box, which takes longer
+  require_right(plan);
   RunReport report = run_plan(plan, running);
   return {problem, std::move(plan), std::move(report)};
 }

@@ -35,6 +35,8 @@ std::optional<Fault> axes_fault(const DistributedType& type, const std::vector<A
   if (axes.empty()) return Fault{"a collective needs at least one axis", {}};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Mesh& mesh = type.mesh();
+    const bool in_mesh = axes[i].axis >= 0 && axes[i].axis < mesh.axis_count();
+    if (!in_mesh) return Fault{"an axis that the mesh does not have", {}};
     if (!is_part_of_axis(mesh, axes[i]))
       return Fault{fmt::format("{} is no part of its axis", to_string(mesh, axes[i])), {}};
     for (std::size_t j = 0; j < i; ++j) {

@@ -153,6 +153,7 @@ std::vector<std::vector<Device>> groups_of(const LowLevelStep& step) {
 
 LowLevelStep lower(const DeviceAssignment& before, const WeakStep& step) {
   const Mesh& mesh = before.type.mesh();
+  type_after(mesh, weaken(before.type), step);  // throws where the step does not apply
   const auto held = [&] { return split_into_primes(mesh, before.type.dimension(step.dimension).axes); };
   switch (step.kind) {
     case CollectiveKind::dynslice:
@@ -169,7 +170,10 @@ LowLevelStep lower(const DeviceAssignment& before, const WeakStep& step) {
 
 LowLevelSequence lower(const DeviceAssignment& before, const WeakSequence& sequence) {
   LowLevelSequence lowered{before, {}};
-  for (const WeakStep& step : sequence.steps()) lowered.steps.push_back(lower(lowered.target(), step));
+  for (const WeakStep& step : sequence.steps()) {
+    const bool acts = step.factor > 1;  // not on axes of size 1
+    if (acts) lowered.steps.push_back(lower(lowered.target(), step));
+  }
   return lowered;
 }
 
@@ -183,6 +187,7 @@ LowLevelSequence permute_to(LowLevelSequence sequence, const DeviceAssignment& t
 WeakSequence lift(const LowLevelSequence& sequence) {
   WeakSequence weak(sequence.source.type.mesh(), weaken(sequence.source.type));
   for (const LowLevelStep& step : sequence.steps) {
+    if (kind_of(step.collective) == CollectiveKind::allpermute) continue;  // may lead to another mesh
     const WeakSequence single = weaken(Sequence(step.relabelled.type, {step.collective}));
     for (const WeakStep& weak_step : single.steps()) weak.append(weak_step);
   }

@@ -32,7 +32,7 @@ struct Normalization {
 Normalization normalize(const Sequence& sequence);
 
 // The same for weak sequences, where no permutations are needed (lem:cost-weak-nf): the cost never
-// grows. Steps stay split into primes.
+// grows, because what was split is merged again.
 WeakSequence normalize(const WeakSequence& sequence);
 
 }  // namespace retile

@@ -49,6 +49,11 @@ std::vector<AxisPart> scan_axes_or_most_minor(Scanner& scanner, const Distribute
 // step ::= 'dynslice' '(' dimension ';' part… ')' | 'allgather' '(' dimension axes ')'
 //        | 'alltoall' '(' dimension ',' dimension axes ')'
 Collective scan_collective(Scanner& scanner, const DistributedType& type, const std::string& name, SourceRange place) {
+  const bool known = name == "dynslice" || name == "alltoall" || name == "allgather";
+  if (!known) {
+    scanner.fail(place, fmt::format("unknown collective {}", name),
+                 "the collectives are dynslice, alltoall, allgather and allpermute");
+  }
   scanner.expect("(", "after " + name);
   Collective step = AllPermute{type};
   if (name == "dynslice") {
@@ -58,14 +63,11 @@ Collective scan_collective(Scanner& scanner, const DistributedType& type, const 
   } else if (name == "allgather") {
     const int dimension = scan_dimension_index(scanner, type);
     step = AllGather{dimension, scan_axes_or_most_minor(scanner, type, dimension)};
-  } else if (name == "alltoall") {
+  } else {
     const int from = scan_dimension_index(scanner, type);
     scanner.expect(",", "between the dimensions of alltoall");
     const int to = scan_dimension_index(scanner, type);
     step = AllToAll{from, to, scan_axes_or_most_minor(scanner, type, from)};
-  } else {
-    scanner.fail(place, fmt::format("unknown collective {}", name),
-                 "the collectives are dynslice, alltoall, allgather and allpermute");
   }
   scanner.expect(")", "at the end of " + name);
   return step;
@@ -73,7 +75,7 @@ Collective scan_collective(Scanner& scanner, const DistributedType& type, const 
 
 void scan_step(Scanner& scanner, Sequence& sequence) {
   scanner.expect("->", "before a step");
-  const DistributedType& before = sequence.target();
+  const DistributedType before = sequence.target();  // a copy: append() moves the types
   const std::size_t begin = scanner.next_position();
   const std::string name = scanner.name("a collective");
   const SourceRange place = scanner.last();

@@ -52,6 +52,21 @@ Steps split(const WeakSequence& sequence) {
   return single;
 }
 
+// One step of the combined factor instead of neighbours that differ in nothing else.
+Steps merge(const Steps& steps) {
+  Steps merged;
+  for (const WeakStep& step : steps) {
+    const bool joins = !merged.empty() && merged.back().kind == step.kind &&
+                       merged.back().dimension == step.dimension && merged.back().to == step.to;
+    if (joins) {
+      merged.back().factor *= step.factor;
+    } else {
+      merged.push_back(step);
+    }
+  }
+  return merged;
+}
+
 }  // namespace
 
 WeakSequence normalize(const WeakSequence& sequence) {
@@ -68,6 +83,7 @@ WeakSequence normalize(const WeakSequence& sequence) {
     current = WeakSequence(sequence.mesh(), sequence.source(), steps);
     i = i == 0 ? 0 : i - 1;
   }
+  current = WeakSequence(sequence.mesh(), sequence.source(), merge(current.steps()));
   ensure(is_normal_form(current), "the weak rewriting ends in normal form");
   ensure(current.target() == sequence.target(), "the weak rewriting keeps the end of the sequence");
   return current;

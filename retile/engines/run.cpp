@@ -28,17 +28,8 @@ std::optional<std::int64_t> available_memory() {
   return std::nullopt;
 }
 
-// A run that cannot fit is refused before it starts: running out half way could take the machine along.
-void require_memory(const Plan& plan, std::int64_t element_size) {
-  const std::int64_t array = checked_bytes(plan.source.global_size(), element_size);
-  const std::int64_t tiles = checked_bytes(predict_peak_bytes(plan, element_size), plan.mesh().device_count());
-  const auto needed = checked_add(array, tiles);
-  const auto available = available_memory();
-  if (needed && (!available || *needed <= *available)) return;
-  throw RuntimeError(
-      fmt::format("the run needs {} bytes for the array and {} for the tiles of {} devices, and {} are free", array,
-                  tiles, plan.mesh().device_count(), available.value_or(0)));
-}
+// Per device, for the boxes and allocations of the two tiles that may be alive at once.
+constexpr std::int64_t bookkeeping_bytes = 512;
 
 }  // namespace
 
@@ -47,6 +38,19 @@ const char* name_of(EngineKind) { return "reference"; }
 std::optional<EngineKind> find_engine(std::string_view name) {
   if (name == name_of(EngineKind::reference)) return EngineKind::reference;
   return std::nullopt;
+}
+
+void require_memory(const Plan& plan, std::int64_t element_size) {
+  const std::int64_t devices = plan.mesh().device_count();
+  const std::int64_t array = checked_bytes(plan.source.global_size(), element_size);
+  const auto per_device = checked_add(predict_peak_bytes(plan, element_size), bookkeeping_bytes);
+  const std::int64_t tiles = checked_multiply(per_device.value_or(INT64_MAX), devices).value_or(INT64_MAX);
+  const auto needed = checked_add(array, tiles);
+  const auto available = available_memory();
+  if (needed && (!available || *needed <= *available)) return;
+  throw RuntimeError(
+      fmt::format("the run needs {} bytes for the array and {} for the tiles of {} devices, and {} are free", array,
+                  tiles, devices, available.value_or(0)));
 }
 
 RunReport run_plan(const Plan& plan, const RunOptions& options) {
@@ -78,7 +82,8 @@ std::string to_json(const RunReport& report) {
   json["seconds"] = report.seconds;
   json["received_bytes_max"] = report.received_bytes_max;
   json["peak_bytes"] = {{"predicted", report.peak_bytes_predicted}, {"measured", report.peak_bytes_measured}};
-  return json.dump();
+  // An id may come from anywhere: what is not UTF-8 in it is replaced.
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace retile

@@ -36,6 +36,10 @@ struct RunReport {
   std::int64_t peak_bytes_measured = 0;
 };
 
+// A run that cannot fit is refused before it starts: running out half way could take the machine along.
+// Throws RuntimeError where the machine has not the memory for it.
+void require_memory(const Plan& plan, std::int64_t element_size);
+
 // Runs a plan that find_faults() finds no fault in. Throws RuntimeError where the machine has not the
 // memory for it.
 RunReport run_plan(const Plan& plan, const RunOptions& options = {});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "retile/base/json.h"
+#include "retile/plan/groups.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
 
@@ -75,7 +76,8 @@ StepOp read_op(const JsonReader& reader) {
 int read_dimension(const JsonReader& reader, int rank) {
   const std::int64_t dimension = reader.count();
   if (dimension >= rank)
-    reader.fail(fmt::format("there is no dimension {}", dimension), fmt::format("the array has {}", rank));
+    reader.fail(fmt::format("there is no dimension {}", dimension),
+                fmt::format("the array has {}, counted from 0", rank));
   return static_cast<int>(dimension);
 }
 
@@ -190,6 +192,7 @@ PlanMemory read_memory(const JsonReader& reader) {
 
 std::string to_json(const Plan& plan, PlanLists lists) {
   const bool listed = lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices;
+  if (listed && has_symbolic_steps(plan)) return to_json(with_lists(plan), lists);
   Json json;
   json["id"] = plan.id;
   for (const Axis& axis : plan.mesh().axes()) json["mesh"][axis.name] = axis.size;

@@ -8,9 +8,6 @@
 
 namespace retile {
 
-// Above this many devices the lists of groups, pairs, transfers and offsets are left out by default.
-constexpr std::int64_t most_listed_devices = 4096;
-
 enum class PlanLists {
   when_small,  // up to most_listed_devices
   always,

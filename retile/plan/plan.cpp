@@ -52,7 +52,7 @@ std::vector<std::vector<Device>> order_groups(std::vector<std::vector<Device>> g
     return device >= 0 && device < before.device_count() ? before.offset(device) : Shape();
   };
   const auto smallest = [](const std::vector<Device>& members) {
-    return members.empty() ? Device{-1} : *std::min_element(members.begin(), members.end());
+    return members.empty() ? INT64_MIN : *std::min_element(members.begin(), members.end());
   };
   for (std::vector<Device>& members : groups) {
     std::sort(members.begin(), members.end());

@@ -64,6 +64,9 @@ class DeviceGroups {
 // (equal corners by device), groups in order of their smallest member.
 std::vector<std::vector<Device>> order_groups(std::vector<std::vector<Device>> groups, const Placement& before);
 
+// Above this many devices, lists with entries per device are left symbolic in plans and out of their JSON.
+constexpr std::int64_t most_listed_devices = 4096;
+
 struct Step {
   StepOp op = StepOp::dynslice;
   std::vector<Move> moves;          // of dynslice, alltoall and allgather
@@ -73,6 +76,7 @@ struct Step {
   Shape local_in;
   Placement after;
   std::int64_t cost = 0;
+  bool symbolic = false;  // groups, pairs and transfers are left to be worked out from the boxes, see groups.h
 
   const Shape& local_out() const { return after.local_shape(); }
 };

@@ -1,9 +1,6 @@
 #include "retile/plan/typed_steps.h"
 
-#include <map>
 #include <utility>
-
-#include "retile/base/error.h"
 
 namespace retile {
 namespace {
@@ -36,28 +33,6 @@ std::vector<Step> typed_steps(const Sequence& sequence) {
     steps.push_back(typed_step(sequence.types()[i], sequence.steps()[i], sequence.types()[i + 1]));
   }
   return steps;
-}
-
-std::vector<DevicePair> match_tiles(const Placement& before, const Placement& after) {
-  std::map<Shape, std::vector<Device>> holders;  // devices that do not keep their tile
-  std::vector<DevicePair> pairs(static_cast<std::size_t>(after.device_count()));
-  std::vector<Device> seekers;
-  for (Device device = after.device_count() - 1; device >= 0; --device) {
-    if (before.offset(device) == after.offset(device)) {
-      pairs[static_cast<std::size_t>(device)] = {device, device};
-    } else {
-      holders[before.offset(device)].push_back(device);
-      seekers.push_back(device);
-    }
-  }
-  for (; !seekers.empty(); seekers.pop_back()) {  // both lists ascend from their ends
-    const Device target = seekers.back();
-    std::vector<Device>& available = holders[after.offset(target)];
-    ensure(!available.empty(), "a permutation finds every tile as often as it needs it");
-    pairs[static_cast<std::size_t>(target)] = {available.back(), target};
-    available.pop_back();
-  }
-  return pairs;
 }
 
 }  // namespace retile

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "retile/collectives/sequence.h"
+#include "retile/plan/groups.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
@@ -11,9 +12,5 @@ namespace retile {
 // One plan step per collective, groups symbolic, costs 0. In a permutation a device that already
 // holds its tile keeps it.
 std::vector<Step> typed_steps(const Sequence& sequence);
-
-// Who sends whose tile where, to turn one placement into another of the same shapes; fixed points
-// wherever there can be some.
-std::vector<DevicePair> match_tiles(const Placement& before, const Placement& after);
 
 }  // namespace retile

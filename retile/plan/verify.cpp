@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/plan/groups.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -180,7 +181,12 @@ class Verifier {
   void check_allgather(const Step& step, const Placement& before) {
     for (const std::vector<Device>& group : sized_groups(step)) {
       const std::vector<Box> held = boxes(group, before);
-      for (const Device device : group) report_lack(device, step.after.box(device), held, "its group held");
+      std::optional<Box> gathered;  // a box that the group is known to hold: its members want the same
+      for (const Device device : group) {
+        const Box wanted = step.after.box(device);
+        if (wanted == gathered) continue;
+        if (!report_lack(device, wanted, held, "its group held")) gathered = wanted;
+      }
     }
   }
 
@@ -335,7 +341,7 @@ class Verifier {
   // As above, and of the size that the moves ask for.
   std::vector<std::vector<Device>> sized_groups(const Step& step) {
     std::int64_t size = 1;
-    for (const Move& move : step.moves) size = checked_multiply(size, move.factor).value_or(0);
+    for (const Move& move : step.moves) size = checked_multiply(size, move.factor).value_or(INT64_MAX);
     std::vector<std::vector<Device>> groups = partitioned_groups(step);
     for (const std::vector<Device>& group : groups) {
       if (static_cast<std::int64_t>(group.size()) == size) continue;
@@ -442,6 +448,9 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> find_faults(const Plan& plan, std::size_t most) { return Verifier(plan, most).run(); }
+std::vector<std::string> find_faults(const Plan& plan, std::size_t most) {
+  if (has_symbolic_steps(plan)) return find_faults(with_lists(plan), most);
+  return Verifier(plan, most).run();
+}
 
 }  // namespace retile

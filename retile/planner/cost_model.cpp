@@ -6,6 +6,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/plan/groups.h"
 
 namespace retile {
 namespace {
@@ -48,12 +49,29 @@ std::int64_t volume_cost(const Step& step) {
       return product(step.local_out()) - in;
     case StepOp::allpermute: {
       const auto moved = [](const DevicePair& pair) { return pair.source != pair.target; };
-      return std::any_of(step.pairs.begin(), step.pairs.end(), moved) ? in : 0;
+      return step.symbolic || std::any_of(step.pairs.begin(), step.pairs.end(), moved) ? in : 0;
     }
     case StepOp::exchange:
       return most_received(step.transfers);
   }
   throw InternalError("unknown step");
+}
+
+// The prime digits that cut a dimension, major to minor.
+std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
+  std::vector<AxisPart> digits = split_into_primes(type.mesh(), type.dimension(dimension).axes);
+  std::erase_if(digits, [](const AxisPart& digit) { return digit.size == 1; });
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+// Whether every device's source and target tile nest in the dimension. As long as both are cut along the
+// same digits they are in the same part; where the digits differ, they are free to be in disjoint ones.
+bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
+  const std::vector<AxisPart> from = digits_of(source, dimension);
+  const std::vector<AxisPart> to = digits_of(target, dimension);
+  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
+  return differ.first == from.end() || differ.second == to.end();
 }
 
 }  // namespace
@@ -72,6 +90,10 @@ std::int64_t step_cost(CostModel model, const Step& step) {
 }
 
 void price(Plan& plan, CostModel model) {
+  const auto unlisted_exchange = [](const Step& step) { return step.symbolic && step.op == StepOp::exchange; };
+  if (model == CostModel::volume && std::any_of(plan.steps.begin(), plan.steps.end(), unlisted_exchange)) {
+    plan = with_lists(std::move(plan));  // what is received depends on who sends it
+  }
   plan.cost.model = name_of(model);
   plan.cost.total = 0;
   for (Step& step : plan.steps) {
@@ -83,23 +105,12 @@ void price(Plan& plan, CostModel model) {
 }
 
 std::int64_t received_floor(const DistributedType& source, const DistributedType& target) {
-  const std::int64_t wanted = target.local_size();
-  Shape from(static_cast<std::size_t>(source.rank()));
-  Shape to(from.size());
-  std::int64_t least_kept = wanted;
-  for (Device device = 0; device < source.mesh().device_count(); ++device) {
-    source.base_offset(device, from);
-    target.base_offset(device, to);
-    std::int64_t kept = 1;
-    for (int i = 0; i < source.rank(); ++i) {
-      const auto d = static_cast<std::size_t>(i);
-      const std::int64_t lo = std::max(from[d], to[d]);
-      const std::int64_t hi = std::min(from[d] + source.dimension(i).tile, to[d] + target.dimension(i).tile);
-      kept *= std::max<std::int64_t>(0, hi - lo);
-    }
-    least_kept = std::min(least_kept, kept);
+  std::int64_t kept = 1;
+  for (int i = 0; i < source.rank(); ++i) {
+    if (!always_nest(source, target, i)) return target.local_size();
+    kept *= std::min(source.dimension(i).tile, target.dimension(i).tile);
   }
-  return wanted - least_kept;
+  return target.local_size() - kept;
 }
 
 }  // namespace retile

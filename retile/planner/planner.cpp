@@ -1,43 +1,107 @@
 #include "retile/planner/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 #include "retile/plan/typed_steps.h"
+#include "retile/plan/verify.h"
 #include "retile/planner/gather_slice.h"
+#include "retile/planner/planners.h"
 
 namespace retile {
 namespace {
 
-Plan plan_of_sequence(const Problem& problem, const Sequence& sequence) {
-  Plan plan{problem.id(), problem.source(), problem.target(), {}, {}, {}, 0, typed_steps(sequence)};
-  plan.memory.source = problem.source().local_size();
-  plan.memory.target = problem.target().local_size();
-  plan.memory.bound = std::max(plan.memory.source, plan.memory.target);
-  plan.memory.peak = height(sequence);
-  return plan;
+// Stages on meshes of mixed primes are tables with an entry per device.
+constexpr std::int64_t most_mixed_devices = std::int64_t{1} << 20U;
+
+void check_device_count(const Problem& problem) {
+  const std::vector<AxisPart>& digits = problem.mesh().prime_parts();
+  const auto differs = [&](const AxisPart& digit) { return digit.size != digits.front().size; };
+  const bool mixed = std::any_of(digits.begin(), digits.end(), differs);
+  if (!mixed || problem.mesh().device_count() <= most_mixed_devices) return;
+  throw InputError(
+      fmt::format("{} devices are too many for a mesh whose size has several prime factors",
+                  problem.mesh().device_count()),
+      fmt::format("such meshes are planned up to {} devices; gather-slice and direct plan any", most_mixed_devices));
+}
+
+PlannedSteps plan_steps(const Problem& problem, const PlanOptions& options) {
+  const bool tabled = options.planner == PlannerKind::wide || options.planner == PlannerKind::paper;
+  if (tabled) check_device_count(problem);
+  switch (options.planner) {
+    case PlannerKind::wide:
+      return plan_wide(problem, options);
+    case PlannerKind::paper:
+      return plan_paper(problem, options);
+    case PlannerKind::direct:
+      return plan_direct(problem);
+    case PlannerKind::gather_slice:
+      return plan_gather_slice(problem);
+  }
+  throw InternalError("unknown planner");
+}
+
+std::int64_t memory_bound(const Problem& problem, const PlanOptions& options) {
+  const std::int64_t least = std::max(problem.source().local_size(), problem.target().local_size());
+  const std::int64_t limit = options.memory_limit.value_or(least);
+  if (limit < least) {
+    const auto bytes = checked_multiply(least, bytes_of(problem.element_type()));
+    throw InputError(fmt::format("a memory limit of {} elements per device is too small", limit),
+                     fmt::format("the larger of source and target tile has {} elements{}, and that is enough", least,
+                                 bytes ? fmt::format(" ({} bytes)", *bytes) : ""));
+  }
+  return limit;
 }
 
 }  // namespace
 
-const char* name_of(PlannerKind) { return "gather-slice"; }
+const char* name_of(PlannerKind kind) {
+  switch (kind) {
+    case PlannerKind::wide:
+      return "wide";
+    case PlannerKind::paper:
+      return "paper";
+    case PlannerKind::direct:
+      return "direct";
+    case PlannerKind::gather_slice:
+      return "gather-slice";
+  }
+  throw InternalError("unknown planner");
+}
 
 std::optional<PlannerKind> find_planner(std::string_view name) {
-  if (name == name_of(PlannerKind::gather_slice)) return PlannerKind::gather_slice;
+  for (const PlannerKind kind :
+       {PlannerKind::wide, PlannerKind::paper, PlannerKind::direct, PlannerKind::gather_slice}) {
+    if (name == name_of(kind)) return kind;
+  }
   return std::nullopt;
 }
 
+PlannedSteps plan_gather_slice(const Problem& problem) { return {typed_steps(gather_and_slice(problem)), 0}; }
+
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = plan_of_sequence(problem, gather_and_slice(problem));
-  plan.planner = name_of(options.planner);
+  const std::int64_t bound = memory_bound(problem, options);
+  PlannedSteps planned = plan_steps(problem, options);
+  Plan plan{
+      problem.id(), problem.source(), problem.target(), name_of(options.planner), {}, {}, 0, std::move(planned.steps)};
+  plan.memory = {problem.source().local_size(), problem.target().local_size(), bound, problem.source().local_size()};
+  for (const Step& step : plan.steps) plan.memory.peak = std::max(plan.memory.peak, step.after.local_size());
   price(plan, options.cost_model);
-  // Nothing more than the floor is proved here: a planner that searches knows better bounds.
   plan.cost.floor = received_floor(problem.source(), problem.target());
-  plan.cost.lower_bound = plan.cost.floor;
+  plan.cost.lower_bound = std::max(plan.cost.floor, planned.lower_bound);
   plan.cost.optimal = plan.cost.total == plan.cost.lower_bound;
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+#ifndef NDEBUG
+  const bool affordable = problem.mesh().device_count() <= most_listed_devices;
+  const std::vector<std::string> faults = affordable ? find_faults(plan, 1) : std::vector<std::string>{};
+  if (!faults.empty()) throw InternalError("a planner made a wrong plan: " + faults.front());
+#endif
   return plan;
 }
 

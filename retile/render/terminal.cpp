@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "retile/base/utf8.h"
 #include "retile/collectives/sequence.h"
 #include "retile/types/text.h"
 
@@ -17,7 +18,8 @@ std::string ratio_to_bound(const PlanMemory& memory) {
 }
 
 std::string summary(const Sequence& sequence) {
-  return fmt::format("{} steps, height {}, cost {}", sequence.size(), height(sequence), cost(sequence));
+  return fmt::format("{}, height {}, cost {}", count_of(static_cast<std::int64_t>(sequence.size()), "step"),
+                     height(sequence), cost(sequence));
 }
 
 }  // namespace
@@ -32,6 +34,10 @@ std::string group_digits(std::int64_t number) {
   return digits;
 }
 
+std::string count_of(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", group_digits(number), noun, number == 1 ? "" : "s");
+}
+
 std::string render_plan(const Plan& plan) {
   // A column of types and one of local sizes, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source)};
@@ -39,9 +45,10 @@ std::string render_plan(const Plan& plan) {
   std::size_t width = 0;
   for (const std::string& type : types) width = std::max(width, type.size());
 
-  std::string out = plan.id.empty() ? "" : plan.id + "  ";
+  std::string out = plan.id.empty() ? "" : printable(plan.id) + "  ";
   out += fmt::format("mesh {}  planner {}\n", to_string(plan.mesh()), plan.planner);
-  out += fmt::format("  {:<{}}  {:>15} elements per device\n", types[0], width, group_digits(plan.memory.source));
+  out += fmt::format("  {:<{}}  {:>15} {} per device\n", types[0], width, group_digits(plan.memory.source),
+                     plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     out += fmt::format("    -> {}, cost {}\n", to_string(step), group_digits(step.cost));
@@ -51,7 +58,7 @@ std::string render_plan(const Plan& plan) {
   out += fmt::format("cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
                      plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
                      group_digits(plan.cost.floor));
-  out += fmt::format("peak {} elements per device, {} of {}\n", group_digits(plan.memory.peak),
+  out += fmt::format("peak {} per device, {} of {}\n", count_of(plan.memory.peak, "element"),
                      ratio_to_bound(plan.memory), group_digits(plan.memory.bound));
   return out;
 }

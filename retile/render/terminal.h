@@ -1,7 +1,9 @@
 // Plans, rewritings and runs as text for people, in the manner of the paper's figures.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "retile/collectives/rewriting.h"
 #include "retile/plan/plan.h"
@@ -16,5 +18,8 @@ std::string render_normalization(const Normalization& normalization);
 
 // 1234567 as "1,234,567".
 std::string group_digits(std::int64_t number);
+
+// "1 step", "2 steps".
+std::string count_of(std::int64_t number, std::string_view noun);
 
 }  // namespace retile

@@ -9,6 +9,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/plan/groups.h"
 
 namespace retile {
 namespace {
@@ -107,6 +108,7 @@ std::int64_t predict_peak_bytes(const Plan& plan, std::int64_t element_size) {
 }
 
 ReferenceResult run_reference(const Plan& plan, Tiles tiles, std::int64_t element_size) {
+  if (has_symbolic_steps(plan)) return run_reference(with_lists(plan), std::move(tiles), element_size);
   require_start(tiles, Placement(plan.source), element_size);
   EngineStatistics statistics;
   statistics.peak_predicted = predict_peak_bytes(plan, element_size);

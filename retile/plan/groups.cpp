@@ -1,0 +1,312 @@
+#include "retile/plan/groups.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "retile/base/error.h"
+
+namespace retile {
+namespace {
+
+// Row-major number of a device's tile in a grid that is coarser or equal in every dimension.
+std::int64_t coarse_number(const GridTable& table, const Shape& coarse, std::size_t device) {
+  const std::size_t rank = coarse.size();
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    number = number * coarse[i] + table.tiles[device * rank + i] / (table.grid[i] / coarse[i]);
+  }
+  return number;
+}
+
+// The grid whose tiles are unions of tiles of both, where one of the two divides the other in every dimension.
+Shape common_grid(const Shape& a, const Shape& b) {
+  Shape grid(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) grid[i] = std::gcd(a[i], b[i]);
+  return grid;
+}
+
+std::vector<std::vector<Device>> order_by_smallest(std::vector<std::vector<Device>> groups) {
+  const auto smallest = [](const std::vector<Device>& group) { return *std::min_element(group.begin(), group.end()); };
+  std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
+  return groups;
+}
+
+// A device's place in the exchange of its group's box: the tile it brings and the one it gets, numbered
+// within the box.
+struct Edge {
+  std::int64_t box;
+  std::int64_t brings;
+  std::int64_t gets;
+  Device device;
+};
+
+bool by_box_and_tile(const Edge& a, const Edge& b) {
+  return std::tie(a.box, a.brings, a.device) < std::tie(b.box, b.brings, b.device);
+}
+
+// Perfect matchings of a regular bipartite graph, one after the other: tiles that are brought on one
+// side, tiles that are got on the other, devices as edges.
+class Matcher {
+ public:
+  // The edges of one box, sorted by what they bring.
+  explicit Matcher(std::span<const Edge> edges) : edges_(edges), used_(edges.size()) {
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      if (i == 0 || edges[i].brings != edges[i - 1].brings) first_.push_back(i);
+    }
+    first_.push_back(edges.size());
+    for (const Edge& edge : edges) got_.push_back(edge.gets);
+    std::sort(got_.begin(), got_.end());
+    got_.erase(std::unique(got_.begin(), got_.end()), got_.end());
+  }
+
+  std::size_t tile_count() const { return first_.size() - 1; }
+
+  // Takes the next matching: one device per tile brought.
+  std::vector<Device> take() {
+    matched_.assign(got_.size(), none);
+    for (std::size_t brings = 0; brings < tile_count(); ++brings) {
+      visited_.assign(got_.size(), false);
+      ensure(match(brings), "an even dealing has perfect matchings");
+    }
+    std::vector<std::pair<std::int64_t, Device>> members;
+    for (const std::size_t edge : matched_) {
+      used_[edge] = true;
+      members.emplace_back(edges_[edge].brings, edges_[edge].device);
+    }
+    std::sort(members.begin(), members.end());
+    std::vector<Device> group;
+    group.reserve(members.size());
+    for (const auto& [brings, device] : members) group.push_back(device);
+    return group;
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  std::size_t got_index(const Edge& edge) const {
+    return static_cast<std::size_t>(std::lower_bound(got_.begin(), got_.end(), edge.gets) - got_.begin());
+  }
+
+  // Finds an augmenting path for the tile.
+  bool match(std::size_t brings) {
+    for (std::size_t edge = first_[brings]; edge < first_[brings + 1]; ++edge) {
+      if (used_[edge]) continue;
+      const std::size_t gets = got_index(edges_[edge]);
+      if (visited_[gets]) continue;
+      visited_[gets] = true;
+      if (matched_[gets] == none || match(brings_index(matched_[gets]))) {
+        matched_[gets] = edge;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::size_t brings_index(std::size_t edge) const {
+    return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), edge) - first_.begin()) - 1;
+  }
+
+  std::span<const Edge> edges_;
+  std::vector<std::size_t> first_;  // first edge of each tile brought, and the end
+  std::vector<std::int64_t> got_;   // tiles got, ascending
+  std::vector<bool> used_;
+  std::vector<std::size_t> matched_;  // edge by tile got
+  std::vector<bool> visited_;
+};
+
+}  // namespace
+
+GridTable grid_table(const Placement& placement) {
+  GridTable table;
+  const std::size_t rank = placement.global_shape().size();
+  for (std::size_t i = 0; i < rank; ++i) {
+    table.grid.push_back(placement.global_shape()[i] / placement.local_shape()[i]);
+  }
+  table.tiles.resize(static_cast<std::size_t>(placement.device_count()) * rank);
+  Shape corner(rank);
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    placement.offset(device, corner);
+    for (std::size_t i = 0; i < rank; ++i) {
+      table.tiles[static_cast<std::size_t>(device) * rank + i] =
+          static_cast<std::int32_t>(corner[i] / placement.local_shape()[i]);
+    }
+  }
+  return table;
+}
+
+std::vector<std::vector<Device>> allgather_groups(const GridTable& before, const GridTable& after) {
+  std::vector<Edge> edges;
+  edges.reserve(static_cast<std::size_t>(before.device_count()));
+  for (Device device = 0; device < before.device_count(); ++device) {
+    const auto d = static_cast<std::size_t>(device);
+    edges.push_back({coarse_number(after, after.grid, d), coarse_number(before, before.grid, d), 0, device});
+  }
+  std::sort(edges.begin(), edges.end(), by_box_and_tile);
+  std::vector<std::vector<Device>> groups;
+  for (std::size_t begin = 0; begin < edges.size();) {
+    std::size_t replicas = 0;
+    while (begin + replicas < edges.size() && edges[begin + replicas].box == edges[begin].box &&
+           edges[begin + replicas].brings == edges[begin].brings) {
+      ++replicas;
+    }
+    std::size_t end = begin;
+    while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
+    for (std::size_t r = 0; r < replicas; ++r) {
+      std::vector<Device> group;
+      for (std::size_t i = begin + r; i < end; i += replicas) group.push_back(edges[i].device);
+      groups.push_back(std::move(group));
+    }
+    begin = end;
+  }
+  return order_by_smallest(std::move(groups));
+}
+
+std::vector<std::vector<Device>> alltoall_groups(const GridTable& before, const GridTable& after) {
+  const Shape common = common_grid(before.grid, after.grid);
+  std::vector<Edge> edges;
+  edges.reserve(static_cast<std::size_t>(before.device_count()));
+  for (Device device = 0; device < before.device_count(); ++device) {
+    const auto d = static_cast<std::size_t>(device);
+    edges.push_back({coarse_number(before, common, d), coarse_number(before, before.grid, d),
+                     coarse_number(after, after.grid, d), device});
+  }
+  std::sort(edges.begin(), edges.end(), by_box_and_tile);
+  std::vector<std::vector<Device>> groups;
+  for (std::size_t begin = 0; begin < edges.size();) {
+    std::size_t end = begin;
+    while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
+    const std::span<const Edge> box(edges.data() + begin, end - begin);
+    Matcher matcher(box);
+    const std::size_t replicas = (end - begin) / matcher.tile_count();
+    for (std::size_t r = 0; r < replicas; ++r) groups.push_back(matcher.take());
+    begin = end;
+  }
+  return order_by_smallest(std::move(groups));
+}
+
+std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const Placement& before) {
+  const auto devices = static_cast<std::size_t>(before.device_count());
+  std::vector<std::size_t> parent(devices);
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto root = [&](std::size_t device) {
+    while (parent[device] != device) device = parent[device] = parent[parent[device]];
+    return device;
+  };
+  // The root of a set is its smallest member.
+  for (const Transfer& transfer : transfers) {
+    const std::size_t a = root(static_cast<std::size_t>(transfer.from));
+    const std::size_t b = root(static_cast<std::size_t>(transfer.to));
+    parent[std::max(a, b)] = std::min(a, b);
+  }
+  const GridTable held = grid_table(before);
+  std::vector<Edge> members(devices);
+  for (std::size_t device = 0; device < devices; ++device) {
+    members[device] = {static_cast<std::int64_t>(root(device)), coarse_number(held, held.grid, device), 0,
+                       static_cast<Device>(device)};
+  }
+  std::sort(members.begin(), members.end(), by_box_and_tile);
+  std::vector<std::vector<Device>> groups;
+  for (std::size_t i = 0; i < devices; ++i) {
+    if (i == 0 || members[i].box != members[i - 1].box) groups.emplace_back();
+    groups.back().push_back(members[i].device);
+  }
+  return groups;
+}
+
+std::vector<DevicePair> match_tiles(const Placement& before, const Placement& after) {
+  std::map<Shape, std::vector<Device>> holders;  // devices that do not keep their tile
+  std::vector<DevicePair> pairs(static_cast<std::size_t>(after.device_count()));
+  std::vector<Device> seekers;
+  for (Device device = after.device_count() - 1; device >= 0; --device) {
+    if (before.offset(device) == after.offset(device)) {
+      pairs[static_cast<std::size_t>(device)] = {device, device};
+    } else {
+      holders[before.offset(device)].push_back(device);
+      seekers.push_back(device);
+    }
+  }
+  for (; !seekers.empty(); seekers.pop_back()) {  // both lists ascend from their ends
+    const Device target = seekers.back();
+    std::vector<Device>& available = holders[after.offset(target)];
+    ensure(!available.empty(), "a permutation finds every tile as often as it needs it");
+    pairs[static_cast<std::size_t>(target)] = {available.back(), target};
+    available.pop_back();
+  }
+  return pairs;
+}
+
+std::vector<Transfer> balanced_transfers(const Placement& before, const Placement& after) {
+  const std::size_t rank = before.global_shape().size();
+  if (rank == 0) return {};
+  const GridTable held = grid_table(before);
+  std::vector<std::vector<Device>> holders;
+  std::int64_t tile_count = 1;
+  for (const std::int64_t count : held.grid) tile_count *= count;
+  holders.resize(static_cast<std::size_t>(tile_count));
+  for (Device device = 0; device < before.device_count(); ++device) {
+    holders[static_cast<std::size_t>(coarse_number(held, held.grid, static_cast<std::size_t>(device)))].push_back(
+        device);
+  }
+
+  std::vector<Transfer> transfers;
+  // A device holds one tile, so asking a tile's holders in turn balances all senders.
+  std::vector<std::size_t> next_holder(holders.size());
+  const Shape& local = before.local_shape();
+  for (Device device = 0; device < after.device_count(); ++device) {
+    const Box wanted = after.box(device);
+    Shape tile(rank);
+    for (std::size_t i = 0; i < rank; ++i) tile[i] = wanted.lo[i] / local[i];
+    for (;;) {  // the tiles of `before` that the wanted box meets, in row-major order
+      std::int64_t number = 0;
+      Box piece = wanted;
+      bool own = true;
+      for (std::size_t i = 0; i < rank; ++i) {
+        number = number * held.grid[i] + tile[i];
+        piece.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
+        piece.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
+        own = own && held.tiles[static_cast<std::size_t>(device) * rank + i] == tile[i];
+      }
+      if (!own) {
+        const auto at = static_cast<std::size_t>(number);
+        ensure(!holders[at].empty(), "every tile of a placement has a holder");
+        transfers.push_back({holders[at][next_holder[at]++ % holders[at].size()], device, std::move(piece)});
+      }
+      std::size_t i = rank;
+      while (i > 0 && (tile[i - 1] + 1) * local[i - 1] >= wanted.hi[i - 1]) {
+        tile[i - 1] = wanted.lo[i - 1] / local[i - 1];
+        --i;
+      }
+      if (i == 0) break;
+      ++tile[i - 1];
+    }
+  }
+  return transfers;
+}
+
+bool has_symbolic_steps(const Plan& plan) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) { return step.symbolic; });
+}
+
+Plan with_lists(Plan plan) {
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    Step& step = plan.steps[i];
+    if (!step.symbolic) continue;
+    const Placement before = plan.before(i);
+    if (step.op == StepOp::allgather)
+      step.groups = DeviceGroups(allgather_groups(grid_table(before), grid_table(step.after)));
+    if (step.op == StepOp::alltoall)
+      step.groups = DeviceGroups(alltoall_groups(grid_table(before), grid_table(step.after)));
+    if (step.op == StepOp::allpermute) step.pairs = match_tiles(before, step.after);
+    if (step.op == StepOp::exchange) {
+      step.transfers = balanced_transfers(before, step.after);
+      step.groups = DeviceGroups(exchange_groups(step.transfers, before));
+    }
+    step.symbolic = false;
+  }
+  return plan;
+}
+
+}  // namespace retile

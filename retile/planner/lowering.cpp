@@ -1,0 +1,263 @@
+#include "retile/planner/lowering.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "retile/base/error.h"
+
+namespace retile {
+namespace {
+
+std::int64_t tile_number(const GridTable& table, std::size_t device) {
+  const std::size_t rank = table.grid.size();
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < rank; ++i) number = number * table.grid[i] + table.tiles[device * rank + i];
+  return number;
+}
+
+std::int64_t tile_count(const Shape& grid) {
+  std::int64_t count = 1;
+  for (const std::int64_t tiles : grid) count *= tiles;
+  return count;
+}
+
+std::size_t number_in(const Shape& grid, const Shape& tile) {
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < grid.size(); ++i) number = number * grid[i] + tile[i];
+  return static_cast<std::size_t>(number);
+}
+
+// The tiles of a coarser grid that hold the table's tiles.
+GridTable coarsen(const GridTable& table, const Shape& grid) {
+  const std::size_t rank = grid.size();
+  GridTable coarse{grid, table.tiles};
+  for (std::size_t at = 0; at < coarse.tiles.size(); ++at) {
+    const std::size_t i = at % rank;
+    coarse.tiles[at] = static_cast<std::int32_t>(coarse.tiles[at] / (table.grid[i] / grid[i]));
+  }
+  return coarse;
+}
+
+Shape merged_grid(Shape grid, const CutMove& move) {
+  grid[static_cast<std::size_t>(move.from)] /= move.factor;
+  return grid;
+}
+
+// The devices in an order that puts those with equal keys together, and their ranks among these.
+std::vector<std::int64_t> ranks_within(const std::vector<std::int64_t>& keys) {
+  std::vector<std::size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  std::vector<std::int64_t> ranks(keys.size());
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    ranks[order[i]] = keys[order[i]] == keys[order[i - 1]] ? ranks[order[i - 1]] + 1 : 0;
+  }
+  return ranks;
+}
+
+GridTable source_table(const Problem& problem, const NormalPath& path) {
+  return {path.source, tile_table(problem.source())};
+}
+GridTable target_table(const Problem& problem, const NormalPath& path) {
+  return {path.target, tile_table(problem.target())};
+}
+
+void add_slices(const Shape& global, const GridTable& before, const GridTable& after, std::vector<Step>& steps) {
+  GridTable current = before;
+  for (std::size_t i = 0; i < before.grid.size(); ++i) {
+    const std::int64_t factor = after.grid[i] / before.grid[i];
+    if (factor == 1) continue;
+    Shape grid = current.grid;
+    grid[i] = after.grid[i];
+    GridTable next = coarsen(after, grid);
+    steps.push_back(table_step(global, StepOp::dynslice, {{-1, static_cast<int>(i), factor}}, current, next));
+    current = std::move(next);
+  }
+}
+
+// Small factors first: what is gathered early is gathered again with every later step.
+void add_gathers(const Shape& global, const GridTable& before, const GridTable& after, std::vector<Step>& steps) {
+  std::vector<std::size_t> dimensions;
+  for (std::size_t i = 0; i < before.grid.size(); ++i) {
+    if (before.grid[i] != after.grid[i]) dimensions.push_back(i);
+  }
+  const auto factor = [&](std::size_t i) { return before.grid[i] / after.grid[i]; };
+  std::stable_sort(dimensions.begin(), dimensions.end(),
+                   [&](std::size_t a, std::size_t b) { return factor(a) < factor(b); });
+  GridTable current = before;
+  for (const std::size_t i : dimensions) {
+    Shape grid = current.grid;
+    grid[i] = after.grid[i];
+    GridTable next = coarsen(current, grid);
+    steps.push_back(table_step(global, StepOp::allgather, {{static_cast<int>(i), -1, factor(i)}}, current, next));
+    current = std::move(next);
+  }
+}
+
+}  // namespace
+
+Shape grid_after(Shape grid, const CutMove& move) {
+  grid[static_cast<std::size_t>(move.from)] /= move.factor;
+  grid[static_cast<std::size_t>(move.to)] *= move.factor;
+  return grid;
+}
+
+GridTable deal(const GridTable& first, const GridTable& second, const Shape& finer) {
+  const std::size_t rank = finer.size();
+  const auto devices = static_cast<std::size_t>(first.device_count());
+  std::vector<std::int64_t> keys(devices);
+  const std::int64_t second_tiles = tile_count(second.grid);
+  for (std::size_t device = 0; device < devices; ++device) {
+    keys[device] = tile_number(first, device) * second_tiles + tile_number(second, device);
+  }
+  const std::vector<std::int64_t> ranks = ranks_within(keys);
+  GridTable dealt{finer, TileTable(first.tiles.size())};
+  for (std::size_t device = 0; device < devices; ++device) {
+    std::int64_t rest = ranks[device];
+    for (std::size_t i = rank; i-- > 0;) {
+      const std::int64_t a = finer[i] / first.grid[i];
+      const std::int64_t b = finer[i] / second.grid[i];
+      const std::int64_t lo = std::max(first.tiles[device * rank + i] * a, second.tiles[device * rank + i] * b);
+      const std::int64_t hi =
+          std::min((first.tiles[device * rank + i] + 1) * a, (second.tiles[device * rank + i] + 1) * b);
+      ensure(lo < hi, "a device goes through tiles that meet");
+      dealt.tiles[device * rank + i] = static_cast<std::int32_t>(lo + rest % (hi - lo));
+      rest /= hi - lo;
+    }
+  }
+  return dealt;
+}
+
+GridTable deal(const GridTable& within, const Shape& finer) { return deal(within, within, finer); }
+
+GridTable deal_toward(const GridTable& within, const Shape& finer, const GridTable& wish) {
+  constexpr std::int64_t most_devices = 512;  // the work is quadratic in them
+  if (finer == within.grid) return within;
+  if (within.device_count() > most_devices) return deal(within, finer);
+
+  const std::size_t rank = finer.size();
+  const auto devices = static_cast<std::size_t>(within.device_count());
+  std::vector<std::int32_t> room(static_cast<std::size_t>(tile_count(finer)),
+                                 static_cast<std::int32_t>(within.device_count() / tile_count(finer)));
+  GridTable dealt{finer, TileTable(within.tiles.size())};
+  std::vector<bool> served(devices);
+  // First the devices that can have a tile that meets their wish, then the others.
+  for (const bool must_meet : {true, false}) {
+    for (std::size_t device = 0; device < devices; ++device) {
+      if (served[device]) continue;
+      Shape tile(rank);
+      Shape best;
+      std::int64_t best_score = must_meet ? 0 : -1;
+      std::int64_t choices = tile_count(finer) / tile_count(within.grid);
+      for (std::int64_t choice = 0; choice < choices; ++choice) {
+        std::int64_t rest = choice;
+        std::int64_t score = 1;
+        for (std::size_t i = rank; i-- > 0;) {
+          const std::int64_t inside = finer[i] / within.grid[i];
+          tile[i] = within.tiles[device * rank + i] * inside + rest % inside;
+          rest /= inside;
+          // Overlap with the wish, in units of one over the product of the two grids.
+          const std::int64_t wished = wish.tiles[device * rank + i];
+          score *= std::max<std::int64_t>(0, std::min((tile[i] + 1) * wish.grid[i], (wished + 1) * finer[i]) -
+                                                 std::max(tile[i] * wish.grid[i], wished * finer[i]));
+        }
+        if (score <= best_score || room[number_in(finer, tile)] == 0) continue;
+        best = tile;
+        best_score = score;
+      }
+      if (best.empty()) continue;
+      served[device] = true;
+      --room[number_in(finer, best)];
+      for (std::size_t i = 0; i < rank; ++i) dealt.tiles[device * rank + i] = static_cast<std::int32_t>(best[i]);
+    }
+  }
+  return dealt;
+}
+
+Stages routed_stages(const Problem& problem, const NormalPath& path, const Routes& routes) {
+  // The layers of the path: routes[0] is the source, routes[k] the grid between merge and cut of move k.
+  Stages layers{source_table(problem, path)};
+  Shape grid = path.sliced;
+  for (std::size_t k = 0; k < path.moves.size(); ++k) {
+    layers.push_back({merged_grid(grid, path.moves[k]), routes[k + 1]});
+    grid = grid_after(grid, path.moves[k]);
+  }
+  const GridTable target = target_table(problem, path);
+  const bool gathers = path.moved != path.target;
+  if (gathers) layers.push_back(target);
+
+  Stages stages{layers.front()};
+  grid = path.sliced;
+  for (std::size_t k = 0; k + 1 < layers.size(); ++k) {
+    stages.push_back(deal(layers[k], layers[k + 1], grid));
+    if (k < path.moves.size()) grid = grid_after(grid, path.moves[k]);
+  }
+  stages.push_back(target);
+  if (path.moves.empty() && !gathers) stages.insert(stages.begin() + 1, target);
+  return stages;
+}
+
+Stages permuted_stages(const Problem& problem, const NormalPath& path) {
+  Stages stages{source_table(problem, path)};
+  stages.push_back(deal(stages.back(), path.sliced));
+  Shape grid = path.sliced;
+  for (const CutMove& move : path.moves) {
+    const GridTable merged = coarsen(stages.back(), merged_grid(grid, move));
+    grid = grid_after(grid, move);
+    stages.push_back(deal(merged, grid));
+  }
+  const GridTable target = target_table(problem, path);
+  if (path.moved != path.target) stages.push_back(deal(target, path.moved));
+  stages.push_back(target);
+  return stages;
+}
+
+std::vector<Step> narrow_steps(const Problem& problem, const NormalPath& path, const Stages& stages) {
+  const Shape global = problem.source().global_shape();
+  std::vector<Step> steps;
+  add_slices(global, stages[0], stages[1], steps);
+  std::size_t stage = 1;
+  for (const CutMove& move : path.moves) {
+    steps.push_back(
+        table_step(global, StepOp::alltoall, {{move.from, move.to, move.factor}}, stages[stage], stages[stage + 1]));
+    ++stage;
+  }
+  if (path.permuted) {
+    if (stages[stage].tiles != stages[stage + 1].tiles) {
+      steps.push_back(table_step(global, StepOp::allpermute, {}, stages[stage], stages[stage + 1]));
+    }
+    ++stage;
+  }
+  if (stage + 1 < stages.size()) add_gathers(global, stages[stage], stages[stage + 1], steps);
+  return steps;
+}
+
+Placement placement_of(const Shape& global, const GridTable& table) {
+  const std::size_t rank = global.size();
+  Shape local(rank);
+  for (std::size_t i = 0; i < rank; ++i) local[i] = global[i] / table.grid[i];
+  std::vector<std::int64_t> corners(table.tiles.size());
+  for (std::size_t at = 0; at < corners.size(); ++at) corners[at] = table.tiles[at] * local[at % rank];
+  return {global, local, std::move(corners)};
+}
+
+Step table_step(const Shape& global, StepOp op, std::vector<Move> moves, const GridTable& before,
+                const GridTable& after) {
+  Shape local_in(global.size());
+  for (std::size_t i = 0; i < global.size(); ++i) local_in[i] = global[i] / before.grid[i];
+  Step step{op, std::move(moves), {}, {}, {}, std::move(local_in), placement_of(global, after), 0, false};
+  step.symbolic = before.device_count() > most_tabled_devices;
+  if (step.symbolic) return step;
+  if (op == StepOp::allgather) step.groups = DeviceGroups(allgather_groups(before, after));
+  if (op == StepOp::alltoall) step.groups = DeviceGroups(alltoall_groups(before, after));
+  if (op == StepOp::allpermute) step.pairs = match_tiles(placement_of(global, before), step.after);
+  if (op == StepOp::exchange) {
+    const Placement held = placement_of(global, before);
+    step.transfers = balanced_transfers(held, step.after);
+    step.groups = DeviceGroups(exchange_groups(step.transfers, held));
+  }
+  return step;
+}
+
+}  // namespace retile

@@ -1,0 +1,53 @@
+// The search for the cheapest sequence of the paper's collectives (sec:shortest-paths), in normal form:
+// slice, move cuts between dimensions, gather. docs/theory.md proves that no other path need be looked at.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "retile/planner/cost_model.h"
+#include "retile/planner/cut_problem.h"
+
+namespace retile {
+
+// alltoall(from, to; factor) on cuts.
+struct CutMove {
+  int from = 0;
+  int to = 0;
+  std::int64_t factor = 1;
+};
+
+// A weak path in normal form: grids are numbers of tiles per dimension.
+struct NormalPath {
+  Shape source;
+  Shape sliced;  // after the slices
+  std::vector<CutMove> moves;
+  Shape moved;  // after the moves
+  Shape target;
+  bool permuted = false;  // with a permutation after the moves
+};
+
+// What is known of a path's lowering without a permutation.
+enum class Verdict { lowers, refuted, undecided };
+
+// Judges the layers of a path: the source's cuts, the cuts after each merge before they are cut anew, and
+// the target's where the path ends in gathers.
+using Judge = std::function<Verdict(std::span<const Cuts> layers)>;
+
+struct SearchOptions {
+  CostModel cost_model = CostModel::paper;
+  std::int64_t most_nodes = 200000;  // of the search; beyond them the result is no longer proved
+};
+
+struct SearchResult {
+  NormalPath path;
+  std::int64_t cost = 0;
+  std::int64_t lower_bound = 0;  // on what any sequence of the paper's collectives costs
+  bool proved = false;           // every cheaper path was refuted
+};
+
+SearchResult search_paths(const CutProblem& problem, const Judge& judge, const SearchOptions& options = {});
+
+}  // namespace retile

@@ -1,0 +1,78 @@
+#include "retile/planner/plan_cache.h"
+
+#include <functional>
+
+namespace retile {
+namespace {
+
+void mix(std::size_t& hash, std::int64_t value) {
+  hash ^= std::hash<std::int64_t>()(value) + 0x9E3779B97F4A7C15U + (hash << 6U) + (hash >> 2U);
+}
+
+// Equal types hash alike: neighbouring parts are merged first, as equality does.
+void mix(std::size_t& hash, const DistributedType& type) {
+  for (const Dimension& dimension : type.dimensions()) {
+    mix(hash, dimension.tile);
+    mix(hash, dimension.global);
+    for (const AxisPart& part : merge_neighbours(dimension.axes)) {
+      mix(hash, part.axis);
+      mix(hash, part.major);
+      mix(hash, part.size);
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t Planner::KeyHash::operator()(const Key& key) const {
+  std::size_t hash = 0;
+  for (const Axis& axis : key.source.mesh().axes()) {
+    hash ^= std::hash<std::string>()(axis.name);
+    mix(hash, axis.size);
+  }
+  mix(hash, key.source);
+  mix(hash, key.target);
+  mix(hash, static_cast<std::int64_t>(key.options.planner));
+  mix(hash, static_cast<std::int64_t>(key.options.cost_model));
+  mix(hash, static_cast<std::int64_t>(key.options.exchange));
+  mix(hash, key.options.memory_limit.value_or(-1));
+  return hash;
+}
+
+std::shared_ptr<const Plan> Planner::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = index_.find(key);
+  if (found == index_.end()) {
+    ++misses_;
+    return nullptr;
+  }
+  ++hits_;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
+void Planner::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
+  const std::lock_guard lock(mutex_);
+  if (most_plans_ == 0 || index_.contains(key)) return;  // another thread was faster
+  entries_.emplace_front(key, plan);
+  index_.emplace(key, entries_.begin());
+  if (entries_.size() <= most_plans_) return;
+  index_.erase(entries_.back().first);
+  entries_.pop_back();
+}
+
+std::shared_ptr<const Plan> Planner::plan(const Problem& problem, const PlanOptions& options) {
+  const Key key{problem.source(), problem.target(), options};
+  if (auto known = find(key)) return known;
+  // Made outside the lock: planning must not make other threads wait.
+  auto made = std::make_shared<const Plan>(make_plan(problem, options));
+  keep(key, made);
+  return made;
+}
+
+Planner::Statistics Planner::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return {hits_, misses_, entries_.size()};
+}
+
+}  // namespace retile

@@ -1,0 +1,23 @@
+// The planners by themselves: each makes the steps of a plan, and what it proved of their cost.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "retile/plan/plan.h"
+#include "retile/planner/planner.h"
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+struct PlannedSteps {
+  std::vector<Step> steps;       // not yet priced
+  std::int64_t lower_bound = 0;  // on the cost of any plan of the planner's kind; 0 where nothing is known
+};
+
+PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options);
+PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options);
+PlannedSteps plan_direct(const Problem& problem);
+PlannedSteps plan_gather_slice(const Problem& problem);
+
+}  // namespace retile
