@@ -9,7 +9,13 @@ trap 'rm -f "$plans"' EXIT
 
 title() { printf '\n== %s\n\n' "$1"; }
 
-title "plans: type, collective and cost, type, ..."
+title "plans with the paper's collectives: type, collective and cost, type, ..."
+"$retile" plan --problems examples/paper.jsonl --planner paper
+
+title "the first of them gathered and sliced instead"
+head -n 1 examples/paper.jsonl | "$retile" plan --problems - --planner gather-slice
+
+title "wide plans: at most one slice, one exchange and one gather"
 "$retile" plan --problems examples/paper.jsonl
 
 title "checked by a verifier that knows nothing of the planner"
