@@ -2,10 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
-#include <string>
-
-#include "retile/base/diagnostic.h"
 
 namespace retile::command {
 
@@ -16,12 +12,6 @@ enum ExitStatus : int {
   bad_usage = 2,
   failed = 3,  // a run failed, or a well-formed plan or result did not verify
   bug = 70,
-};
-
-// The usage is at fault, in a way that the argument parser does not see.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 // Each adds a subcommand; when it is chosen, *status becomes its exit status.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,9 +11,11 @@
 
 #include "retile/base/error.h"
 #include "retile/pipeline.h"
+#include "retile/planner/memory_limit.h"
 #include "retile/types/element_type.h"
 #include "tools/retile/command.h"
 #include "tools/retile/progress.h"
+#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
@@ -22,45 +25,73 @@ struct CloseFile {
 };
 
 [[noreturn]] void fail_to_read(const std::string& path) {
-  throw InputError(fmt::format("cannot read {}: {}", path, std::strerror(errno)), {});
+  throw InputError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)), {});
 }
 
+// Up to the first part that holds a zero byte: what follows is no text.
 std::string read_all(std::FILE* file, const std::string& path) {
   std::string text;
   std::vector<char> buffer(1U << 16U);
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file)) text.append(buffer.data(), count);
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file)) {
+    text.append(buffer.data(), count);
+    if (std::memchr(buffer.data(), 0, count) != nullptr) break;
+  }
   if (std::ferror(file) != 0) fail_to_read(path);
   return text;
 }
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+std::string read_bytes(const std::string& path) {
+  if (path == "-") return read_all(stdin, "standard input");
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (!file) fail_to_read(path);
+  return read_all(file.get(), path);
+}
 
 // The problem that the arguments themselves spell out.
 Problem problem_of(const ProblemArguments& arguments) {
-  const SourceText mesh{"argument --mesh", arguments.mesh};
-  const SourceText source{"argument SRC", arguments.source};
-  const SourceText target{"argument DST", arguments.target};
-  return read_problem(mesh, source, target, *find_element_type(arguments.element_type));
+  const SourceText mesh{"argument --mesh", *arguments.mesh};
+  const SourceText source{"argument SRC", *arguments.source};
+  const SourceText target{"argument DST", *arguments.target};
+  return read_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
+}
+
+MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
+  return parse_memory_limit({"argument --memory-limit", *arguments.memory_limit});
 }
 
 void check_usage(const ProblemArguments& arguments) {
-  const bool by_file = !arguments.problems.empty();
-  const bool by_arguments = !arguments.source.empty() || !arguments.target.empty() || !arguments.mesh.empty();
-  if (by_file && by_arguments) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
-  if (by_file) return;
-  if (!by_arguments) throw UsageError("nothing to do: give --mesh, SRC and DST, or --problems FILE");
-  if (arguments.source.empty() || arguments.target.empty()) throw UsageError("SRC and DST are both needed");
-  if (arguments.mesh.empty()) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
+  const bool types = arguments.source || arguments.target;
+  if (arguments.problems) {
+    if (arguments.mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
+    if (arguments.element_type) throw UsageError("--dtype goes with SRC and DST; in a file, each problem has its own");
+    return;
+  }
+  if (!arguments.mesh && !types) throw UsageError("nothing to do: give --mesh, SRC and DST, or --problems FILE");
+  if (!arguments.source || !arguments.target) throw UsageError("SRC and DST are both needed");
+  if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
+}
+
+// A fault that was found in the problem as a whole is reported at its line.
+Diagnostic placed(const Diagnostic& diagnostic, const SourceText& line) {
+  if (diagnostic.line > 0) return diagnostic;
+  return diagnose(line, {0, line.text.size()}, diagnostic.message, diagnostic.hint);
+}
+
+void report(const std::string& message, Progress& progress) {
+  progress.clear();
+  std::fputs(message.c_str(), stderr);
 }
 
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  if (path == "-") return {"standard input", read_all(stdin, "standard input")};
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) fail_to_read(path);
-  return {path, read_all(file.get(), path)};
+  const SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
+  const std::size_t zero = file.text.find('\0');
+  if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
+  return file;
 }
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit) {
   int number = text.first_line;
@@ -73,42 +104,59 @@ void for_each_line(const SourceText& text, const std::function<void(const Source
 }
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
-  command.add_option("SRC", arguments.source, "type of the array as it is, e.g. '[4{a}8, 16]'");
-  command.add_option("DST", arguments.target, "type of the array as it is wanted");
+  command.add_option("SRC", arguments.source, "type of the array as it is, e.g. '[4{a}8, 16]'")->type_name("");
+  command.add_option("DST", arguments.target, "type of the array as it is wanted")->type_name("");
   command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
       ->type_name("FILE");
-  command.add_option("--dtype", arguments.element_type, "element type of SRC and DST")
-      ->check(CLI::IsMember({"i8", "f16", "bf16", "i32", "f32", "f64", "c64", "c128"}))
-      ->capture_default_str()
+  command
+      .add_option("--dtype", arguments.element_type,
+                  fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names))
+      ->check(known_name(element_type_names, find_element_type))
       ->type_name("TYPE");
-  command.add_option("--planner", arguments.planner, "gather-slice: gather everything, then slice")
-      ->check(CLI::IsMember({"gather-slice"}))
+  command
+      .add_option("--planner", arguments.planner,
+                  "wide: at most one slice, exchange and gather, over several dimensions at once; paper: the paper's "
+                  "collectives, one dimension at a time; direct: one exchange; gather-slice: gather everything, then "
+                  "slice")
+      ->check(known_name(planner_names, find_planner))
       ->capture_default_str()
       ->type_name("NAME");
   command
       .add_option("--cost", arguments.cost_model,
                   "paper: elements sent per device; volume: the most that a device receives")
-      ->check(CLI::IsMember({"paper", "volume"}))
+      ->check(known_name(cost_model_names, find_cost_model))
       ->capture_default_str()
       ->type_name("MODEL");
+  command.add_flag("--no-exchange", arguments.no_exchange,
+                   "wide plans without exchanges, for targets that cannot address single peers");
+  command
+      .add_option("--memory-limit", arguments.memory_limit,
+                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of the larger of "
+                  "source and target tile (1.5x)")
+      ->type_name("LIMIT");
 }
 
-PlanOptions plan_options(const ProblemArguments& arguments) {
+PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
   PlanOptions options;
   options.planner = *find_planner(arguments.planner);
   options.cost_model = *find_cost_model(arguments.cost_model);
+  options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
+  if (arguments.memory_limit) {
+    options.memory_limit = elements_of(memory_limit_of(arguments), problem);
+  }
   return options;
 }
 
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit) {
   check_usage(arguments);
-  if (arguments.problems.empty()) {
+  if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
+  if (!arguments.problems) {
     visit(problem_of(arguments));
     return done;
   }
-  const SourceText file = read_file(arguments.problems);
+  const SourceText file = read_file(*arguments.problems);
   std::vector<SourceText> lines;
   for_each_line(file, [&](const SourceText& line) { lines.push_back(line); });
   if (lines.empty())
@@ -120,12 +168,10 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
     try {
       visit(read_problem(line));
     } catch (const InputError& error) {
-      progress.clear();
-      std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-      status = status == failed ? failed : bad_input;
+      report(to_string(placed(error.diagnostic(), line)), progress);
+      status = std::max<int>(status, bad_input);
     } catch (const RuntimeError& error) {
-      progress.clear();
-      std::fputs(fmt::format("{}:{}: error: {}\n", line.name, line.first_line, error.what()).c_str(), stderr);
+      report(fmt::format("{}:{}: error: {}\n", line.name, line.first_line, error.what()), progress);
       status = failed;
     }
     progress.advance();

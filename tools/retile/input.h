@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,23 +16,29 @@ namespace retile::command {
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
 
+// Nothing but white space.
+bool is_blank(std::string_view text);
+
 // Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
 void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
 
 // The options that say which problems to solve, and how to plan them.
 struct ProblemArguments {
-  std::string mesh;
-  std::string source;
-  std::string target;
-  std::string problems;
-  std::string element_type = "f32";
-  std::string planner = "gather-slice";
+  std::optional<std::string> mesh;
+  std::optional<std::string> source;
+  std::optional<std::string> target;
+  std::optional<std::string> problems;
+  std::optional<std::string> element_type;
+  std::string planner = "wide";
   std::string cost_model = "paper";
+  std::optional<std::string> memory_limit;
+  bool no_exchange = false;
 };
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments);
 
-PlanOptions plan_options(const ProblemArguments& arguments);
+// The options for one problem: a memory limit in bytes or as a factor depends on it.
+PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a

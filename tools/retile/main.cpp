@@ -1,14 +1,18 @@
 // The command's front: parses arguments, and turns what is thrown into messages and exit statuses.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <sstream>
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/version.h"
 #include "tools/retile/command.h"
+#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
@@ -16,10 +20,10 @@ namespace {
 constexpr const char* introduction = R"(retile moves sharded arrays between layouts.
 
 Devices form a mesh of named axes; a type such as [8{x,y}32, 128] says how an array is cut over them.
-retile plans the steps from one type to another, checks plans, and runs them on real data.)";
+retile plans the steps from one type to another, checks plans, and runs them on real data.
+)";
 
-constexpr const char* footer = R"(
-Try:
+constexpr const char* footer = R"(Try:
   retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   retile plan --help
 
@@ -31,9 +35,16 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
+// The subcommand's status, unless its results could not be written.
+int finish(int status) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written) return status;
+  return fail(failed, fmt::format("retile: cannot write to standard output: {}\n", std::strerror(errno)));
+}
+
 int run(int argument_count, char** arguments) {
   CLI::App app(introduction, "retile");
-  app.set_version_flag("--version", fmt::format("retile {}", RETILE_VERSION));
+  app.set_version_flag("--version", fmt::format("retile {}", RETILE_VERSION), "Print the version and exit");
   app.require_subcommand(1);
   app.footer(footer);
   int status = done;
@@ -44,10 +55,12 @@ int run(int argument_count, char** arguments) {
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail(bad_usage, fmt::format("retile: {}\nTry 'retile --help'.\n", error.what()));
+    if (error.get_exit_code() != 0) return fail(bad_usage, usage_message(app, error));
+    std::ostringstream text;  // --help, --version
+    app.exit(error, text, text);
+    std::fputs(text.str().c_str(), stdout);
   } catch (const UsageError& error) {
-    return fail(bad_usage, fmt::format("retile: {}\nTry 'retile --help'.\n", error.what()));
+    return fail(bad_usage, usage_message(app, error));
   } catch (const InputError& error) {
     return fail(bad_input, to_string(error.diagnostic()));
   } catch (const RuntimeError& error) {
@@ -55,8 +68,7 @@ int run(int argument_count, char** arguments) {
   } catch (const std::bad_alloc&) {
     return fail(failed, "retile: out of memory\n");
   }
-  if (std::fflush(stdout) != 0) return fail(failed, "retile: cannot write to standard output\n");
-  return status;
+  return finish(status);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace retile::command {
 namespace {
 
-constexpr const char* examples = R"(
-A sequence file is a mesh, a type, then one step a line; the type after a step may be left out except
+constexpr const char* examples =
+    R"(A sequence file is a mesh, a type, then one step a line; the type after a step may be left out except
 after allpermute:
 
   mesh {"x": 4, "y": 4}
@@ -27,14 +27,14 @@ the paper's Peak and Edges Lemmas until the sequence is in normal form, dynslice
 allgather*. Each step is printed as a comment, so that the output is a sequence file again.
 
 Example:
-  retile normalize sequence.txt)";
+  printf '%s\n' 'mesh {x: 4}' '[2{x}8, 8]' '-> allgather(0; x)' '-> dynslice(1; x)' | retile normalize -)";
 
 }  // namespace
 
 void add_normalize_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("normalize", "Rewrite a sequence of collectives into normal form");
   const auto path = std::make_shared<std::string>();
-  command->add_option("SEQUENCE", *path, "sequence file; - is standard input")->required();
+  command->add_option("SEQUENCE", *path, "sequence file; - is standard input")->required()->type_name("");
   command->footer(examples);
   command->callback([path, status] {
     const Sequence sequence = parse_sequence(read_file(*path));

@@ -1,4 +1,6 @@
 // retile plan
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <memory>
 
@@ -7,12 +9,13 @@
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
 
-constexpr const char* examples = R"(
-Types read as in [8{x,y}32, 128]: a dimension of 32 cut into tiles of 8 along the axes x and y, from
+constexpr const char* examples =
+    R"(Types read as in [8{x,y}32, 128]: a dimension of 32 cut into tiles of 8 along the axes x and y, from
 minor to major (x varies fastest), and one of 128 that is not cut.
 
 Examples:
@@ -20,6 +23,8 @@ Examples:
     retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   the same as JSON, with groups and the corner of every device's tile
     retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json
+  with the paper's collectives, which act on one dimension at a time
+    retile plan --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --planner paper
   a file of problems
     echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]]}' | retile plan --problems -)";
 
@@ -29,12 +34,23 @@ struct Arguments {
   bool full = false;
 };
 
+// The lists of a larger mesh would fill the memory.
+constexpr std::int64_t most_full_devices = 1 << 22;
+
+void check_lists(const Problem& problem) {
+  const std::int64_t devices = problem.mesh().device_count();
+  if (devices <= most_full_devices) return;
+  throw InputError(fmt::format("{} devices are too many for --full", devices),
+                   fmt::format("at most {} are listed", most_full_devices));
+}
+
 int run(const Arguments& arguments) {
-  const PlanOptions options = plan_options(arguments.problem);
+  if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
-    const Plan plan = make_plan(problem, options);
+    if (arguments.full) check_lists(problem);
+    const Plan plan = make_plan(problem, plan_options(arguments.problem, problem));
     if (!arguments.json && !first) std::puts("");
     first = false;
     std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);

@@ -15,8 +15,11 @@ constexpr std::size_t bar_width = 30;
 
 }  // namespace
 
+// Results that scroll by on the same terminal show the progress themselves, and would run into a bar.
 Progress::Progress(std::string action, std::size_t total)
-    : action_(std::move(action)), total_(total), enabled_(total > 1 && isatty(STDERR_FILENO) != 0) {}
+    : action_(std::move(action)),
+      total_(total),
+      enabled_(total > 1 && isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) == 0) {}
 
 Progress::~Progress() { clear(); }
 

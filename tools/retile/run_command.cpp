@@ -6,21 +6,24 @@
 #include <memory>
 
 #include "retile/base/error.h"
+#include "retile/base/utf8.h"
 #include "retile/pipeline.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
 
-constexpr const char* examples = R"(
-Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
+constexpr const char* examples =
+    R"(Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
 device's result is compared with a slice of the global array.
 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
-  retile run --problems problems.jsonl --repeat 3 --json)";
+  echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
+    retile run --problems - --repeat 3 --json)";
 
 struct Arguments {
   ProblemArguments problem;
@@ -32,20 +35,19 @@ struct Arguments {
 
 std::string render_run(const RunReport& report) {
   const double fastest = *std::min_element(report.seconds.begin(), report.seconds.end());
-  return fmt::format(
-      "{}{} devices, {} engine: verified, {:.6f} s, {} bytes received at most, peak {} of {} bytes predicted\n",
-      report.id.empty() ? "" : report.id + ": ", report.devices, name_of(report.engine), fastest,
-      group_digits(report.received_bytes_max), group_digits(report.peak_bytes_measured),
-      group_digits(report.peak_bytes_predicted));
+  return fmt::format("{}{}, {} engine: verified, {:.6f} s, {} bytes received at most, peak {} of {} bytes predicted\n",
+                     report.id.empty() ? "" : printable(report.id) + ": ", count_of(report.devices, "device"),
+                     name_of(report.engine), fastest, group_digits(report.received_bytes_max),
+                     group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
 int run(const Arguments& arguments) {
   PipelineOptions options;
-  options.planning = plan_options(arguments.problem);
   options.running.engine = *find_engine(arguments.engine);
   options.running.repetitions = arguments.repetitions;
   options.running.seed = arguments.seed;
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
+    options.planning = plan_options(arguments.problem, problem);
     const RunReport report = run_pipeline(problem, options).run;
     const bool silent = report.difference && !arguments.json;
     if (!silent) std::fputs((arguments.json ? to_json(report) + "\n" : render_run(report)).c_str(), stdout);
@@ -60,14 +62,17 @@ void add_run_command(CLI::App& app, int* status) {
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
   command->add_option("--engine", arguments->engine, "reference: slow and obviously right")
-      ->check(CLI::IsMember({"reference"}))
+      ->check(known_name(engine_names, find_engine))
       ->capture_default_str()
       ->type_name("NAME");
-  command->add_option("--repeat", arguments->repetitions, "how often to run")
-      ->check(CLI::Range(1, 1000000))
+  command->add_option("--repeat", arguments->repetitions, "how often to run; the fastest counts")
+      ->check(whole_number(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
-  command->add_option("--seed", arguments->seed, "seed of the data")->capture_default_str()->type_name("N");
+  command->add_option("--seed", arguments->seed, "seed of the data")
+      ->check(whole_number(0, UINT64_MAX))
+      ->capture_default_str()
+      ->type_name("N");
   command->add_flag("--json", arguments->json, "one report a line, as JSON");
   command->footer(examples);
   command->callback([arguments, status] { *status = run(*arguments); });

@@ -1,10 +1,14 @@
 // retile verify
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
+#include "retile/base/utf8.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
 #include "retile/render/terminal.h"
@@ -14,33 +18,64 @@
 namespace retile::command {
 namespace {
 
-constexpr const char* examples = R"(
-Replays the boxes that every device holds, step by step, and says which device lacks which part of
+constexpr const char* examples =
+    R"(Replays the boxes that every device holds, step by step, and says which device lacks which part of
 which box where a plan is wrong. It knows nothing of how plans are made.
 
 Example:
-  retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json > plan.json
-  retile verify plan.json)";
+  retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile verify -)";
 
-// A file holds one plan a line, or a single plan over many lines.
+// Just behind the bracket that closes the first one, or nothing where it stays open.
+std::optional<std::size_t> end_of_value(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\') ++i;
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '{' || c == '[') ++depth;
+    if ((c == '}' || c == ']') && --depth <= 0) return i + 1;
+  }
+  return std::nullopt;
+}
+
+// The file's values, whatever lines they begin and end on.
+std::vector<SourceText> values_in(const SourceText& file) {
+  std::vector<SourceText> values;
+  std::string_view rest = file.text;
+  int line = file.first_line;
+  const auto skip = [&](std::size_t count) {
+    line += static_cast<int>(std::count(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(count), '\n'));
+    rest.remove_prefix(count);
+  };
+  while (!is_blank(rest)) {
+    skip(rest.substr(0, rest.find_first_not_of(" \t\r\n")).rfind('\n') + 1);
+    const std::size_t end = end_of_value(rest).value_or(rest.size());
+    values.push_back({file.name, std::string(rest.substr(0, end)), line});
+    skip(end);
+  }
+  return values;
+}
+
+// A file holds one plan a line, or plans over several lines each.
 std::vector<SourceText> plans_in(const SourceText& file) {
   std::vector<SourceText> lines;
   for_each_line(file, [&](const SourceText& line) { lines.push_back(line); });
   if (lines.empty()) throw InputError(diagnose(file, {0, 0}, "there is no plan in this file"));
-  const std::size_t last = lines.front().text.find_last_not_of(" \t\r");
-  if (lines.front().text[last] != '}') return {file};
-  return lines;
+  return end_of_value(lines.front().text) ? lines : values_in(file);
 }
 
 int verify(const SourceText& text) {
   const Plan plan = parse_plan(text);
   const std::vector<std::string> faults = find_faults(plan);
   const std::string place = fmt::format("{}:{}", text.name, text.first_line);
-  for (const std::string& fault : faults) std::fputs(fmt::format("{}: {}\n", place, fault).c_str(), stderr);
+  for (const std::string& fault : faults) std::fputs(fmt::format("{}: error: {}\n", place, fault).c_str(), stderr);
   if (!faults.empty()) return failed;
-  std::fputs(fmt::format("{}: {} verified: {} steps, cost {} ({}), peak {} of {} elements allowed\n", place,
-                         plan.id.empty() ? "plan" : plan.id, plan.steps.size(), group_digits(plan.cost.total),
-                         plan.cost.model, group_digits(plan.memory.peak), group_digits(plan.memory.bound))
+  std::fputs(fmt::format("{}: {} verified: {}, cost {} ({}), peak {} of {} elements allowed\n", place,
+                         plan.id.empty() ? "plan" : printable(plan.id),
+                         count_of(static_cast<std::int64_t>(plan.steps.size()), "step"), group_digits(plan.cost.total),
+                         printable(plan.cost.model), group_digits(plan.memory.peak), group_digits(plan.memory.bound))
                  .c_str(),
              stdout);
   return done;
@@ -65,7 +100,9 @@ int run(const std::string& path) {
 void add_verify_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("verify", "Check plans that somebody made");
   const auto path = std::make_shared<std::string>();
-  command->add_option("PLAN", *path, "file with one plan a line as JSON; - is standard input")->required();
+  command->add_option("PLAN", *path, "file with one plan a line as JSON; - is standard input")
+      ->required()
+      ->type_name("");
   command->footer(examples);
   command->callback([path, status] { *status = run(*path); });
 }
