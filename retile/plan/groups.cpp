@@ -117,6 +117,55 @@ class Matcher {
   std::vector<bool> visited_;
 };
 
+// The devices that hold each tile of a grid. A device holds one tile, so asking a tile's holders in turn
+// balances all senders.
+class Holders {
+ public:
+  explicit Holders(const GridTable& held) : devices_(static_cast<std::size_t>(held.device_count())) {
+    std::vector<std::size_t> numbers(devices_.size());
+    std::int64_t tiles = 1;
+    for (const std::int64_t count : held.grid) tiles *= count;
+    first_.resize(static_cast<std::size_t>(tiles) + 1);
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      numbers[device] = static_cast<std::size_t>(coarse_number(held, held.grid, device));
+      ++first_[numbers[device] + 1];
+    }
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    next_.assign(first_.begin(), first_.end() - 1);
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      devices_[next_[numbers[device]]++] = static_cast<Device>(device);
+    }
+    next_.assign(first_.begin(), first_.end() - 1);
+  }
+
+  Device next(const Shape& grid, const Shape& tile) {
+    std::size_t number = 0;
+    for (std::size_t i = 0; i < grid.size(); ++i) {
+      number = number * static_cast<std::size_t>(grid[i]) + static_cast<std::size_t>(tile[i]);
+    }
+    ensure(first_[number] < first_[number + 1], "every tile of a placement has a holder");
+    if (next_[number] == first_[number + 1]) next_[number] = first_[number];
+    return devices_[next_[number]++];
+  }
+
+ private:
+  std::vector<Device> devices_;     // by tile
+  std::vector<std::size_t> first_;  // of each tile in devices_, and the end
+  std::vector<std::size_t> next_;
+};
+
+// Goes to the next tile of this shape that the box meets, in row-major order. False after the last one.
+bool next_tile(const Box& box, const Shape& local, Shape& tile) {
+  for (std::size_t i = tile.size(); i-- > 0;) {
+    if ((tile[i] + 1) * local[i] < box.hi[i]) {
+      ++tile[i];
+      return true;
+    }
+    tile[i] = box.lo[i] / local[i];
+  }
+  return false;
+}
+
 }  // namespace
 
 GridTable grid_table(const Placement& placement) {
@@ -242,46 +291,23 @@ std::vector<Transfer> balanced_transfers(const Placement& before, const Placemen
   const std::size_t rank = before.global_shape().size();
   if (rank == 0) return {};
   const GridTable held = grid_table(before);
-  std::vector<std::vector<Device>> holders;
-  std::int64_t tile_count = 1;
-  for (const std::int64_t count : held.grid) tile_count *= count;
-  holders.resize(static_cast<std::size_t>(tile_count));
-  for (Device device = 0; device < before.device_count(); ++device) {
-    holders[static_cast<std::size_t>(coarse_number(held, held.grid, static_cast<std::size_t>(device)))].push_back(
-        device);
-  }
-
-  std::vector<Transfer> transfers;
-  // A device holds one tile, so asking a tile's holders in turn balances all senders.
-  std::vector<std::size_t> next_holder(holders.size());
   const Shape& local = before.local_shape();
+  Holders holders(held);
+  std::vector<Transfer> transfers;
+  transfers.reserve(static_cast<std::size_t>(after.device_count()));
+  Shape tile(rank);
   for (Device device = 0; device < after.device_count(); ++device) {
     const Box wanted = after.box(device);
-    Shape tile(rank);
     for (std::size_t i = 0; i < rank; ++i) tile[i] = wanted.lo[i] / local[i];
-    for (;;) {  // the tiles of `before` that the wanted box meets, in row-major order
-      std::int64_t number = 0;
-      Box piece = wanted;
-      bool own = true;
+    do {
+      const auto own = held.tiles.begin() + device * static_cast<std::ptrdiff_t>(rank);
+      if (std::equal(tile.begin(), tile.end(), own)) continue;
+      Transfer& transfer = transfers.emplace_back(Transfer{holders.next(held.grid, tile), device, wanted});
       for (std::size_t i = 0; i < rank; ++i) {
-        number = number * held.grid[i] + tile[i];
-        piece.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
-        piece.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
-        own = own && held.tiles[static_cast<std::size_t>(device) * rank + i] == tile[i];
+        transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
+        transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
       }
-      if (!own) {
-        const auto at = static_cast<std::size_t>(number);
-        ensure(!holders[at].empty(), "every tile of a placement has a holder");
-        transfers.push_back({holders[at][next_holder[at]++ % holders[at].size()], device, std::move(piece)});
-      }
-      std::size_t i = rank;
-      while (i > 0 && (tile[i - 1] + 1) * local[i - 1] >= wanted.hi[i - 1]) {
-        tile[i - 1] = wanted.lo[i - 1] / local[i - 1];
-        --i;
-      }
-      if (i == 0) break;
-      ++tile[i - 1];
-    }
+    } while (next_tile(wanted, local, tile));
   }
   return transfers;
 }

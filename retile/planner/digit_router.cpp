@@ -5,6 +5,7 @@
 // stays keeps its function. Levels of the source and of the target have digits as their functions; those
 // in between are ours to choose, as sums of digits.
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "retile/base/error.h"
@@ -45,16 +46,13 @@ class DigitRouter : public Router {
     if (!kept_levels_agree(layers) || !fixed_digits_are_distinct(layers)) return Verdict::refuted;
     if (!has_free_levels(layers)) return Verdict::lowers;
     list_episodes(layers);
-    tries_left_ = most_tries;
-    if (choose_functions(0)) return Verdict::lowers;
-    return Verdict::undecided;
+    return find_functions() ? Verdict::lowers : Verdict::undecided;
   }
 
   Routes routes(std::span<const Cuts> layers) override {
     measure(layers);
     list_episodes(layers);
-    tries_left_ = most_tries;
-    ensure(choose_functions(0), "a path that was judged to lower has functions for its levels");
+    ensure(find_functions(), "a path that was judged to lower has functions for its levels");
     Routes routes;
     for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back(table(k));
     return routes;
@@ -63,8 +61,7 @@ class DigitRouter : public Router {
   std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts> layers) override {
     measure(layers);
     list_episodes(layers);
-    tries_left_ = most_tries;
-    if (!choose_functions(0)) return std::nullopt;
+    if (!find_functions()) return std::nullopt;
     std::vector<DigitTable> tables(layers.size(), DigitTable(static_cast<std::size_t>(cuts_.rank)));
     for (const Episode& episode : episodes_) {
       const int digit = sole_digit(episode.function);
@@ -198,8 +195,19 @@ class DigitRouter : public Router {
     episodes_.insert(episodes_.end(), free.begin(), free.end());
   }
 
-  // Chooses functions for the free episodes from number `next` on: digits where that is possible, sums of
-  // them where it is not. False where none was found within the tries.
+  // Chooses functions for the free episodes: digits where they are enough, sums of digits where they are not
+  // and devices are few enough for tables. False where none were found within the tries.
+  bool find_functions() {
+    tries_left_ = most_tries;
+    sums_ = false;
+    if (choose_functions(0)) return true;
+    if (cuts_.device_count > most_listed_devices) return false;
+    tries_left_ = most_tries;
+    sums_ = true;
+    return choose_functions(0);
+  }
+
+  // For the free episodes from number `next` on.
   bool choose_functions(std::size_t next) {
     if (fixed_count_ + next == episodes_.size()) return true;
     Episode& episode = episodes_[fixed_count_ + next];
@@ -208,7 +216,7 @@ class DigitRouter : public Router {
     }
     const std::int64_t prime = cuts_.primes.front();
     Function counter(static_cast<std::size_t>(digit_count_));
-    while (tries_left_ > 0) {  // all functions, as numbers with the coefficients as digits
+    while (sums_ && tries_left_ > 0) {  // all functions, as numbers with the coefficients as digits
       std::size_t d = 0;
       while (d < counter.size() && counter[d] == prime - 1) counter[d++] = 0;
       if (d == counter.size()) break;
@@ -230,14 +238,44 @@ class DigitRouter : public Router {
     const std::size_t first = std::max<std::size_t>(1, episode.first);
     const std::size_t last = std::min(layer_count_ - 1, episode.last + 1);
     for (std::size_t k = first; k <= last; ++k) {
-      std::vector<Function> functions;
-      for (const Episode& other : episodes_) {
-        const bool there = other.first <= k && other.last + 1 >= k;
-        if (there && !other.function.empty()) functions.push_back(other.function);
-      }
-      if (!are_independent(std::move(functions), cuts_.primes.front())) return false;
+      if (!(cuts_.primes.front() == 2 ? are_independent_bits(k) : are_independent_around(k))) return false;
     }
     return true;
+  }
+
+  // Calls visit(function) for every level of layers k - 1 and k that has one.
+  template <typename Visit>
+  void for_each_function(std::size_t k, Visit visit) const {
+    for (const Episode& episode : episodes_) {
+      const bool there = episode.first <= k && episode.last + 1 >= k;
+      if (there && !episode.function.empty()) visit(episode.function);
+    }
+  }
+
+  bool are_independent_around(std::size_t k) const {
+    std::vector<Function> functions;
+    for_each_function(k, [&](const Function& function) { functions.push_back(function); });
+    return are_independent(std::move(functions), cuts_.primes.front());
+  }
+
+  // The same modulo 2: a function is a set of bits, kept by its highest one.
+  bool are_independent_bits(std::size_t k) const {
+    std::array<std::uint32_t, 32> by_highest{};
+    bool independent = true;
+    for_each_function(k, [&](const Function& function) {
+      std::uint32_t bits = 0;
+      for (std::size_t d = 0; d < function.size(); ++d) bits |= static_cast<std::uint32_t>(function[d]) << d;
+      while (bits != 0) {
+        std::uint32_t& known = by_highest[static_cast<std::size_t>(31 - std::countl_zero(bits))];
+        if (known == 0) {
+          known = bits;
+          return;
+        }
+        bits ^= known;
+      }
+      independent = false;
+    });
+    return independent;
   }
 
   // Gaussian elimination modulo the prime.
@@ -302,6 +340,7 @@ class DigitRouter : public Router {
   std::size_t fixed_count_ = 0;
   std::vector<Episode> episodes_;
   int tries_left_ = 0;
+  bool sums_ = false;  // whether functions may be sums of digits
 };
 
 }  // namespace

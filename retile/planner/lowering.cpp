@@ -95,6 +95,72 @@ void add_gathers(const Shape& global, const GridTable& before, const GridTable& 
   }
 }
 
+// Deals every device the free tile that overlaps its wish the most.
+class WishDealer {
+ public:
+  WishDealer(const GridTable& within, const Shape& finer, const GridTable& wish)
+      : within_(within),
+        wish_(wish),
+        dealt_{finer, TileTable(within.tiles.size())},
+        choices_(tile_count(finer) / tile_count(within.grid)),
+        room_(static_cast<std::size_t>(tile_count(finer)),
+              static_cast<std::int32_t>(within.device_count() / tile_count(finer))),
+        tile_(finer.size()),
+        best_(finer.size()) {}
+
+  GridTable run() {
+    std::vector<bool> served(static_cast<std::size_t>(within_.device_count()));
+    // First the devices that can have a tile that meets their wish, then the others.
+    for (const std::int64_t least_overlap : {1, 0}) {
+      for (std::size_t device = 0; device < served.size(); ++device) {
+        if (!served[device]) served[device] = serve(device, least_overlap);
+      }
+    }
+    return std::move(dealt_);
+  }
+
+ private:
+  bool serve(std::size_t device, std::int64_t least_overlap) {
+    std::int64_t best_overlap = least_overlap - 1;
+    for (std::int64_t choice = 0; choice < choices_; ++choice) {
+      const std::int64_t overlap = choose(device, choice);
+      if (overlap <= best_overlap || room_[number_in(dealt_.grid, tile_)] == 0) continue;
+      best_overlap = overlap;
+      best_ = tile_;
+    }
+    if (best_overlap < least_overlap) return false;
+    --room_[number_in(dealt_.grid, best_)];
+    std::transform(best_.begin(), best_.end(),
+                   dealt_.tiles.begin() + static_cast<std::ptrdiff_t>(device * best_.size()),
+                   [](std::int64_t tile) { return static_cast<std::int32_t>(tile); });
+    return true;
+  }
+
+  // Sets tile_ to a tile within the device's, and returns how much of the wish it overlaps, in units of one
+  // over the product of the two grids.
+  std::int64_t choose(std::size_t device, std::int64_t choice) {
+    std::int64_t overlap = 1;
+    for (std::size_t i = tile_.size(); i-- > 0;) {
+      const std::size_t at = device * tile_.size() + i;
+      const std::int64_t inside = dealt_.grid[i] / within_.grid[i];
+      tile_[i] = within_.tiles[at] * inside + choice % inside;
+      choice /= inside;
+      const std::int64_t lo = std::max(tile_[i] * wish_.grid[i], wish_.tiles[at] * dealt_.grid[i]);
+      const std::int64_t hi = std::min((tile_[i] + 1) * wish_.grid[i], (wish_.tiles[at] + 1) * dealt_.grid[i]);
+      overlap *= std::max<std::int64_t>(0, hi - lo);
+    }
+    return overlap;
+  }
+
+  const GridTable& within_;
+  const GridTable& wish_;
+  GridTable dealt_;
+  const std::int64_t choices_;
+  std::vector<std::int32_t> room_;  // devices that each tile still takes
+  Shape tile_;
+  Shape best_;
+};
+
 }  // namespace
 
 Shape grid_after(Shape grid, const CutMove& move) {
@@ -135,44 +201,7 @@ GridTable deal_toward(const GridTable& within, const Shape& finer, const GridTab
   constexpr std::int64_t most_devices = 512;  // the work is quadratic in them
   if (finer == within.grid) return within;
   if (within.device_count() > most_devices) return deal(within, finer);
-
-  const std::size_t rank = finer.size();
-  const auto devices = static_cast<std::size_t>(within.device_count());
-  std::vector<std::int32_t> room(static_cast<std::size_t>(tile_count(finer)),
-                                 static_cast<std::int32_t>(within.device_count() / tile_count(finer)));
-  GridTable dealt{finer, TileTable(within.tiles.size())};
-  std::vector<bool> served(devices);
-  // First the devices that can have a tile that meets their wish, then the others.
-  for (const bool must_meet : {true, false}) {
-    for (std::size_t device = 0; device < devices; ++device) {
-      if (served[device]) continue;
-      Shape tile(rank);
-      Shape best;
-      std::int64_t best_score = must_meet ? 0 : -1;
-      std::int64_t choices = tile_count(finer) / tile_count(within.grid);
-      for (std::int64_t choice = 0; choice < choices; ++choice) {
-        std::int64_t rest = choice;
-        std::int64_t score = 1;
-        for (std::size_t i = rank; i-- > 0;) {
-          const std::int64_t inside = finer[i] / within.grid[i];
-          tile[i] = within.tiles[device * rank + i] * inside + rest % inside;
-          rest /= inside;
-          // Overlap with the wish, in units of one over the product of the two grids.
-          const std::int64_t wished = wish.tiles[device * rank + i];
-          score *= std::max<std::int64_t>(0, std::min((tile[i] + 1) * wish.grid[i], (wished + 1) * finer[i]) -
-                                                 std::max(tile[i] * wish.grid[i], wished * finer[i]));
-        }
-        if (score <= best_score || room[number_in(finer, tile)] == 0) continue;
-        best = tile;
-        best_score = score;
-      }
-      if (best.empty()) continue;
-      served[device] = true;
-      --room[number_in(finer, best)];
-      for (std::size_t i = 0; i < rank; ++i) dealt.tiles[device * rank + i] = static_cast<std::int32_t>(best[i]);
-    }
-  }
-  return dealt;
+  return WishDealer(within, finer, wish).run();
 }
 
 Stages routed_stages(const Problem& problem, const NormalPath& path, const Routes& routes) {

@@ -1,6 +1,7 @@
 #include "tests/support/collectives.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -76,7 +77,12 @@ Collective draw_collective(const DistributedType& type) {
   const int other = draw_index(rank);
   const int count = draw_index(3) + 1;
   const Parts held = split_into_primes(type.mesh(), type.dimension(dimension).axes);
-  switch (static_cast<CollectiveKind>(draw_index(4))) {
+  // A permutation always applies, the others often do not.
+  constexpr auto slice = CollectiveKind::dynslice;
+  constexpr auto move = CollectiveKind::alltoall;
+  constexpr auto gather = CollectiveKind::allgather;
+  constexpr std::array kinds{slice, slice, move, move, move, gather, gather, CollectiveKind::allpermute};
+  switch (kinds[static_cast<std::size_t>(draw_index(kinds.size()))]) {
     case CollectiveKind::dynslice:
       return DynSlice{dimension, take(draw_order(type.free_primes()), count)};
     case CollectiveKind::alltoall:
@@ -200,7 +206,10 @@ rc::Gen<Sequence> arbitrary_sequence(const DistributedType& source, int longest)
     Sequence sequence(source);
     const int length = *rc::gen::inRange(0, longest + 1);
     for (int i = 0; i < length; ++i) {
-      const Collective step = draw_collective(sequence.target());
+      Collective step = draw_collective(sequence.target());
+      for (int again = 0; again < 8 && find_fault(sequence.target(), step); ++again) {
+        step = draw_collective(sequence.target());
+      }
       if (!find_fault(sequence.target(), step)) sequence.append(step);
     }
     return sequence;

@@ -1,0 +1,215 @@
+// Folders include only what the architecture allows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace retile {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct FolderRule {
+  std::string folder;             // under retile/
+  std::vector<std::string> sees;  // folders under retile/, besides itself
+};
+
+// Top to bottom along the path of the data. What is not a folder of retile/, its pipeline and the command, sees all.
+const std::vector<FolderRule> folder_rules{
+    {"base", {}},
+    {"types", {"base"}},
+    {"collectives", {"base", "types"}},
+    {"plan", {"base", "types", "collectives"}},
+    {"planner", {"base", "types", "collectives", "plan"}},
+    {"engines", {"base", "types", "plan"}},
+    {"language", {"base", "types", "collectives", "plan", "planner"}},
+    {"runtime", {"base", "types", "collectives", "plan", "planner", "language", "engines"}},
+    {"interchange", {"base", "types", "collectives", "plan", "planner"}},
+    {"render", {"base", "types", "collectives", "plan", "planner"}},
+    {"contenders", {"base", "types", "collectives", "plan", "planner"}},
+};
+
+// Files directly in retile/ that join its folders.
+const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp"};
+
+struct LibraryRule {
+  std::string header;  // a regular expression for the whole name
+  std::string files;   // and for the path of the files that may include it
+  std::string place;   // in words
+};
+
+const std::vector<LibraryRule> library_rules{
+    {"mpi\\.h", "retile/engines/mpi/.*", "retile/engines/mpi"},
+    {"nlohmann/.*", "retile/.*\\.cpp", "a .cpp file of retile"},
+    {"CLI/.*", "tools/.*", "tools"},
+};
+
+struct SourceFile {
+  std::string path;  // from the root of the repository
+  std::string text;
+};
+
+std::vector<std::string> included_headers(const std::string& text) {
+  static const std::regex include(R"(^\s*#\s*include\s*["<]([^">]+)[">][^]*)");
+  std::vector<std::string> headers;
+  std::istringstream lines(text);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, include)) headers.push_back(match[1]);
+  }
+  return headers;
+}
+
+// "plan" for retile/plan/json.h, "" for retile/pipeline.h and for what is not in retile/.
+std::string folder_of(const std::string& path) {
+  static const std::regex in_folder("retile/([^/]+)/.*");
+  std::smatch match;
+  return std::regex_match(path, match, in_folder) ? match[1].str() : "";
+}
+
+const FolderRule* rule_of(const std::string& folder) {
+  for (const FolderRule& rule : folder_rules) {
+    if (rule.folder == folder) return &rule;
+  }
+  return nullptr;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& entry) {
+  return std::find(list.begin(), list.end(), entry) != list.end();
+}
+
+// Why a file of the folder may not include the header; empty where it may.
+std::string folder_violation(const FolderRule& rule, const std::string& header) {
+  if (contains(joining_files, header)) return "only the command may include the pipeline";
+  if (header.starts_with("tools/") || header.starts_with("tests/")) return "the library stands alone";
+  const std::string included = folder_of(header);
+  if (included.empty() || included == rule.folder || contains(rule.sees, included)) return "";
+  return rule.folder + " does not see " + included;
+}
+
+std::string library_violation(const std::string& path, const std::string& header) {
+  for (const LibraryRule& rule : library_rules) {
+    if (!std::regex_match(header, std::regex(rule.header))) continue;
+    if (!std::regex_match(path, std::regex(rule.files))) return "it belongs into " + rule.place + " alone";
+  }
+  return "";
+}
+
+std::vector<std::string> find_violations(const SourceFile& file) {
+  std::vector<std::string> violations;
+  const std::string folder = folder_of(file.path);
+  const FolderRule* rule = rule_of(folder);
+  if (!folder.empty() && rule == nullptr) violations.push_back(file.path + ": there is no rule for its folder");
+  for (const std::string& header : included_headers(file.text)) {
+    const auto report = [&](const std::string& why) {
+      if (!why.empty()) violations.push_back(file.path + " includes " + header + ": " + why);
+    };
+    if (rule != nullptr) report(folder_violation(*rule, header));
+    report(library_violation(file.path, header));
+  }
+  return violations;
+}
+
+std::vector<SourceFile> read_sources(const std::string& top) {
+  namespace fs = std::filesystem;
+  const fs::path root(RETILE_SOURCE_DIR);
+  std::vector<SourceFile> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    files.push_back({fs::relative(entry.path(), root).generic_string(), text.str()});
+  }
+  return files;
+}
+
+TEST(Architecture, FoldersIncludeOnlyWhatTheySee) {
+  std::vector<std::string> violations;
+  int includes = 0;
+  for (const char* top : {"retile", "tools"}) {
+    const std::vector<SourceFile> files = read_sources(top);
+    EXPECT_FALSE(files.empty()) << top;
+    for (const SourceFile& file : files) {
+      includes += static_cast<int>(included_headers(file.text).size());
+      for (const std::string& violation : find_violations(file)) violations.push_back(violation);
+    }
+  }
+  EXPECT_THAT(violations, IsEmpty());
+  EXPECT_GT(includes, 200) << "the sources were not read";
+}
+
+TEST(Architecture, RulesSeeOnlyFoldersAboveThem) {
+  std::vector<std::string> above;
+  for (const FolderRule& rule : folder_rules) {
+    for (const std::string& seen : rule.sees) EXPECT_TRUE(contains(above, seen)) << rule.folder << " sees " << seen;
+    above.push_back(rule.folder);
+  }
+}
+
+TEST(ArchitectureChecker, ReadsIncludes) {
+  EXPECT_THAT(included_headers("#include <vector>\n  #  include \"retile/a.h\"  // why\n#include<b.h>\r\n"),
+              ElementsAre("vector", "retile/a.h", "b.h"));
+  EXPECT_THAT(included_headers("// #include <vector>\nint include = 3;\n#define INCLUDE \"x\"\n"), IsEmpty());
+}
+
+TEST(ArchitectureChecker, AllowsWhatIsBelow) {
+  EXPECT_THAT(find_violations({"retile/planner/search.cpp",
+                               "#include \"retile/plan/plan.h\"\n"
+                               "#include \"retile/planner/search.h\"\n"
+                               "#include \"retile/version.h\"\n"
+                               "#include <nlohmann/json.hpp>\n"
+                               "#include <vector>\n"}),
+              IsEmpty());
+  EXPECT_THAT(find_violations({"retile/pipeline.cpp", "#include \"retile/engines/run.h\"\n"}), IsEmpty());
+  EXPECT_THAT(find_violations({"tools/retile/main.cpp", "#include \"retile/pipeline.h\"\n#include <CLI/CLI.hpp>\n"}),
+              IsEmpty());
+  EXPECT_THAT(find_violations({"retile/engines/mpi/run.cpp", "#include <mpi.h>\n"}), IsEmpty());
+}
+
+TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
+  EXPECT_THAT(find_violations({"retile/types/mesh.h", "#include \"retile/plan/plan.h\"\n"}),
+              ElementsAre("retile/types/mesh.h includes retile/plan/plan.h: types does not see plan"));
+  EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
+              ElementsAre("retile/engines/run.cpp includes retile/collectives/sequence.h: engines does not see "
+                          "collectives"));
+  EXPECT_THAT(find_violations({"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\n"}),
+              ElementsAre("retile/language/lower.cpp includes retile/engines/run.h: language does not see engines"));
+  EXPECT_THAT(find_violations({"retile/planner/x.cpp", "#include \"retile/contenders/xla.h\"\n"}),
+              ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
+}
+
+TEST(ArchitectureChecker, FindsFoldersWithoutARule) {
+  EXPECT_THAT(find_violations({"retile/utils/x.h", ""}),
+              ElementsAre("retile/utils/x.h: there is no rule for its folder"));
+  EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"retile/utils/x.h\"\n"}),
+              ElementsAre("retile/plan/x.h includes retile/utils/x.h: plan does not see utils"));
+}
+
+TEST(ArchitectureChecker, FindsALibraryThatDoesNotStandAlone) {
+  EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"retile/pipeline.h\"\n"}),
+              ElementsAre("retile/plan/x.h includes retile/pipeline.h: only the command may include the pipeline"));
+  EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"tests/support/plans.h\"\n"}),
+              ElementsAre("retile/plan/x.h includes tests/support/plans.h: the library stands alone"));
+  EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"tools/retile/input.h\"\n"}),
+              ElementsAre("retile/plan/x.h includes tools/retile/input.h: the library stands alone"));
+}
+
+TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
+  EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include <mpi.h>\n"}),
+              ElementsAre("retile/engines/run.cpp includes mpi.h: it belongs into retile/engines/mpi alone"));
+  EXPECT_THAT(
+      find_violations({"retile/base/json.h", "#include <nlohmann/json.hpp>\n"}),
+      ElementsAre("retile/base/json.h includes nlohmann/json.hpp: it belongs into a .cpp file of retile alone"));
+  EXPECT_THAT(find_violations({"retile/render/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
+              ElementsAre("retile/render/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
+}
+
+}  // namespace
+}  // namespace retile

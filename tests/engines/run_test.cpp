@@ -1,0 +1,104 @@
+#include "retile/engines/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "retile/base/error.h"
+#include "retile/types/text.h"
+#include "tests/support/plans.h"
+
+namespace retile {
+namespace {
+
+TEST(EngineKind, HasItsName) {
+  EXPECT_STREQ(name_of(EngineKind::reference), "reference");
+  EXPECT_EQ(find_engine("reference"), EngineKind::reference);
+  EXPECT_EQ(find_engine("Reference"), std::nullopt);
+  EXPECT_THAT(std::string(engine_names), ::testing::HasSubstr("reference"));
+}
+
+TEST(RunPlan, ReportsWhatHappened) {
+  const auto samples = test::sample_plans();
+  RunOptions options;
+  options.engine = EngineKind::reference;
+  options.element_size = 8;
+  options.repetitions = 3;
+  const RunReport report = run_plan(test::sample_plan(samples, "wide allgather"), options);
+  EXPECT_EQ(report.id, "test");
+  EXPECT_EQ(report.engine, EngineKind::reference);
+  EXPECT_EQ(report.devices, 4);
+  EXPECT_EQ(report.difference, std::nullopt);
+  EXPECT_EQ(report.seconds.size(), 3U);
+  EXPECT_THAT(report.seconds, ::testing::Each(::testing::Ge(0.0)));
+  EXPECT_EQ(report.received_bytes_max, 12 * 8);
+  EXPECT_EQ(report.peak_bytes_predicted, (4 + 16) * 8);
+  EXPECT_EQ(report.peak_bytes_measured, (4 + 16) * 8);
+}
+
+TEST(RunPlan, VerifiesEverySample) {
+  for (const test::SamplePlan& sample : test::sample_plans()) {
+    RunOptions options;
+    options.engine = EngineKind::reference;
+    EXPECT_EQ(run_plan(sample.plan, options).difference, std::nullopt) << sample.name;
+  }
+}
+
+TEST(RunPlan, StopsAtADifference) {
+  const auto samples = test::sample_plans();
+  Plan plan = test::sample_plan(samples, "allpermute");
+  plan.steps[0].pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  RunOptions options;
+  options.engine = EngineKind::reference;
+  options.repetitions = 3;
+  const RunReport report = run_plan(plan, options);
+  EXPECT_TRUE(report.difference.has_value());
+  EXPECT_EQ(report.seconds.size(), 1U);
+}
+
+TEST(RunPlan, RefusesWhatDoesNotFitInMemory) {
+  const DistributedType type = parse_type("[281474976710656]", parse_mesh("a=2"));
+  const Plan plan = test::finish_plan(type, type, {test::permute_step(Placement(type), Placement(type))});
+  try {
+    run_plan(plan);
+    FAIL() << "petabytes";
+  } catch (const RuntimeError& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::MatchesRegex("the run needs 1125899906842624 bytes for the array and 4503599627371520 for "
+                                        "the tiles of 2 devices, and [0-9]+ are free"));
+  }
+}
+
+TEST(RunPlan, RefusesWhatDoesNotFitIn63Bits) {
+  const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
+  const Plan plan = test::finish_plan(type, type, {});
+  try {
+    run_plan(plan);
+    FAIL();
+  } catch (const RuntimeError& error) {
+    EXPECT_STREQ(error.what(), "4611686018427387904 elements of 4 bytes do not fit in 63 bits");
+  }
+}
+
+TEST(RunJson, IsThePublicFormat) {
+  RunReport report;
+  report.id = "p1";
+  report.engine = EngineKind::reference;
+  report.devices = 8;
+  report.seconds = {0.5, 0.25};
+  report.received_bytes_max = 96;
+  report.peak_bytes_predicted = 160;
+  report.peak_bytes_measured = 128;
+  EXPECT_EQ(to_json(report), R"({"id":"p1","engine":"reference","devices":8,"verified":true,"seconds":[0.5,0.25],)"
+                             R"("received_bytes_max":96,"peak_bytes":{"predicted":160,"measured":128}})");
+  report.difference = "device 0, element [0]: byte 0 is 0x00 instead of 0x01";
+  EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
+}
+
+TEST(RunJson, ReplacesWhatIsNotUtf8InAnId) {
+  RunReport report;
+  report.id = "caf\xe9";
+  EXPECT_THAT(to_json(report), ::testing::HasSubstr("{\"id\":\"caf\xef\xbf\xbd\","));
+}
+
+}  // namespace
+}  // namespace retile

@@ -1,0 +1,53 @@
+// A problem as JSON: planned, verified, run.
+#include "retile/engines/array.h"
+#include "retile/engines/reference/reference.h"
+#include "retile/plan/json.h"
+#include "retile/plan/verify.h"
+#include "retile/planner/planner.h"
+#include "tests/fuzz/require.h"
+
+namespace retile::fuzz {
+namespace {
+
+void check_plan(const Plan& plan) {
+  for (const std::string& fault : find_faults(plan)) require(false, fault);
+  const std::string text = to_json(plan);
+  const Plan again = parse_plan({"written", text});
+  require(to_json(again) == text, "a plan reads back");
+  for (const std::string& fault : find_faults(again)) require(false, fault);
+}
+
+void check_run(const Plan& plan, std::int64_t element_size) {
+  const Tile array = make_array(plan.source.global_shape(), element_size, 1);
+  const ReferenceResult result =
+      run_reference(plan, slice_array(array, Placement(plan.source), element_size), element_size);
+  const auto difference = find_difference(array, result.tiles, Placement(plan.target), element_size);
+  require(!difference, difference.value_or(""));
+}
+
+void check_problem(const Problem& problem, const PlanOptions& options) {
+  const auto plan = try_parse([&] { return make_plan(problem, options); });
+  if (!plan) return;  // its cost does not fit in 63 bits
+  check_plan(*plan);
+  if (problem.source().global_size() <= 4096) check_run(*plan, bytes_of(problem.element_type()));
+}
+
+}  // namespace
+}  // namespace retile::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace retile;
+  const auto problem = fuzz::try_parse([&] { return parse_problem({"problems", fuzz::text_of(data, size)}); });
+  if (!problem || problem->mesh().device_count() > 64 || problem->source().rank() > 8) return 0;
+  for (const char* name : {"gather-slice", "paper", "wide", "direct"}) {
+    const auto planner = find_planner(name);
+    if (!planner) continue;
+    for (const CostModel model : {CostModel::paper, CostModel::volume}) {
+      PlanOptions options;
+      options.planner = *planner;
+      options.cost_model = model;
+      fuzz::check_problem(*problem, options);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,136 @@
+// Right plans with one change. What the verifier lets pass must be physically right, by a replay on the elements
+// themselves that shares no code with it.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "retile/plan/json.h"
+#include "retile/plan/verify.h"
+#include "tests/support/plan_replay.h"
+#include "tests/support/plans.h"
+
+namespace retile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Pointer = Json::json_pointer;
+
+const std::vector<std::string> mutated_lists{"offsets", "groups", "pairs", "transfers"};
+
+// Every value at and below `pointer`.
+void collect(const Json& json, const Pointer& pointer, std::vector<Pointer>& all) {
+  all.push_back(pointer);
+  const Json& value = json.at(pointer);
+  if (!value.is_array()) return;
+  for (std::size_t i = 0; i < value.size(); ++i) collect(json, pointer / i, all);
+}
+
+// Every list, sublist and number that says which device does what.
+std::vector<Pointer> collect_places(const Json& plan) {
+  std::vector<Pointer> places;
+  for (std::size_t i = 0; i < plan.at("steps").size(); ++i) {
+    for (const std::string& list : mutated_lists) {
+      const Pointer pointer = Pointer("/steps") / i / list;
+      if (plan.contains(pointer)) collect(plan, pointer, places);
+    }
+  }
+  return places;
+}
+
+// The plan with each number replaced by neighbours, by other numbers that occur in plans, and by the largest there are.
+void replace_number(const Json& plan, const Pointer& place, std::vector<Json>& mutants) {
+  const auto number = plan.at(place).get<std::int64_t>();
+  std::set<std::int64_t> others{0, 1, 2, 3, 4, number - 1, number + 1, 2 * number, -number, INT64_MAX, INT64_MIN};
+  others.erase(number);
+  for (const std::int64_t other : others) {
+    mutants.push_back(plan);
+    mutants.back().at(place) = other;
+  }
+}
+
+// The plan with two entries of a list swapped, one left out, or one there twice; not where that gives no plan.
+void rearrange_list(const Json& plan, const Pointer& place, std::vector<Json>& mutants) {
+  const Json& list = plan.at(place);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (list.at(i).type() != list.at(j).type()) continue;
+      mutants.push_back(plan);
+      std::swap(mutants.back().at(place).at(i), mutants.back().at(place).at(j));
+    }
+    const bool any_length = place.to_string().find("offsets") == std::string::npos &&
+                            (place.back() == "groups" || place.back() == "pairs" || place.back() == "transfers" ||
+                             place.parent_pointer().back() == "groups");
+    if (!any_length) continue;
+    mutants.push_back(plan);
+    mutants.back().at(place).erase(i);
+    mutants.push_back(plan);
+    mutants.back().at(place).push_back(list.at(i));
+  }
+}
+
+std::vector<Json> mutants_at(const Json& plan, const Pointer& place) {
+  std::vector<Json> mutants;
+  if (plan.at(place).is_number()) {
+    replace_number(plan, place, mutants);
+  } else {
+    rearrange_list(plan, place, mutants);
+  }
+  std::erase(mutants, plan);
+  return mutants;
+}
+
+struct Verdict {
+  bool passed;  // by the verifier
+  bool right;   // by the replay
+};
+
+Verdict judge(const Json& mutant) {
+  const Plan plan = parse_plan({"plan", mutant.dump()});
+  return {find_faults(plan).empty(), !test::replay_plan(mutant)};
+}
+
+TEST(Mutations, OfTheSamplesPassOnlyWhereTheElementsStillArrive) {
+  int wrong = 0;
+  int refused_though_right = 0;
+  int passed = 0;
+  for (const test::SamplePlan& sample : test::sample_plans()) {
+    const Json plan = Json::parse(to_json(sample.plan));
+    for (const Pointer& place : collect_places(plan)) {
+      for (const Json& mutant : mutants_at(plan, place)) {
+        const Verdict verdict = judge(mutant);
+        EXPECT_TRUE(verdict.right || !verdict.passed) << sample.name << ": " << mutant.dump();
+        wrong += verdict.right ? 0 : 1;
+        refused_though_right += verdict.right && !verdict.passed ? 1 : 0;
+        passed += verdict.passed ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 1958);
+  // A group or pair too many or too few, a redundant transfer: the elements arrive, and the plan still breaks its
+  // format.
+  EXPECT_EQ(refused_though_right, 238);
+  // Another order of groups, members, pairs, transfers or of equal corners.
+  EXPECT_EQ(passed, 177);
+}
+
+RC_GTEST_PROP(Mutations, OfRandomPlansPassOnlyWhereTheElementsStillArrive, ()) {
+  const Json plan = Json::parse(to_json(*test::arbitrary_plan()));
+  const std::vector<Pointer> places = collect_places(plan);
+  RC_PRE(!places.empty());
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<Json> mutants = mutants_at(plan, places[*rc::gen::inRange<std::size_t>(0, places.size())]);
+    if (mutants.empty()) continue;
+    const Json& mutant = mutants[*rc::gen::inRange<std::size_t>(0, mutants.size())];
+    const Verdict verdict = judge(mutant);
+    RC_LOG(mutant.dump());
+    RC_ASSERT(verdict.right || !verdict.passed);
+  }
+}
+
+}  // namespace
+}  // namespace retile

@@ -1,0 +1,121 @@
+#include "retile/planner/gather_slice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "retile/planner/planner.h"
+#include "retile/types/text.h"
+#include "tests/support/enumerate.h"
+#include "tests/support/plans.h"
+
+namespace retile {
+namespace {
+
+std::string steps_of(const Plan& plan) {
+  std::string out;
+  for (const Step& step : plan.steps) out += (out.empty() ? "" : " ") + to_string(step);
+  return out;
+}
+
+TEST(GatherSlice, GathersEveryDimensionThenSlicesEveryDimension) {
+  const Mesh mesh = parse_mesh("a=2,b=2,c=2");
+  const Plan plan =
+      test::gather_slice_plan(parse_type("[4, 1{a,b}4, 2{c}4]", mesh), parse_type("[1{a,c}4, 4, 2{b}4]", mesh));
+  EXPECT_EQ(steps_of(plan), "allgather(1; 4) allgather(2; 2) dynslice(0; 4) dynslice(2; 2)");
+  EXPECT_EQ(plan.planner, "gather-slice");
+  EXPECT_EQ(plan.cost.model, "paper");
+  EXPECT_EQ(plan.cost.total, 4 * 4 * 2 + 4 * 4 * 4);
+  EXPECT_EQ(plan.cost.floor, received_floor(plan.source, plan.target));
+  EXPECT_EQ(plan.cost.lower_bound, plan.cost.floor);
+  EXPECT_FALSE(plan.cost.optimal);
+  EXPECT_EQ(plan.memory.source, 8);
+  EXPECT_EQ(plan.memory.target, 8);
+  EXPECT_EQ(plan.memory.bound, 8);
+  EXPECT_EQ(plan.memory.peak, 64);
+  EXPECT_GE(plan.planning_ns, 0);
+}
+
+TEST(GatherSlice, HasNoStepsBetweenTypesThatPlaceTheSameBoxes) {
+  const Mesh mesh = parse_mesh("a=6,b=1");
+  const Plan equal = test::gather_slice_plan(parse_type("[1{a}6]", mesh), parse_type("[1{a:(2)3,a:(1)2}6]", mesh));
+  EXPECT_EQ(steps_of(equal), "");
+  EXPECT_EQ(equal.cost.total, 0);
+  EXPECT_TRUE(equal.cost.optimal);
+  EXPECT_EQ(equal.memory.peak, 1);
+  EXPECT_EQ(steps_of(test::gather_slice_plan(parse_type("[6{b}6]", mesh), parse_type("[6]", mesh))), "");
+  EXPECT_EQ(steps_of(test::gather_slice_plan(parse_type("[]", mesh), parse_type("[]", mesh))), "");
+}
+
+TEST(GatherSlice, OnlySlicesWhatIsReplicatedAndOnlyGathersWhatShallBe) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const Plan slice = test::gather_slice_plan(parse_type("[4]", mesh), parse_type("[1{a,b}4]", mesh));
+  EXPECT_EQ(steps_of(slice), "dynslice(0; 4)");
+  EXPECT_EQ(slice.cost.total, 0);
+  EXPECT_TRUE(slice.cost.optimal);
+  EXPECT_EQ(steps_of(test::gather_slice_plan(parse_type("[1{a,b}4]", mesh), parse_type("[4]", mesh))),
+            "allgather(0; 4)");
+}
+
+TEST(GatherSlice, TakesNoStepsAlongAxesOfSizeOne) {
+  const Mesh mesh = parse_mesh("a=2,b=1,c=1");
+  const auto steps = [&](const char* source, const char* target) {
+    return steps_of(test::gather_slice_plan(parse_type(source, mesh), parse_type(target, mesh)));
+  };
+  EXPECT_EQ(steps("[2{a}4, 4{b}4]", "[4{c}4, 4]"), "allgather(0; 2)");
+  EXPECT_EQ(steps("[4{b}4, 4{c}4]", "[2{a,b}4, 4]"), "dynslice(0; 2)");
+  EXPECT_EQ(steps("[2{a,b}4, 4]", "[4, 2{b,a}4]"), "allgather(0; 2) dynslice(1; 2)");
+  EXPECT_EQ(steps("[4, 4{b}4]", "[2{b,a}4, 4{c}4]"), "dynslice(0; 2)");
+}
+
+// eq:naive-redistribution, between all types: at most one allgather per dimension in ascending order, which leave the
+// array whole, then at most one dynslice per dimension.
+TEST(GatherSlice, EqNaiveRedistributionHasItsShape) {
+  int covered = 0;
+  for (const Mesh& mesh : test::all_meshes(8)) {
+    const std::vector<DistributedType> types = test::all_types(mesh, test::divisible_shape(mesh, 2));
+    for (const DistributedType& source : types) {
+      for (const DistributedType& target : types) {
+        const Sequence sequence = gather_and_slice(Problem("", source, target));
+        EXPECT_EQ(sequence.source(), source);
+        EXPECT_TRUE(same_placement(sequence.target(), target));
+        EXPECT_EQ(sequence.size() == 0, same_placement(source, target));
+        std::vector<int> order;
+        for (std::size_t i = 0; i < sequence.size(); ++i) {
+          const auto* gather = std::get_if<AllGather>(&sequence.steps()[i]);
+          const auto* slice = std::get_if<DynSlice>(&sequence.steps()[i]);
+          ASSERT_TRUE(gather != nullptr || slice != nullptr);
+          order.push_back(gather != nullptr ? gather->dimension : source.rank() + slice->dimension);
+          const bool last_gather = gather != nullptr && (i + 1 == sequence.size() ||
+                                                         kind_of(sequence.steps()[i + 1]) == CollectiveKind::dynslice);
+          if (last_gather) {
+            EXPECT_EQ(sequence.types()[i + 1].local_shape(), source.global_shape());
+          }
+        }
+        EXPECT_EQ(std::adjacent_find(order.begin(), order.end(), std::greater_equal<>()), order.end());
+        ++covered;
+      }
+    }
+  }
+  EXPECT_EQ(covered, 3078);
+}
+
+TEST(Planner, GatherSliceHasItsNameInThePlanFormat) {
+  EXPECT_STREQ(name_of(PlannerKind::gather_slice), "gather-slice");
+  EXPECT_EQ(find_planner("gather-slice"), PlannerKind::gather_slice);
+  EXPECT_EQ(find_planner("gather_slice"), std::nullopt);
+  EXPECT_THAT(std::string(planner_names), ::testing::HasSubstr("gather-slice"));
+}
+
+TEST(Planner, KeepsTheIdOfTheProblem) {
+  const Mesh mesh = parse_mesh("a=2");
+  const Problem problem("my problem", parse_type("[2{a}4]", mesh), parse_type("[4]", mesh));
+  PlanOptions options;
+  options.planner = PlannerKind::gather_slice;
+  EXPECT_EQ(make_plan(problem, options).id, "my problem");
+}
+
+}  // namespace
+}  // namespace retile

@@ -1,0 +1,89 @@
+#include "retile/planner/problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "retile/types/text.h"
+#include "tests/support/diagnostic_of.h"
+
+namespace retile {
+namespace {
+
+using ::testing::ElementsAre;
+
+Problem parse(const std::string& text, int line = 1) { return parse_problem({"problems.jsonl", text, line}); }
+
+TEST(Problem, IsReadFromALine) {
+  const Problem problem =
+      parse(R"({"id": "p1", "mesh": {"a":2,"b":2,"c":2}, "shape": [360,368,320], "src": [[],["c"],[]], )"
+            R"("dst": [["c","a"],[],["b"]], "dtype": "f64"})");
+  EXPECT_EQ(problem.id(), "p1");
+  EXPECT_EQ(to_string(problem.mesh()), "{a: 2, b: 2, c: 2}");
+  EXPECT_EQ(to_string(problem.source()), "[360, 184{c}368, 320]");
+  EXPECT_EQ(to_string(problem.target()), "[90{c,a}360, 368, 160{b}320]");
+  EXPECT_EQ(problem.element_type(), ElementType::f64);
+}
+
+TEST(Problem, KeepsTheOrderOfTheMesh) {
+  EXPECT_EQ(to_string(parse(R"({"mesh": {"z":2,"a":3}, "shape": [], "src": [], "dst": []})").mesh()), "{z: 2, a: 3}");
+}
+
+TEST(Problem, WithoutIdIsCalledByItsLine) {
+  const std::string text = R"({"mesh": {"a":2}, "shape": [4], "src": [["a"]], "dst": [[]]})";
+  EXPECT_EQ(parse(text).id(), "line-1");
+  EXPECT_EQ(parse(text, 17).id(), "line-17");
+}
+
+TEST(Problem, WithoutElementTypeIsOfFloats) {
+  EXPECT_EQ(parse(R"({"mesh": {"a":2}, "shape": [4], "src": [["a"]], "dst": [[]]})").element_type(), ElementType::f32);
+}
+
+TEST(Problem, MayNamePartsOfAxes) {
+  const Problem problem =
+      parse(R"({"mesh": {"a":6}, "shape": [6], "src": [["a:(2)3"]], "dst": [["a:(1)2", "a:(2)3"]]})");
+  EXPECT_EQ(to_string(problem.source()), "[2{a:(2)3}6]");
+  EXPECT_EQ(to_string(problem.target()), "[1{a:(1)2,a:(2)3}6]");
+}
+
+TEST(Problem, TakesKeysInAnyOrderAndIgnoresOthers) {
+  const Problem problem =
+      parse(R"({"dst": [["a"]], "comment": {"x": [1.5]}, "src": [[]], "shape": [2], "mesh": {"a":2}})");
+  EXPECT_EQ(to_string(problem.target()), "[1{a}2]");
+}
+
+TEST(Problem, ReadsAllOfTheProblemsFile) {
+  std::ifstream file(RETILE_SOURCE_DIR "/tests/data/problems.jsonl");
+  ASSERT_TRUE(file);
+  int covered = 0;
+  for (std::string line; std::getline(file, line); ++covered) {
+    const Problem problem = parse(line, covered + 1);
+    EXPECT_EQ(problem.mesh().device_count(), 8);
+    EXPECT_EQ(problem.source().global_shape(), problem.target().global_shape());
+    EXPECT_THAT(line, ::testing::HasSubstr('"' + problem.id() + '"'));
+  }
+  EXPECT_EQ(covered, 500);
+}
+
+TEST(Problem, IsBetweenTypesOfOneMeshAndShape) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const auto fault = [&](const Mesh& source_mesh, const char* source, const char* target) {
+    return test::diagnostic_of([&] { return Problem("", parse_type(source, source_mesh), parse_type(target, mesh)); });
+  };
+  EXPECT_EQ(fault(mesh, "[2{a}4]", "[2{b}4]"), "no error");
+  EXPECT_EQ(fault(parse_mesh("a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
+  EXPECT_EQ(fault(parse_mesh("b=2,a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
+  EXPECT_EQ(fault(mesh, "[2{a}4]", "[2{a}4, 2]"),
+            "error: the source has 1 dimensions and the target 2\nhint: a redistribution keeps the global shape\n");
+  EXPECT_EQ(fault(mesh, "[2{a}4, 3]", "[4, 2]"),
+            "error: the source has global shape [4, 3] and the target [4, 2]\n"
+            "hint: a redistribution keeps the global shape\n");
+  // The local shapes agree, the global ones do not.
+  EXPECT_EQ(fault(mesh, "[2{a}4]", "[2]"),
+            "error: the source has global shape [4] and the target [2]\n"
+            "hint: a redistribution keeps the global shape\n");
+}
+
+}  // namespace
+}  // namespace retile

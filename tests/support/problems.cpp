@@ -1,0 +1,121 @@
+#include "tests/support/problems.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+
+#include "retile/base/error.h"
+#include "retile/types/text.h"
+
+namespace retile::test {
+namespace {
+
+Planning planning(std::string name, PlannerKind kind, CostModel model) {
+  Planning planning{std::move(name), {}};
+  planning.options.planner = kind;
+  planning.options.cost_model = model;
+  return planning;
+}
+
+}  // namespace
+
+std::vector<Problem> file_problems() {
+  const std::string path = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
+  std::ifstream file(path);
+  ensure(file.good(), "tests/data/problems.jsonl is there");
+  std::vector<Problem> problems;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) problems.push_back(parse_problem({path, line, ++number}));
+  return problems;
+}
+
+Problem problem_of(const char* mesh, const char* source, const char* target) {
+  const Mesh parsed = parse_mesh(mesh);
+  return {"", parse_type(source, parsed), parse_type(target, parsed)};
+}
+
+std::string describe(const Problem& problem) {
+  return to_string(problem.source()) + " to " + to_string(problem.target()) + " on " + to_string(problem.mesh());
+}
+
+Shape RandomProblems::shape(int rank, const std::vector<std::int64_t>& sizes) {
+  Shape shape;
+  for (int i = 0; i < rank; ++i) shape.push_back(pick(sizes));
+  return shape;
+}
+
+DistributedType RandomProblems::type(const Mesh& mesh, const Shape& global) {
+  const std::vector<AxisPart>& parts = mesh.prime_parts();
+  Shape local = global;
+  std::vector<std::vector<AxisPart>> cuts(global.size());
+  for (const std::int64_t index : permutation(parts.size())) {
+    const AxisPart& part = parts[static_cast<std::size_t>(index)];
+    const std::size_t dimension = number(global.size() + 1);
+    if (dimension == global.size() || local[dimension] % part.size != 0) continue;
+    local[dimension] /= part.size;
+    cuts[dimension].push_back(part);
+  }
+  return DistributedType::cut(mesh, global, cuts);
+}
+
+Problem RandomProblems::problem(const Mesh& mesh, const Shape& global) {
+  DistributedType source = type(mesh, global);
+  return {"", std::move(source), type(mesh, global)};
+}
+
+std::vector<std::int64_t> RandomProblems::permutation(std::size_t size) {
+  std::vector<std::int64_t> numbers(size);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (std::size_t i = size; i > 1; --i) std::swap(numbers[i - 1], numbers[number(i)]);
+  return numbers;
+}
+
+Planning paper_planning(CostModel model) { return planning("paper", PlannerKind::paper, model); }
+Planning wide_planning(CostModel model) { return planning("wide", PlannerKind::wide, model); }
+Planning portable_planning(CostModel model) {
+  Planning portable = planning("wide without exchange", PlannerKind::wide, model);
+  portable.options.exchange = ExchangeUse::avoided;
+  return portable;
+}
+Planning direct_planning(CostModel model) { return planning("direct", PlannerKind::direct, model); }
+
+std::vector<Planning> all_plannings(CostModel model) {
+  return {paper_planning(model), wide_planning(model), portable_planning(model), direct_planning(model)};
+}
+
+std::string kinds(const Plan& plan) {
+  std::string letters;
+  for (const Step& step : plan.steps) {
+    switch (step.op) {
+      case StepOp::dynslice:
+        letters += 's';
+        break;
+      case StepOp::alltoall:
+        letters += 'a';
+        break;
+      case StepOp::allpermute:
+        letters += 'p';
+        break;
+      case StepOp::exchange:
+        letters += 'e';
+        break;
+      case StepOp::allgather:
+        letters += 'g';
+        break;
+    }
+  }
+  return letters;
+}
+
+std::string steps_of(const Plan& plan) {
+  std::string text;
+  for (const Step& step : plan.steps) text += (text.empty() ? "" : " ") + to_string(step);
+  return text;
+}
+
+bool is_sweep() {
+  const char* value = std::getenv("RETILE_SWEEP");
+  return value != nullptr && std::string(value) == "1";
+}
+
+}  // namespace retile::test
