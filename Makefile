@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sanitize fuzz bench lint format fresh install-dependencies clean
+.PHONY: help build demo test sanitize fuzz bench compare-xla planner-table build-bench lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -25,9 +25,14 @@ fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 	set -- build/fuzz/fuzzers/fuzz_*; \
 	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
 
-bench: build/release/build.ninja ## run the benchmarks
-	cmake --build --preset release --target retile_bench --parallel $(JOBS)
-	build/release/retile_bench
+bench: build-bench ## run the benchmarks
+	@set -e; for benchmark in build/release/bench/*_benchmark; do "$$benchmark"; done
+
+compare-xla: build-bench ## our plans against those of the XLA compiler
+	build/release/bench/compare_xla
+
+planner-table: build-bench ## measure planning anew and write the tables of docs/planner.md
+	bench/planner_tables.sh build/release/bench docs/planner.md
 
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy
@@ -54,6 +59,9 @@ clean: ## remove everything built
 build/%/build.ninja: CMakePresets.json | install-dependencies
 	cmake --preset $*
 	@touch $@
+
+build-bench: build/release/build.ninja
+	cmake --build --preset release --target retile_bench --parallel $(JOBS)
 
 build-%: build/%/build.ninja
 	cmake --build --preset $* --parallel $(JOBS)

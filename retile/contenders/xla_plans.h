@@ -1,0 +1,83 @@
+// What the XLA compiler did with a problem: its collectives as it printed them, and what they cost and
+// hold by the paper's measures.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+enum class XlaOp { all_gather, all_to_all, collective_permute };
+
+constexpr std::string_view xla_op_names = "all-gather, all-to-all, collective-permute";
+
+std::optional<XlaOp> find_xla_op(std::string_view name);
+
+struct XlaStep {
+  XlaOp op = XlaOp::collective_permute;
+  std::vector<Shape> out;  // local; more than one for a tuple
+
+  // Elements in all parts together. For all collectives this is also what the paper charges for them
+  // (fig:cost-model): an all-to-all and a permutation give as much as they take.
+  std::int64_t out_size() const;
+};
+
+struct XlaPlan {
+  std::string id;
+  std::vector<XlaStep> steps;  // communication only: slices cost nothing and never hold more than before
+};
+
+// A line of JSON: {"id": "p1", "ops": [{"op": "all-gather", "out": "f32[8,4]{1,0}"}, …]}; other members are left
+// unread. A plan without "id" is called by its line. Throws InputError.
+XlaPlan parse_xla_plan(const SourceText& line);
+
+// Throw InputError where a sum does not fit in 63 bits.
+std::int64_t cost_of(const XlaPlan& plan);
+// The largest local tensor on the way, source and target included.
+std::int64_t peak_of(const XlaPlan& plan, const Problem& problem);
+
+// One problem: what XLA did beside our plans, all in elements per device.
+struct XlaComparison {
+  std::string id;
+  std::int64_t xla_cost = 0;
+  std::int64_t xla_peak = 0;
+  std::int64_t paper_cost = 0;
+  std::int64_t wide_cost = 0;
+  std::int64_t our_peak = 0;  // the larger of the two planners' peaks
+  std::int64_t bound = 0;     // the larger of source and target
+
+  bool moves_data() const { return xla_cost > 0 && paper_cost > 0 && wide_cost > 0; }
+};
+
+XlaComparison compare_with_xla(const Problem& problem, const XlaPlan& plan);
+
+// XLA's costs over those of one planner.
+struct CostRatios {
+  double geometric_mean = 1;
+  double largest = 1;
+  double smallest = 1;
+  int xla_cheaper = 0;  // problems
+  int xla_dearer = 0;
+};
+
+struct XlaSummary {
+  int problems = 0;
+  int moving = 0;     // that move data on both sides; ratios are over these
+  int one_sided = 0;  // that cost something on one side only
+  CostRatios paper;
+  CostRatios wide;
+  int xla_above_bound = 0;
+  int ours_above_bound = 0;
+  double largest_peak = 1;  // XLA's, over the bound
+};
+
+XlaSummary summarize(std::span<const XlaComparison> comparisons);
+
+}  // namespace retile
