@@ -26,6 +26,8 @@ class JsonValue {
 
   // Defined where JsonMember is complete.
   JsonValue(Data data, SourceRange range);
+  JsonValue(const JsonValue&) = delete;
+  JsonValue& operator=(const JsonValue&) = delete;
   JsonValue(JsonValue&&) noexcept;
   JsonValue& operator=(JsonValue&&) noexcept;
   ~JsonValue();

@@ -34,8 +34,8 @@ class DistributedType {
   static DistributedType replicated(const Mesh& mesh, const Shape& global);
 
   struct DimensionFault {
-    int dimension;  // -1: the type as a whole
-    int axis;       // index into the dimension's axes; -1: the dimension as a whole
+    int dimension = -1;  // -1: the type as a whole
+    int axis = -1;       // index into the dimension's axes; -1: the dimension as a whole
     Fault fault;
   };
   static std::optional<DimensionFault> find_fault(const Mesh& mesh, std::span<const Dimension> dimensions);

@@ -44,7 +44,7 @@ class Mesh {
   explicit Mesh(std::vector<Axis> axes);
 
   struct AxisFault {
-    int axis;  // index of the axis at fault; -1: the mesh as a whole
+    int axis = -1;  // index of the axis at fault; -1: the mesh as a whole
     Fault fault;
   };
   static std::optional<AxisFault> find_fault(std::span<const Axis> axes);

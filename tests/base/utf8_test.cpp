@@ -79,6 +79,10 @@ TEST(Utf8, longer_encodings_than_needed_are_not_valid) {
   EXPECT_FALSE(is_valid_utf8(bytes({0xF0, 0x8F, 0xBF, 0xBF})));
 }
 
+TEST(Utf8, printable_text_keeps_its_width_and_cannot_steer_a_terminal) {
+  EXPECT_EQ(printable("a\tb\x1b[31m\x7f\n\xC3\xA9\xFF"), "a b [31m  \xC3\xA9?");
+}
+
 // Counting tells that nothing else is valid: n code points have encodings of each length.
 TEST(Utf8, as_many_texts_of_three_bytes_are_valid_as_the_code_points_allow) {
   std::string text(3, '\0');

@@ -60,6 +60,9 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
 }
 
 void check_usage(const ProblemArguments& arguments) {
+  if (arguments.no_exchange && arguments.planner == "direct") {
+    throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
+  }
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
     if (arguments.mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
@@ -85,7 +88,7 @@ void report(const std::string& message, Progress& progress) {
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  const SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
+  SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
   const std::size_t zero = file.text.find('\0');
   if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
   return file;
@@ -116,9 +119,9 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("TYPE");
   command
       .add_option("--planner", arguments.planner,
-                  "wide: at most one slice, exchange and gather, over several dimensions at once; paper: the paper's "
-                  "collectives, one dimension at a time; direct: one exchange; gather-slice: gather everything, then "
-                  "slice")
+                  "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
+                  "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
+                  "gather-slice: gather everything, then slice")
       ->check(known_name(planner_names, find_planner))
       ->capture_default_str()
       ->type_name("NAME");
@@ -132,8 +135,8 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
                    "wide plans without exchanges, for targets that cannot address single peers");
   command
       .add_option("--memory-limit", arguments.memory_limit,
-                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of the larger of "
-                  "source and target tile (1.5x)")
+                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of\n"
+                  "the larger of source and target tile (1.5x)")
       ->type_name("LIMIT");
 }
 

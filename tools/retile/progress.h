@@ -12,6 +12,8 @@ class Progress {
   Progress(std::string action, std::size_t total);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+  Progress(Progress&&) = delete;
+  Progress& operator=(Progress&&) = delete;
   ~Progress();  // clears the bar
 
   void advance();

@@ -1,0 +1,268 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/command/retile.h"
+
+namespace retile::test {
+namespace {
+
+// With the planner that these texts were written for: which one is the default is not for these tests.
+ProcessResult plan(std::vector<std::string> arguments, const std::string& input = {}) {
+  arguments.insert(arguments.begin(), {"plan", "--planner", "gather-slice"});
+  return run_retile(std::move(arguments), input);
+}
+
+// --- For people.
+
+TEST(PlanText, SimpleRedistributionOfThePaper) {
+  const std::string steps = R"(mesh {devs: 32}  planner gather-slice
+  [32, 64{devs}2048]            2,048 elements per device
+    -> allgather(1; 32), cost 65,536
+  [32, 2048]                   65,536
+    -> dynslice(0; 32), cost 0
+  [1{devs}32, 2048]             2,048
+cost 65,536 (paper, lower bound 1,984), floor 1,984
+peak 65,536 elements per device, 32.00 times the bound of 2,048
+)";
+  EXPECT_EQ(plan({"--mesh", "devs=32", "[32, 64{devs}2048]", "[1{devs}32, 2048]"}), done(steps));
+  const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[0];
+  EXPECT_EQ(plan({"--problems", "-"}, line), done("fig:simple-redist  " + steps));
+}
+
+TEST(PlanText, FirstAdversarialProblemOfThePaper) {
+  const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[7];
+  EXPECT_EQ(plan({"--problems", "-"}, line), done(R"(tbl:adversarial, P1  mesh {a: 2, b: 2, c: 2}  planner gather-slice
+  [360, 184{c}368, 320]              21,196,800 elements per device
+    -> allgather(1; 2), cost 42,393,600
+  [360, 368, 320]                    42,393,600
+    -> dynslice(0; 4), cost 0
+  [90{c,a}360, 368, 320]             10,598,400
+    -> dynslice(2; 2), cost 0
+  [90{c,a}360, 368, 160{b}320]        5,299,200
+cost 42,393,600 (paper, lower bound 2,649,600), floor 2,649,600
+peak 42,393,600 elements per device, 2.00 times the bound of 21,196,800
+)"));
+}
+
+// The figure that two planners read differently: one dimension at a time, or two at once.
+TEST(PlanText, OvershardingOfThePaper) {
+  const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[6];
+  EXPECT_EQ(run_retile({"plan", "--planner", "paper", "--problems", "-"}, line),
+            done(R"(fig:oversharding  mesh {x: 4, y: 2, z: 4}  planner paper
+  [1{y,x}8, 8, 8, 4]                    256 elements per device
+    -> dynslice(3; 4), cost 0
+  [1{y,x}8, 8, 8, 1{z}4]                 64
+    -> alltoall(0 -> 1; 2), cost 64
+  [2{x}8, 4{y}8, 8, 1{z}4]               64
+    -> alltoall(0 -> 2; 4), cost 64
+  [8, 4{y}8, 2{x}8, 1{z}4]               64
+    -> allgather(3; 4), cost 256
+  [8, 4{y}8, 2{x}8, 4]                  256
+cost 384 (paper, optimal), floor 224
+peak 256 elements per device, within the bound of 256
+)"));
+  const ProcessResult wide = done(R"(fig:oversharding  mesh {x: 4, y: 2, z: 4}  planner wide
+  [1{y,x}8, 8, 8, 4]                256 elements per device
+    -> alltoall(0 -> 1; 2, 0 -> 2; 4), cost 256
+  [8, 4{y}8, 2{x}8, 4]              256
+cost 256 (paper, optimal), floor 224
+peak 256 elements per device, within the bound of 256
+)");
+  EXPECT_EQ(run_retile({"plan", "--planner", "wide", "--problems", "-"}, line), wide);
+  EXPECT_EQ(run_retile({"plan", "--problems", "-"}, line), wide);
+}
+
+TEST(PlanText, PlansStandApart) {
+  const std::string nothing = R"(  [8]                8 elements per device
+    nothing to do
+cost 0 (paper, optimal), floor 0
+peak 8 elements per device, within the bound of 8
+)";
+  const std::string line = R"({"mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
+  EXPECT_EQ(plan({"--problems", "-"}, line + "\r\n\n" + line),
+            done("line-1  mesh {x: 4}  planner gather-slice\n" + nothing +
+                 "\nline-3  mesh {x: 4}  planner gather-slice\n" + nothing));
+}
+
+TEST(PlanText, ArraysWithoutDimensionsHaveOneElement) {
+  EXPECT_EQ(plan({"--mesh", "x=4", "[]", "[]"}), done(R"(mesh {x: 4}  planner gather-slice
+  []                1 element per device
+    nothing to do
+cost 0 (paper, optimal), floor 0
+peak 1 element per device, within the bound of 1
+)"));
+}
+
+TEST(PlanText, CostsAreOfTheModelThatWasAskedFor) {
+  EXPECT_EQ(plan({"--mesh", "x=4", "[2{x}8]", "[8]", "--cost", "volume"}), done(R"(mesh {x: 4}  planner gather-slice
+  [2{x}8]                2 elements per device
+    -> allgather(0; 4), cost 6
+  [8]                    8
+cost 6 (volume, optimal), floor 6
+peak 8 elements per device, within the bound of 8
+)"));
+}
+
+TEST(PlanText, AnIdCannotSteerTheTerminal) {
+  const std::string line = R"({"id": "red\u001b[31m\n", "mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
+  EXPECT_EQ(lines_of(plan({"--problems", "-"}, line).output).at(0), "red [31m   mesh {x: 4}  planner gather-slice");
+}
+
+TEST(PlanText, LargestSizesFit) {
+  EXPECT_EQ(plan({"--mesh", "x=7", "[1317624576693539401{x}9223372036854775807]", "[9223372036854775807]"}),
+            done(R"(mesh {x: 7}  planner gather-slice
+  [1317624576693539401{x}9223372036854775807]  1,317,624,576,693,539,401 elements per device
+    -> allgather(0; 7), cost 9,223,372,036,854,775,807
+  [9223372036854775807]                        9,223,372,036,854,775,807
+cost 9,223,372,036,854,775,807 (paper, lower bound 7,905,747,460,161,236,406), floor 7,905,747,460,161,236,406
+peak 9,223,372,036,854,775,807 elements per device, within the bound of 9,223,372,036,854,775,807
+)"));
+}
+
+// --- For programs.
+
+const std::vector<std::string> plan_keys = {"id",   "mesh",   "source",      "target", "planner",
+                                            "cost", "memory", "planning_ns", "steps"};
+
+std::vector<std::string> step_keys(const std::string& op) {
+  if (op == "dynslice") return {"op", "moves", "local_in", "local_out", "cost", "offsets"};
+  if (op == "allpermute") return {"op", "pairs", "local_in", "local_out", "cost", "offsets"};
+  if (op == "exchange") return {"op", "groups", "transfers", "local_in", "local_out", "cost", "offsets"};
+  return {"op", "moves", "groups", "local_in", "local_out", "cost", "offsets"};
+}
+
+std::vector<std::string> move_keys(const std::string& op) {
+  return op == "alltoall" ? std::vector<std::string>{"from", "to", "factor"}
+                          : std::vector<std::string>{"dim", "factor"};
+}
+
+void expect_plan_keys(const Json& json) {
+  EXPECT_EQ(keys_of(json), plan_keys);
+  EXPECT_EQ(keys_of(json["cost"]), (std::vector<std::string>{"model", "total", "lower_bound", "floor", "optimal"}));
+  EXPECT_EQ(keys_of(json["memory"]), (std::vector<std::string>{"source", "target", "bound", "peak"}));
+  for (const Json& step : json["steps"]) {
+    const std::string op = step["op"];
+    EXPECT_EQ(keys_of(step), step_keys(op));
+    for (const Json& move : step.value("moves", Json::array())) EXPECT_EQ(keys_of(move), move_keys(op));
+  }
+}
+
+TEST(PlanJson, HasExactlyTheKeysOfTheFormatInOrder) {
+  const std::string problems = read_source_file("examples/paper.jsonl");
+  for (const std::string planner : {"wide", "paper", "direct", "gather-slice"}) {
+    const ProcessResult result = run_retile({"plan", "--planner", planner, "--problems", "-", "--json"}, problems);
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.errors, "");
+    const std::vector<std::string> lines = lines_of(result.output);
+    ASSERT_EQ(lines.size(), lines_of(problems).size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const Json json = Json::parse(lines[i]);
+      expect_plan_keys(json);
+      EXPECT_EQ(json["id"], Json::parse(lines_of(problems)[i])["id"]);
+      EXPECT_EQ(json["planner"], planner);
+    }
+  }
+}
+
+bool has_exchange(const std::string& plans) { return plans.find(R"("op":"exchange")") != std::string::npos; }
+
+TEST(PlanJson, ExchangesCanBeAvoided) {
+  const std::string problems = RETILE_SOURCE_DIR "/examples/paper.jsonl";
+  EXPECT_TRUE(has_exchange(run_retile({"plan", "--problems", problems, "--json"}).output));
+  const ProcessResult result = run_retile({"plan", "--problems", problems, "--json", "--no-exchange"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_FALSE(has_exchange(result.output));
+}
+
+TEST(PlanJson, MemoryLimitsAreInElementsBytesOrTiles) {
+  const auto bound = [](const std::string& limit) {
+    const ProcessResult result = run_retile(
+        {"plan", "--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]", "--dtype", "f64", "--memory-limit", limit, "--json"});
+    return Json::parse(result.output)["memory"]["bound"];
+  };
+  EXPECT_EQ(bound("16"), 16);
+  EXPECT_EQ(bound("1KiB"), 128);
+  EXPECT_EQ(bound("1.5x"), 24);
+}
+
+TEST(PlanJson, IsOneLineWordForWord) {
+  const ProcessResult result = plan({"--mesh", "y=2,x=2", "[2{x}4, 6]", "[4, 3{y}6]", "--json"});
+  Json json = Json::parse(result.output);
+  EXPECT_GE(json["planning_ns"], 0);
+  json["planning_ns"] = 0;
+  EXPECT_EQ(json.dump(),
+            R"({"id":"","mesh":{"y":2,"x":2},"source":"[2{x}4, 6]","target":"[4, 3{y}6]","planner":"gather-slice",)"
+            R"("cost":{"model":"paper","total":24,"lower_bound":6,"floor":6,"optimal":false},)"
+            R"("memory":{"source":12,"target":12,"bound":12,"peak":24},"planning_ns":0,"steps":[)"
+            R"({"op":"allgather","moves":[{"dim":0,"factor":2}],"groups":[[0,1],[2,3]],)"
+            R"("local_in":[2,6],"local_out":[4,6],"cost":24,"offsets":[[0,0],[0,0],[0,0],[0,0]]},)"
+            R"({"op":"dynslice","moves":[{"dim":1,"factor":2}],)"
+            R"("local_in":[4,6],"local_out":[4,3],"cost":0,"offsets":[[0,0],[0,0],[0,3],[0,3]]}]})");
+  EXPECT_EQ(lines_of(result.output).size(), 1U);
+  EXPECT_TRUE(result.output.ends_with("}\n"));
+}
+
+TEST(PlanJson, KeepsIdsAsTheyAre) {
+  const std::string line = R"({"id": "\u00e9\u001b\n\"", "mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
+  EXPECT_EQ(Json::parse(plan({"--problems", "-", "--json"}, line).output)["id"], "é\x1b\n\"");
+}
+
+Json only_step_of(const std::vector<std::string>& arguments) {
+  const ProcessResult result = plan(arguments);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  const Json json = Json::parse(result.output);
+  EXPECT_EQ(json["steps"].size(), 1U);
+  return json["steps"][0];
+}
+
+TEST(PlanJson, ListsAreLeftOutAbove4096Devices) {
+  const Json listed = only_step_of({"--mesh", "x=4096", "[1{x}4096]", "[4096]", "--json"});
+  EXPECT_EQ(keys_of(listed), step_keys("allgather"));
+  EXPECT_EQ(listed["offsets"].size(), 4096U);
+
+  const std::vector<std::string> large = {"--mesh", "x=4097", "[1{x}4097]", "[4097]", "--json"};
+  EXPECT_EQ(keys_of(only_step_of(large)), (std::vector<std::string>{"op", "moves", "local_in", "local_out", "cost"}));
+
+  std::vector<std::string> asked_for = large;
+  asked_for.emplace_back("--full");
+  const Json full = only_step_of(asked_for);
+  EXPECT_EQ(keys_of(full), step_keys("allgather"));
+  EXPECT_EQ(full["offsets"].size(), 4097U);
+  EXPECT_EQ(full["groups"][0].size(), 4097U);
+}
+
+TEST(PlanJson, AMillionDevices) {
+  const Json step = only_step_of({"--mesh", "x=1048576", "[1{x}1048576]", "[1048576]", "--json"});
+  EXPECT_EQ(step["cost"], 1048576);
+}
+
+// --- Meshes as large as they get: nothing may take time or memory per device.
+
+TEST(PlanHugeMesh, TakesNoTime) {
+  EXPECT_EQ(run_retile_quickly({"plan", "--planner", "gather-slice", "--mesh", "x=2147483647", "[1{x}2147483647, 8]",
+                                "[2147483647, 8]"}),
+            done(R"(mesh {x: 2147483647}  planner gather-slice
+  [1{x}2147483647, 8]                8 elements per device
+    -> allgather(0; 2147483647), cost 17,179,869,176
+  [2147483647, 8]       17,179,869,176
+cost 17,179,869,176 (paper, lower bound 17,179,869,168), floor 17,179,869,168
+peak 17,179,869,176 elements per device, within the bound of 17,179,869,176
+)"));
+}
+
+TEST(PlanHugeMesh, IsTooLargeToBeListed) {
+  const std::vector<std::string> arguments = {"--mesh", "x=32768,y=65535", "[1{x}32768]", "[32768]", "--json"};
+  EXPECT_EQ(keys_of(only_step_of(arguments)),
+            (std::vector<std::string>{"op", "moves", "local_in", "local_out", "cost"}));
+  std::vector<std::string> full = arguments;
+  full.emplace_back("--full");
+  EXPECT_EQ(plan(full), input_fault(R"(error: 2147450880 devices are too many for --full
+hint: at most 4194304 are listed
+)"));
+}
+
+}  // namespace
+}  // namespace retile::test

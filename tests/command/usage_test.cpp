@@ -1,0 +1,221 @@
+// What the command says of itself, and where its usage is at fault.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "retile/version.h"
+#include "tests/command/retile.h"
+
+namespace retile::test {
+namespace {
+
+using Output = ProcessInput::Output;
+
+TEST(Version, IsOneLine) { EXPECT_EQ(run_retile({"--version"}), done("retile " RETILE_VERSION "\n")); }
+
+TEST(Help, IntroducesTheCommand) {
+  const ProcessResult result = run_retile({"--help"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.errors, "");
+  EXPECT_EQ(result, run_retile({"-h"}));
+  const std::string expected = R"(retile moves sharded arrays between layouts.
+
+Devices form a mesh of named axes; a type such as [8{x,y}32, 128] says how an array is cut over them.
+retile plans the steps from one type to another, checks plans, and runs them on real data.
+
+Usage: retile [OPTIONS] SUBCOMMAND
+)";
+  EXPECT_EQ(result.output.substr(0, expected.size()), expected);
+}
+
+// The shell lines of a help text: those that start with a program, and what follows a trailing pipe.
+std::vector<std::string> examples_in(const std::string& help) {
+  std::vector<std::string> examples;
+  bool continues = false;
+  for (const std::string& line : lines_of(help)) {
+    const std::string text = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+    const bool indented = text.size() < line.size();
+    const bool starts = text.starts_with("retile ") || text.starts_with("echo ") || text.starts_with("printf ");
+    if (continues) {
+      examples.back() += text;
+    } else if (indented && starts) {
+      examples.push_back(text);
+    }
+    continues = text.ends_with("|");
+  }
+  return examples;
+}
+
+void expect_examples_run(const std::vector<std::string>& help_arguments) {
+  const std::vector<std::string> examples = examples_in(run_retile(help_arguments).output);
+  EXPECT_FALSE(examples.empty());
+  const std::string folder = std::filesystem::path(RETILE_COMMAND).parent_path().string();
+  for (const std::string& example : examples) {
+    const ProcessResult result = run_process({"/bin/sh", "-c", R"(PATH="$0:$PATH"; eval "$1")", folder, example});
+    EXPECT_EQ(result.status, 0) << example << "\n" << result.errors;
+    EXPECT_EQ(result.errors, "") << example;
+    EXPECT_NE(result.output, "") << example;
+  }
+}
+
+TEST(Help, ExamplesRunWhenPasted) {
+  expect_examples_run({"--help"});
+  for (const std::string command : {"plan", "run", "verify", "normalize"}) expect_examples_run({command, "--help"});
+}
+
+struct UsageCase {
+  std::vector<std::string> arguments;
+  std::string message;
+  std::string help;  // the subcommand whose help is recommended
+};
+
+void expect_usage_faults(const std::vector<UsageCase>& cases) {
+  for (const UsageCase& usage : cases) {
+    const std::string advice = "Try 'retile " + (usage.help.empty() ? "" : usage.help + " ") + "--help'.\n";
+    EXPECT_EQ(run_retile(usage.arguments), usage_fault("retile: " + usage.message + "\n" + advice));
+  }
+}
+
+TEST(Usage, NeedsASubcommandThatExists) {
+  expect_usage_faults({
+      {{}, "a subcommand is needed: plan, run, verify, normalize", ""},
+      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize", ""},
+      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize", ""},
+      {{""}, "unknown subcommand ; there are plan, run, verify, normalize", ""},
+      {{"--verbose"}, "unknown option --verbose", ""},
+      {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
+  });
+}
+
+TEST(Usage, UnknownOptionsAreNamed) {
+  expect_usage_faults({
+      {{"plan", "--jsn", "--mesh", "x=4", "[8]", "[8]"}, "unknown option --jsn", "plan"},
+      {{"plan", "--version"}, "unknown option --version", "plan"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--speed", "9"}, "unknown option --speed", "run"},
+      {{"plan", "--mesh", "x=4", "[8]", "-x"}, "unknown option -x", "plan"},
+      {{"verify", "--json", "plan.json"}, "unknown option --json", "verify"},
+      {{"normalize", "-v", "sequence.txt"}, "unknown option -v", "normalize"},
+  });
+}
+
+TEST(Usage, TooManyArguments) {
+  expect_usage_faults({
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "[8]"}, "one argument too many: [8]", "plan"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "plan"}, "one argument too many: plan", "run"},
+      {{"verify", "a.json", "b.json"}, "one argument too many: b.json", "verify"},
+      {{"normalize", "a.txt", "b.txt"}, "one argument too many: b.txt", "normalize"},
+  });
+}
+
+TEST(Usage, TooFewArguments) {
+  const std::string nothing = "nothing to do: give --mesh, SRC and DST, or --problems FILE";
+  const std::string mesh = "--mesh is needed beside SRC and DST, as in --mesh a=2,b=2";
+  expect_usage_faults({
+      {{"plan"}, nothing, "plan"},
+      {{"run"}, nothing, "run"},
+      {{"run", "--json"}, nothing, "run"},
+      {{"plan", "--mesh", "x=4"}, "SRC and DST are both needed", "plan"},
+      {{"plan", "--mesh", "x=4", "[8]"}, "SRC and DST are both needed", "plan"},
+      {{"plan", "[8]"}, "SRC and DST are both needed", "plan"},
+      {{"plan", "[8]", "[8]"}, mesh, "plan"},
+      {{"run", "[8]", "[8]"}, mesh, "run"},
+      {{"plan", "--mesh"}, "--mesh needs a value", "plan"},
+      {{"plan", "--problems"}, "--problems needs a value", "plan"},
+      {{"run", "--seed"}, "--seed needs a value", "run"},
+      {{"verify"}, "PLAN is required", "verify"},
+      {{"normalize"}, "SEQUENCE is required", "normalize"},
+  });
+}
+
+TEST(Usage, ArgumentsThatContradictEachOther) {
+  const std::string alone = "--problems stands alone: no --mesh, SRC or DST beside it";
+  expect_usage_faults({
+      {{"plan", "--problems", "p.jsonl", "--mesh", "x=4"}, alone, "plan"},
+      {{"run", "--problems", "p.jsonl", "[8]", "[8]"}, alone, "run"},
+      {{"run", "--problems", "p.jsonl", "--dtype", "f64"},
+       "--dtype goes with SRC and DST; in a file, each problem has its own",
+       "run"},
+      {{"plan", "--mesh", "x=4", "--mesh", "y=4", "[8]", "[8]"}, "--mesh is given more than once", "plan"},
+      {{"plan", "--problems", "p.jsonl", "--problems", "q.jsonl"}, "--problems is given more than once", "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--full"}, "--full goes with --json", "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--no-exchange", "--planner", "direct"},
+       "--no-exchange and --planner direct contradict each other: direct is one exchange",
+       "plan"},
+  });
+}
+
+TEST(Usage, ValuesThatAnOptionDoesNotTake) {
+  expect_usage_faults({
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--dtype", "f33"},
+       "--dtype: 'f33' is unknown; use one of: i8 f16 bf16 i32 f32 f64 c64 c128",
+       "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "time"},
+       "--cost: 'time' is unknown; use one of: paper, volume",
+       "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--planner", "best"},
+       "--planner: 'best' is unknown; use one of: wide, paper, direct, gather-slice",
+       "plan"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "steam"},
+       "--engine: 'steam' is unknown; use one of: reference",
+       "run"},
+      {{"run", "--repeat", "0"}, "--repeat: '0' is no whole number from 1 to 1000000", "run"},
+      {{"run", "--repeat", "1000001"}, "--repeat: '1000001' is no whole number from 1 to 1000000", "run"},
+      {{"run", "--repeat", "1.5"}, "--repeat: '1.5' is no whole number from 1 to 1000000", "run"},
+      {{"run", "--repeat", "often"}, "--repeat: 'often' is no whole number from 1 to 1000000", "run"},
+      {{"run", "--repeat", ""}, "--repeat: '' is no whole number from 1 to 1000000", "run"},
+      {{"run", "--seed", "-1"}, "--seed: '-1' is no whole number from 0 to 18446744073709551615", "run"},
+      {{"run", "--seed", "18446744073709551616"},
+       "--seed: '18446744073709551616' is no whole number from 0 to 18446744073709551615",
+       "run"},
+  });
+}
+
+TEST(Usage, OptionsMayStandAnywhereAndTakeTheirValuesWithAnEqualsSign) {
+  const ProcessResult usual = run_retile({"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "volume"});
+  EXPECT_EQ(usual.status, 0);
+  EXPECT_EQ(run_retile({"plan", "[8]", "--cost=volume", "[8]", "--mesh=x=4"}), usual);
+}
+
+// --- Where the output cannot be written.
+
+// More than any buffer holds, so that writing fails before the end, too.
+std::string many_problems() {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += read_source_file("examples/paper.jsonl");
+  return text;
+}
+
+TEST(Output, ToAFullDeviceFails) {
+  const ProcessResult full = failure("retile: cannot write to standard output: No space left on device\n");
+  EXPECT_EQ(run_retile({"--help"}, {"", ".", Output::full_device}), full);
+  EXPECT_EQ(run_retile({"--version"}, {"", ".", Output::full_device}), full);
+  EXPECT_EQ(run_retile({"plan", "--mesh", "x=4", "[8]", "[8]"}, {"", ".", Output::full_device}), full);
+  EXPECT_EQ(run_retile({"plan", "--problems", "-", "--json"}, {many_problems(), ".", Output::full_device}), full);
+}
+
+TEST(Output, ThatIsClosedFails) {
+  const ProcessResult closed = failure("retile: cannot write to standard output: Bad file descriptor\n");
+  EXPECT_EQ(run_retile({"plan", "--mesh", "x=4", "[8]", "[8]"}, {"", ".", Output::closed}), closed);
+}
+
+TEST(Output, ToAPipeThatNobodyReadsEndsQuietly) {
+  constexpr int ended_by_broken_pipe = 128 + 13;
+  const ProcessResult ended{ended_by_broken_pipe, "", ""};
+  EXPECT_EQ(run_retile({"plan", "--problems", "-", "--json"}, {many_problems(), ".", Output::closed_pipe}), ended);
+  EXPECT_EQ(run_retile({"--help"}, {"", ".", Output::closed_pipe}), ended);
+}
+
+TEST(Output, ThatIsNotNeededMayBeClosed) {
+  const std::string fault = R"(argument --mesh:1:1: error: the mesh has no axes
+    1 | {}
+      | ^~
+hint: name at least one axis, as in a=2
+)";
+  EXPECT_EQ(run_retile({"plan", "--mesh", "{}", "[8]", "[8]"}, {"", ".", Output::closed}), input_fault(fault));
+}
+
+}  // namespace
+}  // namespace retile::test

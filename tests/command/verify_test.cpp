@@ -1,0 +1,276 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "tests/command/retile.h"
+
+namespace retile::test {
+namespace {
+
+ProcessResult verify(const std::string& plans) { return run_retile({"verify", "-"}, plans); }
+
+// [2{a}4, 6] on mesh {a: 2, b: 2}, gathered along a, then sliced along b.
+Json small_plan() {
+  const ProcessResult result =
+      run_retile({"plan", "--planner", "gather-slice", "--mesh", "a=2,b=2", "[2{a}4, 6]", "[4, 3{b}6]", "--json"});
+  Json plan = Json::parse(result.output);
+  plan["planning_ns"] = 0;
+  return plan;
+}
+
+std::string tampered(const std::function<void(Json& plan)>& tamper) {
+  Json plan = small_plan();
+  tamper(plan);
+  return plan.dump();
+}
+
+std::string verified(const std::string& place) {
+  return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n";
+}
+
+// --- Plans that are right.
+
+TEST(Verify, ThePapersPlans) {
+  const std::string plans = run_retile({"plan", "--planner", "gather-slice", "--problems",
+                                        RETILE_SOURCE_DIR "/examples/paper.jsonl", "--json"})
+                                .output;
+  const ProcessResult result = verify(plans);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.errors, "");
+  const std::vector<std::string> lines = lines_of(result.output);
+  ASSERT_EQ(lines.size(), 11U);
+  EXPECT_EQ(lines[0],
+            "standard input:1: fig:simple-redist verified: 2 steps, cost 65,536 (paper), "
+            "peak 65,536 of 2,048 elements allowed");
+  EXPECT_EQ(lines[10],
+            "standard input:11: tbl:adversarial, P4 verified: 4 steps, cost 29,360,128 (paper), "
+            "peak 16,777,216 of 8,388,608 elements allowed");
+}
+
+TEST(Verify, ThePlansOfEveryPlanner) {
+  for (const std::string planner : {"wide", "paper", "direct", "gather-slice"}) {
+    const std::string plans = run_retile({"plan", "--planner", planner, "--cost", "volume", "--problems",
+                                          RETILE_SOURCE_DIR "/examples/paper.jsonl", "--json"})
+                                  .output;
+    const ProcessResult result = verify(plans);
+    EXPECT_EQ(result.status, 0) << planner;
+    EXPECT_EQ(result.errors, "") << planner;
+    EXPECT_EQ(lines_of(result.output).size(), 11U) << planner;
+  }
+}
+
+TEST(Verify, APlanPerLineOrOverManyLines) {
+  const Json plan = small_plan();
+  EXPECT_EQ(verify(plan.dump()), done(verified("standard input:1")));
+  EXPECT_EQ(verify("\n\n" + plan.dump() + "\r\n\n" + plan.dump() + "\n"),
+            done(verified("standard input:3") + verified("standard input:5")));
+  EXPECT_EQ(verify("\n" + plan.dump(2) + "\n"), done(verified("standard input:2")));
+  EXPECT_EQ(verify(plan.dump(0)), done(verified("standard input:1")));
+
+  const std::size_t lines = lines_of(plan.dump(2)).size();
+  EXPECT_EQ(verify(plan.dump(2) + "\n\n" + plan.dump(2)),
+            done(verified("standard input:1") + verified("standard input:" + std::to_string(lines + 2))));
+}
+
+TEST(Verify, BracketsInAnIdEndNoPlan) {
+  const std::string plan = tampered([](Json& json) { json["id"] = "\"}]\\"; });
+  const std::string expected = "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n";
+  EXPECT_EQ(verify(plan), done("standard input:1: " + expected));
+  EXPECT_EQ(verify(Json::parse(plan).dump(2)), done("standard input:1: " + expected));
+}
+
+TEST(Verify, AnIdCannotSteerTheTerminal) {
+  EXPECT_EQ(verify(tampered([](Json& plan) { plan["id"] = "\x1b[2J"; })),
+            done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n"));
+}
+
+TEST(Verify, CostsOfAnUnknownModelAreOnlySummed) {
+  EXPECT_EQ(verify(tampered([](Json& plan) { plan["cost"]["model"] = "seconds"; })),
+            done("standard input:1: plan verified: 2 steps, cost 24 (seconds), peak 24 of 12 elements allowed\n"));
+}
+
+TEST(Verify, LargeGroupsTakeNoTime) {
+  const std::string plan =
+      run_retile({"plan", "--planner", "gather-slice", "--mesh", "x=8192", "[1{x}8192]", "[8192]", "--json", "--full"})
+          .output;
+  EXPECT_EQ(
+      verify(plan),
+      done("standard input:1: plan verified: 1 step, cost 8,192 (paper), peak 8,192 of 8,192 elements allowed\n"));
+}
+
+// --- Plans that are wrong.
+
+struct WrongCase {
+  std::function<void(Json& plan)> tamper;
+  std::string faults;
+};
+
+void expect_wrong(const WrongCase& wrong) { EXPECT_EQ(verify(tampered(wrong.tamper)), failure(wrong.faults)); }
+
+TEST(VerifyWrong, DevicesThatLackSomethingAreNamed) {
+  expect_wrong(
+      {[](Json& plan) {
+         plan["steps"][0]["groups"] = {{0, 1}, {2, 3}};
+       },
+       R"(standard input:1: error: step 0 (allgather): device 0 lacks [2:4, 0:6] of its box [0:4, 0:6]; its group held [0:2, 0:6], [0:2, 0:6]
+standard input:1: error: step 0 (allgather): device 1 lacks [2:4, 0:6] of its box [0:4, 0:6]; its group held [0:2, 0:6], [0:2, 0:6]
+standard input:1: error: step 0 (allgather): device 2 lacks [0:2, 0:6] of its box [0:4, 0:6]; its group held [2:4, 0:6], [2:4, 0:6]
+standard input:1: error: step 0 (allgather): device 3 lacks [0:2, 0:6] of its box [0:4, 0:6]; its group held [2:4, 0:6], [2:4, 0:6]
+)"});
+}
+
+TEST(VerifyWrong, Offsets) {
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][1]["offsets"][0] = {0, 3};
+                },
+                R"(standard input:1: error: step 1 (dynslice): some tiles have more holders than others
+standard input:1: error: after the last step device 0 holds [0:4, 3:6], and its target is [0:4, 0:3]
+)"});
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][1]["offsets"][3] = {0, 2};
+                },
+                "standard input:1: error: step 1 (dynslice): "
+                "device 3 has offset [0, 2], which is not on the grid of tiles of [4, 3]\n"});
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][1]["offsets"][3] = {0, 9};
+                },
+                "standard input:1: error: step 1 (dynslice): "
+                "device 3 has offset [0, 9], outside the array's shape [4, 6]\n"});
+}
+
+TEST(VerifyWrong, Groups) {
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][0]["groups"] = {{0, 2}, {1}};
+                },
+                "standard input:1: error: step 0 (allgather): device 3 is in no group\n"});
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][0]["groups"] = {{0, 2}, {1, 2}};
+                },
+                "standard input:1: error: step 0 (allgather): device 2 is in two groups\n"});
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][0]["groups"] = {{0, 2}, {1, 4}};
+                },
+                "standard input:1: error: step 0 (allgather): there is no device 4\n"});
+  expect_wrong({[](Json& plan) {
+                  plan["steps"][0]["groups"] = Json::array({Json::array({0, 1, 2, 3})});
+                },
+                "standard input:1: error: step 0 (allgather): "
+                "the group of device 0 has 4 members, and its moves need 2\n"});
+}
+
+TEST(VerifyWrong, Ends) {
+  expect_wrong({[](Json& plan) { plan["steps"].erase(1); },
+                "standard input:1: error: the plan ends with local shape [4, 6], and the target has [4, 3]\n"});
+  expect_wrong({[](Json& plan) { plan["target"] = "[4, 6, 1]"; },
+                "standard input:1: error: "
+                "source and target have different global shapes: [4, 6] and [4, 6, 1]\n"});
+}
+
+TEST(VerifyWrong, CostAndMemory) {
+  expect_wrong({[](Json& plan) {
+                  plan["memory"]["peak"] = 12;
+                  plan["steps"][0]["cost"] = 23;
+                  plan["cost"]["optimal"] = true;
+                  plan["cost"]["floor"] = 5;
+                },
+                R"(standard input:1: error: memory: peak is 24, not 12
+standard input:1: error: step 0 (allgather): it costs 24, not 23
+standard input:1: error: cost: the steps sum up to 23, not 24
+standard input:1: error: cost: called optimal, with a lower bound of 6 below 24
+standard input:1: error: cost: the floor is 6, not 5
+)"});
+}
+
+TEST(VerifyWrong, OneOfManyIsToldWithItsLine) {
+  const std::string wrong = tampered([](Json& plan) { plan["memory"]["peak"] = 12; });
+  const std::string right = small_plan().dump();
+  EXPECT_EQ(verify(right + "\n" + wrong + "\n{}\n" + right),
+            (ProcessResult{3, verified("standard input:1") + verified("standard input:4"),
+                           R"(standard input:2: error: memory: peak is 24, not 12
+standard input:3:1: error: the plan has no "mesh"
+    3 | {}
+      | ^~
+)"}));
+}
+
+// --- Text that is no plan.
+
+TEST(VerifyFault, AmongPlansThatAreRight) {
+  EXPECT_EQ(
+      verify(small_plan().dump() + "\nplan\n"),
+      (ProcessResult{1, verified("standard input:1"),
+                     R"(standard input:2:1: error: malformed JSON: syntax error while parsing value - invalid literal
+    2 | plan
+      | ^
+)"}));
+}
+
+TEST(VerifyFault, IsShownInItsPlace) {
+  const auto pretty = [](const std::function<void(Json & plan)>& tamper) {
+    return Json::parse(tampered(tamper)).dump(1);
+  };
+  EXPECT_EQ(verify(pretty([](Json& plan) { plan["source"] = "[2{c}4, 6]"; })),
+            input_fault(R"(standard input:7:16: error: unknown axis c
+    7 |  "source": "[2{c}4, 6]",
+      |                ^
+hint: the mesh has a, b
+)"));
+  EXPECT_EQ(verify(pretty([](Json& plan) { plan["cost"]["optimal"] = "yes"; })),
+            input_fault(R"(standard input:15:14: error: "optimal" must be true or false, not a string
+   15 |   "optimal": "yes"
+      |              ^~~~~
+)"));
+  EXPECT_EQ(verify(pretty([](Json& plan) { plan["steps"][0]["op"] = "allreduce"; })),
+            input_fault(R"(standard input:26:10: error: unknown step "allreduce"
+   26 |    "op": "allreduce",
+      |          ^~~~~~~~~~~
+hint: steps are dynslice, alltoall, allgather, allpermute and exchange
+)"));
+}
+
+TEST(VerifyFault, PlansWithoutTheirListsCannotBeChecked) {
+  const std::string plan =
+      run_retile({"plan", "--planner", "gather-slice", "--mesh", "x=4097", "[1{x}4097]", "[4097]", "--json"}).output;
+  const ProcessResult result = verify(plan);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.output, "");
+  const std::vector<std::string> lines = lines_of(result.errors);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_TRUE(lines[0].ends_with(": error: a step without offsets cannot be checked")) << lines[0];
+  EXPECT_EQ(lines[3], "hint: above 4096 devices they are left out; make the plan with --full");
+}
+
+TEST(VerifyFault, CutOffHalfWay) {
+  EXPECT_EQ(verify("{\"mesh\": {\"a\": 2},\n \"source\": \"[2{a"),
+            input_fault(R"(standard input:2:17: error: malformed JSON: )"
+                        R"(syntax error while parsing value - invalid string: missing closing quote
+    2 |  "source": "[2{a
+      |                 ^
+)"));
+}
+
+TEST(VerifyFault, NothingToVerify) {
+  const ProcessResult none = input_fault(R"(standard input:1:1: error: there is no plan in this file
+    1 | 
+      | ^
+)");
+  EXPECT_EQ(verify(""), none);
+  EXPECT_EQ(verify("\n \n"), none);
+}
+
+TEST(VerifyFault, FilesThatCannotBeRead) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(folder.run_retile({"verify", "missing.json"}),
+            input_fault("error: cannot read 'missing.json': No such file or directory\n"));
+  EXPECT_EQ(folder.run_retile({"verify", "."}), input_fault("error: cannot read '.': Is a directory\n"));
+  folder.write("problem.json", "{\"mesh\": {\"a\": 2}, \"shape\": [4]}\n");
+  EXPECT_EQ(folder.run_retile({"verify", "problem.json"}),
+            input_fault(R"(problem.json:1:1: error: the plan has no "source"
+    1 | {"mesh": {"a": 2}, "shape": [4]}
+      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+)"));
+}
+
+}  // namespace
+}  // namespace retile::test
