@@ -16,7 +16,7 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: test-release test-fuzz test-asan ## all tests, a short fuzzing, and the tests again under sanitizers
+test: test-release test-fuzz ## all tests, and a short fuzzing of an instrumented build
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
