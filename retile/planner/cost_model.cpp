@@ -74,6 +74,12 @@ bool always_nest(const DistributedType& source, const DistributedType& target, i
   return differ.first == from.end() || differ.second == to.end();
 }
 
+// What an exchange whose transfers are not listed lets devices receive at most: what they lack.
+std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
+  if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
+  return most_received(balanced_transfers(before, after));
+}
+
 }  // namespace
 
 const char* name_of(CostModel model) { return model == CostModel::paper ? "paper" : "volume"; }
@@ -90,14 +96,12 @@ std::int64_t step_cost(CostModel model, const Step& step) {
 }
 
 void price(Plan& plan, CostModel model) {
-  const auto unlisted_exchange = [](const Step& step) { return step.symbolic && step.op == StepOp::exchange; };
-  if (model == CostModel::volume && std::any_of(plan.steps.begin(), plan.steps.end(), unlisted_exchange)) {
-    plan = with_lists(std::move(plan));  // what is received depends on who sends it
-  }
   plan.cost.model = name_of(model);
   plan.cost.total = 0;
-  for (Step& step : plan.steps) {
-    step.cost = step_cost(model, step);
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    Step& step = plan.steps[i];
+    const bool unlisted = model == CostModel::volume && step.symbolic && step.op == StepOp::exchange;
+    step.cost = unlisted ? unlisted_volume(plan.before(i), step.after) : step_cost(model, step);
     const auto sum = checked_add(plan.cost.total, step.cost);
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     plan.cost.total = *sum;
