@@ -28,17 +28,6 @@ std::size_t number_in(const Shape& grid, const Shape& tile) {
   return static_cast<std::size_t>(number);
 }
 
-// The tiles of a coarser grid that hold the table's tiles.
-GridTable coarsen(const GridTable& table, const Shape& grid) {
-  const std::size_t rank = grid.size();
-  GridTable coarse{grid, table.tiles};
-  for (std::size_t at = 0; at < coarse.tiles.size(); ++at) {
-    const std::size_t i = at % rank;
-    coarse.tiles[at] = static_cast<std::int32_t>(coarse.tiles[at] / (table.grid[i] / grid[i]));
-  }
-  return coarse;
-}
-
 Shape merged_grid(Shape grid, const CutMove& move) {
   grid[static_cast<std::size_t>(move.from)] /= move.factor;
   return grid;
@@ -162,6 +151,16 @@ class WishDealer {
 };
 
 }  // namespace
+
+GridTable coarsen(const GridTable& table, const Shape& grid) {
+  const std::size_t rank = grid.size();
+  GridTable coarse{grid, table.tiles};
+  for (std::size_t at = 0; at < coarse.tiles.size(); ++at) {
+    const std::size_t i = at % rank;
+    coarse.tiles[at] = static_cast<std::int32_t>(coarse.tiles[at] / (table.grid[i] / grid[i]));
+  }
+  return coarse;
+}
 
 Shape grid_after(Shape grid, const CutMove& move) {
   grid[static_cast<std::size_t>(move.from)] /= move.factor;

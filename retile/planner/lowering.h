@@ -33,6 +33,9 @@ std::vector<Step> narrow_steps(const Problem& problem, const NormalPath& path, c
 // The grid after a move.
 Shape grid_after(Shape grid, const CutMove& move);
 
+// The tiles of a coarser grid that hold the table's tiles.
+GridTable coarsen(const GridTable& table, const Shape& grid);
+
 // Deals the devices that hold the same two tiles, one of each grid, evenly to the tiles of the finer grid
 // that lie in both.
 GridTable deal(const GridTable& first, const GridTable& second, const Shape& finer);

@@ -357,12 +357,9 @@ class WidePlanner {
     add_slice(current, steps);
     for (const Cuts& stop : alltoall_stops(grids.sliced, grids.dealt)) {
       const Shape next = cuts_.grid(stop);
-      GridTable merged{current.grid, current.tiles};
-      for (std::size_t i = 0; i < merged.grid.size(); ++i) merged.grid[i] = std::gcd(current.grid[i], next[i]);
-      for (std::size_t at = 0; at < merged.tiles.size(); ++at) {
-        const std::size_t i = at % merged.grid.size();
-        merged.tiles[at] = static_cast<std::int32_t>(merged.tiles[at] / (current.grid[i] / merged.grid[i]));
-      }
+      Shape common(current.grid.size());
+      for (std::size_t i = 0; i < common.size(); ++i) common[i] = std::gcd(current.grid[i], next[i]);
+      const GridTable merged = coarsen(current, common);
       GridTable cut = deal_toward(merged, next, dealt);
       steps.push_back(table_step(global_, StepOp::alltoall, moves_between(current.grid, cut.grid), current, cut));
       current = std::move(cut);
