@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
-#include <stdexcept>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
@@ -63,13 +61,9 @@ std::int64_t checked_bytes(std::int64_t elements, std::int64_t element_size) {
 
 Tile allocate_tile(const Box& box, std::int64_t element_size) {
   const std::int64_t bytes = checked_bytes(volume(box), element_size);
-  try {
-    return {box, std::vector<std::byte>(static_cast<std::size_t>(bytes))};
-  } catch (const std::bad_alloc&) {
-    throw RuntimeError(fmt::format("no memory for a tile of {} bytes", bytes));
-  } catch (const std::length_error&) {
-    throw RuntimeError(fmt::format("no memory for a tile of {} bytes", bytes));
-  }
+  Tile tile{box, Buffer(static_cast<std::size_t>(bytes))};
+  if (bytes > 0) std::memset(tile.bytes.data(), 0, tile.bytes.size());
+  return tile;
 }
 
 void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_size) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/engines/buffer.h"
 #include "retile/types/box.h"
 #include "retile/types/placement.h"
 
@@ -15,7 +16,7 @@ namespace retile {
 // The bytes of a box of a global array, row-major.
 struct Tile {
   Box box;
-  std::vector<std::byte> bytes;
+  Buffer bytes;
 };
 
 // One tile per device.

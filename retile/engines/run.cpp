@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -43,7 +42,7 @@ std::optional<EngineKind> find_engine(std::string_view name) {
 void require_memory(const Plan& plan, std::int64_t element_size) {
   const std::int64_t devices = plan.mesh().device_count();
   const std::int64_t array = checked_bytes(plan.source.global_size(), element_size);
-  const auto per_device = checked_add(predict_peak_bytes(plan, element_size), bookkeeping_bytes);
+  const auto per_device = checked_add(predict_peak_bytes(movement_of(plan), element_size), bookkeeping_bytes);
   const std::int64_t tiles = checked_multiply(per_device.value_or(INT64_MAX), devices).value_or(INT64_MAX);
   const auto needed = checked_add(array, tiles);
   const auto available = available_memory();
@@ -59,16 +58,17 @@ RunReport run_plan(const Plan& plan, const RunOptions& options) {
   report.id = plan.id;
   report.engine = options.engine;
   report.devices = plan.mesh().device_count();
+  const std::unique_ptr<Engine> engine = make_reference_engine();
+  const std::unique_ptr<PreparedRun> prepared = engine->prepare(movement_of(plan), options.element_size);
   const Tile array = make_array(plan.source.global_shape(), options.element_size, options.seed);
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
     Tiles tiles = slice_array(array, Placement(plan.source), options.element_size);
-    const auto start = std::chrono::steady_clock::now();
-    const ReferenceResult result = run_reference(plan, std::move(tiles), options.element_size);
-    report.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    report.difference = find_difference(array, result.tiles, Placement(plan.target), options.element_size);
-    report.received_bytes_max = result.statistics.received_max;
-    report.peak_bytes_predicted = result.statistics.peak_predicted;
-    report.peak_bytes_measured = std::max(report.peak_bytes_measured, result.statistics.peak_measured);
+    const EngineStatistics statistics = prepared->execute(tiles);
+    report.seconds.push_back(statistics.seconds);
+    report.difference = find_difference(array, tiles, Placement(plan.target), options.element_size);
+    report.received_bytes_max = statistics.received_max;
+    report.peak_bytes_predicted = statistics.peak_predicted;
+    report.peak_bytes_measured = std::max(report.peak_bytes_measured, statistics.peak_measured);
   }
   return report;
 }

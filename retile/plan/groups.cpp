@@ -312,25 +312,37 @@ std::vector<Transfer> balanced_transfers(const Placement& before, const Placemen
   return transfers;
 }
 
-bool has_symbolic_steps(const Plan& plan) {
-  return std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) { return step.symbolic; });
+bool has_symbolic_steps(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.symbolic; });
+}
+
+namespace {
+
+void list_devices(Step& step, const Placement& before) {
+  if (step.op == StepOp::allgather)
+    step.groups = DeviceGroups(allgather_groups(grid_table(before), grid_table(step.after)));
+  if (step.op == StepOp::alltoall)
+    step.groups = DeviceGroups(alltoall_groups(grid_table(before), grid_table(step.after)));
+  if (step.op == StepOp::allpermute) step.pairs = match_tiles(before, step.after);
+  if (step.op == StepOp::exchange) {
+    step.transfers = balanced_transfers(before, step.after);
+    step.groups = DeviceGroups(exchange_groups(step.transfers, before));
+  }
+  step.symbolic = false;
+}
+
+}  // namespace
+
+Movement with_lists(Movement movement) {
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    if (movement.steps[i].symbolic) list_devices(movement.steps[i], movement.before(i));
+  }
+  return movement;
 }
 
 Plan with_lists(Plan plan) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    Step& step = plan.steps[i];
-    if (!step.symbolic) continue;
-    const Placement before = plan.before(i);
-    if (step.op == StepOp::allgather)
-      step.groups = DeviceGroups(allgather_groups(grid_table(before), grid_table(step.after)));
-    if (step.op == StepOp::alltoall)
-      step.groups = DeviceGroups(alltoall_groups(grid_table(before), grid_table(step.after)));
-    if (step.op == StepOp::allpermute) step.pairs = match_tiles(before, step.after);
-    if (step.op == StepOp::exchange) {
-      step.transfers = balanced_transfers(before, step.after);
-      step.groups = DeviceGroups(exchange_groups(step.transfers, before));
-    }
-    step.symbolic = false;
+    if (plan.steps[i].symbolic) list_devices(plan.steps[i], plan.before(i));
   }
   return plan;
 }

@@ -41,8 +41,9 @@ std::vector<DevicePair> match_tiles(const Placement& before, const Placement& af
 // asked in turn, so that senders are balanced.
 std::vector<Transfer> balanced_transfers(const Placement& before, const Placement& after);
 
-// The plan with the lists of symbolic steps worked out.
-bool has_symbolic_steps(const Plan& plan);
+// The same with the lists of symbolic steps worked out.
+bool has_symbolic_steps(const std::vector<Step>& steps);
+Movement with_lists(Movement movement);
 Plan with_lists(Plan plan);
 
 }  // namespace retile

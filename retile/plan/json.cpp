@@ -192,7 +192,7 @@ PlanMemory read_memory(const JsonReader& reader) {
 
 std::string to_json(const Plan& plan, PlanLists lists) {
   const bool listed = lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices;
-  if (listed && has_symbolic_steps(plan)) return to_json(with_lists(plan), lists);
+  if (listed && has_symbolic_steps(plan.steps)) return to_json(with_lists(plan), lists);
   Json json;
   json["id"] = plan.id;
   for (const Axis& axis : plan.mesh().axes()) json["mesh"][axis.name] = axis.size;

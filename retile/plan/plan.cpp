@@ -46,6 +46,8 @@ std::vector<std::vector<Device>> DeviceGroups::list(const Mesh& mesh) const {
   return groups;
 }
 
+Movement movement_of(const Plan& plan) { return {plan.mesh(), Placement(plan.source), plan.steps}; }
+
 std::vector<std::vector<Device>> order_groups(std::vector<std::vector<Device>> groups, const Placement& before) {
   // A plan that somebody wrote may have empty groups and name devices that are not there: they come first.
   const auto corner = [&](Device device) {

@@ -112,6 +112,18 @@ struct Plan {
   Placement before(std::size_t step) const { return step == 0 ? Placement(source) : steps[step - 1].after; }
 };
 
+// Steps from one placement to another: what engines run. A plan's ends are types; these need not be.
+struct Movement {
+  Mesh mesh;
+  Placement source;
+  std::vector<Step> steps;
+
+  const Placement& before(std::size_t step) const { return step == 0 ? source : steps[step - 1].after; }
+  const Placement& target() const { return before(steps.size()); }
+};
+
+Movement movement_of(const Plan& plan);
+
 // "allgather(1; 2)", "alltoall(0 -> 1; 4)", "allpermute", "exchange".
 std::string to_string(const Step& step);
 

@@ -21,15 +21,24 @@ struct Stop {};
 
 class Verifier {
  public:
-  Verifier(const Plan& plan, std::size_t most) : plan_(plan), most_(most) {}
+  Verifier(Movement movement, std::size_t most) : movement_(std::move(movement)), most_(most) {}
 
-  std::vector<std::string> run() {
+  std::vector<std::string> judge_steps() {
     try {
-      check_ends();
-      for (step_index_ = 0; step_index_ < plan_.steps.size(); ++step_index_) check_step(plan_.steps[step_index_]);
-      check_result();
-      check_memory();
-      check_cost();
+      check_steps();
+    } catch (const Stop&) {
+    }
+    return std::move(faults_);
+  }
+
+  // The plan whose movement this is.
+  std::vector<std::string> judge_plan(const Plan& plan) {
+    try {
+      check_ends(plan);
+      check_steps();
+      check_result(plan);
+      check_memory(plan);
+      check_cost(plan);
     } catch (const Stop&) {
     }
     return std::move(faults_);
@@ -45,7 +54,7 @@ class Verifier {
   template <typename... Arguments>
   void report_step(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     const std::string fault = fmt::format(format, std::forward<Arguments>(arguments)...);
-    report("step {} ({}): {}", step_index_, name_of(plan_.steps[step_index_].op), fault);
+    report("step {} ({}): {}", step_index_, name_of(movement_.steps[step_index_].op), fault);
   }
 
   // For faults after which boxes have no meaning.
@@ -55,23 +64,29 @@ class Verifier {
     throw Stop{};
   }
 
-  std::int64_t device_count() const { return plan_.mesh().device_count(); }
+  std::int64_t device_count() const { return movement_.mesh.device_count(); }
 
-  void check_ends() {
-    if (plan_.source.mesh() != plan_.target.mesh()) {
+  void check_steps() {
+    for (step_index_ = 0; step_index_ < movement_.steps.size(); ++step_index_) {
+      check_step(movement_.steps[step_index_]);
+    }
+  }
+
+  void check_ends(const Plan& plan) {
+    if (plan.source.mesh() != plan.target.mesh()) {
       report("source and target are on different meshes");
       throw Stop{};
     }
-    if (plan_.source.global_shape() != plan_.target.global_shape()) {
-      report("source and target have different global shapes: {} and {}", to_string(plan_.source.global_shape()),
-             to_string(plan_.target.global_shape()));
+    if (plan.source.global_shape() != plan.target.global_shape()) {
+      report("source and target have different global shapes: {} and {}", to_string(plan.source.global_shape()),
+             to_string(plan.target.global_shape()));
       throw Stop{};
     }
   }
 
-  void check_result() {
-    const Placement last = plan_.before(plan_.steps.size());
-    const Placement target(plan_.target);
+  void check_result(const Plan& plan) {
+    const Placement last = movement_.before(movement_.steps.size());
+    const Placement target(plan.target);
     if (last.local_shape() != target.local_shape()) {
       report("the plan ends with local shape {}, and the target has {}", to_string(last.local_shape()),
              to_string(target.local_shape()));
@@ -85,7 +100,7 @@ class Verifier {
   }
 
   void check_step(const Step& step) {
-    const Placement before = plan_.before(step_index_);
+    const Placement before = movement_.before(step_index_);
     check_shapes(step, before);
     switch (step.op) {
       case StepOp::dynslice:
@@ -313,7 +328,7 @@ class Verifier {
   }
 
   void check_box(const Box& box) {
-    const Shape& global = plan_.source.global_shape();
+    const Shape& global = movement_.source.global_shape();
     bool inside = box.lo.size() == global.size() && box.hi.size() == global.size();
     for (std::size_t i = 0; inside && i < global.size(); ++i) {
       inside = box.lo[i] >= 0 && box.lo[i] < box.hi[i] && box.hi[i] <= global[i];
@@ -323,7 +338,7 @@ class Verifier {
 
   // The groups, every device in exactly one.
   std::vector<std::vector<Device>> partitioned_groups(const Step& step) {
-    std::vector<std::vector<Device>> groups = step.groups.list(plan_.mesh());
+    std::vector<std::vector<Device>> groups = step.groups.list(movement_.mesh);
     std::vector<bool> seen(static_cast<std::size_t>(device_count()));
     for (const std::vector<Device>& group : groups) {
       if (group.empty()) stop_at_step("a group without members");
@@ -357,41 +372,41 @@ class Verifier {
     return result;
   }
 
-  void check_memory() {
-    std::int64_t peak = plan_.source.local_size();
-    for (const Step& step : plan_.steps) peak = std::max(peak, step.after.local_size());
+  void check_memory(const Plan& plan) {
+    std::int64_t peak = plan.source.local_size();
+    for (const Step& step : movement_.steps) peak = std::max(peak, step.after.local_size());
     const auto check = [&](const char* name, std::int64_t stated, std::int64_t actual) {
       if (stated != actual) report("memory: {} is {}, not {}", name, actual, stated);
     };
-    check("source", plan_.memory.source, plan_.source.local_size());
-    check("target", plan_.memory.target, plan_.target.local_size());
-    check("peak", plan_.memory.peak, peak);
+    check("source", plan.memory.source, plan.source.local_size());
+    check("target", plan.memory.target, plan.target.local_size());
+    check("peak", plan.memory.peak, peak);
   }
 
-  void check_cost() {
+  void check_cost(const Plan& plan) {
     std::optional<std::int64_t> total = 0;
-    for (step_index_ = 0; step_index_ < plan_.steps.size(); ++step_index_) {
-      const Step& step = plan_.steps[step_index_];
-      const std::optional<std::int64_t> expected = expected_cost(step);
+    for (step_index_ = 0; step_index_ < movement_.steps.size(); ++step_index_) {
+      const Step& step = movement_.steps[step_index_];
+      const std::optional<std::int64_t> expected = expected_cost(plan, step);
       if (expected && *expected != step.cost) report_step("it costs {}, not {}", *expected, step.cost);
       if (total) total = checked_add(*total, step.cost);
     }
     if (!total) report("cost: the sum of the steps does not fit in 63 bits");
-    if (total && *total != plan_.cost.total) report("cost: the steps sum up to {}, not {}", *total, plan_.cost.total);
-    if (plan_.cost.lower_bound > plan_.cost.total) {
-      report("cost: the lower bound {} is above the total {}", plan_.cost.lower_bound, plan_.cost.total);
+    if (total && *total != plan.cost.total) report("cost: the steps sum up to {}, not {}", *total, plan.cost.total);
+    if (plan.cost.lower_bound > plan.cost.total) {
+      report("cost: the lower bound {} is above the total {}", plan.cost.lower_bound, plan.cost.total);
     }
-    if (plan_.cost.optimal && plan_.cost.lower_bound < plan_.cost.total) {
-      report("cost: called optimal, with a lower bound of {} below {}", plan_.cost.lower_bound, plan_.cost.total);
+    if (plan.cost.optimal && plan.cost.lower_bound < plan.cost.total) {
+      report("cost: called optimal, with a lower bound of {} below {}", plan.cost.lower_bound, plan.cost.total);
     }
-    const std::int64_t floor = actual_floor();
-    if (plan_.cost.floor != floor) report("cost: the floor is {}, not {}", floor, plan_.cost.floor);
+    const std::int64_t floor = actual_floor(plan);
+    if (plan.cost.floor != floor) report("cost: the floor is {}, not {}", floor, plan.cost.floor);
   }
 
   // Under the models that are known here; nothing under others.
-  std::optional<std::int64_t> expected_cost(const Step& step) const {
-    if (plan_.cost.model == "paper") return paper_cost(step);
-    if (plan_.cost.model == "volume") return most_received(step);
+  std::optional<std::int64_t> expected_cost(const Plan& plan, const Step& step) const {
+    if (plan.cost.model == "paper") return paper_cost(step);
+    if (plan.cost.model == "volume") return most_received(step);
     return std::nullopt;
   }
 
@@ -404,13 +419,13 @@ class Verifier {
         return step.after.local_size();
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return plan_.before(step_index_).local_size();  // local_in may be wrong, and too large to multiply
+        return movement_.before(step_index_).local_size();  // local_in may be wrong, and too large to multiply
     }
     return 0;
   }
 
   std::int64_t most_received(const Step& step) const {
-    const Placement before = plan_.before(step_index_);
+    const Placement before = movement_.before(step_index_);
     std::vector<std::int64_t> received(static_cast<std::size_t>(device_count()));
     const auto at = [&](Device device) -> std::int64_t& { return received[static_cast<std::size_t>(device)]; };
     if (step.op == StepOp::exchange) {
@@ -432,15 +447,17 @@ class Verifier {
     return volume(wanted) - (own ? volume(*own) : 0);
   }
 
-  std::int64_t actual_floor() const {
-    const Placement source(plan_.source);
-    const Placement target(plan_.target);
+  static std::int64_t actual_floor(const Plan& plan) {
+    const Placement source(plan.source);
+    const Placement target(plan.target);
     std::int64_t floor = 0;
-    for (Device device = 0; device < device_count(); ++device) floor = std::max(floor, lack(source, target, device));
+    for (Device device = 0; device < source.device_count(); ++device) {
+      floor = std::max(floor, lack(source, target, device));
+    }
     return floor;
   }
 
-  const Plan& plan_;
+  const Movement movement_;  // every list worked out
   std::size_t most_;
   std::size_t step_index_ = 0;
   std::vector<std::string> faults_;
@@ -449,8 +466,11 @@ class Verifier {
 }  // namespace
 
 std::vector<std::string> find_faults(const Plan& plan, std::size_t most) {
-  if (has_symbolic_steps(plan)) return find_faults(with_lists(plan), most);
-  return Verifier(plan, most).run();
+  return Verifier(with_lists(movement_of(plan)), most).judge_plan(plan);
+}
+
+std::vector<std::string> find_faults(const Movement& movement, std::size_t most) {
+  return Verifier(with_lists(movement), most).judge_steps();
 }
 
 }  // namespace retile

@@ -15,4 +15,7 @@ namespace retile {
 // A peak above the bound is no fault: a plan may be made without regard to it, and says so.
 std::vector<std::string> find_faults(const Plan& plan, std::size_t most = 10);
 
+// Of steps alone: what they do, not what they cost.
+std::vector<std::string> find_faults(const Movement& movement, std::size_t most = 10);
+
 }  // namespace retile

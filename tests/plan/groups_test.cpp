@@ -298,9 +298,9 @@ TEST(Groups, WithListsCompletesSymbolicPlans) {
       const Problem problem = random.problem(mesh, Shape(static_cast<std::size_t>(1 + i % 3), size));
       for (const Planning& planning : {paper_planning(), wide_planning()}) {
         const Plan plan = make_plan(problem, planning.options);
-        EXPECT_EQ(has_symbolic_steps(plan), !plan.steps.empty()) << describe(problem);
+        EXPECT_EQ(has_symbolic_steps(plan.steps), !plan.steps.empty()) << describe(problem);
         const Plan listed = with_lists(plan);
-        EXPECT_FALSE(has_symbolic_steps(listed));
+        EXPECT_FALSE(has_symbolic_steps(listed.steps));
         EXPECT_EQ(find_faults(listed), std::vector<std::string>()) << planning.name << ": " << describe(problem);
         for (const Step& step : listed.steps) ++steps[step.op];
       }

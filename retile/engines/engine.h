@@ -1,0 +1,65 @@
+// Engines: what moves tiles. One interface for tiles in one process and for tiles spread over many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "retile/engines/array.h"
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+// Of one run, over all processes. Bytes are per device: the most that any device had.
+struct EngineStatistics {
+  std::int64_t received_max = 0;    // own parts not counted
+  std::int64_t peak_predicted = 0;  // tiles alive at once, plus staging
+  std::int64_t peak_measured = 0;
+  double seconds = 0;  // from the first process's start to the last one's end
+};
+
+// A movement worked out for an engine and an element size: made once, run many times. With several processes every
+// call is collective.
+class PreparedRun {
+ public:
+  PreparedRun() = default;
+  PreparedRun(const PreparedRun&) = delete;
+  PreparedRun& operator=(const PreparedRun&) = delete;
+  virtual ~PreparedRun() = default;
+
+  // Buffers stay their owner's: sources[i] is read and targets[i] written for the i-th of this process's devices, each
+  // as long as its tile. No two overlap.
+  virtual EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
+
+  // The tiles are donated: freed or reused as the run goes, and replaced by those of the movement's target. Throws
+  // RuntimeError where they are not the slices that the movement starts from.
+  virtual EngineStatistics execute(Tiles& tiles) = 0;
+};
+
+class Engine {
+ public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  virtual ~Engine() = default;
+
+  virtual const char* name() const = 0;
+
+  // The devices, out of this many, whose tiles live in this process; ascending. Throws RuntimeError where the engine
+  // cannot have so many.
+  virtual std::vector<Device> devices(std::int64_t device_count) const = 0;
+
+  // A movement that find_faults() finds no fault in.
+  virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
+
+  // What the first process that has something says; nothing where none has. Collective: all get the same answer.
+  virtual std::optional<std::string> first_of(std::optional<std::string> mine) { return mine; }
+  // True on the one process that speaks for all.
+  virtual bool is_speaker() const { return true; }
+};
+
+}  // namespace retile

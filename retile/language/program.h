@@ -1,0 +1,137 @@
+// Programs that passed the checker: what lowering transforms and the runtime runs. Every value has a type, every
+// statement does something that its operands allow.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/plan/plan.h"
+#include "retile/types/element_type.h"
+#include "retile/types/placement.h"
+
+namespace retile::language {
+
+// --- Types.
+
+// f32[8{x}64, 3] sum {y}: a distributed array. Where it is a sum, the value is the sum of what the devices that differ
+// only along those axes hold; such axes cut no dimension. Replicas of anything else agree bit by bit.
+struct ArrayType {
+  ElementType element = ElementType::f32;  // f32, f64 or i32
+  Placement placement;                     // a type, or between the steps of a redistribution perhaps a table
+  std::vector<int> sums;                   // indices of mesh axes, ascending
+};
+
+// f32[8, 1024]: an array on one device. Rank 0 is a scalar.
+struct LocalType {
+  ElementType element = ElementType::f32;
+  Shape shape;
+
+  bool operator==(const LocalType&) const = default;
+};
+
+// --- What a device computes on its tiles: instructions in order, each with one result.
+
+enum class LocalOp {
+  parameter,   // index: which tile
+  literal,     // number, broadcast to the type's shape
+  iota,        // numbers[0]: the dimension along which elements count from 0
+  coordinate,  // index: the mesh axis; an i32 scalar
+  add,
+  subtract,
+  multiply,
+  divide,
+  max,
+  negate,
+  exp,
+  tanh,
+  sqrt,
+  relu,
+  convert,     // to the type's element type; floats to i32 toward zero
+  matmul,      // the last two dimensions; those before them are equal and count batches
+  transpose,   // numbers: result dimension i is operand dimension numbers[i]
+  reshape,     // to the type's shape, row-major
+  broadcast,   // to the type's shape: dimensions align at the end, those of size 1 repeat
+  slice,       // numbers: lo of each dimension, then hi (exclusive) of each
+  concat,      // numbers[0]: the dimension; any number of operands
+  reduce_sum,  // numbers: the dimensions that go, ascending
+  reduce_max,
+};
+
+struct LocalInstruction {
+  LocalOp op = LocalOp::parameter;
+  std::vector<int> operands;  // indices of earlier instructions; operands of arithmetic have equal types
+  std::vector<std::int64_t> numbers;
+  int index = 0;
+  double number = 0;  // exact for every i32
+  LocalType type;     // of the result
+  SourceRange range;
+};
+
+// The first instructions are the parameters, in order.
+struct LocalFunction {
+  std::vector<LocalInstruction> instructions;
+  std::vector<int> results;
+};
+
+// --- Statements. Values are indices into the function's list.
+
+struct SpmdOp {
+  std::vector<int> operands;
+  LocalFunction body;
+};
+
+// redistribute, distribute and undistribute: from the operand's type to the result's, both types of the mesh.
+struct Redistribute {
+  enum class Kind { redistribute, distribute, undistribute } kind = Kind::redistribute;
+  int operand = 0;
+};
+
+// Adds up what devices hold along the axes that the operand's type sums over and the result's does not.
+struct AllReduce {
+  int operand = 0;
+};
+
+// One step of a plan, its lists symbolic: from the operand's placement to the result's.
+struct Collective {
+  int operand = 0;
+  Step step;
+};
+
+struct Call {
+  int function = 0;  // an earlier one: functions do not call themselves, directly or not
+  std::vector<int> operands;
+};
+
+struct Statement {
+  std::variant<SpmdOp, Redistribute, AllReduce, Collective, Call> operation;
+  std::vector<int> results;
+  SourceRange range;
+};
+
+struct Value {
+  std::string name;
+  ArrayType type;
+  SourceRange range;  // where it is declared
+};
+
+struct Function {
+  std::string name;
+  std::vector<Value> values;  // the parameters first
+  int parameter_count = 0;
+  std::vector<Statement> statements;
+  std::vector<int> results;
+  SourceRange range;
+};
+
+struct Program {
+  std::shared_ptr<const SourceText> source;  // what ranges point into
+  Mesh mesh;
+  std::vector<Function> functions;  // in an order in which callees come before callers
+  int main = 0;                     // the function called "main", or the only one
+};
+
+}  // namespace retile::language
