@@ -60,6 +60,7 @@ class Matcher {
     for (const Edge& edge : edges) got_.push_back(edge.gets);
     std::sort(got_.begin(), got_.end());
     got_.erase(std::unique(got_.begin(), got_.end()), got_.end());
+    if (got_.size() != tile_count()) fail();
   }
 
   std::size_t tile_count() const { return first_.size() - 1; }
@@ -69,7 +70,7 @@ class Matcher {
     matched_.assign(got_.size(), none);
     for (std::size_t brings = 0; brings < tile_count(); ++brings) {
       visited_.assign(got_.size(), false);
-      ensure(match(brings), "an even dealing has perfect matchings");
+      if (!match(brings)) fail();
     }
     std::vector<std::pair<std::int64_t, Device>> members;
     for (const std::size_t edge : matched_) {
@@ -85,6 +86,10 @@ class Matcher {
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  [[noreturn]] static void fail() {
+    throw RuntimeError("no groups of devices bring each other the tiles that they get");
+  }
 
   std::size_t got_index(const Edge& edge) const {
     return static_cast<std::size_t>(std::lower_bound(got_.begin(), got_.end(), edge.gets) - got_.begin());
@@ -117,6 +122,17 @@ class Matcher {
   std::vector<bool> visited_;
 };
 
+// The groups that exchange one box, whose edges are sorted by what they bring.
+void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, std::vector<std::vector<Device>>& groups) {
+  if (box.size() == tiles_in_box) {  // no replicas to match
+    std::vector<Device>& group = groups.emplace_back(box.size());
+    std::transform(box.begin(), box.end(), group.begin(), [](const Edge& edge) { return edge.device; });
+    return;
+  }
+  Matcher matcher(box);
+  for (std::size_t replica = 0; replica < box.size() / tiles_in_box; ++replica) groups.push_back(matcher.take());
+}
+
 // The devices that hold each tile of a grid. A device holds one tile, so asking a tile's holders in turn
 // balances all senders.
 class Holders {
@@ -143,7 +159,7 @@ class Holders {
     for (std::size_t i = 0; i < grid.size(); ++i) {
       number = number * static_cast<std::size_t>(grid[i]) + static_cast<std::size_t>(tile[i]);
     }
-    ensure(first_[number] < first_[number + 1], "every tile of a placement has a holder");
+    if (first_[number] == first_[number + 1]) throw RuntimeError("some tiles are held by no device");
     if (next_[number] == first_[number + 1]) next_[number] = first_[number];
     return devices_[next_[number]++];
   }
@@ -171,9 +187,8 @@ bool next_tile(const Box& box, const Shape& local, Shape& tile) {
 GridTable grid_table(const Placement& placement) {
   GridTable table;
   const std::size_t rank = placement.global_shape().size();
-  for (std::size_t i = 0; i < rank; ++i) {
-    table.grid.push_back(placement.global_shape()[i] / placement.local_shape()[i]);
-  }
+  table.grid.resize(rank);
+  for (std::size_t i = 0; i < rank; ++i) table.grid[i] = placement.global_shape()[i] / placement.local_shape()[i];
   table.tiles.resize(static_cast<std::size_t>(placement.device_count()) * rank);
   Shape corner(rank);
   for (Device device = 0; device < placement.device_count(); ++device) {
@@ -205,6 +220,7 @@ std::vector<std::vector<Device>> allgather_groups(const GridTable& before, const
     while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
     for (std::size_t r = 0; r < replicas; ++r) {
       std::vector<Device> group;
+      group.reserve((end - begin) / replicas);
       for (std::size_t i = begin + r; i < end; i += replicas) group.push_back(edges[i].device);
       groups.push_back(std::move(group));
     }
@@ -223,20 +239,19 @@ std::vector<std::vector<Device>> alltoall_groups(const GridTable& before, const 
                      coarse_number(after, after.grid, d), device});
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
+  std::size_t tiles_in_box = 1;
+  for (std::size_t i = 0; i < common.size(); ++i) tiles_in_box *= static_cast<std::size_t>(before.grid[i] / common[i]);
   std::vector<std::vector<Device>> groups;
   for (std::size_t begin = 0; begin < edges.size();) {
     std::size_t end = begin;
     while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
-    const std::span<const Edge> box(edges.data() + begin, end - begin);
-    Matcher matcher(box);
-    const std::size_t replicas = (end - begin) / matcher.tile_count();
-    for (std::size_t r = 0; r < replicas; ++r) groups.push_back(matcher.take());
+    add_groups(std::span<const Edge>(edges.data() + begin, end - begin), tiles_in_box, groups);
     begin = end;
   }
   return order_by_smallest(std::move(groups));
 }
 
-std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const Placement& before) {
+std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const GridTable& before) {
   const auto devices = static_cast<std::size_t>(before.device_count());
   std::vector<std::size_t> parent(devices);
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -250,17 +265,19 @@ std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& tr
     const std::size_t b = root(static_cast<std::size_t>(transfer.to));
     parent[std::max(a, b)] = std::min(a, b);
   }
-  const GridTable held = grid_table(before);
   std::vector<Edge> members(devices);
   for (std::size_t device = 0; device < devices; ++device) {
-    members[device] = {static_cast<std::int64_t>(root(device)), coarse_number(held, held.grid, device), 0,
+    members[device] = {static_cast<std::int64_t>(root(device)), coarse_number(before, before.grid, device), 0,
                        static_cast<Device>(device)};
   }
   std::sort(members.begin(), members.end(), by_box_and_tile);
   std::vector<std::vector<Device>> groups;
-  for (std::size_t i = 0; i < devices; ++i) {
-    if (i == 0 || members[i].box != members[i - 1].box) groups.emplace_back();
-    groups.back().push_back(members[i].device);
+  for (std::size_t begin = 0; begin < devices;) {
+    std::size_t end = begin;
+    while (end < devices && members[end].box == members[begin].box) ++end;
+    std::vector<Device>& group = groups.emplace_back(end - begin);
+    for (std::size_t i = begin; i < end; ++i) group[i - begin] = members[i].device;
+    begin = end;
   }
   return groups;
 }
@@ -280,29 +297,34 @@ std::vector<DevicePair> match_tiles(const Placement& before, const Placement& af
   for (; !seekers.empty(); seekers.pop_back()) {  // both lists ascend from their ends
     const Device target = seekers.back();
     std::vector<Device>& available = holders[after.offset(target)];
-    ensure(!available.empty(), "a permutation finds every tile as often as it needs it");
+    if (available.empty()) throw RuntimeError("some tiles are wanted by more devices than hold them");
     pairs[static_cast<std::size_t>(target)] = {available.back(), target};
     available.pop_back();
   }
   return pairs;
 }
 
-std::vector<Transfer> balanced_transfers(const Placement& before, const Placement& after) {
-  const std::size_t rank = before.global_shape().size();
+std::vector<Transfer> balanced_transfers(const Shape& global, const GridTable& before, const GridTable& after) {
+  const std::size_t rank = global.size();
   if (rank == 0) return {};
-  const GridTable held = grid_table(before);
-  const Shape& local = before.local_shape();
-  Holders holders(held);
+  Shape local(rank);  // before
+  for (std::size_t i = 0; i < rank; ++i) local[i] = global[i] / before.grid[i];
+  Holders holders(before);
   std::vector<Transfer> transfers;
   transfers.reserve(static_cast<std::size_t>(after.device_count()));
+  Box wanted{Shape(rank), Shape(rank)};
   Shape tile(rank);
   for (Device device = 0; device < after.device_count(); ++device) {
-    const Box wanted = after.box(device);
-    for (std::size_t i = 0; i < rank; ++i) tile[i] = wanted.lo[i] / local[i];
+    const std::size_t row = static_cast<std::size_t>(device) * rank;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t extent = global[i] / after.grid[i];
+      wanted.lo[i] = after.tiles[row + i] * extent;
+      wanted.hi[i] = wanted.lo[i] + extent;
+      tile[i] = wanted.lo[i] / local[i];
+    }
     do {
-      const auto own = held.tiles.begin() + device * static_cast<std::ptrdiff_t>(rank);
-      if (std::equal(tile.begin(), tile.end(), own)) continue;
-      Transfer& transfer = transfers.emplace_back(Transfer{holders.next(held.grid, tile), device, wanted});
+      if (std::equal(tile.begin(), tile.end(), before.tiles.begin() + static_cast<std::ptrdiff_t>(row))) continue;
+      Transfer& transfer = transfers.emplace_back(Transfer{holders.next(before.grid, tile), device, wanted});
       for (std::size_t i = 0; i < rank; ++i) {
         transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
         transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
@@ -316,8 +338,6 @@ bool has_symbolic_steps(const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.symbolic; });
 }
 
-namespace {
-
 void list_devices(Step& step, const Placement& before) {
   if (step.op == StepOp::allgather)
     step.groups = DeviceGroups(allgather_groups(grid_table(before), grid_table(step.after)));
@@ -325,13 +345,12 @@ void list_devices(Step& step, const Placement& before) {
     step.groups = DeviceGroups(alltoall_groups(grid_table(before), grid_table(step.after)));
   if (step.op == StepOp::allpermute) step.pairs = match_tiles(before, step.after);
   if (step.op == StepOp::exchange) {
-    step.transfers = balanced_transfers(before, step.after);
-    step.groups = DeviceGroups(exchange_groups(step.transfers, before));
+    const GridTable held = grid_table(before);
+    step.transfers = balanced_transfers(before.global_shape(), held, grid_table(step.after));
+    step.groups = DeviceGroups(exchange_groups(step.transfers, held));
   }
   step.symbolic = false;
 }
-
-}  // namespace
 
 Movement with_lists(Movement movement) {
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {

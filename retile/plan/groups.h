@@ -31,7 +31,7 @@ std::vector<std::vector<Device>> allgather_groups(const GridTable& before, const
 std::vector<std::vector<Device>> alltoall_groups(const GridTable& before, const GridTable& after);
 
 // The sets of devices that the transfers connect.
-std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const Placement& before);
+std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const GridTable& before);
 
 // Who sends whose tile where, to turn one placement into another of the same shapes; fixed points
 // wherever there can be some.
@@ -39,7 +39,10 @@ std::vector<DevicePair> match_tiles(const Placement& before, const Placement& af
 
 // What each device lacks of its box after, each piece from one of its holders before. Holders of a tile are
 // asked in turn, so that senders are balanced.
-std::vector<Transfer> balanced_transfers(const Placement& before, const Placement& after);
+std::vector<Transfer> balanced_transfers(const Shape& global, const GridTable& before, const GridTable& after);
+
+// Works out the lists of a symbolic step. Throws RuntimeError where it cannot be done at all.
+void list_devices(Step& step, const Placement& before);
 
 // The same with the lists of symbolic steps worked out.
 bool has_symbolic_steps(const std::vector<Step>& steps);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 #include "retile/plan/groups.h"
 #include "retile/types/text.h"
 
@@ -99,9 +100,10 @@ class Verifier {
     }
   }
 
-  void check_step(const Step& step) {
+  void check_step(Step& step) {
     const Placement before = movement_.before(step_index_);
     check_shapes(step, before);
+    list(step, before);
     switch (step.op) {
       case StepOp::dynslice:
         return check_dynslice(step, before);
@@ -113,6 +115,15 @@ class Verifier {
         return check_allpermute(step, before);
       case StepOp::exchange:
         return check_exchange(step, before);
+    }
+  }
+
+  void list(Step& step, const Placement& before) {
+    if (!step.symbolic) return;
+    try {
+      list_devices(step, before);
+    } catch (const RuntimeError& error) {
+      stop_at_step("{}", error.what());
     }
   }
 
@@ -457,7 +468,7 @@ class Verifier {
     return floor;
   }
 
-  const Movement movement_;  // every list worked out
+  Movement movement_;  // lists are worked out as steps are checked
   std::size_t most_;
   std::size_t step_index_ = 0;
   std::vector<std::string> faults_;
@@ -466,11 +477,11 @@ class Verifier {
 }  // namespace
 
 std::vector<std::string> find_faults(const Plan& plan, std::size_t most) {
-  return Verifier(with_lists(movement_of(plan)), most).judge_plan(plan);
+  return Verifier(movement_of(plan), most).judge_plan(plan);
 }
 
 std::vector<std::string> find_faults(const Movement& movement, std::size_t most) {
-  return Verifier(with_lists(movement), most).judge_steps();
+  return Verifier(movement, most).judge_steps();
 }
 
 }  // namespace retile

@@ -68,6 +68,7 @@ std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
 // Whether every device's source and target tile nest in the dimension. As long as both are cut along the
 // same digits they are in the same part; where the digits differ, they are free to be in disjoint ones.
 bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
+  if (source.dimension(dimension).axes.empty() || target.dimension(dimension).axes.empty()) return true;
   const std::vector<AxisPart> from = digits_of(source, dimension);
   const std::vector<AxisPart> to = digits_of(target, dimension);
   const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
@@ -77,7 +78,7 @@ bool always_nest(const DistributedType& source, const DistributedType& target, i
 // What an exchange whose transfers are not listed lets devices receive at most: what they lack.
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
-  return most_received(balanced_transfers(before, after));
+  return most_received(balanced_transfers(before.global_shape(), grid_table(before), grid_table(after)));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class DigitRouter : public Router {
     digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
     source_levels_ = digit_table(problem.source());
     target_levels_ = digit_table(problem.target());
+    common_.reserve(source_levels_.size());
     for (int i = 0; i < cuts.rank; ++i) {
       const std::vector<int>& from = source_levels_[static_cast<std::size_t>(i)];
       const std::vector<int>& to = target_levels_[static_cast<std::size_t>(i)];
@@ -350,6 +351,7 @@ DigitTable digit_table(const DistributedType& type) {
   DigitTable table(static_cast<std::size_t>(type.rank()));
   for (int i = 0; i < type.rank(); ++i) {
     std::vector<int>& levels = table[static_cast<std::size_t>(i)];
+    if (!type.dimension(i).axes.empty()) levels.reserve(digits.size());
     for (const AxisPart& part : type.dimension(i).axes) {
       for (std::size_t d = digits.size(); d-- > 0;) {
         const bool inside =

@@ -8,7 +8,6 @@ namespace retile {
 
 PlannedSteps plan_direct(const Problem& problem) {
   if (same_placement(problem.source(), problem.target())) return {};
-  const Placement source(problem.source());
   Step step{StepOp::exchange, {}, {}, {}, {}, problem.source().local_shape(), Placement(problem.target()), 0, true};
   if (received_floor(problem.source(), problem.target()) == 0) {  // every device has all that it needs
     step.op = StepOp::dynslice;
@@ -17,13 +16,7 @@ PlannedSteps plan_direct(const Problem& problem) {
       if (factor > 1) step.moves.push_back({-1, i, factor});
     }
   }
-  if (problem.mesh().device_count() <= most_tabled_devices) {
-    step.symbolic = false;
-    if (step.op == StepOp::exchange) {
-      step.transfers = balanced_transfers(source, step.after);
-      step.groups = DeviceGroups(exchange_groups(step.transfers, source));
-    }
-  }
+  if (problem.mesh().device_count() <= most_tabled_devices) list_devices(step, Placement(problem.source()));
   return {{std::move(step)}, 0};
 }
 

@@ -281,9 +281,8 @@ Step table_step(const Shape& global, StepOp op, std::vector<Move> moves, const G
   if (op == StepOp::alltoall) step.groups = DeviceGroups(alltoall_groups(before, after));
   if (op == StepOp::allpermute) step.pairs = match_tiles(placement_of(global, before), step.after);
   if (op == StepOp::exchange) {
-    const Placement held = placement_of(global, before);
-    step.transfers = balanced_transfers(held, step.after);
-    step.groups = DeviceGroups(exchange_groups(step.transfers, held));
+    step.transfers = balanced_transfers(global, before, after);
+    step.groups = DeviceGroups(exchange_groups(step.transfers, before));
   }
   return step;
 }

@@ -127,9 +127,17 @@ Shape DistributedType::local_shape() const {
   return map_dimensions(dimensions_, [](const Dimension& d) { return d.tile; });
 }
 
-std::int64_t DistributedType::global_size() const { return product(global_shape()); }
+std::int64_t DistributedType::global_size() const {
+  std::int64_t size = 1;
+  for (const Dimension& dimension : dimensions_) size *= dimension.global;
+  return size;
+}
 
-std::int64_t DistributedType::local_size() const { return product(local_shape()); }
+std::int64_t DistributedType::local_size() const {
+  std::int64_t size = 1;
+  for (const Dimension& dimension : dimensions_) size *= dimension.tile;
+  return size;
+}
 
 bool DistributedType::uses(const AxisPart& part) const {
   return std::any_of(dimensions_.begin(), dimensions_.end(), [&](const Dimension& dimension) {
@@ -192,14 +200,17 @@ DistributedType merge_neighbours(const DistributedType& type) {
 }
 
 bool same_placement(const DistributedType& a, const DistributedType& b) {
-  if (a.mesh() != b.mesh() || a.global_shape() != b.global_shape()) return false;
+  if (a.mesh() != b.mesh() || a.rank() != b.rank()) return false;
   const auto digits = [](const DistributedType& type, int dimension) {
     std::vector<AxisPart> primes = split_into_primes(type.mesh(), type.dimension(dimension).axes);
     std::erase_if(primes, [](const AxisPart& part) { return part.size == 1; });
     return primes;
   };
   for (int i = 0; i < a.rank(); ++i) {
-    if (digits(a, i) != digits(b, i)) return false;
+    const Dimension& from = a.dimension(i);
+    const Dimension& to = b.dimension(i);
+    if (from.global != to.global || from.tile != to.tile) return false;
+    if (from.axes != to.axes && digits(a, i) != digits(b, i)) return false;
   }
   return true;
 }

@@ -220,7 +220,7 @@ TEST(Groups, BalancedTransfersBringEachDeviceWhatItLacksOnce) {
     const Placement after = placement_of(global, random_table(random, to, devices));
     std::vector<std::int64_t> received(static_cast<std::size_t>(devices));
     std::map<Device, int> sent;
-    for (const Transfer& transfer : balanced_transfers(before, after)) {
+    for (const Transfer& transfer : balanced_transfers(before.global_shape(), grid_table(before), grid_table(after))) {
       EXPECT_NE(transfer.from, transfer.to);
       EXPECT_TRUE(contains(before.box(transfer.from), transfer.box));
       EXPECT_TRUE(contains(after.box(transfer.to), transfer.box));
@@ -273,7 +273,7 @@ TEST(Groups, ExchangeGroupsAreWhatTransfersConnect) {
       const auto to = static_cast<Device>(random.number(static_cast<std::size_t>(devices)));
       if (from != to) transfers.push_back({from, to, before.box(from)});
     }
-    const Groups groups = exchange_groups(transfers, before);
+    const Groups groups = exchange_groups(transfers, grid_table(before));
     EXPECT_EQ(groups, order_groups(connected(transfers, devices), before));
   }
 }

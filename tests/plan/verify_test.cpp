@@ -123,6 +123,41 @@ TEST(Verify, PassesHugeArrays) {
   EXPECT_THAT(find_faults(exchange), IsEmpty());
 }
 
+Movement one_symbolic_step(const DistributedType& source, const DistributedType& target, StepOp op,
+                           std::vector<Move> moves) {
+  Step step{op, std::move(moves), {}, {}, {}, source.local_shape(), Placement(target), 0, true};
+  return {source.mesh(), Placement(source), {std::move(step)}};
+}
+
+// Nobody has worked out who talks to whom, and perhaps nobody can: that is a fault of the step, not of the verifier.
+TEST(Verify, JudgesSymbolicStepsBetweenAnyTypes) {
+  int permutations = 0;
+  int exchanges = 0;
+  int slices = 0;
+  for (const char* mesh_text : {"x=2,y=2", "x=2,y=3", "x=4,y=2"}) {
+    const Mesh mesh = parse_mesh(mesh_text);
+    const std::vector<DistributedType> types = test::all_types(mesh, {24, 24, 24});
+    for (const DistributedType& source : types) {
+      for (const DistributedType& target : types) {
+        const auto is_right = [&](StepOp op, std::vector<Move> moves) {
+          return find_faults(one_symbolic_step(source, target, op, std::move(moves))).empty();
+        };
+        const bool same_shape = source.local_shape() == target.local_shape();
+        EXPECT_EQ(is_right(StepOp::allpermute, {}), same_shape) << to_string(source) << " to " << to_string(target);
+        EXPECT_TRUE(is_right(StepOp::exchange, {})) << to_string(source) << " to " << to_string(target);
+        permutations += same_shape ? 1 : 0;
+        ++exchanges;
+        slices += is_right(StepOp::dynslice, {{-1, 0, 2}}) ? 1 : 0;
+        for (const Move& move : {Move{0, 1, 2}, Move{1, 0, 3}}) is_right(StepOp::alltoall, {move});
+        is_right(StepOp::allgather, {{0, -1, 2}});
+      }
+    }
+  }
+  EXPECT_EQ(permutations, 87);
+  EXPECT_EQ(exchanges, 1083);
+  EXPECT_EQ(slices, 16);
+}
+
 RC_GTEST_PROP(Verify, PassesRandomPlans, ()) {
   for (int i = 0; i < 10; ++i) {
     const Plan plan = *test::arbitrary_plan();
