@@ -1,11 +1,11 @@
 // Wide plans: at most one slice, one exchange or alltoall, one gather, each over several dimensions at once (the
-// three-step theorem, docs/theory.md). Without exchanges: an alltoall, or one per prime where dimensions would have to
-// grow and shrink at once, and one permutation.
+// three-step theorem, docs/theory.md). Without exchanges: alltoalls and permutations, as few as will do.
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -18,12 +18,21 @@
 namespace retile {
 namespace {
 
-// The grids of a wide plan: the source is sliced to `sliced`, that becomes `dealt`, and the target is
-// gathered from it.
+// The grids of a wide plan: the source is sliced to the first, that becomes the next one, and the target is gathered
+// from the last.
 struct WideGrids {
-  Cuts sliced;
-  Cuts dealt;
-  std::int64_t local_size = 1;
+  std::vector<Cuts> stops;
+  std::int64_t local_size = 1;  // the same at all of them
+
+  const Cuts& sliced() const { return stops.front(); }
+  const Cuts& dealt() const { return stops.back(); }
+};
+
+// So many steps in the middle of a plan without exchanges, at this depth.
+struct PortableCandidate {
+  std::vector<int> totals;  // cuts by each prime
+  int steps = 1;
+  std::int64_t cost = 0;
 };
 
 class WidePlanner {
@@ -45,10 +54,10 @@ class WidePlanner {
     if (auto planned = plan_without_exchange_of_data()) return std::move(*planned);
     if (options_.exchange == ExchangeUse::avoided) return plan_portable();
     const WideGrids grids = natural_grids(needs_gather() ? deepest() : cuts_.target_total);
-    const std::int64_t bound = grids.local_size + gather_cost(grids.dealt);
+    const std::int64_t bound = grids.local_size + gather_cost(grids.dealt());
     // Of two plans that cost the same and have as many steps, the one that lets devices receive less.
-    const GridTable sliced = deal_toward(source_, cuts_.grid(grids.sliced), target_);
-    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt), sliced);
+    const GridTable sliced = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
+    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), sliced);
     const auto layers = alltoall_layers(grids);
     if (layers && grids.local_size - grids.local_size / merge_factor(grids) <= most_lacked(sliced, dealt)) {
       return {alltoall_steps(grids, *layers), bound};
@@ -69,31 +78,31 @@ class WidePlanner {
       // The digits of source and target agree wherever both cut.
       const DigitTable middle =
           join_digits(problem_, source_digits_, target_digits_, cuts_.grid(*both), target_digits_);
-      return {symbolic_steps({*both, *both, 0}, middle, middle, StepOp::exchange), gather_cost(*both)};
+      return {symbolic_steps({{*both}, 0}, middle, middle, StepOp::exchange), gather_cost(*both)};
     }
     const WideGrids grids = natural_grids(needs_gather() ? deepest() : cuts_.target_total);
-    const std::int64_t bound = grids.local_size + gather_cost(grids.dealt);
+    const std::int64_t bound = grids.local_size + gather_cost(grids.dealt());
     if (const auto layers = alltoall_layers(grids)) {
       if (const auto digits = router_->digit_routes(*layers)) {
         const DigitTable& merged = (*digits)[1];
         const DigitTable sliced =
-            join_digits(problem_, source_digits_, merged, cuts_.grid(grids.sliced), target_digits_);
-        const DigitTable dealt = join_digits(problem_, merged, target_digits_, cuts_.grid(grids.dealt), sliced);
+            join_digits(problem_, source_digits_, merged, cuts_.grid(grids.sliced()), target_digits_);
+        const DigitTable dealt = join_digits(problem_, merged, target_digits_, cuts_.grid(grids.dealt()), sliced);
         return {symbolic_steps(grids, sliced, dealt, StepOp::alltoall), bound};
       }
     }
     DigitTable sliced = source_digits_;
-    fill_digits(problem_, cuts_.grid(grids.sliced), target_digits_, sliced);
+    fill_digits(problem_, cuts_.grid(grids.sliced()), target_digits_, sliced);
     DigitTable dealt = target_digits_;
-    fill_digits(problem_, cuts_.grid(grids.dealt), sliced, dealt);
+    fill_digits(problem_, cuts_.grid(grids.dealt()), sliced, dealt);
     return {symbolic_steps(grids, sliced, dealt, StepOp::exchange), bound};
   }
 
   // Slice, communicate where the two stages differ, gather.
   std::vector<Step> symbolic_steps(const WideGrids& grids, const DigitTable& sliced, const DigitTable& dealt,
                                    StepOp op) const {
-    const Shape before = cuts_.grid(grids.sliced);
-    const Shape after = cuts_.grid(grids.dealt);
+    const Shape before = cuts_.grid(grids.sliced());
+    const Shape after = cuts_.grid(grids.dealt());
     std::vector<Step> steps;
     std::vector<Move> moves = slice_moves(cuts_.grid(cuts_.source), before);
     if (!moves.empty())
@@ -209,10 +218,10 @@ class WidePlanner {
 
   // Grids of this depth that have as much as possible in common.
   WideGrids natural_grids(const std::vector<int>& totals) const {
-    WideGrids grids{cuts_.source, cuts_.target, local_size_at(totals)};
+    WideGrids grids{{cuts_.source, cuts_.target}, local_size_at(totals)};
     for (std::size_t p = 0; p < totals.size(); ++p) {
-      deepen(grids.sliced, p, totals[p] - cuts_.source_total[p], cuts_.target);
-      deepen(grids.dealt, p, totals[p] - cuts_.target_total[p], grids.sliced);
+      deepen(grids.stops[0], p, totals[p] - cuts_.source_total[p], cuts_.target);
+      deepen(grids.stops[1], p, totals[p] - cuts_.target_total[p], grids.stops[0]);
     }
     return grids;
   }
@@ -284,15 +293,18 @@ class WidePlanner {
     return stops;
   }
 
-  // The layers of one alltoall between the grids, if devices can be routed through it.
+  // The layers of the alltoalls from grid to grid, if devices can be routed through them.
   std::optional<std::vector<Cuts>> alltoall_layers(const WideGrids& grids) {
-    if (grids.sliced == grids.dealt) return std::nullopt;
-    Cuts merged = grids.sliced;
-    for (std::size_t at = 0; at < merged.size(); ++at) merged[at] = std::min(merged[at], grids.dealt[at]);
-    if (!is_one_alltoall(grids.sliced, grids.dealt)) return std::nullopt;
-    std::vector<Cuts> layers{cuts_.source, std::move(merged)};
-    if (grids.dealt != cuts_.target) layers.push_back(cuts_.target);
-    const Verdict verdict = router_->judge(layers);
+    std::vector<Cuts> layers{cuts_.source};
+    for (std::size_t k = 1; k < grids.stops.size(); ++k) {
+      const Cuts& before = grids.stops[k - 1];
+      const Cuts& after = grids.stops[k];
+      if (before == after || !is_one_alltoall(before, after)) return std::nullopt;
+      Cuts& merged = layers.emplace_back(before);
+      for (std::size_t at = 0; at < merged.size(); ++at) merged[at] = std::min(merged[at], after[at]);
+    }
+    if (grids.dealt() != cuts_.target) layers.push_back(cuts_.target);
+    const Verdict verdict = judgements_left_-- > 0 ? router_->judge(layers) : Verdict::undecided;
     has_undecided_ = has_undecided_ || verdict == Verdict::undecided;
     if (verdict != Verdict::lowers) return std::nullopt;
     return layers;
@@ -302,8 +314,8 @@ class WidePlanner {
   std::int64_t merge_factor(const WideGrids& grids) const {
     std::int64_t factor = 1;
     for (int i = 0; i < cuts_.rank; ++i) {
-      const std::int64_t before = cuts_.tiles(grids.sliced, i);
-      factor *= before / std::gcd(before, cuts_.tiles(grids.dealt, i));
+      const std::int64_t before = cuts_.tiles(grids.sliced(), i);
+      factor *= before / std::gcd(before, cuts_.tiles(grids.dealt(), i));
     }
     return factor;
   }
@@ -329,14 +341,24 @@ class WidePlanner {
   }
 
   std::vector<Step> alltoall_steps(const WideGrids& grids, const std::vector<Cuts>& layers) {
-    const bool gathers = grids.dealt != cuts_.target;
-    const GridTable middle{cuts_.grid(layers[1]), router_->routes(layers)[1]};
-    const GridTable sliced = deal(source_, middle, cuts_.grid(grids.sliced));
-    const GridTable dealt = gathers ? deal(middle, target_, cuts_.grid(grids.dealt)) : target_;
+    const bool gathers = grids.dealt() != cuts_.target;
+    const Routes routes = router_->routes(layers);
+    GridTable layer = source_;
+    GridTable current;
     std::vector<Step> steps;
-    add_slice(sliced, steps);
-    steps.push_back(table_step(global_, StepOp::alltoall, moves_between(sliced.grid, dealt.grid), sliced, dealt));
-    add_gather(dealt, steps);
+    for (std::size_t k = 0; k < grids.stops.size(); ++k) {
+      const bool last = k + 1 == grids.stops.size();
+      GridTable next_layer = last ? target_ : GridTable{cuts_.grid(layers[k + 1]), routes[k + 1]};
+      GridTable next = last && !gathers ? target_ : deal(layer, next_layer, cuts_.grid(grids.stops[k]));
+      if (k == 0) {
+        add_slice(next, steps);
+      } else {
+        steps.push_back(table_step(global_, StepOp::alltoall, moves_between(current.grid, next.grid), current, next));
+      }
+      current = std::move(next);
+      layer = std::move(next_layer);
+    }
+    add_gather(current, steps);
     return steps;
   }
 
@@ -351,11 +373,11 @@ class WidePlanner {
 
   // Steps with alltoalls where the grids differ, and a permutation after them.
   std::vector<Step> permuted_steps(const WideGrids& grids) const {
-    GridTable current = deal_toward(source_, cuts_.grid(grids.sliced), target_);
-    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt), current);
+    GridTable current = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
+    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), current);
     std::vector<Step> steps;
     add_slice(current, steps);
-    for (const Cuts& stop : alltoall_stops(grids.sliced, grids.dealt)) {
+    for (const Cuts& stop : alltoall_stops(grids.sliced(), grids.dealt())) {
       const Shape next = cuts_.grid(stop);
       Shape common(current.grid.size());
       for (std::size_t i = 0; i < common.size(); ++i) common[i] = std::gcd(current.grid[i], next[i]);
@@ -371,9 +393,22 @@ class WidePlanner {
     return steps;
   }
 
-  // --- Without exchanges: one alltoall or one permutation at the least cost at which either will do, or both.
+  // --- Without exchanges: candidates by their cost, until one can be done.
 
-  PlannedSteps plan_portable();
+  PlannedSteps plan_portable() {
+    std::optional<std::int64_t> unrefuted;  // the cost of the first candidate that may be possible and was not found
+    for (const PortableCandidate& candidate : portable_candidates()) {
+      has_undecided_ = false;
+      if (auto steps = portable_steps(candidate)) return {std::move(*steps), unrefuted.value_or(candidate.cost)};
+      if (has_undecided_ && !unrefuted) unrefuted = candidate.cost;
+    }
+    throw InternalError("an alltoall per prime and a permutation always do");
+  }
+
+  std::vector<PortableCandidate> portable_candidates() const;
+  std::optional<std::vector<Step>> portable_steps(const PortableCandidate& candidate);
+  std::optional<std::vector<Step>> one_step(const WideGrids& grids);
+  std::optional<std::vector<Step>> two_steps(const WideGrids& grids);
 
   const Problem& problem_;
   const PlanOptions& options_;
@@ -384,7 +419,8 @@ class WidePlanner {
   GridTable target_;
   DigitTable source_digits_;  // of the others
   DigitTable target_digits_;
-  bool has_undecided_ = false;  // some alltoall could not be told to be possible or not
+  bool has_undecided_ = false;  // some candidate could not be told to be possible or not
+  int judgements_left_ = 500;   // each may have to send devices one by one
 };
 
 // All depths at which the target may be cut before the gathers.
@@ -426,52 +462,71 @@ void all_deeper(const CutProblem& problem, const std::vector<int>& totals, Cuts&
   cuts[at] = original;
 }
 
-PlannedSteps WidePlanner::plan_portable() {
+std::vector<PortableCandidate> WidePlanner::portable_candidates() const {
   std::vector<int> first(cuts_.primes.size());
   for (std::size_t p = 0; p < first.size(); ++p) first[p] = std::max(cuts_.source_total[p], cuts_.target_total[p]);
-  std::vector<std::vector<int>> depths = all_depths(first, deepest());
-  const auto one_step_cost = [&](const std::vector<int>& totals) {
-    return local_size_at(totals) + (totals == cuts_.target_total ? 0 : cuts_.target_size);
-  };
-  std::sort(depths.begin(), depths.end(),
-            [&](const auto& a, const auto& b) { return one_step_cost(a) < one_step_cost(b); });
-
-  // The cheapest plan with two steps in the middle, and what is known to be impossible with one.
-  std::optional<WideGrids> both;
-  std::int64_t best = 0;
-  std::int64_t least_with_two = std::numeric_limits<std::int64_t>::max();
-  for (const std::vector<int>& totals : depths) {
-    const WideGrids grids = natural_grids(totals);
-    const auto steps = static_cast<std::int64_t>(alltoall_stops(grids.sliced, grids.dealt).size()) + 1;
-    const std::int64_t cost = steps * grids.local_size + gather_cost(grids.dealt);
-    if (!both || cost < best) {
-      both = grids;
-      best = cost;
+  std::vector<PortableCandidate> candidates;
+  for (const std::vector<int>& totals : all_depths(first, deepest())) {
+    const std::int64_t gather = totals == cuts_.target_total ? 0 : cuts_.target_size;
+    for (int steps = 1; steps <= static_cast<int>(cuts_.primes.size()) + 1; ++steps) {
+      candidates.push_back({totals, steps, steps * local_size_at(totals) + gather});
     }
-    least_with_two = std::min(least_with_two, one_step_cost(totals) + local_size_at(totals));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const PortableCandidate& a, const PortableCandidate& b) {
+    return std::tie(a.cost, a.steps) < std::tie(b.cost, b.steps);
+  });
+  return candidates;
+}
+
+std::optional<std::vector<Step>> WidePlanner::portable_steps(const PortableCandidate& candidate) {
+  if (candidate.steps > 2) {  // the grids that come to mind
+    const WideGrids grids = natural_grids(candidate.totals);
+    const auto steps = static_cast<int>(alltoall_stops(grids.sliced(), grids.dealt()).size()) + 1;
+    if (steps == candidate.steps) return permuted_steps(grids);
+    has_undecided_ = true;
+    return std::nullopt;
   }
   constexpr std::size_t most_grids = 200;
-  bool exhausted = true;
-  for (const std::vector<int>& totals : depths) {
-    if (one_step_cost(totals) >= best) break;
-    std::vector<Cuts> sliced;
-    std::vector<Cuts> dealt;
-    Cuts start = cuts_.source;
-    all_deeper(cuts_, totals, start, 0, 0, most_grids, sliced);
-    start = cuts_.target;
-    all_deeper(cuts_, totals, start, 0, 0, most_grids, dealt);
-    exhausted = exhausted && !has_undecided_ && sliced.size() < most_grids && dealt.size() < most_grids;
-    for (const Cuts& from : sliced) {
-      for (const Cuts& to : dealt) {
-        const WideGrids grids{from, to, local_size_at(totals)};
-        if (from == to) return {permuted_steps(grids), exhausted ? std::min(one_step_cost(totals), least_with_two) : 0};
-        if (const auto layers = alltoall_layers(grids)) {
-          return {alltoall_steps(grids, *layers), exhausted ? std::min(one_step_cost(totals), least_with_two) : 0};
-        }
-      }
+  std::vector<Cuts> sliced;
+  std::vector<Cuts> dealt;
+  Cuts start = cuts_.source;
+  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, sliced);
+  start = cuts_.target;
+  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, dealt);
+  has_undecided_ = sliced.size() == most_grids || dealt.size() == most_grids;
+  for (const Cuts& from : sliced) {
+    for (const Cuts& to : dealt) {
+      const WideGrids grids{{from, to}, local_size_at(candidate.totals)};
+      if (auto steps = candidate.steps == 1 ? one_step(grids) : two_steps(grids)) return steps;
     }
   }
-  return {permuted_steps(*both), exhausted && !has_undecided_ ? std::min(best, least_with_two) : 0};
+  return std::nullopt;
+}
+
+// A permutation or an alltoall.
+std::optional<std::vector<Step>> WidePlanner::one_step(const WideGrids& grids) {
+  if (grids.sliced() == grids.dealt()) return permuted_steps(grids);
+  if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *layers);
+  return std::nullopt;
+}
+
+// An alltoall and a permutation, or two alltoalls by way of some third grid.
+std::optional<std::vector<Step>> WidePlanner::two_steps(const WideGrids& grids) {
+  if (is_one_alltoall(grids.sliced(), grids.dealt())) return permuted_steps(grids);
+  constexpr std::size_t most_grids = 50;
+  std::vector<int> totals(cuts_.primes.size());
+  for (std::size_t p = 0; p < totals.size(); ++p) {
+    for (int i = 0; i < cuts_.rank; ++i) totals[p] += grids.sliced()[cuts_.at(p, i)];
+  }
+  Cuts start(cuts_.source.size());
+  std::vector<Cuts> middle;
+  all_deeper(cuts_, totals, start, 0, 0, most_grids, middle);
+  has_undecided_ = has_undecided_ || middle.size() == most_grids;
+  for (const Cuts& between : middle) {
+    const WideGrids both{{grids.sliced(), between, grids.dealt()}, grids.local_size};
+    if (const auto layers = alltoall_layers(both)) return alltoall_steps(both, *layers);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
