@@ -28,7 +28,7 @@ std::string join_axes(const Mesh& mesh, const std::vector<AxisPart>& axes) {
 std::optional<Fault> dimension_fault(const DistributedType& type, int dimension) {
   if (dimension >= 0 && dimension < type.rank()) return std::nullopt;
   return Fault{fmt::format("there is no dimension {}", dimension),
-               fmt::format("{} has {} dimensions, counted from 0", to_string(type), type.rank())};
+               fmt::format("{} has rank {}; dimensions count from 0", to_string(type), type.rank())};
 }
 
 std::optional<Fault> axes_fault(const DistributedType& type, const std::vector<AxisPart>& axes) {

@@ -15,7 +15,7 @@ int scan_dimension_index(Scanner& scanner, const DistributedType& type) {
   const std::int64_t index = scanner.index("a dimension");
   if (index >= type.rank()) {
     scanner.fail(scanner.last(), fmt::format("there is no dimension {}", index),
-                 fmt::format("{} has {} dimensions, counted from 0", to_string(type), type.rank()));
+                 fmt::format("{} has rank {}; dimensions count from 0", to_string(type), type.rank()));
   }
   return static_cast<int>(index);
 }

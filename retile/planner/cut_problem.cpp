@@ -27,6 +27,12 @@ Shape CutProblem::grid(std::span<const std::int8_t> cuts) const {
   return counts;
 }
 
+int CutProblem::deepest(std::size_t prime) const {
+  int room = 0;
+  for (int i = 0; i < rank; ++i) room += capacity[at(prime, i)];
+  return std::min(supply[prime], room);
+}
+
 CutProblem cut_problem_of(const Problem& problem) {
   CutProblem cuts;
   cuts.rank = problem.source().rank();

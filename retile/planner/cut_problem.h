@@ -33,6 +33,8 @@ struct CutProblem {
   std::int64_t tiles(std::span<const std::int8_t> cuts, int dimension) const;
   // Number of tiles of each dimension.
   Shape grid(std::span<const std::int8_t> cuts) const;
+  // The most cuts by a prime that the mesh has axes and the array has room for.
+  int deepest(std::size_t prime) const;
 };
 
 CutProblem cut_problem_of(const Problem& problem);

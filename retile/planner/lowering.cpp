@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
 namespace retile {
@@ -14,12 +15,6 @@ std::int64_t tile_number(const GridTable& table, std::size_t device) {
   std::int64_t number = 0;
   for (std::size_t i = 0; i < rank; ++i) number = number * table.grid[i] + table.tiles[device * rank + i];
   return number;
-}
-
-std::int64_t tile_count(const Shape& grid) {
-  std::int64_t count = 1;
-  for (const std::int64_t tiles : grid) count *= tiles;
-  return count;
 }
 
 std::size_t number_in(const Shape& grid, const Shape& tile) {
@@ -91,9 +86,9 @@ class WishDealer {
       : within_(within),
         wish_(wish),
         dealt_{finer, TileTable(within.tiles.size())},
-        choices_(tile_count(finer) / tile_count(within.grid)),
-        room_(static_cast<std::size_t>(tile_count(finer)),
-              static_cast<std::int32_t>(within.device_count() / tile_count(finer))),
+        choices_(product(finer) / product(within.grid)),
+        room_(static_cast<std::size_t>(product(finer)),
+              static_cast<std::int32_t>(within.device_count() / product(finer))),
         tile_(finer.size()),
         best_(finer.size()) {}
 
@@ -172,7 +167,7 @@ GridTable deal(const GridTable& first, const GridTable& second, const Shape& fin
   const std::size_t rank = finer.size();
   const auto devices = static_cast<std::size_t>(first.device_count());
   std::vector<std::int64_t> keys(devices);
-  const std::int64_t second_tiles = tile_count(second.grid);
+  const std::int64_t second_tiles = product(second.grid);
   for (std::size_t device = 0; device < devices; ++device) {
     keys[device] = tile_number(first, device) * second_tiles + tile_number(second, device);
   }

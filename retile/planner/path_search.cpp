@@ -91,18 +91,12 @@ class Search {
     for (;;) {
       add_depth(depth);
       std::size_t p = 0;
-      for (; p < first.size() && depth.totals[p] == deepest(p); ++p) depth.totals[p] = first[p];
+      for (; p < first.size() && depth.totals[p] == problem_.deepest(p); ++p) depth.totals[p] = first[p];
       if (p == first.size()) break;
       ++depth.totals[p];
     }
     std::stable_sort(depths_.begin(), depths_.end(),
                      [](const Depth& a, const Depth& b) { return a.lower_bound < b.lower_bound; });
-  }
-
-  int deepest(std::size_t p) const {
-    int capacity = 0;
-    for (int i = 0; i < problem_.rank; ++i) capacity += problem_.capacity[problem_.at(p, i)];
-    return std::min(problem_.supply[p], capacity);
   }
 
   void add_depth(Depth depth) {

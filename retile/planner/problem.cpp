@@ -13,7 +13,7 @@ namespace retile {
 std::optional<Fault> Problem::find_fault(const DistributedType& source, const DistributedType& target) {
   if (source.mesh() != target.mesh()) return Fault{"source and target are on different meshes", {}};
   if (source.rank() != target.rank()) {
-    return Fault{fmt::format("the source has {} dimensions and the target {}", source.rank(), target.rank()),
+    return Fault{fmt::format("the source has rank {} and the target rank {}", source.rank(), target.rank()),
                  "a redistribution keeps the global shape"};
   }
   if (source.global_shape() != target.global_shape()) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/planner/routing.h"
 
@@ -9,10 +10,6 @@ namespace retile {
 namespace {
 
 // Number of tiles of a grid.
-std::int64_t tile_count(const Shape& grid) {
-  return std::accumulate(grid.begin(), grid.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 // The tiles that `to` has of the tiles of `from`, dimension by dimension, as numbers in row-major order.
 std::vector<std::int32_t> tile_numbers(const TileTable& tiles, const Shape& from, const Shape& to) {
   const std::size_t rank = from.size();
@@ -113,7 +110,7 @@ class TableRouter : public Router {
   bool count_uses() {
     uses_.clear();
     for (std::size_t k = 0; k + 1 < grids_.size(); ++k) {
-      const std::int64_t size = tile_count(grids_[k]) * tile_count(grids_[k + 1]);
+      const std::int64_t size = product(grids_[k]) * product(grids_[k + 1]);
       if (size > largest_table) return false;
       uses_.push_back(uses_between(grids_[k], grids_[k + 1]));
     }
@@ -170,7 +167,7 @@ class TableRouter : public Router {
   bool advance(std::size_t next, std::size_t device, std::size_t k) {
     if (--tries_left_ < 0) return false;
     const std::int32_t from = chosen_[device * grids_.size() + k - 1];
-    const auto tiles = static_cast<std::int32_t>(tile_count(grids_[k]));
+    const auto tiles = static_cast<std::int32_t>(product(grids_[k]));
     const bool last = k + 1 == grids_.size();
     const std::int32_t first_tile = last ? ends_[device] : lowest_tile(next, device, k);
     for (std::int32_t tile = first_tile; tile < (last ? first_tile + 1 : tiles); ++tile) {

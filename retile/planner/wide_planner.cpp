@@ -152,11 +152,7 @@ class WidePlanner {
 
   std::vector<int> deepest() const {
     std::vector<int> totals(cuts_.primes.size());
-    for (std::size_t p = 0; p < totals.size(); ++p) {
-      int capacity = 0;
-      for (int i = 0; i < cuts_.rank; ++i) capacity += cuts_.capacity[cuts_.at(p, i)];
-      totals[p] = std::min(cuts_.supply[p], capacity);
-    }
+    for (std::size_t p = 0; p < totals.size(); ++p) totals[p] = cuts_.deepest(p);
     return totals;
   }
 

@@ -192,9 +192,9 @@ TEST(Collective, faults_of_dynslice_word_for_word) {
   const char* type = "[32{x}128, 10]";
   for (const FaultCase& test : {
            FaultCase{mesh46, type, DynSlice{2, {y6}},
-                     "there is no dimension 2 | [32{x}128, 10] has 2 dimensions, counted from 0"},
+                     "there is no dimension 2 | [32{x}128, 10] has rank 2; dimensions count from 0"},
            FaultCase{mesh46, type, DynSlice{-1, {y6}},
-                     "there is no dimension -1 | [32{x}128, 10] has 2 dimensions, counted from 0"},
+                     "there is no dimension -1 | [32{x}128, 10] has rank 2; dimensions count from 0"},
            FaultCase{mesh46, type, DynSlice{1, {}}, "a collective needs at least one axis"},
            FaultCase{mesh46, type, DynSlice{1, {{2, 1, 2}}}, "an axis that the mesh does not have"},
            FaultCase{mesh46, type, DynSlice{1, {{-1, 1, 2}}}, "an axis that the mesh does not have"},
@@ -215,9 +215,9 @@ TEST(Collective, faults_of_alltoall_word_for_word) {
   const char* type = "[2{x:(2)2,y,x:(1)2}48, 10, 8]";
   for (const FaultCase& test : {
            FaultCase{mesh46, type, AllToAll{3, 0, {x4}},
-                     "there is no dimension 3 | [2{x:(2)2,y,x:(1)2}48, 10, 8] has 3 dimensions, counted from 0"},
+                     "there is no dimension 3 | [2{x:(2)2,y,x:(1)2}48, 10, 8] has rank 3; dimensions count from 0"},
            FaultCase{mesh46, type, AllToAll{0, 5, {x4}},
-                     "there is no dimension 5 | [2{x:(2)2,y,x:(1)2}48, 10, 8] has 3 dimensions, counted from 0"},
+                     "there is no dimension 5 | [2{x:(2)2,y,x:(1)2}48, 10, 8] has rank 3; dimensions count from 0"},
            FaultCase{mesh46, type, AllToAll{0, 0, {x_minor}}, "alltoall needs two different dimensions"},
            FaultCase{mesh46, type, AllToAll{0, 1, {}}, "a collective needs at least one axis"},
            FaultCase{mesh46, type, AllToAll{0, 1, {{5, 1, 2}}}, "an axis that the mesh does not have"},
@@ -241,7 +241,7 @@ TEST(Collective, faults_of_allgather_word_for_word) {
   const char* type = "[2{y,x}48, 10]";
   for (const FaultCase& test : {
            FaultCase{mesh46, type, AllGather{2, {y6}},
-                     "there is no dimension 2 | [2{y,x}48, 10] has 2 dimensions, counted from 0"},
+                     "there is no dimension 2 | [2{y,x}48, 10] has rank 2; dimensions count from 0"},
            FaultCase{mesh46, type, AllGather{0, {}}, "a collective needs at least one axis"},
            FaultCase{mesh46, type, AllGather{0, {{0, 1, 3}}}, "x:(1)3 is no part of its axis"},
            FaultCase{mesh46, type, AllGather{0, {x4}},
@@ -269,7 +269,7 @@ TEST(Collective, faults_of_allpermute_word_for_word) {
 
 // The first fault in the order of the rule's premises is the one that is reported.
 TEST(Collective, reports_the_dimension_before_the_axes) {
-  expect_fault({mesh46, "[32]", DynSlice{1, {}}, "there is no dimension 1 | [32] has 1 dimensions, counted from 0"});
+  expect_fault({mesh46, "[32]", DynSlice{1, {}}, "there is no dimension 1 | [32] has rank 1; dimensions count from 0"});
 }
 
 // --- Parts of axes.

@@ -220,7 +220,7 @@ TEST(LowLevel, faults_word_for_word) {
   EXPECT_EQ(diagnostic_of([&] { return alltoall(before, {x}, 0); }),
             "error: alltoall needs two different dimensions\n");
   EXPECT_EQ(diagnostic_of([&] { return alltoall(before, {x}, 2); }),
-            "error: there is no dimension 2\nhint: [2{x}4, 3{y}6] has 2 dimensions, counted from 0\n");
+            "error: there is no dimension 2\nhint: [2{x}4, 3{y}6] has rank 2; dimensions count from 0\n");
   EXPECT_EQ(diagnostic_of([&] { return dynslice(before, 0, {y}); }),
             "error: axis y already cuts a dimension\nhint: dynslice takes axes along which the array is replicated\n");
   EXPECT_EQ(diagnostic_of([&] { return dynslice(before, 1, {z}); }),

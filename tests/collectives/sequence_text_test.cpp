@@ -274,12 +274,12 @@ TEST(SequenceDiagnostics, dimension_out_of_range) {
             "moves.seq:3:13: error: there is no dimension 1\n"
             "    3 | -> dynslice(1; x)\n"
             "      |             ^\n"
-            "hint: [8] has 1 dimensions, counted from 0\n");
+            "hint: [8] has rank 1; dimensions count from 0\n");
   EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> alltoall(0, 12; x)"),
             "moves.seq:3:16: error: there is no dimension 12\n"
             "    3 | -> alltoall(0, 12; x)\n"
             "      |                ^~\n"
-            "hint: [2{x}8] has 1 dimensions, counted from 0\n");
+            "hint: [2{x}8] has rank 1; dimensions count from 0\n");
   EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> allgather(99999999999999999999)"),
             "moves.seq:3:14: error: a dimension does not fit in 63 bits\n"
             "    3 | -> allgather(99999999999999999999)\n"

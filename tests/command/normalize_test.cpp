@@ -136,7 +136,7 @@ hint: the collectives are dynslice, alltoall, allgather and allpermute
 {"mesh {x: 4}\n[2{x}8]\n-> allgather(1)\n", R"(3:14: error: there is no dimension 1
     3 | -> allgather(1)
       |              ^
-hint: [2{x}8] has 1 dimensions, counted from 0
+hint: [2{x}8] has rank 1; dimensions count from 0
 )"},
 {"mesh {x: 4}\n[2{x}8]\n-> allgather(0; y)\n", R"(3:17: error: unknown axis y
     3 | -> allgather(0; y)

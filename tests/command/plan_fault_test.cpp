@@ -119,7 +119,7 @@ TEST(PlanArgumentFault, Shapes) {
       | ^~~~
 hint: a redistribution keeps the global shape
 )"},
-{"x=4", "[8]", "[8, 8]", R"(argument DST:1:1: error: the source has 1 dimensions and the target 2
+{"x=4", "[8]", "[8, 8]", R"(argument DST:1:1: error: the source has rank 1 and the target rank 2
     1 | [8, 8]
       | ^~~~~~
 hint: a redistribution keeps the global shape

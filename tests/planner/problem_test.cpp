@@ -75,7 +75,7 @@ TEST(Problem, IsBetweenTypesOfOneMeshAndShape) {
   EXPECT_EQ(fault(parse_mesh("a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
   EXPECT_EQ(fault(parse_mesh("b=2,a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
   EXPECT_EQ(fault(mesh, "[2{a}4]", "[2{a}4, 2]"),
-            "error: the source has 1 dimensions and the target 2\nhint: a redistribution keeps the global shape\n");
+            "error: the source has rank 1 and the target rank 2\nhint: a redistribution keeps the global shape\n");
   EXPECT_EQ(fault(mesh, "[2{a}4, 3]", "[4, 2]"),
             "error: the source has global shape [4, 3] and the target [4, 2]\n"
             "hint: a redistribution keeps the global shape\n");
