@@ -34,6 +34,7 @@ const std::vector<FolderRule> folder_rules{
     {"interchange", {"base", "types", "collectives", "plan", "planner"}},
     {"render", {"base", "types", "collectives", "plan", "planner"}},
     {"contenders", {"base", "types", "collectives", "plan", "planner"}},
+    {"evaluation", {"base", "types", "collectives", "plan", "planner", "engines", "contenders"}},
 };
 
 // Files directly in retile/ that join its folders.

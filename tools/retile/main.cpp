@@ -52,6 +52,7 @@ int run(int argument_count, char** arguments) {
   add_run_command(app, &status);
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
+  add_bench_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,47 @@
+#include "retile/evaluation/contender.h"
+
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/contenders/xla_rules.h"
+#include "retile/plan/verify.h"
+#include "retile/planner/planner.h"
+
+namespace retile {
+namespace {
+
+std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, const Problem& problem) {
+  return engine.prepare(movement, bytes_of(problem.element_type()));
+}
+
+// Every device copies its target tile once: a movement without steps.
+Contender floor_contender(const Problem& problem) {
+  const Placement target(problem.target());
+  return {"memcpy", std::nullopt, target, [problem, target](Engine& engine) {
+            return prepare(engine, {problem.mesh(), target, {}}, problem);
+          }};
+}
+
+Plan plan_of(const std::string& name, const Problem& problem) {
+  if (name == "xla") return plan_by_xla_rules(problem);
+  PlanOptions options;
+  options.planner = find_planner(name).value();
+  return make_plan(problem, options);
+}
+
+}  // namespace
+
+bool is_contender(std::string_view name) { return name == "xla" || name == "memcpy" || find_planner(name); }
+
+Contender make_contender(const std::string& name, const Problem& problem) {
+  if (name == "memcpy") return floor_contender(problem);
+  Plan plan = plan_of(name, problem);
+  const std::vector<std::string> faults = find_faults(plan, 1);
+  if (!faults.empty()) throw RuntimeError(name + " made a wrong plan: " + faults.front());
+  auto prepare_plan = [problem, movement = movement_of(plan)](Engine& engine) {
+    return prepare(engine, movement, problem);
+  };
+  return {name, std::move(plan), Placement(problem.source()), std::move(prepare_plan)};
+}
+
+}  // namespace retile

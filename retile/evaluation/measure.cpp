@@ -1,0 +1,133 @@
+#include "retile/evaluation/measure.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/engines/array.h"
+#include "retile/engines/run.h"
+
+namespace retile {
+namespace {
+
+// The tiles of this process's devices.
+class TileSet {
+ public:
+  TileSet(const Placement& placement, const MadeArray& array, std::vector<Device> devices)
+      : placement_(placement), array_(array), devices_(std::move(devices)) {
+    for (const Device device : devices_) tiles_.push_back(allocate_tile(placement.box(device), array.element_size));
+  }
+
+  void make() {
+    for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i] = make_tile(array_, placement_.box(devices_[i]));
+  }
+
+  // So that a result of an earlier contender cannot pass for that of the next one.
+  void clear() {
+    for (Tile& tile : tiles_) std::fill(tile.bytes.begin(), tile.bytes.end(), std::byte{0});
+  }
+
+  std::optional<std::string> difference() const {
+    for (std::size_t i = 0; i < tiles_.size(); ++i) {
+      auto difference = find_difference(array_, tiles_[i], devices_[i], placement_.box(devices_[i]));
+      if (difference) return difference;
+    }
+    return std::nullopt;
+  }
+
+  const Placement& placement() const { return placement_; }
+
+  std::vector<const std::byte*> sources() const {
+    std::vector<const std::byte*> pointers;
+    for (const Tile& tile : tiles_) pointers.push_back(tile.bytes.data());
+    return pointers;
+  }
+  std::vector<std::byte*> targets() {
+    std::vector<std::byte*> pointers;
+    for (Tile& tile : tiles_) pointers.push_back(tile.bytes.data());
+    return pointers;
+  }
+
+ private:
+  const Placement placement_;
+  const MadeArray array_;
+  const std::vector<Device> devices_;
+  Tiles tiles_;
+};
+
+class Race {
+ public:
+  Race(const Problem& problem, const std::vector<Contender>& contenders, Engine& engine, const MeasureOptions& options)
+      : contenders_(contenders),
+        engine_(engine),
+        options_(options),
+        array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
+        devices_(engine.devices(problem.mesh().device_count())),
+        targets_(Placement(problem.target()), array_, devices_),
+        prepared_(contenders.size()),
+        measurements_(contenders.size()) {}
+
+  std::vector<Measurement> run() {
+    for (std::size_t i = 0; i < contenders_.size(); ++i) try_out(i);
+    for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
+      for (std::size_t i = 0; i < contenders_.size(); ++i) {
+        if (!measurements_[i].skipped) measurements_[i].seconds.push_back(execute(i).seconds);
+      }
+    }
+    return std::move(measurements_);
+  }
+
+ private:
+  // One set for each placement that contenders start from.
+  const TileSet& sources_of(const Contender& contender) {
+    for (const auto& set : sources_) {
+      if (set->placement() == contender.source) return *set;
+    }
+    sources_.push_back(std::make_unique<TileSet>(contender.source, array_, devices_));
+    sources_.back()->make();
+    return *sources_.back();
+  }
+
+  EngineStatistics execute(std::size_t i) {
+    const std::vector<const std::byte*> sources = sources_of(contenders_[i]).sources();
+    return prepared_[i]->execute(sources, targets_.targets());
+  }
+
+  // The first run: not timed, but checked. What one process cannot do, all leave out.
+  void try_out(std::size_t i) {
+    Measurement& measurement = measurements_[i];
+    std::optional<std::string> failure;
+    try {
+      if (contenders_[i].plan) require_memory(*contenders_[i].plan, engine_, {array_.element_size});
+      prepared_[i] = contenders_[i].prepare(engine_);
+    } catch (const RuntimeError& error) {
+      failure = error.what();
+    }
+    measurement.skipped = engine_.first_of(std::move(failure));
+    if (measurement.skipped) return;
+    targets_.clear();
+    measurement.statistics = execute(i);
+    measurement.skipped = engine_.first_of(targets_.difference());
+    if (measurement.skipped) measurement.skipped = "the result is wrong: " + *measurement.skipped;
+  }
+
+  const std::vector<Contender>& contenders_;
+  Engine& engine_;
+  const MeasureOptions options_;
+  const MadeArray array_;
+  const std::vector<Device> devices_;
+  TileSet targets_;
+  std::vector<std::unique_ptr<TileSet>> sources_;
+  std::vector<std::unique_ptr<PreparedRun>> prepared_;
+  std::vector<Measurement> measurements_;
+};
+
+}  // namespace
+
+std::vector<Measurement> measure(const Problem& problem, const std::vector<Contender>& contenders, Engine& engine,
+                                 const MeasureOptions& options) {
+  return Race(problem, contenders, engine, options).run();
+}
+
+}  // namespace retile

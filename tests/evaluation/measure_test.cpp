@@ -1,0 +1,66 @@
+#include "retile/evaluation/measure.h"
+
+#include <gtest/gtest.h>
+
+#include "retile/engines/reference/reference.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/evaluation/sampler.h"
+
+namespace retile {
+namespace {
+
+const std::vector<std::string> all_names{"paper", "wide", "direct", "gather-slice", "xla", "memcpy"};
+
+TEST(Measure, RunsEveryContenderOnSampledProblems) {
+  const auto engine = make_threads_engine({});
+  for (int i = 0; i < 20; ++i) {
+    const Problem problem = scale_problem(sample_problem({}, i), 1e-4);
+    std::vector<Contender> contenders;
+    for (const std::string& name : all_names) contenders.push_back(make_contender(name, problem));
+    MeasureOptions options;
+    options.repetitions = 3;
+    const std::vector<Measurement> measurements = measure(problem, contenders, *engine, options);
+    ASSERT_EQ(measurements.size(), all_names.size());
+    for (std::size_t k = 0; k < measurements.size(); ++k) {
+      EXPECT_EQ(measurements[k].skipped, std::nullopt) << problem.id() << " " << all_names[k];
+      EXPECT_EQ(measurements[k].seconds.size(), 3U);
+      EXPECT_LE(measurements[k].statistics.peak_measured, measurements[k].statistics.peak_predicted);
+    }
+    EXPECT_EQ(measurements.back().statistics.received_max, 0) << "the floor receives nothing";
+  }
+}
+
+TEST(Measure, SkipsAContenderThatIsWrong) {
+  const auto engine = make_reference_engine();
+  const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
+  std::vector<Contender> contenders{make_contender("wide", problem), make_contender("paper", problem)};
+  // Does nothing, and leaves the target as it was.
+  struct Idle : PreparedRun {
+    EngineStatistics execute(std::span<const std::byte* const>, std::span<std::byte* const>) override { return {}; }
+    EngineStatistics execute(Tiles&) override { return {}; }
+  };
+  contenders[1].prepare = [](Engine&) { return std::make_unique<Idle>(); };
+  const std::vector<Measurement> measurements = measure(problem, contenders, *engine, {});
+  EXPECT_EQ(measurements[0].skipped, std::nullopt);
+  EXPECT_EQ(measurements[0].seconds.size(), 5U);
+  ASSERT_TRUE(measurements[1].skipped.has_value());
+  EXPECT_EQ(measurements[1].skipped->substr(0, 21), "the result is wrong: ");
+  EXPECT_TRUE(measurements[1].seconds.empty());
+}
+
+TEST(Measure, SkipsWhatDoesNotFitInMemory) {
+  const auto engine = make_reference_engine();
+  const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
+  Contender huge = make_contender("paper", problem);
+  SampleOptions options;
+  options.least_bytes = options.most_bytes / 2;
+  options.most_bytes = std::int64_t{1} << 50U;
+  options.least_bytes = options.most_bytes / 2;
+  huge.plan = make_contender("paper", sample_problem(options, 0)).plan;
+  const std::vector<Measurement> measurements = measure(problem, {huge}, *engine, {});
+  ASSERT_TRUE(measurements[0].skipped.has_value());
+  EXPECT_EQ(measurements[0].skipped->substr(0, 14), "the run needs ");
+}
+
+}  // namespace
+}  // namespace retile

@@ -1,0 +1,142 @@
+#include "retile/evaluation/results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "retile/base/error.h"
+#include "retile/types/text.h"
+
+namespace retile {
+namespace {
+
+class Results : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove(path_); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  void write(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+  std::string text() const {
+    std::ifstream file(path_, std::ios::binary);
+    std::stringstream all;
+    all << file.rdbuf();
+    return all.str();
+  }
+
+  static Problem problem(const std::string& id = "p1") {
+    const Mesh mesh = parse_mesh("x=2,y=2");
+    return {id, parse_type("[4{x}8, 8]", mesh), parse_type("[8, 2{y,x}8]", mesh)};
+  }
+
+  static std::string line(const std::string& id, const std::string& name) {
+    Measurement measurement;
+    measurement.seconds = {0.5, 0.25};
+    measurement.statistics.received_max = 64;
+    measurement.statistics.peak_predicted = 300;
+    measurement.statistics.peak_measured = 256;
+    return to_json(problem(id), "threads", make_contender(name, problem(id)), measurement);
+  }
+
+  const std::string path_ = testing::TempDir() + "retile_results_test.jsonl";
+};
+
+TEST_F(Results, LineHoldsProblemPlanAndTimes) {
+  const auto json = nlohmann::ordered_json::parse(line("p1", "paper"));
+  EXPECT_EQ(json.value("id", ""), "p1");
+  EXPECT_EQ(json["mesh"].dump(), R"({"x":2,"y":2})");
+  EXPECT_EQ(json["shape"].dump(), "[8,8]");
+  EXPECT_EQ(json["src"].dump(), R"([["x"],[]])");
+  EXPECT_EQ(json["dst"].dump(), R"([[],["y","x"]])");
+  EXPECT_EQ(json["dtype"], "f32");
+  EXPECT_EQ(json["engine"], "threads");
+  EXPECT_EQ(json["contender"], "paper");
+  EXPECT_EQ(json["steps"].dump(), R"_(["dynslice(0; 2)","alltoall(0 -> 1; 4)"])_");
+  EXPECT_EQ(json["cost"]["paper"], 16);
+  EXPECT_EQ(json["cost"]["volume"], 12);
+  EXPECT_EQ(json["cost"]["floor"], 8);
+  EXPECT_EQ(json["cost"]["optimal"], true);
+  EXPECT_EQ(json["memory"].dump(), R"({"source":32,"target":16,"bound":32,"peak":32})");
+  EXPECT_EQ(json["seconds"].dump(), "[0.5,0.25]");
+  EXPECT_EQ(json["received_bytes_max"], 64);
+  EXPECT_EQ(json["peak_bytes"].dump(), R"({"predicted":300,"measured":256})");
+  EXPECT_FALSE(json.contains("skipped"));
+}
+
+TEST_F(Results, LineOfTheFloorHasNoPlan) {
+  const auto json = nlohmann::ordered_json::parse(line("p1", "memcpy"));
+  EXPECT_EQ(json["steps"].dump(), "[]");
+  EXPECT_TRUE(json["cost"].is_null());
+  EXPECT_TRUE(json["memory"].is_null());
+}
+
+TEST_F(Results, SkippedLineSaysWhy) {
+  Measurement measurement;
+  measurement.skipped = "no memory";
+  const auto json = nlohmann::ordered_json::parse(
+      to_json(problem(), "threads", make_contender("gather-slice", problem()), measurement));
+  EXPECT_EQ(json["skipped"], "no memory");
+  EXPECT_FALSE(json.contains("seconds"));
+  EXPECT_EQ(nlohmann::ordered_json::parse(to_json(problem(), "mpi", "alltoallw", "not here"))["skipped"], "not here");
+}
+
+TEST_F(Results, RunSaysHowResultsWereMade) {
+  RunRecord record;
+  record.commit = "abc";
+  record.engine = "mpi";
+  record.devices = 8;
+  record.processes = 4;
+  record.seed = 7;
+  record.scale = 0.5;
+  record.repetitions = 3;
+  const auto json = nlohmann::ordered_json::parse(to_json(record))["run"];
+  EXPECT_EQ(json["commit"], "abc");
+  EXPECT_EQ(json["engine"], "mpi");
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["options"].dump(), R"({"axes":[2,2,2],"rank":[1,6],"bytes":[64000000,800000000],"dtype":"f32"})");
+  EXPECT_GT(json["machine"]["memory_bytes"], 0);
+  record.problems = "problems.jsonl";
+  EXPECT_EQ(nlohmann::ordered_json::parse(to_json(record))["run"]["options"].dump(),
+            R"({"problems":"problems.jsonl"})");
+}
+
+TEST_F(Results, FileRemembersWhatItHolds) {
+  {
+    ResultsFile file(path_);
+    EXPECT_EQ(file.result_count(), 0U);
+    file.append({to_json(RunRecord()), line("p1", "paper"), line("p1", "wide")});
+    EXPECT_TRUE(file.has("p1", "threads", "paper"));
+    EXPECT_FALSE(file.has("p1", "mpi", "paper"));
+    EXPECT_FALSE(file.has("p2", "threads", "paper"));
+  }
+  ResultsFile file(path_);
+  EXPECT_EQ(file.result_count(), 2U);
+  EXPECT_TRUE(file.has("p1", "threads", "wide"));
+  file.append({line("p2", "paper")});
+  EXPECT_EQ(ResultsFile(path_).result_count(), 3U);
+}
+
+TEST_F(Results, ALineThatWasCutOffIsTakenAway) {
+  const std::string first = line("p1", "paper") + "\n";
+  const std::string second = line("p2", "paper") + "\n";
+  for (const std::size_t kept : {std::size_t{0}, std::size_t{1}, second.size() / 2, second.size() - 1}) {
+    write(first + second.substr(0, kept));
+    ResultsFile file(path_);
+    EXPECT_EQ(file.result_count(), 1U);
+    file.append({second.substr(0, second.size() - 1)});
+    EXPECT_EQ(text(), first + second) << kept;
+  }
+}
+
+TEST_F(Results, AnythingElseIsLeftAlone) {
+  write("a letter to a friend\nthat must not be lost");
+  EXPECT_THROW(ResultsFile{path_}, InputError);
+  EXPECT_EQ(text(), "a letter to a friend\nthat must not be lost");
+  EXPECT_THROW(ResultsFile(testing::TempDir() + "no/such/folder/results.jsonl").append({"{}"}), RuntimeError);
+}
+
+}  // namespace
+}  // namespace retile
