@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/problems.h"
 
 namespace retile {
 namespace {
@@ -28,13 +28,6 @@ XlaPlan one_step(const std::string& op, const std::string& out) {
 Problem problem_of(const std::string& source, const std::string& target) {
   const Mesh mesh = parse_mesh("a=2,b=2,c=2");
   return {"p", parse_type(source, mesh), parse_type(target, mesh)};
-}
-
-std::vector<SourceText> lines_of(const std::string& name) {
-  std::ifstream file(std::string(RETILE_SOURCE_DIR) + "/tests/data/" + name);
-  std::vector<SourceText> lines;
-  for (std::string text; std::getline(file, text);) lines.push_back({name, text, static_cast<int>(lines.size()) + 1});
-  return lines;
 }
 
 double two_decimals(double value) { return std::round(100 * value) / 100; }
@@ -134,8 +127,8 @@ TEST(XlaSummary, CountsAndAverages) {
 // --- The figures that we state.
 
 TEST(XlaSummary, HoldsOnThePapersFamily) {
-  const std::vector<SourceText> problems = lines_of("problems.jsonl");
-  const std::vector<SourceText> plans = lines_of("xla_plans.jsonl");
+  const std::vector<SourceText> problems = test::data_lines("problems.jsonl");
+  const std::vector<SourceText> plans = test::data_lines("xla_plans.jsonl");
   ASSERT_EQ(problems.size(), plans.size());
   std::vector<XlaComparison> comparisons;
   for (std::size_t i = 0; i < problems.size(); ++i) {

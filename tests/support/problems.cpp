@@ -19,13 +19,17 @@ Planning planning(std::string name, PlannerKind kind, CostModel model) {
 
 }  // namespace
 
+std::vector<SourceText> data_lines(const std::string& name) {
+  std::ifstream file(RETILE_SOURCE_DIR "/tests/data/" + name);
+  ensure(file.good(), "a test's data are there");
+  std::vector<SourceText> lines;
+  for (std::string text; std::getline(file, text);) lines.push_back({name, text, static_cast<int>(lines.size()) + 1});
+  return lines;
+}
+
 std::vector<Problem> file_problems() {
-  const std::string path = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::ifstream file(path);
-  ensure(file.good(), "tests/data/problems.jsonl is there");
   std::vector<Problem> problems;
-  int number = 0;
-  for (std::string line; std::getline(file, line);) problems.push_back(parse_problem({path, line, ++number}));
+  for (const SourceText& line : data_lines("problems.jsonl")) problems.push_back(parse_problem(line));
   return problems;
 }
 

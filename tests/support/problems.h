@@ -11,6 +11,9 @@
 
 namespace retile::test {
 
+// The lines of a file in tests/data.
+std::vector<SourceText> data_lines(const std::string& name);
+
 // tests/data/problems.jsonl.
 std::vector<Problem> file_problems();
 

@@ -1,0 +1,62 @@
+// Tile assignments: XLA's shardings. A grid of tiles, and the devices that hold them, in the order of the tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "retile/plan/plan.h"
+#include "retile/types/distributed_type.h"
+#include "retile/types/placement.h"
+
+namespace retile {
+
+// XLA leaves the order of a tile's replicas open; here they ascend, so that equal assignments place the same
+// tiles. Devices are numbers from 0, of a mesh or within a group of its devices.
+struct TileAssignment {
+  Shape counts;                 // tiles along each dimension
+  std::int64_t replicas = 1;    // devices per tile
+  std::vector<Device> devices;  // row-major over the grid, the replicas of a tile side by side
+
+  std::size_t rank() const { return counts.size(); }
+  bool is_replicated() const;  // every device holds everything
+  // XLA calls this a sharding with partial replication, and counts the replicas as one more dimension.
+  bool is_partial() const { return replicas > 1 && !is_replicated(); }
+
+  bool operator==(const TileAssignment&) const = default;
+};
+
+TileAssignment assignment_of(const DistributedType& type);
+Placement placement_of(const TileAssignment& assignment, const Shape& global);
+
+// The moves say which digits of the grid change their dimension: of each `from`, the minor ones, to become the minor
+// ones of `to`. Without a `to` they become replicas (an allgather), without a `from` they come from replicas (a
+// dynslice, and its moves are in order of dimensions).
+TileAssignment after_moves(const TileAssignment& before, std::span<const Move> moves);
+
+// Devices whose tiles differ only in the digits that the moves take from their dimensions.
+std::vector<std::vector<Device>> groups_along(const TileAssignment& before, std::span<const Move> moves);
+
+// One dimension as two, of which the major one has `major` tiles; and back.
+TileAssignment with_split(const TileAssignment& assignment, std::size_t dimension, std::int64_t major);
+TileAssignment with_merged(const TileAssignment& assignment, std::size_t dimension);
+
+// With device i called names[i].
+TileAssignment with_renamed_devices(TileAssignment assignment, const std::vector<Device>& names);
+
+// Devices with the same place in the grouping dimensions, in the order of these places. All groups have the same
+// assignment inside, of positions in the group: it has one tile in the grouping dimensions.
+struct GroupedAssignment {
+  std::vector<std::size_t> dimensions;
+  Shape counts;  // of the grouping dimensions
+  std::vector<std::vector<Device>> groups;
+  TileAssignment inside;
+};
+
+GroupedAssignment group_by(const TileAssignment& assignment, std::vector<std::size_t> dimensions);
+
+// The assignment of the whole mesh that has `inside` in every group.
+TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& inside);
+
+}  // namespace retile

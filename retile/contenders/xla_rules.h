@@ -1,0 +1,24 @@
+// XLA's resharding rules: the collectives that its partitioner emits, first match wins, as plans of ours. A model
+// from reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
+#pragma once
+
+#include "retile/contenders/xla_plans.h"
+#include "retile/plan/plan.h"
+#include "retile/planner/cost_model.h"
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+// The planner is called "xla". It knows no memory bound: the peak may exceed source and target. Where the compiler
+// would end in a failed check, see xla_fails(), the plan is its last resort: gather everything, then slice.
+// Throws InputError where the mesh has more than 2^20 devices: plans list them.
+Plan plan_by_xla_rules(const Problem& problem, CostModel model = CostModel::paper);
+
+// True where the rules lead the compiler into a check of its own that fails.
+bool xla_fails(const Problem& problem);
+
+// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are left
+// out: the records have none.
+bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
+
+}  // namespace retile
