@@ -92,11 +92,6 @@ TEST_F(Bench, StopsWhenTimeIsUp) {
   EXPECT_LT(results().size(), 1000000U);
 }
 
-TEST_F(Bench, SaysWhatAContenderNeeds) {
-  EXPECT_EQ(bench({"--samples", "1", "--contenders", "alltoallw"}).status, 0);
-  EXPECT_EQ(lines().back().at("skipped"), "alltoallw needs the mpi engine, and this is threads");
-}
-
 TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(bench({"--contenders", "magic"}).status, 2);
   EXPECT_EQ(bench({"--rank", "0-3"}).errors,

@@ -15,7 +15,6 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
-#include "tools/retile/engine_contender.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
 #include "tools/retile/progress.h"
@@ -30,9 +29,8 @@ contender, run once and checked, then timed: contenders take turns, repetition b
 go to a file of JSON lines, one for each problem and contender; a run that is stopped goes on where it
 was when the same command is given again. bench/report.py makes tables and plots of the file.
 
-Contenders: our planners (paper, wide, direct), gather-slice, xla (the XLA partitioner's rules), memcpy
-(the floor: every device copies its target tile once); with the mpi engine also alltoallw (one
-MPI_Alltoallw with subarray types).
+Contenders: our planners (paper, wide, direct), gather-slice, xla (the XLA partitioner's rules) and
+memcpy (the floor: every device copies its target tile once).
 
 Examples:
   retile bench --samples 20 --scale 0.01 --out results.jsonl
@@ -166,7 +164,7 @@ class Bench {
       if (wanted[i] != '+') continue;
       const std::string& name = arguments_.contenders[i];
       try {
-        contenders.push_back(make_engine_contender(name, problem, *engine_));
+        contenders.push_back(make_contender(name, problem));
       } catch (const RuntimeError& error) {
         lines.push_back(to_json(problem, engine_->name(), name, error.what()));
       }
@@ -238,7 +236,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--contenders", arguments.contenders, "what to measure, of those below")
       ->delimiter(',')
-      ->check(known_name(engine_contender_names, is_engine_contender))
+      ->check(known_name(contender_names, is_contender))
       ->type_name("NAME,...");
   command.add_option("--repeat", arguments.repetitions, "timed runs of each contender")
       ->check(whole_number(1, 1000000))
