@@ -11,13 +11,9 @@
 #include "retile/engines/buffer.h"
 #include "retile/engines/mpi/arena.h"
 #include "retile/engines/mpi/communicator.h"
+#include "retile/engines/mpi/options.h"
 
 namespace retile::mpi {
-
-enum class HostView {
-  detected,
-  every_rank_alone,  // as if each rank were on a host of its own
-};
 
 // A member is a rank of this rank's host, counted within the host.
 class Host {

@@ -1,0 +1,39 @@
+// What can be chosen about the MPI engine; needs no MPI.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "retile/types/mesh.h"
+
+namespace retile::mpi {
+
+enum class Transport {
+  automatic,    // ranks of one host read each other's tiles, ranks of different hosts send messages or gather by MPI
+  collectives,  // MPI's collectives for alltoall and allgather, messages for the rest
+  messages,     // messages for everything, also within a host
+};
+
+constexpr std::string_view transport_names = "auto, collectives, messages";
+
+const char* name_of(Transport transport);
+std::optional<Transport> find_transport(std::string_view name);
+
+enum class HostView {
+  detected,
+  every_rank_alone,  // as if each rank were on a host of its own
+};
+
+constexpr std::int64_t least_staging = 4096;  // bytes
+
+// The same on all ranks.
+struct MpiOptions {
+  Transport transport = Transport::automatic;
+  std::int64_t staging_bytes = std::int64_t{8} << 20U;  // the most that a rank has besides tiles; at least least_staging
+  std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
+  HostView hosts = HostView::detected;
+};
+
+}  // namespace retile::mpi
