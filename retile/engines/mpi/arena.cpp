@@ -94,7 +94,8 @@ std::optional<std::uint64_t> Arena::take(std::size_t size) {
   if (size > size_) return std::nullopt;
   const std::size_t pages = std::max(whole_pages(size), page_size());
   const std::lock_guard lock(mutex_);
-  const auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const auto& entry) { return entry.second >= pages; });
+  const auto hole =
+      std::find_if(holes_.begin(), holes_.end(), [&](const auto& entry) { return entry.second >= pages; });
   if (hole == holes_.end()) return std::nullopt;
   const auto [offset, length] = *hole;
   holes_.erase(hole);

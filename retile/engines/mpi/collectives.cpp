@@ -193,8 +193,7 @@ RankTeams rank_teams(const std::vector<std::vector<Device>>& groups, const Place
 }
 
 const Communicator& TeamCommunicators::of(const RankTeams& teams) {
-  const auto found =
-      std::find_if(made_.begin(), made_.end(), [&](const auto& entry) { return entry.first == teams; });
+  const auto found = std::find_if(made_.begin(), made_.end(), [&](const auto& entry) { return entry.first == teams; });
   if (found != made_.end()) return *found->second;
   const auto rank = static_cast<std::size_t>(world_.rank());
   made_.emplace_back(teams, std::make_unique<Communicator>(world_.split(teams.colors[rank], teams.keys[rank])));

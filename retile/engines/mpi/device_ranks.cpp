@@ -30,14 +30,16 @@ DeviceRanks::DeviceRanks(std::int64_t device_count, int rank_count, const std::v
     std::iota(listed.begin(), listed.end(), Device{0});
   }
   if (listed.size() != places_.size()) {
-    throw RuntimeError(fmt::format("the device map lists {} devices, and the mesh has {}", listed.size(), device_count));
+    throw RuntimeError(
+        fmt::format("the device map lists {} devices, and the mesh has {}", listed.size(), device_count));
   }
   for (std::size_t i = 0; i < listed.size(); ++i) {
     const Device device = listed[i];
     const bool is_new = device >= 0 && device < device_count && places_[static_cast<std::size_t>(device)].rank < 0;
     if (!is_new) {
-      throw RuntimeError(fmt::format("the device map does not list every device from 0 to {} once: look at its device {}",
-                                     device_count - 1, device));
+      throw RuntimeError(
+          fmt::format("the device map does not list every device from 0 to {} once: look at its device {}",
+                      device_count - 1, device));
     }
     places_[static_cast<std::size_t>(device)].rank = static_cast<std::int64_t>(i) / devices_per_rank_;
   }

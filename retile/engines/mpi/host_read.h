@@ -30,16 +30,15 @@ class HostRead {
   void read_runs(std::int64_t process, const std::byte* source, std::byte* target) const;
   void read_pieces(std::int64_t process, const std::byte* source, std::byte* target,
                    std::span<std::byte> staging) const;
-  void read_slabs(std::int64_t process, const std::byte* source, std::byte* target,
-                  std::span<std::byte> staging) const;
+  void read_slabs(std::int64_t process, const std::byte* source, std::byte* target, std::span<std::byte> staging) const;
 
   Box source_;
   Box target_;
   Box box_;
   std::int64_t element_size_;
   BoxCopy copy_;
-  BoxPacking packing_;   // in the target
-  std::int64_t run_;     // bytes that lie together in the source
+  BoxPacking packing_;  // in the target
+  std::int64_t run_;    // bytes that lie together in the source
 };
 
 }  // namespace retile::mpi

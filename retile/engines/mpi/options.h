@@ -31,8 +31,9 @@ constexpr std::int64_t least_staging = 4096;  // bytes
 // The same on all ranks.
 struct MpiOptions {
   Transport transport = Transport::automatic;
-  std::int64_t staging_bytes = std::int64_t{8} << 20U;  // the most that a rank has besides tiles; at least least_staging
-  std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
+  std::int64_t staging_bytes = std::int64_t{8}
+                               << 20U;  // the most that a rank has besides tiles; at least least_staging
+  std::vector<Device> device_map;       // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
 };
 
