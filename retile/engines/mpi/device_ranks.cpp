@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "retile/base/error.h"
-#include "retile/base/scanner.h"
 
 namespace retile::mpi {
 namespace {
@@ -13,8 +12,6 @@ namespace {
 std::string counted(std::int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
-
-constexpr const char* hint = "use row-major, or list the devices rank by rank: 0,2,1,3";
 
 }  // namespace
 
@@ -52,20 +49,6 @@ std::vector<Device> DeviceRanks::devices_of(int rank) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].rank == rank) devices.push_back(static_cast<Device>(i));
   }
-  return devices;
-}
-
-std::vector<Device> parse_device_map(const SourceText& source) {
-  Scanner scanner(source);
-  std::vector<Device> devices;
-  if (scanner.looking_at_name()) {
-    if (scanner.name("the device map") != "row-major") scanner.fail(scanner.last(), "unknown device map", hint);
-  } else {
-    do {
-      devices.push_back(scanner.index("a device"));
-    } while (scanner.accept(","));
-  }
-  scanner.expect_end("the device map, or ',' and another device");
   return devices;
 }
 

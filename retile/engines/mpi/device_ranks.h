@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "retile/base/diagnostic.h"
 #include "retile/types/mesh.h"
 
 namespace retile::mpi {
@@ -29,8 +28,5 @@ class DeviceRanks {
   std::int64_t devices_per_rank_;
   std::vector<Place> places_;  // by device
 };
-
-// "row-major", which is the empty list, or "0,2,1,3". Throws InputError.
-std::vector<Device> parse_device_map(const SourceText& source);
 
 }  // namespace retile::mpi

@@ -11,7 +11,7 @@
 #include "retile/engines/buffer.h"
 #include "retile/engines/mpi/arena.h"
 #include "retile/engines/mpi/communicator.h"
-#include "retile/engines/mpi/options.h"
+#include "retile/engines/mpi_options.h"
 
 namespace retile::mpi {
 

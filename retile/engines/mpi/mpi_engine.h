@@ -21,7 +21,7 @@
 #include <memory>
 
 #include "retile/engines/engine.h"
-#include "retile/engines/mpi/options.h"
+#include "retile/engines/mpi_options.h"
 
 namespace retile::mpi {
 

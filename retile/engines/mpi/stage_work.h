@@ -15,7 +15,7 @@
 #include "retile/engines/mpi/host.h"
 #include "retile/engines/mpi/host_read.h"
 #include "retile/engines/mpi/messages.h"
-#include "retile/engines/mpi/options.h"
+#include "retile/engines/mpi_options.h"
 #include "retile/engines/schedule.h"
 
 namespace retile::mpi {

@@ -1,5 +1,5 @@
-// Runs the tests on all ranks. Rank 0 speaks; a rank on which something fails says so and ends the job, since the others
-// would wait for it.
+// Runs the tests on all ranks. Rank 0 speaks; a rank on which something fails says so and ends the job, since the
+// others would wait for it.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "retile/base/diagnostic.h"
 #include "retile/types/mesh.h"
 
 namespace retile::mpi {
@@ -36,5 +37,8 @@ struct MpiOptions {
   std::vector<Device> device_map;       // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
 };
+
+// "row-major", which is the empty list, or "0,2,1,3". Throws InputError.
+std::vector<Device> parse_device_map(const SourceText& source);
 
 }  // namespace retile::mpi
