@@ -263,6 +263,12 @@ class MpiEngine final : public Engine {
     return ranks_of(device_count).devices_of(job_->world.rank());
   }
 
+  std::int64_t devices_on_machine(std::int64_t device_count) const override {
+    return static_cast<std::int64_t>(ranks_of(device_count).devices_per_rank()) * job_->host.member_count();
+  }
+
+  Buffer allocate(std::size_t bytes) override { return job_->host.allocate(bytes); }
+
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
     const Movement listed = with_lists(movement);
     require_same(listed, element_size);
