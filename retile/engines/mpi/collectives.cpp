@@ -205,8 +205,8 @@ std::unique_ptr<StepCollective> make_alltoall(const Communicator& team, const st
                                               const LetterContext& context) {
   std::vector<Letter> leaving;
   std::vector<Letter> arriving;
-  for (const Parcel& parcel : sent) leaving.push_back(letter_to_send(parcel, context));
-  for (const Parcel& parcel : received) arriving.push_back(letter_to_receive(parcel, context));
+  for (const Parcel& parcel : sent) leaving.push_back(letter_to_send(parcel, StagingSight::own, context));
+  for (const Parcel& parcel : received) arriving.push_back(letter_to_receive(parcel, StagingSight::own, context));
   const std::int64_t share = context.staging_bytes / (2 * team.size());
   return std::make_unique<AllToAll>(team, streams_of(team_ranks, std::move(leaving)),
                                     streams_of(team_ranks, std::move(arriving)), share);

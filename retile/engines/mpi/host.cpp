@@ -123,7 +123,7 @@ const Host::TileAddress& Host::address(int member, std::size_t slot) const {
 }
 
 const std::byte* Host::mapped_tile(int member, std::size_t slot) const {
-  return arena(member).at(address(member, slot).offset);
+  return shared_memory(member, address(member, slot).offset);
 }
 
 const std::byte* Host::remote_tile(int member, std::size_t slot) const {

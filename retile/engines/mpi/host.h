@@ -33,6 +33,9 @@ class Host {
   Buffer allocate(std::size_t size) const;
   // Whether all members see what is at an address of this rank's.
   bool sees(const std::byte* address) const;
+  // Shared memory, as its owner names it to others and as this rank sees it.
+  std::uint64_t shared_offset(const std::byte* address) const { return *arena(team_.rank()).offset_of(address); }
+  const std::byte* shared_memory(int member, std::uint64_t offset) const { return arena(member).at(offset); }
   // Whether the system lets members read each other's own memory.
   bool can_read() const { return can_read_; }
   std::int64_t process(int member) const { return processes_[static_cast<std::size_t>(member)]; }

@@ -9,13 +9,10 @@
 namespace retile::mpi {
 namespace {
 
-constexpr int message_tag = 0;
-
-// Whether each side has the box in one run, so that no staging is needed there.
-struct Contiguity {
-  bool sent = false;
-  bool received = false;
-};
+// Idle::pause() looks for tag 1, which nobody sends with.
+constexpr int piece_tag = 0;
+constexpr int offer_tag = 2;
+constexpr int taken_tag = 3;  // and the sender's place
 
 TilePart part_of(const Placement& placement, Device device, const Parcel& parcel, const LetterContext& context) {
   return {placement.box(device), context.ranks.slot_of(device), parcel.box, context.element_size};
@@ -27,13 +24,23 @@ std::vector<TilePart> target_parts(const Parcel& parcel, const LetterContext& co
   return parts;
 }
 
-Letter make_letter(int peer, std::vector<TilePart> parts, const Contiguity& contiguity, bool is_staged,
-                   const LetterContext& context) {
-  const std::int64_t bytes = parts.front().packing.bytes();
-  const bool needs_no_staging = contiguity.sent && contiguity.received;
-  const std::int64_t piece =
-      needs_no_staging ? most_message_bytes : context.staging_bytes / static_cast<std::int64_t>(2 * window);
-  return {peer, std::move(parts), bytes, std::min(bytes, piece), is_staged};
+// How a parcel travels, found alike by both its ranks.
+struct Travel {
+  bool is_contiguous_sent;
+  bool is_contiguous_received;
+  std::optional<int> member;  // the other rank within this host, where staging is seen
+  std::int64_t piece_bytes;
+};
+
+Travel travel_of(const TilePart& source, const std::vector<TilePart>& targets, int peer, StagingSight sight,
+                 const LetterContext& context) {
+  Travel travel{source.is_contiguous(), targets.size() == 1 && targets.front().is_contiguous(), {}, 0};
+  if (sight == StagingSight::shared) travel.member = context.host.member(peer);
+  const bool is_whole = travel.is_contiguous_sent && travel.is_contiguous_received && !travel.member;
+  const std::int64_t staged =
+      std::min(context.staging_bytes / static_cast<std::int64_t>(2 * window), most_staged_bytes);
+  travel.piece_bytes = std::min(source.packing.bytes(), is_whole ? most_message_bytes : staged);
+  return travel;
 }
 
 std::int64_t longest_staged_piece(const std::vector<Letter>& letters) {
@@ -51,18 +58,21 @@ ByteRange piece_at(std::int64_t begin, std::int64_t piece_bytes, std::int64_t by
   return {begin, bytes - begin <= piece_bytes ? bytes : begin + piece_bytes};
 }
 
-Letter letter_to_send(const Parcel& parcel, const LetterContext& context) {
+Letter letter_to_send(const Parcel& parcel, StagingSight sight, const LetterContext& context) {
+  const int peer = context.ranks.rank_of(parcel.to.front());
   const TilePart source = part_of(context.stage.before(), parcel.from, parcel, context);
-  const std::vector<TilePart> targets = target_parts(parcel, context);
-  const Contiguity contiguity{source.is_contiguous(), targets.size() == 1 && targets.front().is_contiguous()};
-  return make_letter(context.ranks.rank_of(parcel.to.front()), {source}, contiguity, !contiguity.sent, context);
+  const Travel travel = travel_of(source, target_parts(parcel, context), peer, sight, context);
+  const bool is_staged = travel.member.has_value() || !travel.is_contiguous_sent;
+  return {peer, {source}, source.packing.bytes(), travel.piece_bytes, is_staged, travel.member};
 }
 
-Letter letter_to_receive(const Parcel& parcel, const LetterContext& context) {
+Letter letter_to_receive(const Parcel& parcel, StagingSight sight, const LetterContext& context) {
+  const int peer = context.ranks.rank_of(parcel.from);
   const TilePart source = part_of(context.stage.before(), parcel.from, parcel, context);
   std::vector<TilePart> targets = target_parts(parcel, context);
-  const Contiguity contiguity{source.is_contiguous(), targets.size() == 1 && targets.front().is_contiguous()};
-  return make_letter(context.ranks.rank_of(parcel.from), std::move(targets), contiguity, !contiguity.received, context);
+  const Travel travel = travel_of(source, targets, peer, sight, context);
+  const bool is_staged = !travel.member.has_value() && !travel.is_contiguous_received;
+  return {peer, std::move(targets), source.packing.bytes(), travel.piece_bytes, is_staged, travel.member};
 }
 
 std::int64_t Messages::staged_piece_bytes() const {
@@ -94,10 +104,11 @@ std::size_t MessageRun::Lane::start() {
 
 // --- Runs.
 
-MessageRun::MessageRun(const Communicator& communicator, const Messages& messages,
+MessageRun::MessageRun(const Communicator& communicator, const Host& host, const Messages& messages,
                        std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                        std::span<std::byte> staging)
     : communicator_(communicator),
+      host_(host),
       sources_(sources),
       targets_(targets),
       staging_(staging),
@@ -124,14 +135,16 @@ bool MessageRun::advance() {
   // Receives first, so that what others send has its place when it comes.
   for (; receiving_.can_start(); has_worked = true) receive(receiving_.start());
   for (; sending_.can_start(); has_worked = true) send(sending_.start());
-  int indices[2 * window];
+  int indices[3 * window];
   int count = 0;
-  check(MPI_Testsome(2 * window, requests_, &count, indices, MPI_STATUSES_IGNORE), "MPI_Testsome");
+  check(MPI_Testsome(3 * window, requests_, &count, indices, MPI_STATUSES_IGNORE), "MPI_Testsome");
   if (count == MPI_UNDEFINED) return has_worked;
   for (int i = 0; i < count; ++i) {
     const auto index = static_cast<std::size_t>(indices[i]);
-    if (index >= window) take_in(index - window);
-    (index < window ? sending_.places[index] : receiving_.places[index - window]).letter = nullptr;
+    if (index < window) sending_.places[index].letter = nullptr;
+    if (index < window || index >= 2 * window) continue;
+    take_in(index - window);
+    receiving_.places[index - window].letter = nullptr;
   }
   return has_worked || count > 0;
 }
@@ -142,31 +155,55 @@ void MessageRun::send(std::size_t place) {
   const auto& [letter, range] = sending_.places[place];
   const TilePart& part = letter->parts.front();
   const std::byte* tile = sources_[part.slot];
-  const std::byte* piece = tile + part.offset + range.begin;
-  if (letter->is_staged) {
-    part.packing.pack(tile, range, staged(place));
-    piece = staged(place);
-  }
-  check(MPI_Isend(piece, static_cast<int>(range.size()), MPI_BYTE, letter->peer, message_tag, communicator_.get(),
+  if (letter->is_staged) part.packing.pack(tile, range, staged(place));
+  if (letter->member) return send_offer(place);
+  const std::byte* piece = letter->is_staged ? staged(place) : tile + part.offset + range.begin;
+  check(MPI_Isend(piece, static_cast<int>(range.size()), MPI_BYTE, letter->peer, piece_tag, communicator_.get(),
                   &requests_[place]),
+        "MPI_Isend");
+}
+
+// The answer is awaited before the offer is made, so that whoever answers need not wait.
+void MessageRun::send_offer(std::size_t place) {
+  const int peer = sending_.places[place].letter->peer;
+  check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, taken_tag + static_cast<int>(place), communicator_.get(),
+                  &requests_[place]),
+        "MPI_Irecv");
+  offers_[place] = {host_.shared_offset(staged(place)), place};
+  check(MPI_Isend(&offers_[place], sizeof(Offer), MPI_BYTE, peer, offer_tag, communicator_.get(),
+                  &requests_[2 * window + place]),
         "MPI_Isend");
 }
 
 void MessageRun::receive(std::size_t place) {
   const auto& [letter, range] = receiving_.places[place];
   const TilePart& part = letter->parts.front();
-  std::byte* piece = letter->is_staged ? staged(window + place) : targets_[part.slot] + part.offset + range.begin;
-  check(MPI_Irecv(piece, static_cast<int>(range.size()), MPI_BYTE, letter->peer, message_tag, communicator_.get(),
+  void* room = targets_[part.slot] + part.offset + range.begin;
+  auto bytes = static_cast<int>(range.size());
+  if (letter->is_staged) room = staged(window + place);
+  if (letter->member) {
+    room = &offers_[window + place];
+    bytes = sizeof(Offer);
+  }
+  check(MPI_Irecv(room, bytes, MPI_BYTE, letter->peer, letter->member ? offer_tag : piece_tag, communicator_.get(),
                   &requests_[window + place]),
         "MPI_Irecv");
 }
 
 void MessageRun::take_in(std::size_t place) {
   const auto& [letter, range] = receiving_.places[place];
-  if (!letter->is_staged) return;
-  for (const TilePart& part : letter->parts) {
-    part.packing.unpack(staged(window + place), range, targets_[part.slot]);
+  if (letter->member) {
+    const auto& [offset, sender_place] = offers_[window + place];
+    unpack(*letter, range, host_.shared_memory(*letter->member, offset));
+    check(MPI_Send(nullptr, 0, MPI_BYTE, letter->peer, taken_tag + static_cast<int>(sender_place), communicator_.get()),
+          "MPI_Send");
+  } else if (letter->is_staged) {
+    unpack(*letter, range, staged(window + place));
   }
+}
+
+void MessageRun::unpack(const Letter& letter, ByteRange range, const std::byte* piece) const {
+  for (const TilePart& part : letter.parts) part.packing.unpack(piece, range, targets_[part.slot]);
 }
 
 }  // namespace retile::mpi

@@ -154,7 +154,7 @@ class MpiRun final : public PreparedRun {
     for (const StageWork& work : work_) needed = std::max(needed, work.staging_needed());
     std::optional<std::string> fault;
     try {
-      staging_ = Buffer(static_cast<std::size_t>(needed));
+      if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
     } catch (const RuntimeError& error) {
       fault = fmt::format("rank {}: {}", job_->world.rank(), error.what());
     }

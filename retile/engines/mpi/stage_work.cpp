@@ -22,7 +22,7 @@ std::int64_t staging_of_reads(const MpiOptions& options) {
 
 LetterContext letter_context(const Stage& stage, const StageContext& context) {
   const std::int64_t staging = context.options.staging_bytes - staging_of_reads(context.options);
-  return {stage, context.ranks, context.element_size, staging};
+  return {stage, context.ranks, context.host, context.element_size, staging};
 }
 
 bool crosses_hosts(const std::vector<std::vector<Device>>& groups, const StageContext& context) {
@@ -103,6 +103,8 @@ StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held
     return;
   }
   const LetterContext letters = letter_context(stage, context);
+  const StagingSight staging =
+      context.options.transport == Transport::automatic ? StagingSight::shared : StagingSight::own;
   for (const Parcel& parcel : received) {
     const std::optional<int> member = context.host.member(context.ranks.rank_of(parcel.from));
     switch (way_of(parcel, stage, sight, context)) {
@@ -113,14 +115,14 @@ StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held
         add_read(parcel, *member, stage, context);
         break;
       case Way::message:
-        messages_.received.push_back(letter_to_receive(parcel, letters));
+        messages_.received.push_back(letter_to_receive(parcel, staging, letters));
         break;
     }
   }
   std::set<int> readers;
   for (const Parcel& parcel : sent) {
     if (way_of(parcel, stage, sight, context) == Way::message) {
-      messages_.sent.push_back(letter_to_send(parcel, letters));
+      messages_.sent.push_back(letter_to_send(parcel, staging, letters));
     } else {
       readers.insert(*context.host.member(context.ranks.rank_of(parcel.to.front())));
     }
@@ -211,7 +213,7 @@ void StageWork::run(const Communicator& world, Host& host, std::span<const std::
   host.publish(sources);
   const auto message_staging = static_cast<std::size_t>(messages_.staging_needed());
   Pulls pulls(*this, host, sources, targets, staging.subspan(collective_ ? 0 : message_staging));
-  MessageRun messages(world, messages_, sources, targets, staging);
+  MessageRun messages(world, host, messages_, sources, targets, staging);
   Idle idle(world);
   while (!pulls.is_done() || !messages.is_done()) {
     const bool has_moved = messages.advance();
