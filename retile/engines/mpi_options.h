@@ -27,6 +27,14 @@ enum class HostView {
   every_rank_alone,  // as if each rank were on a host of its own
 };
 
+// Whether ranks of one host read tiles that are not in shared memory through the system, where runs are long enough.
+// Otherwise such tiles are packed and unpacked in pieces.
+enum class Reading {
+  measured,  // where a trial at the start finds it faster
+  always,    // where the system lets them
+  never,
+};
+
 constexpr std::int64_t least_staging = 4096;  // bytes
 
 // The same on all ranks.
@@ -36,6 +44,7 @@ struct MpiOptions {
                                << 20U;  // the most that a rank has besides tiles; at least least_staging
   std::vector<Device> device_map;       // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
+  Reading reading = Reading::measured;
 };
 
 // "row-major", which is the empty list, or "0,2,1,3". Throws InputError.

@@ -1,14 +1,13 @@
 #include "retile/engines/mpi/host.h"
 
-#include <fmt/format.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
+#include <chrono>
+#include <cstring>
 #include <random>
 
-#include "retile/base/error.h"
+#include "retile/engines/mpi/host_read.h"
 
 namespace retile::mpi {
 namespace {
@@ -23,6 +22,15 @@ std::vector<std::int64_t> gathered(const Communicator& team, std::int64_t value)
   return all;
 }
 
+constexpr std::int64_t trial_bytes = 1 << 20;
+
+template <typename Action>
+std::int64_t duration_of(Action action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+}
+
 std::int64_t random_cookie() {
   std::random_device device;
   return static_cast<std::int64_t>((std::uint64_t{device()} << 32U) | device());
@@ -30,20 +38,7 @@ std::int64_t random_cookie() {
 
 }  // namespace
 
-bool read_memory(std::int64_t process, const std::byte* from, std::byte* to, std::size_t size) {
-  while (size > 0) {
-    const iovec local{to, size};
-    const iovec remote{const_cast<std::byte*>(from), size};  // NOLINT(*-const-cast): the system's interface
-    const ssize_t read = process_vm_readv(static_cast<pid_t>(process), &local, 1, &remote, 1, 0);
-    if (read <= 0) return false;
-    from += read;
-    to += read;
-    size -= static_cast<std::size_t>(read);
-  }
-  return true;
-}
-
-Host::Host(const Communicator& world, HostView view)
+Host::Host(const Communicator& world, HostView view, Reading reading)
     : team_(make_team(world, view)), members_(static_cast<std::size_t>(world.size())) {
   // All members decide alike, and then all ranks: those of a host without shared memory are split off one by one.
   const bool is_open = team_.size() == 1 || open_arenas();
@@ -57,7 +52,7 @@ Host::Host(const Communicator& world, HostView view)
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (numbers_[rank] == number) members_[rank] = next++;
   }
-  if (is_shared()) find_whether_memory_can_be_read();
+  reads_ = is_shared() && find_whether_reading_pays(reading);
 }
 
 bool Host::open_arenas() {
@@ -77,16 +72,32 @@ bool Host::open_arenas() {
   return std::find(arenas_.begin(), arenas_.end(), nullptr) == arenas_.end();
 }
 
-// The next member's cookie is read through the system, from where that member sees it.
-void Host::find_whether_memory_can_be_read() {
+// All members read at once, as they would in a run. Reading saves a copy, but the system may be slow at it, or refuse:
+// the alternative is two copies through memory that stays in the cache.
+bool Host::find_whether_reading_pays(Reading reading) const {
+  std::vector<std::byte> mine(trial_bytes, std::byte{1});
+  std::vector<std::byte> room(trial_bytes);
+  std::vector<std::byte> staging(trial_bytes / 8);
   const auto next = static_cast<std::size_t>((team_.rank() + 1) % team_.size());
-  const auto* mine = reinterpret_cast<const std::byte*>(&arena(team_.rank()).header());
-  const std::vector<std::int64_t> headers = gathered(team_, reinterpret_cast<std::intptr_t>(mine));
-  Arena::Header& expected = arenas_[next]->header();
-  std::uint64_t cookie = 0;
-  const bool is_read = read_memory(processes_[next], reinterpret_cast<const std::byte*>(headers[next]),
-                                   reinterpret_cast<std::byte*>(&cookie), sizeof cookie);
-  can_read_ = team_.least(is_read && cookie == expected.cookie ? 1 : 0) == 1;
+  const std::vector<std::int64_t> addresses = gathered(team_, reinterpret_cast<std::intptr_t>(mine.data()));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const auto* source = reinterpret_cast<const std::byte*>(addresses[next]);
+  bool can_read = true;
+  std::int64_t times[] = {INT64_MAX, INT64_MAX};  // nanoseconds: of reading, of copying twice
+  for (int i = 0; i < 3; ++i) {
+    times[0] = std::min(times[0], duration_of([&] {
+                          can_read = can_read && read_memory(processes_[next], source, room.data(), trial_bytes);
+                        }));
+    times[1] = std::min(times[1], duration_of([&] {
+                          for (std::size_t done = 0; done < room.size(); done += staging.size()) {
+                            std::memcpy(staging.data(), mine.data() + done, staging.size());
+                            std::memcpy(room.data() + done, staging.data(), staging.size());
+                          }
+                        }));
+  }
+  team_.most(times);  // after this, nobody reads `mine` any more
+  const bool pays = reading == Reading::always || (reading == Reading::measured && times[0] < times[1]);
+  return team_.least(can_read && pays ? 1 : 0) == 1;
 }
 
 Buffer Host::allocate(std::size_t size) const {

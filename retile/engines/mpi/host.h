@@ -19,7 +19,7 @@ namespace retile::mpi {
 class Host {
  public:
   // Collective. Ranks of a host that cannot share memory count as alone.
-  Host(const Communicator& world, HostView view);
+  Host(const Communicator& world, HostView view, Reading reading);
 
   int member_count() const { return team_.size(); }
   bool is_shared() const { return member_count() > 1; }
@@ -36,8 +36,8 @@ class Host {
   // Shared memory, as its owner names it to others and as this rank sees it.
   std::uint64_t shared_offset(const std::byte* address) const { return *arena(team_.rank()).offset_of(address); }
   const std::byte* shared_memory(int member, std::uint64_t offset) const { return arena(member).at(offset); }
-  // Whether the system lets members read each other's own memory.
-  bool can_read() const { return can_read_; }
+  // Whether members read each other's own memory through the system.
+  bool reads() const { return reads_; }
   std::int64_t process(int member) const { return processes_[static_cast<std::size_t>(member)]; }
 
   // Offers tiles to the other members, all of which call this at the same points of their runs. They stay readable
@@ -59,7 +59,7 @@ class Host {
   };
 
   bool open_arenas();
-  void find_whether_memory_can_be_read();
+  bool find_whether_reading_pays(Reading reading) const;
   const TileAddress& address(int member, std::size_t slot) const;
   Arena& arena(int member) const { return *arenas_[static_cast<std::size_t>(member)]; }
 
@@ -68,12 +68,9 @@ class Host {
   std::vector<std::optional<int>> members_;     // by rank
   std::vector<std::int64_t> processes_;         // by member
   std::vector<std::shared_ptr<Arena>> arenas_;  // by member; none where the rank is alone
-  bool can_read_ = false;
+  bool reads_ = false;
   std::uint64_t round_ = 0;  // how often this rank has published
   Buffer table_;
 };
-
-// Reads from the memory of another process. False where the system does not let us.
-bool read_memory(std::int64_t process, const std::byte* from, std::byte* to, std::size_t size);
 
 }  // namespace retile::mpi

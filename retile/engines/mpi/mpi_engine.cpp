@@ -30,7 +30,7 @@ std::int64_t now() {
 // What all runs of an engine share. Runs outlive the engine.
 struct Job {
   Job(MPI_Comm comm, const MpiOptions& job_options)
-      : options(job_options), world(Communicator::duplicate(comm)), host(world, options.hosts) {}
+      : options(job_options), world(Communicator::duplicate(comm)), host(world, options.hosts, options.reading) {}
 
   const MpiOptions options;
   const Communicator world;

@@ -15,14 +15,8 @@ constexpr std::int64_t range_bytes = 4 << 20;
 // Larger tiles have left the caches before they are read again.
 constexpr std::int64_t most_cached = 4 << 20;
 
-// The staging of reads; messages have the rest.
-std::int64_t staging_of_reads(const MpiOptions& options) {
-  return std::min<std::int64_t>(options.staging_bytes / 4, 1 << 18);
-}
-
 LetterContext letter_context(const Stage& stage, const StageContext& context) {
-  const std::int64_t staging = context.options.staging_bytes - staging_of_reads(context.options);
-  return {stage, context.ranks, context.host, context.element_size, staging};
+  return {stage, context.ranks, context.host, context.element_size, context.options.staging_bytes};
 }
 
 bool crosses_hosts(const std::vector<std::vector<Device>>& groups, const StageContext& context) {
@@ -72,15 +66,17 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
 
 enum class Way { copy, read, message };
 
+HostRead read_of(const Parcel& parcel, Device to, const Stage& stage, const StageContext& context) {
+  return {stage.before().box(parcel.from), stage.after().box(to), parcel.box, context.element_size};
+}
+
 // How a parcel comes from another rank: both ranks find the same.
-Way way_of(const Parcel& parcel, const Stage& stage, TileSight sight, const StageContext& context) {
-  const int peer = context.ranks.rank_of(parcel.from) == context.world.rank() ? context.ranks.rank_of(parcel.to.front())
-                                                                              : context.ranks.rank_of(parcel.from);
+Way way_of(const Parcel& parcel, int peer, TileSight sight, const Stage& stage, const StageContext& context) {
   if (context.options.transport != Transport::automatic || !context.host.member(peer)) return Way::message;
   if (sight == TileSight::mapped) return Way::copy;
-  const bool reads =
-      context.host.can_read() && HostRead::suits(stage.before().box(parcel.from), parcel.box, context.element_size,
-                                                 staging_of_reads(context.options));
+  const bool reads = context.host.reads() && std::all_of(parcel.to.begin(), parcel.to.end(), [&](Device to) {
+                       return read_of(parcel, to, stage, context).suits();
+                     });
   return reads ? Way::read : Way::message;
 }
 
@@ -106,8 +102,9 @@ StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held
   const StagingSight staging =
       context.options.transport == Transport::automatic ? StagingSight::shared : StagingSight::own;
   for (const Parcel& parcel : received) {
-    const std::optional<int> member = context.host.member(context.ranks.rank_of(parcel.from));
-    switch (way_of(parcel, stage, sight, context)) {
+    const int peer = context.ranks.rank_of(parcel.from);
+    const std::optional<int> member = context.host.member(peer);
+    switch (way_of(parcel, peer, sight, stage, context)) {
       case Way::copy:
         add_copy(parcel, member, stage, context);
         break;
@@ -121,10 +118,11 @@ StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held
   }
   std::set<int> readers;
   for (const Parcel& parcel : sent) {
-    if (way_of(parcel, stage, sight, context) == Way::message) {
+    const int peer = context.ranks.rank_of(parcel.to.front());
+    if (way_of(parcel, peer, sight, stage, context) == Way::message) {
       messages_.sent.push_back(letter_to_send(parcel, staging, letters));
     } else {
-      readers.insert(*context.host.member(context.ranks.rank_of(parcel.to.front())));
+      readers.insert(*context.host.member(peer));
     }
   }
   readers_.assign(readers.begin(), readers.end());
@@ -140,25 +138,22 @@ void StageWork::add_copy(const Parcel& parcel, std::optional<int> member, const 
 }
 
 void StageWork::add_read(const Parcel& parcel, int member, const Stage& stage, const StageContext& context) {
-  read_staging_ = staging_of_reads(context.options);
   for (const Device device : parcel.to) {
-    reads_.push_back(
-        {member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
-         HostRead(stage.before().box(parcel.from), stage.after().box(device), parcel.box, context.element_size)});
+    reads_.push_back({member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
+                      read_of(parcel, device, stage, context)});
   }
 }
 
 std::int64_t StageWork::staging_needed() const {
-  if (collective_) return collective_->staging_needed();
-  return messages_.staging_needed() + read_staging_;
+  return collective_ ? collective_->staging_needed() : messages_.staging_needed();
 }
 
 // The copies and reads of a run, a part at a time.
 class StageWork::Pulls {
  public:
   Pulls(const StageWork& work, const Host& host, std::span<const std::byte* const> sources,
-        std::span<std::byte* const> targets, std::span<std::byte> staging)
-      : work_(work), host_(host), sources_(sources), targets_(targets), staging_(staging) {
+        std::span<std::byte* const> targets)
+      : work_(work), host_(host), sources_(sources), targets_(targets) {
     for (std::size_t i = 0; i < work.copies_.size(); ++i) copies_.push_back({i, 0});
     for (std::size_t i = 0; i < work.reads_.size(); ++i) reads_.push_back(i);
   }
@@ -194,7 +189,7 @@ class StageWork::Pulls {
                                    [&](std::size_t read) { return host_.is_ready(work_.reads_[read].member); });
     if (next == reads_.end()) return false;
     const auto& [member, source_slot, target_slot, read] = work_.reads_[*next];
-    read.run(host_.process(member), host_.remote_tile(member, source_slot), targets_[target_slot], staging_);
+    read.run(host_.process(member), host_.remote_tile(member, source_slot), targets_[target_slot]);
     reads_.erase(next);
     return true;
   }
@@ -203,7 +198,6 @@ class StageWork::Pulls {
   const Host& host_;
   std::span<const std::byte* const> sources_;
   std::span<std::byte* const> targets_;
-  std::span<std::byte> staging_;
   std::vector<Progress> copies_;
   std::vector<std::size_t> reads_;
 };
@@ -211,8 +205,7 @@ class StageWork::Pulls {
 void StageWork::run(const Communicator& world, Host& host, std::span<const std::byte* const> sources,
                     std::span<std::byte* const> targets, std::span<std::byte> staging) const {
   host.publish(sources);
-  const auto message_staging = static_cast<std::size_t>(messages_.staging_needed());
-  Pulls pulls(*this, host, sources, targets, staging.subspan(collective_ ? 0 : message_staging));
+  Pulls pulls(*this, host, sources, targets);
   MessageRun messages(world, host, messages_, sources, targets, staging);
   Idle idle(world);
   while (!pulls.is_done() || !messages.is_done()) {

@@ -74,8 +74,7 @@ class StageWork {
   std::vector<Read> reads_;
   Messages messages_;
   std::unique_ptr<StepCollective> collective_;
-  std::vector<int> readers_;       // members that take from this rank's tiles
-  std::int64_t read_staging_ = 0;  // bytes that reads need, behind those of messages
+  std::vector<int> readers_;  // members that take from this rank's tiles
   Stores stores_ = Stores::cached;
 };
 

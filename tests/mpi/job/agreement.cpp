@@ -49,12 +49,13 @@ struct Setting {
 
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
+  settings.push_back({"reading", {Transport::automatic, 1 << 20, {}, HostView::detected, Reading::always}});
   for (const Transport transport : {Transport::automatic, Transport::collectives, Transport::messages}) {
     for (const HostView hosts : {HostView::detected, HostView::every_rank_alone}) {
       for (const std::int64_t staging : {std::int64_t{4096}, std::int64_t{1} << 20U}) {
         const char* host_name = hosts == HostView::detected ? "" : ", every rank alone";
         settings.push_back({std::string(name_of(transport)) + host_name + ", staging " + std::to_string(staging),
-                            {transport, staging, {}, hosts}});
+                            {transport, staging, {}, hosts, Reading::never}});
       }
     }
   }
