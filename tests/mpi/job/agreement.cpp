@@ -13,6 +13,7 @@
 #include "retile/engines/reference/reference.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
+#include "tests/mpi/job/job.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 
@@ -20,12 +21,6 @@ namespace retile::mpi {
 namespace {
 
 using test::RandomProblems;
-
-int job_size() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 // Tiles as they are before and after a run of the reference engine, for all devices.
 struct Expected {
@@ -180,6 +175,19 @@ TEST_P(Agreement, ArbitraryPlans) {
     ++checked;
   }
   EXPECT_GT(checked, plan_count() / 3);
+}
+
+// Runs of many pages, pieces of every length, several rounds of collectives.
+TEST_P(Agreement, LargeTiles) {
+  RandomProblems random(29);
+  const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
+  const Mesh mesh({{"a", job_size()}});
+  for (const Shape& shape : {Shape{24, 12, 1000}, Shape{120000}, Shape{24, 4800}, Shape{4800, 24}}) {
+    const Problem problem = random.problem(mesh, shape);
+    const test::Planning planning = random.pick(test::all_plannings());
+    check(movement_of(make_plan(problem, planning.options)), random, *engine,
+          test::describe(problem) + " by " + planning.name);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, Agreement, testing::ValuesIn(all_settings()));
