@@ -6,17 +6,20 @@
 #include <string>
 
 #include "retile/engines/engine.h"
+#include "tools/retile/job.h"
 
 namespace retile::command {
 
 struct EngineArguments {
-  std::string engine = "threads";
+  std::string engine = is_in_job() ? "mpi" : "threads";
   int threads = 0;  // 0: one for each core
+  std::string transport = "auto";
+  std::string device_map = "row-major";
 };
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments);
 
-// Throws RuntimeError where the engine cannot start.
+// Throws InputError where an argument is at fault, and RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
 }  // namespace retile::command
