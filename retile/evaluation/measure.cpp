@@ -14,13 +14,11 @@ namespace {
 // The tiles of this process's devices.
 class TileSet {
  public:
-  TileSet(const Placement& placement, const MadeArray& array, std::vector<Device> devices)
-      : placement_(placement), array_(array), devices_(std::move(devices)) {
-    for (const Device device : devices_) tiles_.push_back(allocate_tile(placement.box(device), array.element_size));
-  }
-
-  void make() {
-    for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i] = make_tile(array_, placement_.box(devices_[i]));
+  TileSet(const Placement& placement, const MadeArray& array, Engine& engine)
+      : placement_(placement), array_(array), devices_(engine.devices(placement.device_count())) {
+    const auto bytes = static_cast<std::size_t>(checked_bytes(placement.local_size(), array.element_size));
+    for (const Device device : devices_)
+      tiles_.push_back(make_tile(array, placement.box(device), engine.allocate(bytes)));
   }
 
   // So that a result of an earlier contender cannot pass for that of the next one.
@@ -63,8 +61,7 @@ class Race {
         engine_(engine),
         options_(options),
         array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
-        devices_(engine.devices(problem.mesh().device_count())),
-        targets_(Placement(problem.target()), array_, devices_),
+        targets_(Placement(problem.target()), array_, engine),
         prepared_(contenders.size()),
         measurements_(contenders.size()) {}
 
@@ -84,8 +81,7 @@ class Race {
     for (const auto& set : sources_) {
       if (set->placement() == contender.source) return *set;
     }
-    sources_.push_back(std::make_unique<TileSet>(contender.source, array_, devices_));
-    sources_.back()->make();
+    sources_.push_back(std::make_unique<TileSet>(contender.source, array_, engine_));
     return *sources_.back();
   }
 
@@ -116,7 +112,6 @@ class Race {
   Engine& engine_;
   const MeasureOptions options_;
   const MadeArray array_;
-  const std::vector<Device> devices_;
   TileSet targets_;
   std::vector<std::unique_ptr<TileSet>> sources_;
   std::vector<std::unique_ptr<PreparedRun>> prepared_;

@@ -2,15 +2,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <utility>
 
-#include "retile/base/error.h"
+#include "retile/evaluation/campaign.h"
 #include "retile/evaluation/contender.h"
-#include "retile/evaluation/measure.h"
-#include "retile/evaluation/results.h"
 #include "retile/evaluation/sampler.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/render/terminal.h"
@@ -114,96 +111,32 @@ class ProblemList {
   std::vector<Problem> listed_;
 };
 
-class Bench {
- public:
-  explicit Bench(const Arguments& arguments)
-      : arguments_(arguments), sampling_(sample_options(arguments)), engine_(make_engine(arguments.engine)) {}
-
-  void run() {
-    const ProblemList problems(arguments_, sampling_);
-    if (engine_->is_speaker()) file_ = std::make_unique<ResultsFile>(arguments_.out);
-    const std::size_t before = file_ ? file_->result_count() : 0;
-    Progress progress("measuring", problems.size());
-    std::size_t done = 0;
-    for (; done < problems.size() && !is_time_up(); ++done) {
-      measure_problem(scale_problem(problems.at(done), arguments_.scale));
-      if (engine_->is_speaker()) progress.advance();
-    }
-    progress.clear();
-    if (!file_) return;
-    fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(done)),
-               group_digits(static_cast<std::int64_t>(problems.size())),
-               group_digits(static_cast<std::int64_t>(file_->result_count() - before)), arguments_.out);
-  }
-
- private:
-  // What one process decides, all do: the speaker is the first that says something.
-  std::string decided(const std::string& mine) {
-    return engine_->first_of(engine_->is_speaker() ? std::optional(mine) : std::nullopt).value_or(mine);
-  }
-
-  bool is_time_up() {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    return decided(arguments_.time_limit > 0 && elapsed.count() > arguments_.time_limit ? "stop" : "go on") == "stop";
-  }
-
-  // A letter for each contender: + where there is no result yet.
-  std::string missing(const Problem& problem) const {
-    std::string letters;
-    for (const std::string& name : arguments_.contenders) {
-      letters += file_ && file_->has(problem.id(), engine_->name(), name) ? '-' : '+';
-    }
-    return letters;
-  }
-
-  void measure_problem(const Problem& problem) {
-    const std::string wanted = decided(missing(problem));
-    std::vector<std::string> lines;
-    std::vector<Contender> contenders;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i] != '+') continue;
-      const std::string& name = arguments_.contenders[i];
-      try {
-        contenders.push_back(make_contender(name, problem));
-      } catch (const RuntimeError& error) {
-        lines.push_back(to_json(problem, engine_->name(), name, error.what()));
-      }
-    }
-    if (!contenders.empty()) {
-      const MeasureOptions options{arguments_.repetitions, arguments_.seed};
-      const std::vector<Measurement> measurements = measure(problem, contenders, *engine_, options);
-      for (std::size_t i = 0; i < contenders.size(); ++i) {
-        lines.push_back(to_json(problem, engine_->name(), contenders[i], measurements[i]));
-      }
-    }
-    if (!file_ || lines.empty()) return;
-    if (!recorded_) lines.insert(lines.begin(), to_json(record(problem)));
-    recorded_ = true;
-    file_->append(lines);
-  }
-
-  RunRecord record(const Problem& problem) const {
-    const std::int64_t devices = problem.mesh().device_count();
-    RunRecord record;
-    record.commit = arguments_.commit;
-    record.engine = engine_->name();
-    record.devices = devices;
-    record.processes = devices / static_cast<std::int64_t>(engine_->devices(devices).size());
-    record.seed = arguments_.seed;
-    record.scale = arguments_.scale;
-    record.repetitions = arguments_.repetitions;
-    record.problems = arguments_.problems.value_or("");
-    record.sampling = sampling_;
-    return record;
-  }
-
-  const Arguments& arguments_;
-  const SampleOptions sampling_;
-  const std::unique_ptr<Engine> engine_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::unique_ptr<ResultsFile> file_;  // of the speaker
-  bool recorded_ = false;              // how the results are made
-};
+void run(const Arguments& arguments) {
+  const SampleOptions sampling = sample_options(arguments);
+  const ProblemList problems(arguments, sampling);
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  Progress progress("measuring", engine->is_speaker() ? problems.size() : 0);
+  Campaign campaign;
+  campaign.problem_count = problems.size();
+  campaign.problem = [&](std::size_t index) { return scale_problem(problems.at(index), arguments.scale); };
+  campaign.contenders = arguments.contenders;
+  campaign.make_contender = make_contender;
+  campaign.repetitions = arguments.repetitions;
+  campaign.time_limit = arguments.time_limit;
+  campaign.results = arguments.out;
+  campaign.record.commit = arguments.commit;
+  campaign.record.seed = arguments.seed;
+  campaign.record.scale = arguments.scale;
+  campaign.record.problems = arguments.problems.value_or("");
+  campaign.record.sampling = sampling;
+  campaign.after_problem = [&] { progress.advance(); };
+  const CampaignSummary summary = run_campaign(campaign, *engine);
+  progress.clear();
+  if (!engine->is_speaker()) return;
+  fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
+             group_digits(static_cast<std::int64_t>(problems.size())),
+             group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);
+}
 
 void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--samples", arguments.samples, "how many problems to sample")
@@ -260,7 +193,7 @@ void add_bench_command(CLI::App& app, int* status) {
   add_measuring_options(*command, *arguments);
   command->footer(examples);
   command->callback([arguments, status] {
-    Bench(*arguments).run();
+    run(*arguments);
     *status = done;
   });
 }

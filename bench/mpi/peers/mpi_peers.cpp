@@ -1,0 +1,92 @@
+// Measures the MPI engine beside what others offer: MPI_Alltoallw, ScaLAPACK, FFTW. Under mpirun, with as many ranks as
+// the problems have devices; results as those of `retile bench`.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/mpi/peers/peers.h"
+#include "bench/text_lines.h"
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/evaluation/campaign.h"
+#include "retile/evaluation/sampler.h"
+
+namespace retile::bench {
+namespace {
+
+struct Arguments {
+  std::string problems = RETILE_SOURCE_DIR "/bench/mpi/peers/matrices.jsonl";
+  std::vector<std::string> contenders{"memcpy", "direct", "wide", "paper", "alltoallw"};
+  double scale = 1;
+  int repetitions = 5;
+  double time_limit = 0;
+  std::string commit = "unknown";
+  std::string out = "peers.jsonl";
+};
+
+void run(const Arguments& arguments) {
+  const std::unique_ptr<Engine> engine = mpi::make_mpi_engine(MPI_COMM_WORLD);
+  const std::vector<Problem> problems = read_problems(arguments.problems);
+  Campaign campaign;
+  campaign.problem_count = problems.size();
+  campaign.problem = [&](std::size_t index) { return scale_problem(problems[index], arguments.scale); };
+  campaign.contenders = arguments.contenders;
+  campaign.make_contender = [](const std::string& name, const Problem& problem) {
+    return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem);
+  };
+  campaign.repetitions = arguments.repetitions;
+  campaign.time_limit = arguments.time_limit;
+  campaign.results = arguments.out;
+  campaign.record.commit = arguments.commit;
+  campaign.record.scale = arguments.scale;
+  campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
+  const CampaignSummary summary = run_campaign(campaign, *engine);
+  if (engine->is_speaker()) {
+    fmt::print("{} problems, {} new results in {}\n", summary.problems, summary.results, arguments.out);
+  }
+}
+
+int main_with(int argument_count, char** arguments_given) {
+  CLI::App app("Measures the MPI engine beside MPI_Alltoallw, ScaLAPACK and FFTW.", "mpi_peers");
+  Arguments arguments;
+  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; matrices unless told");
+  app.add_option("--contenders", arguments.contenders,
+                 fmt::format("of {}; {}", std::string(contender_names), peer_names()))
+      ->delimiter(',')
+      ->check([](const std::string& name) {
+        return is_contender(name) || is_peer(name) ? "" : name + " is not built here";
+      });
+  app.add_option("--scale", arguments.scale, "shrink arrays to this share of their size")->check(CLI::Range(1e-9, 1.0));
+  app.add_option("--repeat", arguments.repetitions, "timed runs of each contender")->check(CLI::PositiveNumber);
+  app.add_option("--time-limit", arguments.time_limit, "start no problem after so many seconds");
+  app.add_option("--commit", arguments.commit, "what was built, for the record");
+  app.add_option("--out", arguments.out, "the file of results, added to");
+  try {
+    app.parse(argument_count, arguments_given);
+    run(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const InputError& error) {
+    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
+    return 1;
+  } catch (const RuntimeError& error) {
+    fmt::print(stderr, "mpi_peers: {}\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace retile::bench
+
+int main(int argument_count, char** arguments) {
+  MPI_Init(&argument_count, &arguments);
+  const int status = retile::bench::main_with(argument_count, arguments);
+  MPI_Finalize();
+  return status;
+}

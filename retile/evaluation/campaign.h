@@ -1,0 +1,38 @@
+// Many problems, each measured with every contender, into a results file: can be stopped, and goes on where it was.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/evaluation/contender.h"
+#include "retile/evaluation/measure.h"
+#include "retile/evaluation/results.h"
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+struct Campaign {
+  std::size_t problem_count = 0;
+  std::function<Problem(std::size_t index)> problem;
+  std::vector<std::string> contenders;
+  // Throws RuntimeError where a contender cannot do the problem: that is recorded, and the others go on.
+  std::function<Contender(const std::string& name, const Problem& problem)> make_contender;
+  int repetitions = 5;
+  double time_limit = 0;                // seconds after which no problem is begun; 0: none
+  std::string results;                  // path of the file, which only the speaking process reads and writes
+  RunRecord record;                     // devices and processes are filled in
+  std::function<void()> after_problem;  // for progress
+};
+
+struct CampaignSummary {
+  std::size_t problems = 0;  // that were gone through
+  std::size_t results = 0;   // that were added
+};
+
+// With several processes a collective call; the summary counts results on the speaker alone.
+CampaignSummary run_campaign(const Campaign& campaign, Engine& engine);
+
+}  // namespace retile
