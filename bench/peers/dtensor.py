@@ -5,9 +5,7 @@ import functools
 import graphlib
 import logging
 import os
-import tempfile
 import time
-from pathlib import Path
 
 from layout import box_of, device_count, values_of
 from peer import Peer, main
@@ -15,7 +13,6 @@ from workers import Unable
 
 DTYPES = {"i8": "int8", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "f32": "float32", "f64": "float64"}
 DTYPES |= {"c64": "complex64", "c128": "complex128"}
-MEETING_FOLDER = "RETILE_DTENSOR_FOLDER"  # names the folder in which the processes find each other
 
 
 def mesh_order(problem):
@@ -34,14 +31,13 @@ def mesh_order(problem):
 class DTensorWorker:
     """The process of one device."""
 
-    def __init__(self, rank, count):
+    def __init__(self, rank, count, meeting):
         import torch
         import torch.distributed.tensor
 
         self.torch, self.rank, self.count = torch, rank, count
         logging.disable(logging.WARNING)  # gloo's lack of alltoall is told anew each time, and telling takes time
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
-        meeting = Path(os.environ[MEETING_FOLDER]) / str(os.getppid())
         torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
         self.mesh_of = functools.cache(self._make_mesh)  # a mesh opens connections that stay
         self.release()
@@ -104,21 +100,16 @@ def spans(times):
     return [max(end for _, end in repetition) - min(start for start, _ in repetition) for repetition in zip(*times)]
 
 
-def _main():
-    with tempfile.TemporaryDirectory() as folder:
-        main(
-            Peer(
-                name="dtensor",
-                package="torch",
-                make_worker=DTensorWorker,
-                processes=device_count,
-                combine=spans,
-                # Everything is on this machine: the loopback interface needs no name to be resolved.
-                environment=lambda devices: {MEETING_FOLDER: folder, "GLOO_SOCKET_IFNAME": "lo"},
-            ),
-            __doc__,
-        )
-
-
 if __name__ == "__main__":
-    _main()
+    main(
+        Peer(
+            name="dtensor",
+            packages=("torch", "numpy"),
+            make_worker=DTensorWorker,
+            processes=device_count,
+            combine=spans,
+            # Everything is on this machine: the loopback interface needs no name to be resolved.
+            environment=lambda devices: {"GLOO_SOCKET_IFNAME": "lo"},
+        ),
+        __doc__,
+    )

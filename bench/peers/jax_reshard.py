@@ -17,7 +17,7 @@ COLLECTIVE = re.compile(r"(?<= )(all-gather|all-to-all|collective-permute|all-re
 class JaxWorker:
     """One process with all devices. The source array is kept between repetitions: nothing is donated."""
 
-    def __init__(self, rank, count):
+    def __init__(self, rank, count, meeting):
         import jax
 
         jax.config.update("jax_enable_x64", True)
@@ -83,7 +83,7 @@ if __name__ == "__main__":
     main(
         Peer(
             name="jax",
-            package="jax",
+            packages=("jax",),
             make_worker=JaxWorker,
             processes=lambda problem: 1,
             combine=lambda times: times[0],

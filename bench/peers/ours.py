@@ -5,8 +5,15 @@ import math
 import subprocess
 
 
+USAGE_FAULT = 2  # exit status
+
+
 class CommandFailure(Exception):
     """The command could not do a problem; the message is what it said first."""
+
+
+class UsageFailure(Exception):
+    """The command does not know an option's value: it would fail for every problem."""
 
 
 def _step_text(step):
@@ -43,8 +50,8 @@ class Ours:
         command = [self.command, subcommand, "--problems", "-", "--planner", self.planner, "--json", *options]
         process = subprocess.run(command, input=json.dumps(problem) + "\n", capture_output=True, text=True)
         if process.returncode != 0:
-            said = process.stderr.strip().splitlines()
-            raise CommandFailure(said[0] if said else f"{subcommand} ended with status {process.returncode}")
+            said = process.stderr.strip().splitlines() or [f"{subcommand} ended with status {process.returncode}"]
+            raise (UsageFailure if process.returncode == USAGE_FAULT else CommandFailure)(said[0])
         return json.loads(process.stdout)
 
     def plan(self, problem):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 from evaluation.results_file import FileError, check_problem, parse_lines  # noqa: E402
-from ours import CommandFailure, Ours  # noqa: E402
+from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
 from layout import device_count, scale_problem  # noqa: E402
 from workers import Unable, WorkerFailure, Workers  # noqa: E402
 
@@ -34,14 +34,14 @@ class Peer:
     """Another system, whose processes have prepare(problem) -> steps, measure(repetitions) -> times, release()."""
 
     name: str
-    package: str
-    make_worker: Callable  # of rank and count of processes
+    packages: tuple  # that it needs; the version of the first is recorded
+    make_worker: Callable  # as Workers needs it
     processes: Callable  # how many of them a problem needs
     combine: Callable  # seconds per repetition from what measure gave on each process
     environment: Callable  # variables for the processes, given the most devices of any problem
 
     def version(self):
-        return importlib.metadata.version(self.package)
+        return importlib.metadata.version(self.packages[0])
 
 
 class Input:
@@ -72,13 +72,20 @@ class Output:
 
     def __init__(self, path):
         self.path = Path(path)
-        self.done = {}  # problem id -> contenders
+        self.done = {}  # what a problem is told apart by -> contenders
         if self.path.exists():
             values, cut_off = parse_lines(path)
             for _, value in values:
                 if "run" not in value:
-                    self.done.setdefault(value.get("id"), set()).add(value.get("contender"))
+                    self.done.setdefault(self._key(value), set()).add(value.get("contender"))
             self._end_last_line(cut_off)
+
+    @staticmethod
+    def _key(line):
+        return json.dumps([line.get(key) for key in ("id", "shape", "engine")])
+
+    def has(self, problem, engine, contenders):
+        return contenders <= self.done.get(self._key(problem | {"engine": engine}), set())
 
     def _end_last_line(self, cut_off):
         with self.path.open("r+b") as file:
@@ -215,7 +222,7 @@ def _progress(position, count, results):
 
 def _check_prerequisites(peer, arguments):
     """The version that the command prints."""
-    for package in (peer.package, "numpy"):
+    for package in peer.packages:
         if importlib.util.find_spec(package) is None:
             raise FileError(f"{sys.executable} has no {package}; install it there (pip install {package})")
     version = _said_by([arguments.retile, "--version"])
@@ -233,7 +240,7 @@ def _measure_all(peer, arguments):
     turns = Turns(peer, arguments)
     # Contenders of a problem are comparable because they took turns: where one is missing, all are measured again.
     problems = given.problems[: arguments.limit]
-    left = [problem for problem in problems if not turns.contenders <= output.done.get(problem["id"], set())]
+    left = [problem for problem in problems if not output.has(problem, arguments.engine, turns.contenders)]
     print(f"{peer.name}: {len(left)} of {len(problems)} problems to do, into {arguments.output}", file=sys.stderr)
     if left:
         output.append({"run": _run_record(peer, arguments, given, version)})
@@ -286,7 +293,7 @@ def main(peer, description):
     arguments = _parse_arguments(peer, description)
     try:
         _measure_all(peer, arguments)
-    except FileError as error:
+    except (FileError, UsageFailure) as error:
         sys.exit(f"{peer.name}: {error}")
     except OSError as error:
         sys.exit(f"{peer.name}: {error.filename}: {error.strerror}")

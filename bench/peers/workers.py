@@ -1,56 +1,60 @@
 """Processes that do a peer's work, so that a crash or a hang of its libraries costs one problem and not the run."""
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import signal
+import tempfile
 import time
 import traceback
 
 
 class Unable(Exception):
-    """The peer cannot do this problem; the message says why. Raised alike by all of its processes."""
+    """The peer cannot do this problem; the message says why. All of its processes raise it alike, and go on."""
 
 
 class WorkerFailure(Exception):
     """A process of the peer failed, crashed or hung; all of them have been ended."""
 
 
-def _serve(make_worker, rank, count, connection):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+def _answer(function, *arguments):
     try:
-        worker = make_worker(rank, count)
-        connection.send(("done", None))
-        while True:
-            method, *arguments = connection.recv()
-            try:
-                connection.send(("done", getattr(worker, method)(*arguments)))
-            except Unable as error:
-                connection.send(("unable", str(error)))
-    except EOFError:
-        pass  # the parent is done
+        return "done", function(*arguments)
+    except Unable as error:
+        return "unable", str(error)
     except Exception as error:
-        line = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
-        connection.send(("failed", line))
+        return "failed", traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+
+
+def _serve(make_worker, rank, count, meeting, connection):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent is done with us
+        kind, worker = _answer(make_worker, rank, count, meeting)
+        connection.send((kind, None if kind == "done" else worker))
+        while kind != "failed":
+            method, *arguments = connection.recv()
+            kind, value = _answer(getattr(worker, method), *arguments)
+            connection.send((kind, value))
 
 
 class Workers:
-    """Some processes, each with an object that make_worker(rank, count) gives; they are started by spawning."""
+    """Some processes, each with an object that make_worker(rank, count, meeting) gives, where meeting is the path of a
+    file, not there yet, by which they may find each other. They are spawned: none inherits what the others loaded."""
 
     def __init__(self, make_worker, count, timeout):
         self.timeout = timeout
+        self.folder = tempfile.TemporaryDirectory()
         self.processes, self.connections = [], []
         context = multiprocessing.get_context("spawn")
         for rank in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(make_worker, rank, count, theirs), daemon=True)
+            arguments = (make_worker, rank, count, f"{self.folder.name}/meeting", theirs)
+            process = context.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)
             self.connections.append(ours)
-        try:
-            self._collect()
-        except Unable as error:
-            raise WorkerFailure(str(error)) from error
+        self._collect()
 
     def count(self):
         """0 after a failure."""
@@ -59,7 +63,8 @@ class Workers:
     def call(self, method, *arguments):
         """What the method gives on each process, in order. Raises Unable, or WorkerFailure."""
         for connection in self.connections:
-            connection.send((method, *arguments))
+            with contextlib.suppress(ConnectionError):  # receiving will tell of a process that has ended
+                connection.send((method, *arguments))
         return self._collect()
 
     def _collect(self):
@@ -100,3 +105,4 @@ class Workers:
             process.kill()
             process.join()
         self.processes, self.connections = [], []
+        self.folder.cleanup()
