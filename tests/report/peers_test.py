@@ -111,7 +111,7 @@ class Worker:
         self.rank, self.count = rank, count
 
     def prepare(self, problem):
-        self.sleep = 0 if problem["id"] != "slow" else 60
+        self.sleep = 0 if problem["id"] != "slow" else 1e6
         if problem["id"] == "unable":
             raise Unable("no such luck")
         if problem["id"] == "crash" and self.rank == 1:
@@ -256,6 +256,7 @@ class RealPeers(Folder):
 
     def check(self, script, contender, unable):
         cases = [problem("mixed"), problem("same", dst=problem()["src"]), problem("gather", dst=[[], []])]
+        cases += [problem("reordered", src=[["a", "c"], ["b"]], dst=[["b"], ["a"]])]
         cases += [problem(dtype, dst=[["c", "a"], []], dtype=dtype) for dtype in ("i8", "bf16", "f64")]
         output = self.folder / "results.jsonl"
         command = [sys.executable, PEERS / script, self.write(*cases), "--output", output, "--retile", RETILE]
