@@ -113,13 +113,10 @@ def circumstances(series):
 
 def counts(series):
     sampled, moving = figures.sampled(series), figures.moving(series)
-    still = len(sampled) - len(moving)
-    blocks = [
-        f"{len(sampled)} problems were sampled; {len(moving)} of them move data. On the other {still} no device lacks "
-        "anything of its target tile: they stand in no ratio below."
-        if still
-        else f"{len(sampled)} problems were sampled; all of them move data."
-    ]
+    sentence = f"{len(sampled)} problems were sampled; {len(moving)} of them move data."
+    if len(moving) < len(sampled):
+        sentence += " On the others no device lacks anything of its target tile: they stand in no ratio below."
+    blocks = [sentence]
     rows = []
     reasons = {}
     for contender in figures.in_order(series.contenders):
@@ -143,7 +140,9 @@ def planning(series):
         if seconds:
             times = (statistics.median(seconds), figures.percentile(seconds, 0.99), max(seconds))
             rows.append((contender, len(seconds), *map(duration, times)))
-    return [table(["planner", "plans", "median", "99 %", "most"], rows)] if rows else ["No planning times were recorded."]
+    return (
+        [table(["planner", "plans", "median", "99 %", "most"], rows)] if rows else ["No planning times were recorded."]
+    )
 
 
 def ratio_rows(series, contender):
@@ -276,8 +275,8 @@ def memory(series):
 
 
 CAPTIONS = {
-    "times": "Run times: each point is a problem; below the diagonal *paper* is faster",
-    "ratios": "Ratios of run times: to the right of the line *paper* is faster",
+    "times": "Run times: each point is a problem; below the diagonal our planner paper is faster",
+    "ratios": "Ratios of run times: to the right of the line our planner paper is faster",
     "contenders": "Ratios of run times by contender: least, quartiles, most",
     "planning": "Planning times",
     "cost": "Predicted cost and run time: each point is a plan",
@@ -296,7 +295,9 @@ class Plots:
         try:
             from evaluation.plots import PLOTS
         except ImportError as error:
-            raise FileError(f"plots need matplotlib (Debian: python3-matplotlib), or give --no-plots: {error}") from error
+            raise FileError(
+                f"plots need matplotlib (Debian: python3-matplotlib), or give --no-plots: {error}"
+            ) from error
         self.functions = PLOTS
         self.folder.mkdir(exist_ok=True)
 

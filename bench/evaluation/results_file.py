@@ -146,7 +146,10 @@ def check_problem(value):
         fits = _is_list_of(list, layout) and len(layout) == len(shape)
         _check(fits, f'"{end}" needs a list of axes for each dimension')
         axes = [axis for dimension in layout for axis in dimension]
-        _check(all(isinstance(axis, str) and axis in mesh for axis in axes), f'"{end}" names an axis that the mesh does not have')
+        _check(
+            all(isinstance(axis, str) and axis in mesh for axis in axes),
+            f'"{end}" names an axis that the mesh does not have',
+        )
         _check(len(set(axes)) == len(axes), f'"{end}" uses an axis twice')
         for size, dimension in zip(shape, layout):
             tiles = math.prod(mesh[axis] for axis in dimension)

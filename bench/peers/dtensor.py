@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the redistributions of PyTorch's DTensor over gloo, a process for each device, beside ours on the same machine."""
+"""Times the redistributions of PyTorch's DTensor beside ours, on the same machine: gloo, a process for each device."""
 
 import functools
 import graphlib

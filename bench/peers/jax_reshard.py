@@ -52,7 +52,7 @@ class JaxWorker:
         return seconds
 
     def _sharding(self, problem, layout):
-        """Devices in the order of the mesh. A partition spec lists axes from major to minor, a problem the other way."""
+        """Devices in the order of the mesh. Partition specs list axes from major to minor, problems the other way."""
         devices = self.jax.devices()
         if len(devices) < device_count(problem):
             raise Unable(f"JAX has {len(devices)} devices, not {device_count(problem)}")

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 
-
 USAGE_FAULT = 2  # exit status
 
 

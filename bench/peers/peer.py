@@ -282,7 +282,12 @@ The same command again goes on where a stopped run was.""",
     add("--scale", type=_positive(float), default=1.0, help="shrink arrays to this share of their elements")
     add("--repeat", type=_positive(int), default=3, metavar="N", help="repetitions in a round, 3 unless told")
     add("--rounds", type=_positive(int), default=2, metavar="N", help="turns of each contender, 2 unless told")
-    add("--planners", type=lambda text: text.split(","), default=["paper", "wide"], help="of ours: paper,wide unless told")
+    add(
+        "--planners",
+        type=lambda text: text.split(","),
+        default=["paper", "wide"],
+        help="of ours: paper,wide unless told",
+    )
     add("--engine", default="threads", help="of ours: threads unless told")
     add("--retile", default=ROOT / "build/release/retile", help="the command; build/release/retile unless told")
     add("--timeout", type=_positive(float), default=600, help="most seconds that the peer may take for one turn")

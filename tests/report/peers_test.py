@@ -176,7 +176,18 @@ class Turns(Folder):
         """What is said, and the lines of the results file."""
         given = self.write(*problems, name="problems.jsonl")
         self.output = self.folder / "made-up.jsonl"
-        line = ["peer", given, "--output", self.output, "--retile", RETILE, "--engine", "reference", "--planners", "paper"]
+        line = [
+            "peer",
+            given,
+            "--output",
+            self.output,
+            "--retile",
+            RETILE,
+            "--engine",
+            "reference",
+            "--planners",
+            "paper",
+        ]
         said = io.StringIO()
         with mock.patch.object(sys, "argv", [str(part) for part in [*line, *arguments]]):
             with mock.patch.object(peer.Peer, "version", lambda self: "1.0"), contextlib.redirect_stderr(said):
@@ -232,7 +243,10 @@ class Turns(Folder):
         for lines, words in (
             ([], "there are no problems"),
             (["x\n"], "problems.jsonl:1: this is no JSON"),
-            ([problem(), problem(dst=[["z"], []])], 'problems.jsonl:2: "dst" names an axis that the mesh does not have'),
+            (
+                [problem(), problem(dst=[["z"], []])],
+                'problems.jsonl:2: "dst" names an axis that the mesh does not have',
+            ),
         ):
             with self.subTest(words), self.assertRaisesRegex(SystemExit, words):
                 self.measure(*lines)

@@ -61,7 +61,9 @@ class Report(Folder):
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("the last line of bench_results.jsonl was cut off", process.stderr)
         expected = (DATA / "bench_results.md").read_text(encoding="utf-8")
-        difference = difflib.unified_diff(expected.splitlines(), document.splitlines(), "expected", "found", lineterm="")
+        difference = difflib.unified_diff(
+            expected.splitlines(), document.splitlines(), "expected", "found", lineterm=""
+        )
         self.assertEqual(expected, document, "\n" + "\n".join(difference))
 
     def test_several_files_are_not_mixed(self):
@@ -209,7 +211,9 @@ class Words(Folder):
         Notes(ROOT / "docs/evaluation-notes.md").check([])
 
     def test_a_paragraph_needs_its_figures_and_its_condition(self):
-        notes = self.notes("## planning\n[if xla.paper.mean > 1]\nfaster\n\n[if xla.paper.mean <= 1]\nslower\n\n{P1.xla}")
+        notes = self.notes(
+            "## planning\n[if xla.paper.mean > 1]\nfaster\n\n[if xla.paper.mean <= 1]\nslower\n\n{P1.xla}"
+        )
         self.assertEqual(notes.paragraphs("planning", {}), [])
         self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.5}), ["faster"])
         self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.0}), ["slower"])
