@@ -19,9 +19,10 @@ class JaxWorker:
 
     def __init__(self, rank, count, meeting):
         import jax
+        import numpy
 
         jax.config.update("jax_enable_x64", True)
-        self.jax = jax
+        self.jax, self.numpy = jax, numpy
         self.release()
 
     def release(self):
@@ -53,12 +54,11 @@ class JaxWorker:
 
     def _sharding(self, problem, layout):
         """Devices in the order of the mesh. Partition specs list axes from major to minor, problems the other way."""
-        devices = self.jax.devices()
+        devices = self.jax.devices()[: device_count(problem)]
         if len(devices) < device_count(problem):
             raise Unable(f"JAX has {len(devices)} devices, not {device_count(problem)}")
-        mesh = self.jax.make_mesh(
-            tuple(problem["mesh"].values()), tuple(problem["mesh"]), devices=devices[: device_count(problem)]
-        )
+        grid = self.numpy.array(devices).reshape(list(problem["mesh"].values()))
+        mesh = self.jax.sharding.Mesh(grid, tuple(problem["mesh"]))
         spec = self.jax.sharding.PartitionSpec(*(tuple(reversed(axes)) or None for axes in layout))
         return self.jax.sharding.NamedSharding(mesh, spec)
 

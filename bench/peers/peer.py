@@ -1,7 +1,4 @@
-"""What the peers share: arguments, problems, and a results file that a stopped run goes on with.
-
-For each problem, contenders take turns in rounds: retile with each planner, then the peer. Every round begins with a
-repetition that does not count. Results are verified before anything is timed."""
+"""What the peers share: arguments, problems, turns, and a results file that a stopped run goes on with."""
 
 import argparse
 import datetime
@@ -25,6 +22,8 @@ from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
 from layout import device_count, scale_problem  # noqa: E402
 from workers import Unable, WorkerFailure, Workers  # noqa: E402
 
+METHOD = """For each problem, contenders take turns in rounds: retile with each planner, then the peer. Every round begins
+with a repetition that does not count. Results are verified before anything is timed."""
 PROBLEM_KEYS = ("id", "mesh", "shape", "src", "dst", "dtype")
 NOTHING_KNOWN = {"steps": [], "cost": None, "memory": None, "planning_ns": None}
 
@@ -267,7 +266,7 @@ def _positive(convert):
 def _parse_arguments(peer, description):
     script = Path(sys.argv[0]).name
     parser = argparse.ArgumentParser(
-        description=f"{description}\n\n{__doc__}",
+        description=f"{description}\n\n{METHOD}",
         epilog=f"""examples:
   bench/peers/{script} tests/data/problems.jsonl --limit 20 --scale 0.125
   bench/peers/{script} results.jsonl --output {peer.name}.jsonl && bench/report.py results.jsonl {peer.name}.jsonl
