@@ -371,12 +371,13 @@ def parse_arguments():
 
 
 def main():
+    arguments = parse_arguments()
     try:
-        write_report(parse_arguments())
+        write_report(arguments)
     except FileError as error:
         sys.exit(f"report: {error}")
     except OSError as error:
-        sys.exit(f"report: {error.filename}: {error.strerror}")
+        sys.exit(f"report: {error.filename or arguments.output}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Output:
     def __init__(self, path):
         self.path = Path(path)
         self.done = {}  # what a problem is told apart by -> contenders
-        if self.path.exists():
+        if self.path.is_file():  # a device may have no end
             values, cut_off = parse_lines(path)
             for _, value in values:
                 if "run" not in value:
@@ -300,6 +300,6 @@ def main(peer, description):
     except (FileError, UsageFailure) as error:
         sys.exit(f"{peer.name}: {error}")
     except OSError as error:
-        sys.exit(f"{peer.name}: {error.filename}: {error.strerror}")
+        sys.exit(f"{peer.name}: {error.filename or arguments.output}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(f"{peer.name}: stopped; the same command goes on from here")

@@ -251,6 +251,10 @@ class Turns(Folder):
             with self.subTest(words), self.assertRaisesRegex(SystemExit, words):
                 self.measure(*lines)
 
+    def test_a_full_disk_is_told(self):
+        with self.assertRaisesRegex(SystemExit, "made-up: /dev/full: No space left on device"):
+            self.measure(problem(), arguments=["--output", "/dev/full"])
+
     def test_an_unknown_planner_ends_the_run(self):
         with self.assertRaisesRegex(SystemExit, "nonsense"):
             self.measure(problem(), arguments=["--planners", "nonsense"])

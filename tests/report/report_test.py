@@ -106,6 +106,12 @@ class Report(Folder):
         self.assertEqual(process.returncode, 1)
         self.assertIn("nowhere.jsonl: No such file or directory", process.stderr)
 
+    def test_a_full_disk_is_told(self):
+        command = [sys.executable, ROOT / "bench/report.py", DATA / "bench_results.jsonl", "--no-plots"]
+        process = subprocess.run([*command, "--output", "/dev/full"], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("report: /dev/full: No space left on device", process.stderr)
+
     def test_without_matplotlib_the_way_out_is_named(self):
         (self.folder / "matplotlib.py").write_text("raise ImportError('not here')")
         script = f"import sys; sys.path.insert(0, {str(self.folder)!r}); sys.path.insert(0, {str(ROOT / 'bench')!r})\n"
