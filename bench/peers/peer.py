@@ -1,0 +1,305 @@
+"""What the peers share: arguments, problems, turns, and a results file that a stopped run goes on with."""
+
+import argparse
+import datetime
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from evaluation.results_file import FileError, check_problem, parse_lines  # noqa: E402
+from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
+from layout import device_count, scale_problem  # noqa: E402
+from workers import Unable, WorkerFailure, Workers  # noqa: E402
+
+METHOD = """For each problem, contenders take turns in rounds: retile with each planner, then the peer. Every round begins
+with a repetition that does not count. Results are verified before anything is timed."""
+PROBLEM_KEYS = ("id", "mesh", "shape", "src", "dst", "dtype")
+NOTHING_KNOWN = {"steps": [], "cost": None, "memory": None, "planning_ns": None}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another system, whose processes have prepare(problem) -> steps, measure(repetitions) -> times, release()."""
+
+    name: str
+    packages: tuple  # that it needs; the version of the first is recorded
+    make_worker: Callable  # as Workers needs it
+    processes: Callable  # how many of them a problem needs
+    combine: Callable  # seconds per repetition from what measure gave on each process
+    environment: Callable  # variables for the processes, given the most devices of any problem
+
+    def version(self):
+        return importlib.metadata.version(self.packages[0])
+
+
+class Input:
+    """Problems of a problem file or of a results file, whose shapes are scaled already."""
+
+    def __init__(self, path, scale):
+        self.seed, self.scale = 0, scale
+        problems = {}
+        values, _ = parse_lines(path)
+        for number, value in values:
+            if isinstance(value.get("run"), dict):
+                self.seed = value["run"].get("seed", 0)
+                self.scale = scale * value["run"].get("scale", 1)
+                continue
+            try:
+                check_problem(value)
+            except ValueError as error:
+                raise FileError(f"{path}:{number}: {error}") from error
+            problem = {key: value.get(key, "f32") for key in PROBLEM_KEYS}  # only dtype may be missing
+            problems.setdefault(value["id"], scale_problem(problem, scale))
+        if not problems:
+            raise FileError(f"{path}: there are no problems")
+        self.problems = list(problems.values())
+
+
+class Output:
+    """Results are appended; those that are there count as done."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.done = {}  # what a problem is told apart by -> contenders
+        if self.path.is_file():  # a device may have no end
+            values, cut_off = parse_lines(path)
+            for _, value in values:
+                if "run" not in value:
+                    self.done.setdefault(self._key(value), set()).add(value.get("contender"))
+            self._end_last_line(cut_off)
+
+    @staticmethod
+    def _key(line):
+        return json.dumps([line.get(key) for key in ("id", "shape", "engine")])
+
+    def has(self, problem, engine, contenders):
+        return contenders <= self.done.get(self._key(problem | {"engine": engine}), set())
+
+    def _end_last_line(self, cut_off):
+        with self.path.open("r+b") as file:
+            content = file.read()
+            if cut_off:
+                file.truncate(content.rfind(b"\n") + 1)
+            elif content and not content.endswith(b"\n"):
+                file.write(b"\n")
+
+    def append(self, *values):
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(value) + "\n" for value in values))
+
+
+def _machine():
+    cpu = "unknown"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
+    except OSError:
+        pass
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _said_by(command):
+    """Nothing where the command fails or is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _run_record(peer, arguments, given, version):
+    devices = max(map(device_count, given.problems))
+    commit = _said_by(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"])
+    return {
+        "version": version.removeprefix("retile "),
+        "commit": commit or "unknown",
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": _machine(),
+        "engine": arguments.engine,
+        "devices": devices,
+        "ranks": 1,
+        "threads": os.cpu_count() if arguments.engine == "threads" else 1,
+        "seed": given.seed,
+        "scale": given.scale,
+        "repetitions": arguments.repeat * arguments.rounds,
+        "options": {"peer": f"{peer.name} {peer.version()}", "problems": Path(arguments.problems).name},
+    }
+
+
+class Turns:
+    """The contenders, and one problem at a time for all of them."""
+
+    def __init__(self, peer, arguments):
+        self.peer, self.arguments = peer, arguments
+        self.ours = [Ours(arguments.retile, planner, arguments.engine) for planner in arguments.planners]
+        self.workers = None
+
+    @property
+    def contenders(self):
+        return {ours.planner for ours in self.ours} | {self.peer.name}
+
+    def measure(self, problem):
+        """A result for each contender."""
+        results = {name: dict(NOTHING_KNOWN) | {"seconds": []} for name in self.contenders}
+        for ours in self.ours:
+            self._attempt(results[ours.planner], lambda: ours.plan(problem))
+        self._attempt(results[self.peer.name], lambda: {"steps": self._prepare(problem)})
+        for _ in range(self.arguments.rounds):
+            for ours in self.ours:
+                self._attempt(results[ours.planner], lambda: ours.run(problem, self.arguments.repeat))
+            self._attempt(results[self.peer.name], self._measure_peer)
+        self._release()
+        return [self._line(problem, name, result) for name, result in sorted(results.items())]
+
+    def _attempt(self, result, function):
+        """Adds what the function gives. A contender that has failed gets no further turn."""
+        if "skipped" in result:
+            return
+        try:
+            given = function()
+        except (CommandFailure, Unable, WorkerFailure) as error:
+            result["skipped"] = str(error)
+            return
+        seconds = result["seconds"] + given.get("seconds", [])
+        result |= {key: value for key, value in given.items() if key not in ("id", "engine", "devices")}
+        result["seconds"] = seconds
+
+    def _prepare(self, problem):
+        count = self.peer.processes(problem)
+        if not self.workers or self.workers.count() != count:
+            self.close()
+            self.workers = Workers(self.peer.make_worker, count, self.arguments.timeout)
+        return self.workers.call("prepare", problem)[0]
+
+    def _measure_peer(self):
+        times = self.workers.call("measure", self.arguments.repeat)
+        return {"verified": True, "seconds": self.peer.combine(times), "received_bytes_max": None, "peak_bytes": None}
+
+    def _release(self):
+        try:
+            if self.workers:
+                self.workers.call("release")
+        except WorkerFailure:
+            pass  # the next problem starts new ones
+
+    def _line(self, problem, contender, result):
+        line = problem | {"engine": self.arguments.engine, "contender": contender} | result
+        if "skipped" in line:
+            for key in ("seconds", "verified", "received_bytes_max", "peak_bytes"):
+                line.pop(key, None)
+        return line
+
+    def close(self):
+        if self.workers:
+            self.workers.close()
+            self.workers = None
+
+
+def _progress(position, count, results):
+    words = [f"[{position}/{count}] {results[0]['id']}:"]
+    for result in results:
+        seconds = result.get("seconds")
+        outcome = f"{1e3 * statistics.median(seconds):.2f} ms" if seconds else f"skipped, {result['skipped']}"
+        words.append(f"{result['contender']} {outcome};")
+    print(" ".join(words).rstrip(";"), file=sys.stderr, flush=True)
+
+
+def _check_prerequisites(peer, arguments):
+    """The version that the command prints."""
+    for package in peer.packages:
+        if importlib.util.find_spec(package) is None:
+            raise FileError(f"{sys.executable} has no {package}; install it there (pip install {package})")
+    version = _said_by([arguments.retile, "--version"])
+    if version is None:
+        raise FileError(f"{arguments.retile} does not run; build it (make build), or name it with --retile")
+    return version
+
+
+def _measure_all(peer, arguments):
+    version = _check_prerequisites(peer, arguments)
+    given = Input(arguments.problems, arguments.scale)
+    os.environ.update(peer.environment(max(map(device_count, given.problems))))
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    output = Output(arguments.output)
+    turns = Turns(peer, arguments)
+    # Contenders of a problem are comparable because they took turns: where one is missing, all are measured again.
+    problems = given.problems[: arguments.limit]
+    left = [problem for problem in problems if not output.has(problem, arguments.engine, turns.contenders)]
+    print(f"{peer.name}: {len(left)} of {len(problems)} problems to do, into {arguments.output}", file=sys.stderr)
+    if left:
+        output.append({"run": _run_record(peer, arguments, given, version)})
+    try:
+        for position, problem in enumerate(left, 1):
+            results = turns.measure(problem)
+            output.append(*results)
+            _progress(position, len(left), results)
+    finally:
+        turns.close()
+
+
+def _positive(convert):
+    def parse(text):
+        value = convert(text)
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text} is not positive")
+        return value
+
+    parse.__name__ = convert.__name__
+    return parse
+
+
+def _parse_arguments(peer, description):
+    script = Path(sys.argv[0]).name
+    parser = argparse.ArgumentParser(
+        description=f"{description}\n\n{METHOD}",
+        epilog=f"""examples:
+  bench/peers/{script} tests/data/problems.jsonl --limit 20 --scale 0.125
+  bench/peers/{script} results.jsonl --output {peer.name}.jsonl && bench/report.py results.jsonl {peer.name}.jsonl
+
+The same command again goes on where a stopped run was.""",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("problems", metavar="PROBLEMS", help="a file of problems, or the results file of retile bench")
+    add("--output", type=Path, default=Path(f"build/{peer.name}.jsonl"), help=f"default: build/{peer.name}.jsonl")
+    add("--limit", type=_positive(int), metavar="N", help="the first N problems alone")
+    add("--scale", type=_positive(float), default=1.0, help="shrink arrays to this share of their elements")
+    add("--repeat", type=_positive(int), default=3, metavar="N", help="repetitions in a round, 3 unless told")
+    add("--rounds", type=_positive(int), default=2, metavar="N", help="turns of each contender, 2 unless told")
+    add(
+        "--planners",
+        type=lambda text: text.split(","),
+        default=["paper", "wide"],
+        help="of ours: paper,wide unless told",
+    )
+    add("--engine", default="threads", help="of ours: threads unless told")
+    add("--retile", default=ROOT / "build/release/retile", help="the command; build/release/retile unless told")
+    add("--timeout", type=_positive(float), default=600, help="most seconds that the peer may take for one turn")
+    return parser.parse_args()
+
+
+def main(peer, description):
+    arguments = _parse_arguments(peer, description)
+    try:
+        _measure_all(peer, arguments)
+    except (FileError, UsageFailure) as error:
+        sys.exit(f"{peer.name}: {error}")
+    except OSError as error:
+        sys.exit(f"{peer.name}: {error.filename or arguments.output}: {error.strerror}")
+    except KeyboardInterrupt:
+        sys.exit(f"{peer.name}: stopped; the same command goes on from here")

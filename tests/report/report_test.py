@@ -1,0 +1,253 @@
+"""Tests of bench/report.py that need no matplotlib."""
+
+import difflib
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+DATA = HERE.parent / "data"
+sys.path.insert(0, str(ROOT / "bench"))
+
+from evaluation import figures  # noqa: E402
+from evaluation.notes import Notes  # noqa: E402
+from evaluation.results_file import FileError, read_results  # noqa: E402
+
+RUN = {"run": {"engine": "threads", "devices": 2, "ranks": 1, "date": "2026-01-01T00:00:00Z"}}
+
+
+def result(id, contender, seconds, **parts):
+    line = {"id": id, "mesh": {"a": 2}, "shape": [4, 6], "src": [["a"], []], "dst": [[], ["a"]], "dtype": "f64"}
+    line |= {"engine": "threads", "contender": contender, "verified": True, "seconds": seconds}
+    return {key: value for key, value in (line | parts).items() if value is not None}
+
+
+def cost(paper, floor=1):
+    return {"paper": paper, "volume": paper, "lower_bound": 0, "floor": floor, "optimal": False}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, *lines, name="results.jsonl"):
+        path = self.folder / name
+        path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def read(self, *lines):
+        return read_results([self.write(*lines)])
+
+    def series(self, *results):
+        return self.read(RUN, *results).series[0]
+
+    def report(self, *arguments, notes=HERE / "notes.md"):
+        """The finished process and the document, empty where there is none."""
+        output = self.folder / "out" / "evaluation.md"
+        command = [sys.executable, ROOT / "bench/report.py", *arguments, "--output", output, "--notes", notes]
+        process = subprocess.run(command, capture_output=True, text=True)
+        return process, output.read_text(encoding="utf-8") if output.exists() else ""
+
+
+class Report(Folder):
+    def test_recorded_results_give_the_expected_document(self):
+        process, document = self.report(DATA / "bench_results.jsonl", "--no-plots")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("the last line of bench_results.jsonl was cut off", process.stderr)
+        expected = (DATA / "bench_results.md").read_text(encoding="utf-8")
+        difference = difflib.unified_diff(
+            expected.splitlines(), document.splitlines(), "expected", "found", lineterm=""
+        )
+        self.assertEqual(expected, document, "\n" + "\n".join(difference))
+
+    def test_several_files_are_not_mixed(self):
+        one = self.write(RUN, result("p", "paper", [1.0]), name="one.jsonl")
+        other = self.write(RUN, result("p", "xla", [2.0]), name="other.jsonl")
+        process, document = self.report(one, other, "--no-plots")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("## threads, 2 devices\n", document)
+        self.assertIn("## threads, 2 devices (2)\n", document)
+        self.assertEqual(document.count("No problem was measured for both paper and another contender."), 2)
+
+    def test_faults_are_told_by_place(self):
+        good = result("p", "paper", [1.0])
+        self.check_fault([], "there are no results in")
+        self.check_fault([RUN], "there are no results in")
+        self.check_fault([RUN, "{\n", good], "results.jsonl:2: this is no JSON")
+        self.check_fault([RUN, "{\n"], "results.jsonl:2: this is no JSON")
+        self.check_fault([RUN, "[" * 100000 + "\n"], "results.jsonl:2: this is no JSON")
+        self.check_fault([RUN, "[1]\n"], "results.jsonl:2: expected an object")
+        self.check_fault([good], "results.jsonl:1: a result before the first run")
+        self.check_fault([RUN, good | {"contender": 1}], 'results.jsonl:2: no "contender"')
+        self.check_fault([RUN, good | {"seconds": []}], 'expected either "seconds" or the reason "skipped"')
+        self.check_fault([RUN, good | {"seconds": [-1]}], '"seconds" must be a list of times')
+        self.check_fault([RUN, good | {"seconds": [float("nan")]}], '"seconds" must be a list of times')
+        self.check_fault([RUN, good | {"dst": [[], ["z"]]}], '"dst" names an axis that the mesh does not have')
+        self.check_fault([RUN, good | {"dst": [["a"], ["a"]]}], '"dst" uses an axis twice')
+        self.check_fault([RUN, good | {"dst": [["a"]]}], '"dst" needs a list of axes for each dimension')
+        self.check_fault([RUN, good | {"shape": [3, 6]}], '"src" cuts a dimension of 3 into 2')
+        self.check_fault([RUN, good | {"cost": {"paper": 1}}], '"cost" must be null or have the numbers')
+        self.check_fault([RUN, good | {"steps": "none"}], '"steps" must be a list of texts')
+
+    def check_fault(self, lines, message):
+        process, document = self.report(self.write(*lines), "--no-plots")
+        self.assertEqual((process.returncode, document), (1, ""), process.stderr)
+        self.assertIn(message, process.stderr)
+        self.assertNotIn("Traceback", process.stderr)
+
+    def test_a_missing_file_is_named(self):
+        process, _ = self.report(self.folder / "nowhere.jsonl", "--no-plots")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("nowhere.jsonl: No such file or directory", process.stderr)
+
+    def test_a_full_disk_is_told(self):
+        command = [sys.executable, ROOT / "bench/report.py", DATA / "bench_results.jsonl", "--no-plots"]
+        process = subprocess.run([*command, "--output", "/dev/full"], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("report: /dev/full: No space left on device", process.stderr)
+
+    def test_without_matplotlib_the_way_out_is_named(self):
+        (self.folder / "matplotlib.py").write_text("raise ImportError('not here')")
+        script = f"import sys; sys.path.insert(0, {str(self.folder)!r}); sys.path.insert(0, {str(ROOT / 'bench')!r})\n"
+        script += "import report; report.main()"
+        output = self.folder / "evaluation.md"
+        command = [sys.executable, "-c", script, DATA / "bench_results.jsonl", "--output", output]
+        process = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("python3-matplotlib), or give --no-plots", process.stderr)
+
+
+class Reading(Folder):
+    def test_results_of_a_resumed_run_belong_together(self):
+        later = {"run": RUN["run"] | {"date": "2026-01-02T00:00:00Z", "commit": "abc"}}
+        reading = self.read(RUN, result("p", "paper", [1.0]), later, result("p", "xla", [2.0]))
+        self.assertEqual(len(reading.series), 1)
+        self.assertEqual(len(reading.series[0].runs), 2)
+
+    def test_results_of_other_circumstances_do_not(self):
+        other = {"run": RUN["run"] | {"scale": 0.5}}
+        reading = self.read(RUN, result("p", "paper", [1.0]), other, result("p", "xla", [2.0]))
+        self.assertEqual(len(reading.series), 2)
+
+    def test_the_last_of_equal_results_counts(self):
+        reading = self.read(RUN, result("p", "paper", [1.0]), result("p", "paper", [3.0]))
+        self.assertEqual(reading.series[0].results["p"]["paper"].time, 3)
+        self.assertIn("stand again further down", reading.warnings[0])
+
+    def test_a_result_that_was_not_verified_has_no_time(self):
+        series = self.series(result("p", "paper", [1.0], verified=False))
+        self.assertEqual(series.results["p"]["paper"].skipped, "the result was not verified")
+        self.assertEqual(figures.measured(series.results["p"]), {})
+
+    def test_types_read_as_retile_prints_them(self):
+        line = result("p", "paper", [1.0], mesh={"a": 2, "b": 3}, shape=[12, 5], src=[["b", "a"], []], dst=[[], []])
+        printed = self.series(line).results["p"]["paper"]
+        self.assertEqual(printed.type_text(printed.src), "[2{b,a}12, 5]")
+        self.assertEqual(printed.total_bytes, 480)
+
+
+class Figures(Folder):
+    def test_ratios(self):
+        series = self.series(
+            *(result("one", contender, [time]) for contender, time in (("paper", 2), ("wide", 1), ("xla", 8))),
+            *(result("two", contender, [time]) for contender, time in (("paper", 4), ("wide", 8), ("xla", 1))),
+            *(result("P1", contender, [time]) for contender, time in (("paper", 1), ("xla", 0.5))),
+            *(result("still", contender, [1], cost=cost(0, floor=0)) for contender in ("paper", "xla")),
+            result("skipped", "xla", None, skipped="why"),
+        )
+        values = figures.figures_of(series)
+        self.assertEqual((values["problems.sampled"], values["problems.moving"]), (4, 3))
+        self.assertEqual(values["xla.paper.compared"], 2)
+        self.assertAlmostEqual(values["xla.paper.mean"], 1)
+        self.assertEqual((values["xla.paper.best"], values["xla.paper.worst"]), (4, 0.25))
+        self.assertEqual((values["xla.paper.slower"], values["xla.paper.slowdown"]), (1, 4))
+        self.assertAlmostEqual(values["xla.best.mean"], (8 * 0.25) ** 0.5)
+        self.assertEqual(values["P1.xla"], 0.5)
+        self.assertNotIn("scalapack.paper.mean", values)
+        for name in values:
+            self.assertTrue(figures.is_figure_name(name, series.contenders), name)
+
+    def test_medians_count(self):
+        series = self.series(result("p", "paper", [1, 100, 2]), result("p", "xla", [4, 0.1, 5]))
+        self.assertEqual(figures.compare(series.results, "xla", "paper")["p"].ratio, 2)
+
+    def test_rank_correlation(self):
+        self.assertAlmostEqual(figures.rank_correlation([1, 2, 3], [10, 200, 3000]), 1)
+        self.assertAlmostEqual(figures.rank_correlation([1, 2, 3], [3, 2, 1]), -1)
+        self.assertAlmostEqual(figures.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]), 3 / 10**0.5)
+        self.assertIsNone(figures.rank_correlation([1, 1, 1], [1, 2, 3]))
+        self.assertIsNone(figures.rank_correlation([1, 2], [1, 2]))
+
+    def test_cheaper_is_faster_looks_at_one_problem_at_a_time(self):
+        series = self.series(
+            result("p", "paper", [1], cost=cost(10)),
+            result("p", "xla", [2], cost=cost(20)),
+            result("p", "wide", [3], cost=cost(10)),
+            result("q", "paper", [9], cost=cost(1)),
+        )
+        self.assertEqual(figures.cheaper_is_faster(series.results, "paper"), (2, 1))
+
+    def test_memory(self):
+        series = self.series(
+            result("p", "xla", [1], memory={"bound": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
+            result("q", "xla", [1], memory={"bound": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
+        )
+        values = figures.figures_of(series)
+        self.assertEqual((values["memory.xla.above-bound"], values["memory.xla.peak-over-bound"]), (1, 2))
+        self.assertEqual((values["memory.xla.runs"], values["memory.xla.above-predicted"]), (2, 1))
+
+    def test_percentiles(self):
+        self.assertEqual(figures.percentile(range(1, 101), 0.99), 99)
+        self.assertEqual(figures.percentile([5], 0.99), 5)
+
+
+class Words(Folder):
+    def notes(self, text):
+        path = self.folder / "notes.md"
+        path.write_text(text)
+        return Notes(path)
+
+    def test_the_words_of_the_evaluation_name_known_figures(self):
+        Notes(ROOT / "docs/evaluation-notes.md").check([])
+
+    def test_a_paragraph_needs_its_figures_and_its_condition(self):
+        notes = self.notes(
+            "## planning\n[if xla.paper.mean > 1]\nfaster\n\n[if xla.paper.mean <= 1]\nslower\n\n{P1.xla}"
+        )
+        self.assertEqual(notes.paragraphs("planning", {}), [])
+        self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.5}), ["faster"])
+        self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.0}), ["slower"])
+        self.assertEqual(notes.paragraphs("planning", {"P1.xla": 0.12345}), ["0.123"])
+        self.assertEqual(notes.paragraphs("memory", {}), [])
+
+    def test_a_heading_ends_a_paragraph(self):
+        notes = self.notes("## planning\none\n## memory\ntwo")
+        self.assertEqual((notes.paragraphs("planning", {}), notes.paragraphs("memory", {})), (["one"], ["two"]))
+
+    def test_faults_are_told_by_place(self):
+        for text, message in (
+            ("## plannin", "notes.md:1: no section is called 'plannin'"),
+            ("## memory\n\n## memory", "notes.md:3: a second section"),
+            ("## memory\n\n[if xla > 1]\nwords", "notes.md:3: expected a condition"),
+            ("## memory\n[if xla.paper.mean > 1]\n", "notes.md:2: a condition without a paragraph"),
+            ("## memory\n\nwords {xla.paper.meen}", "notes.md:3: no figure is called xla.paper.meen"),
+            ("## memory\n\n[if what.paper.mean > 1]\nwords", "notes.md:3: no figure is called what.paper.mean"),
+        ):
+            with self.subTest(text), self.assertRaises(FileError) as caught:
+                self.notes(text).check([])
+            self.assertIn(message, str(caught.exception))
+
+    def test_a_bad_format_is_told_by_place(self):
+        notes = self.notes("## memory\n{xla.paper.mean:.2q}")
+        with self.assertRaisesRegex(FileError, "notes.md:2: '.2q' is no format"):
+            notes.paragraphs("memory", {"xla.paper.mean": 1.0})
+
+
+if __name__ == "__main__":
+    unittest.main()
