@@ -1,18 +1,13 @@
 // Compares what the XLA compiler did with our plans, under the paper's cost model.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <cstdio>
-#include <exception>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "bench/text_lines.h"
-#include "retile/base/diagnostic.h"
+#include "bench/program.h"
+#include "bench/xla_records.h"
 #include "retile/contenders/xla_plans.h"
-#include "retile/planner/problem.h"
 
 namespace retile::bench {
 namespace {
@@ -23,46 +18,11 @@ struct Arguments {
   bool json = false;
 };
 
-[[noreturn]] void fail_at(const SourceText& line, std::string message, std::string hint = {}) {
-  throw InputError(diagnose(line, {0, line.text.size()}, std::move(message), std::move(hint)));
-}
-
-std::map<std::string, Problem> problems_by_id(const std::string& path) {
-  std::map<std::string, Problem> problems;
-  for (const SourceText& line : read_lines(path)) {
-    Problem problem = parse_problem(line);
-    std::string id = problem.id();
-    if (!problems.emplace(id, std::move(problem)).second) fail_at(line, fmt::format("a second problem \"{}\"", id));
-  }
-  return problems;
-}
-
-XlaComparison compare_line(const SourceText& line, const Problem& problem, const XlaPlan& plan) {
-  try {
-    return compare_with_xla(problem, plan);
-  } catch (const InputError& error) {
-    fail_at(line, error.diagnostic().message, error.diagnostic().hint);
-  }
-}
-
-// In the order of the plans. Problems without a plan are left out.
 std::vector<XlaComparison> compare_files(const Arguments& arguments) {
-  std::map<std::string, Problem> problems = problems_by_id(arguments.problems);
   std::vector<XlaComparison> comparisons;
-  for (const SourceText& line : read_lines(arguments.plans)) {
-    const XlaPlan plan = parse_xla_plan(line);
-    const auto found = problems.find(plan.id);
-    if (found == problems.end()) {
-      fail_at(line, fmt::format("there is no problem \"{}\" left for this plan", plan.id),
-              fmt::format("each problem of {} may have one plan", arguments.problems));
-    }
-    comparisons.push_back(compare_line(line, found->second, plan));
-    problems.erase(found);
+  for (const XlaRecord& record : read_xla_records(arguments.problems, arguments.plans)) {
+    comparisons.push_back(at_line(record.line, [&] { return compare_with_xla(record.problem, record.plan); }));
   }
-  if (comparisons.empty()) {
-    throw InputError(fmt::format("there are no plans in '{}'", arguments.plans), "each line is one, as JSON");
-  }
-  if (!problems.empty()) fmt::print(stderr, "problems without a plan of XLA, left out: {}\n", problems.size());
   return comparisons;
 }
 
@@ -111,34 +71,18 @@ void run(const Arguments& arguments) {
   }
 }
 
-int main_with(int argument_count, char** arguments_given) {
-  CLI::App app("Compares the plans of the XLA compiler with ours, under the paper's cost model.", "compare_xla");
-  Arguments arguments;
+void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
   app.add_option("PLANS", arguments.plans, "XLA's plan of each, one a line as JSON");
   app.add_flag("--json", arguments.json, "one line per problem instead of the summary");
-  try {
-    app.parse(argument_count, arguments_given);
-    run(arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const InputError& error) {
-    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-    return 1;
-  }
-  return 0;
 }
+
+constexpr Program<Arguments> compare_xla{
+    "compare_xla", "Compares the plans of the XLA compiler with ours, under the paper's cost model.", declare, run};
 
 }  // namespace
 }  // namespace retile::bench
 
 int main(int argument_count, char** arguments) {
-  try {
-    return retile::bench::main_with(argument_count, arguments);
-  } catch (const std::exception& error) {
-    std::fputs("compare_xla: this is a bug in retile: ", stderr);
-    std::fputs(error.what(), stderr);
-    std::fputs("\n", stderr);
-    return 70;
-  }
+  return retile::bench::run_program(retile::bench::compare_xla, argument_count, arguments);
 }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/contenders/tile_assignment.h"
 
@@ -67,7 +69,7 @@ Stage slice(const TileAssignment& source, const TileAssignment& target) {
   return stage;
 }
 
-// One gather per dimension, last to first. Replicas stay with their neighbours of the source.
+// One gather per dimension, last to first.
 Stages gather(const TileAssignment& source, const Shape& counts) {
   Stages stages;
   TileAssignment now = source;
@@ -75,8 +77,8 @@ Stages gather(const TileAssignment& source, const Shape& counts) {
     const std::int64_t factor = source.counts[i] / counts[i];
     if (factor == 1) continue;
     const std::vector<Move> moves{{static_cast<int>(i), -1, factor}};
-    now = after_moves(now, moves);
-    stages.push_back({StepOp::allgather, moves, groups_along(source, moves), {}, now});
+    stages.push_back({StepOp::allgather, moves, groups_along(now, moves), {}, after_moves(now, moves)});
+    now = stages.back().after;
   }
   return stages;
 }
@@ -109,7 +111,7 @@ bool have_equal_counts(const DimensionsByCount& a, const DimensionsByCount& b) {
   });
 }
 
-// A candidate whose target count is right after the swap, if there is one; else the last.
+// The first candidate that meets the condition, else the last of all.
 template <typename Condition>
 std::size_t prefer(const std::vector<std::size_t>& candidates, Condition condition) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), condition);
@@ -128,6 +130,7 @@ std::optional<std::vector<DimensionPair>> find_swaps(const TileAssignment& sourc
   }
   if (!have_equal_counts(sources, targets)) return std::nullopt;
   std::vector<DimensionPair> swaps;
+  // With 1 tile to give, a swap had better leave it where it is not wanted, for others to take; else where it is.
   while (!sources.empty()) {
     const std::int64_t smallest = sources.begin()->first;
     const std::size_t to = sources.begin()->second.back();
@@ -175,13 +178,13 @@ SwapsAtOnce find_swaps_at_once(std::vector<DimensionPair> swaps) {
   return result;
 }
 
-// Two swaps or more go into one collective where they can. Those that are left then have a turn of their own before
-// the rest is put together again.
+// Two swaps or more go into one collective where they can. The next swap then has one of its own, before the rest is
+// put together again.
 Stages do_swaps(const TileAssignment& source, const TileAssignment& target, std::vector<DimensionPair> swaps) {
   Stages stages;
   TileAssignment now = source;
   bool alone = false;
-  while (!swaps.empty() && now != target) {
+  while (!swaps.empty()) {
     SwapsAtOnce next = find_swaps_at_once(swaps);
     alone = alone || next.together.size() < 2;
     if (alone) next = {{swaps.front()}, {swaps.begin() + 1, swaps.end()}};
@@ -226,30 +229,30 @@ std::optional<Stages> try_gather(const TileAssignment& source, const TileAssignm
   return stages;
 }
 
-// The last cut dimension, where `partial` is `tiled` shifted by one dimension, its replicas taking the place of
-// that last one, with the devices in the same order.
-std::optional<std::size_t> find_shifted_dimension(const TileAssignment& partial, const TileAssignment& tiled) {
-  Shape shifted{1};
-  shifted.insert(shifted.end(), tiled.counts.begin(), tiled.counts.end());
+// Whether `tiled` is `partial` shifted by one dimension, replicas included, with the devices in the same order.
+bool is_shifted(const TileAssignment& partial, const TileAssignment& tiled) {
   Shape counts = partial.counts;
   counts.push_back(partial.replicas);
-  if (shifted != counts || partial.devices != tiled.devices) return std::nullopt;
-  return tiled.rank() - 1;
+  const bool has_shifted_counts =
+      counts.front() == 1 && std::equal(counts.begin() + 1, counts.end(), tiled.counts.begin());
+  return has_shifted_counts && partial.devices == tiled.devices;
 }
 
-// [1, a; b] becomes [a, 1; b] by an all-to-all and [a, b] by a slice. The other way round, [a, b] is gathered to
-// [a, 1; b], from which an all-to-all leads on.
+// From [1, a; b], with b replicas, to [a, b] by way of [a, 1; b]: an all-to-all, then a slice. And the other way round.
 std::optional<Stages> try_shift(const TileAssignment& source, const TileAssignment& target) {
   if (source.is_partial() == target.is_partial()) return std::nullopt;
+  const TileAssignment& partial = source.is_partial() ? source : target;
   const TileAssignment& tiled = source.is_partial() ? target : source;
-  const auto last = find_shifted_dimension(source.is_partial() ? source : target, tiled);
-  if (!last) return std::nullopt;
-  const TileAssignment between =
-      after_moves(tiled, std::vector<Move>{{static_cast<int>(*last), -1, tiled.counts[*last]}});
-  const auto swaps = source.is_partial() ? find_swaps(source, between) : find_swaps(between, target);
+  if (!is_shifted(partial, tiled)) return std::nullopt;
+  const std::vector<Move> last{{static_cast<int>(tiled.rank()) - 1, -1, partial.replicas}};
+  const TileAssignment between = after_moves(tiled, last);
+  const TileAssignment& swapped_from = source.is_partial() ? source : between;
+  const TileAssignment& swapped_to = source.is_partial() ? between : target;
+  const auto swaps = find_swaps(swapped_from, swapped_to);
   if (!swaps) return std::nullopt;
-  Stages stages = source.is_partial() ? do_swaps(source, between, *swaps) : reshard(source, between);
-  append(stages, source.is_partial() ? reshard(between, target) : do_swaps(between, target, *swaps));
+  Stages stages = reshard(source, swapped_from);
+  append(stages, do_swaps(swapped_from, swapped_to, *swaps));
+  append(stages, reshard(swapped_to, target));
   return stages;
 }
 
@@ -314,7 +317,8 @@ std::optional<Stages> try_split(const TileAssignment& source, const TileAssignme
 
 // A dimension whose tiles, gathered, give the target's number of replicas.
 std::optional<std::size_t> find_dimension_to_gather(const TileAssignment& source, const TileAssignment& target) {
-  for (std::size_t i = 0; i < source.rank() && target.is_partial(); ++i) {
+  if (!target.is_partial()) return std::nullopt;
+  for (std::size_t i = 0; i < source.rank(); ++i) {
     if (source.counts[i] > 1 && source.counts[i] * source.replicas == target.replicas) return i;
   }
   return std::nullopt;
@@ -350,12 +354,12 @@ std::optional<Stages> try_patterns(const TileAssignment& source, const TileAssig
 // The target's assignment inside groups, for the positions that its devices have in the source's groups. Where the
 // groups differ, it is taken as it is, and devices are put right in the end.
 TileAssignment aligned_inside(const GroupedAssignment& target, const GroupedAssignment& source) {
-  std::map<Device, Device> position;  // in the first of the source's groups
   for (std::size_t i = 0; i < source.groups.size(); ++i) {
     const std::set<Device> members(source.groups[i].begin(), source.groups[i].end());
     const auto is_member = [&](Device device) { return members.contains(device); };
     if (!std::all_of(target.groups[i].begin(), target.groups[i].end(), is_member)) return target.inside;
   }
+  std::map<Device, Device> position;  // in the first of the source's groups
   for (std::size_t i = 0; i < source.groups.front().size(); ++i) {
     position[source.groups.front()[i]] = static_cast<Device>(i);
   }

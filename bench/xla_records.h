@@ -1,0 +1,35 @@
+// What the XLA compiler did, beside the problems: two files, one line per problem in each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/contenders/xla_plans.h"
+#include "retile/planner/problem.h"
+
+namespace retile::bench {
+
+struct XlaRecord {
+  SourceText line;  // of the plan
+  Problem problem;
+  XlaPlan plan;
+};
+
+// In the order of the plans. Problems without a plan are left out, and standard error says how many.
+// Throws InputError.
+std::vector<XlaRecord> read_xla_records(const std::string& problems, const std::string& plans);
+
+[[noreturn]] void fail_at(const SourceText& line, std::string message, std::string hint = {});
+
+// What the action returns; its InputErrors point to the line.
+template <typename Action>
+auto at_line(const SourceText& line, const Action& action) {
+  try {
+    return action();
+  } catch (const InputError& error) {
+    fail_at(line, error.diagnostic().message, error.diagnostic().hint);
+  }
+}
+
+}  // namespace retile::bench
