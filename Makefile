@@ -2,13 +2,15 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
+EVALUATE_SECONDS ?= 1200
+SCALE ?= 0.125
 RESULTS ?= build/results.jsonl
 # Debian's own interpreter is the one that sees Debian's matplotlib.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sanitize fuzz bench compare-xla planner-table report build-bench lint format fresh install-dependencies clean
+.PHONY: help build demo test sanitize fuzz bench compare-xla planner-table evaluate report build-bench lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -36,6 +38,10 @@ compare-xla: build-bench ## our plans against those of the XLA compiler
 
 planner-table: build-bench ## measure planning anew and write the tables of docs/planner.md
 	bench/planner_tables.sh build/release/bench docs/planner.md
+
+evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.125) of the arrays' sizes, then report
+	bench/evaluate.sh build/release build/evaluation $(EVALUATE_SECONDS) $(SCALE)
+	$(MAKE) report RESULTS="$$(echo build/evaluation/*.jsonl)"
 
 report: ## write docs/evaluation.md and its plots from RESULTS (build/results.jsonl)
 	@tools/install-dependencies.sh python3-matplotlib

@@ -119,6 +119,7 @@ std::string to_json(const RunRecord& run) {
   json["engine"] = run.engine;
   json["devices"] = run.devices;
   json["ranks"] = run.processes;
+  json["threads"] = run.threads;
   json["seed"] = run.seed;
   json["scale"] = run.scale;
   json["repetitions"] = run.repetitions;

@@ -1,5 +1,8 @@
 #include "tools/retile/engine_option.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
@@ -38,6 +41,10 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments) {
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")
       ->capture_default_str()
       ->type_name("MAP");
+}
+
+int thread_count(const EngineArguments& arguments) {
+  return arguments.threads > 0 ? arguments.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
