@@ -19,6 +19,9 @@ struct EngineArguments {
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments);
 
+// Of the threads engine.
+int thread_count(const EngineArguments& arguments);
+
 // Throws InputError where an argument is at fault, and RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
