@@ -74,9 +74,12 @@ def table(header, rows):
 
 def series_title(series):
     run = series.runs[-1]
+    options = run.get("options") if isinstance(run.get("options"), dict) else {}
     ranks = f" on {run['ranks']} ranks" if run.get("ranks", 1) != 1 else ""
-    peer = run.get("options", {}).get("peer") if isinstance(run.get("options"), dict) else None
-    return f"{series.engine}, {run.get('devices', '?')} devices{ranks}" + (f", beside {peer}" if peer else "")
+    transport = f", transport {options['transport']}" if options.get("transport", "auto") != "auto" else ""
+    problems = f", {options['problems']}" if options.get("problems") else ""
+    peer = f", beside {options['peer']}" if options.get("peer") else ""
+    return f"{series.engine}, {run.get('devices', '?')} devices{ranks}{transport}{problems}{peer}"
 
 
 def distinct_titles(all_series):

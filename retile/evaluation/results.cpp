@@ -131,6 +131,7 @@ std::string to_json(const RunRecord& run) {
   } else {
     json["options"] = {{"problems", run.problems}};
   }
+  if (!run.transport.empty()) json["options"]["transport"] = run.transport;
   return line_of({{"run", std::move(json)}});
 }
 

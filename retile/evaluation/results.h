@@ -23,7 +23,8 @@ struct RunRecord {
   std::string engine;
   std::int64_t devices = 0;
   std::int64_t processes = 1;
-  int threads = 1;  // of each process
+  int threads = 1;        // of each process
+  std::string transport;  // of the mpi engine; empty for others
   std::uint64_t seed = 0;
   double scale = 1;
   int repetitions = 0;

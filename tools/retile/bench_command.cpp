@@ -125,6 +125,7 @@ void run(const Arguments& arguments) {
   campaign.time_limit = arguments.time_limit;
   campaign.results = arguments.out;
   campaign.record.commit = arguments.commit;
+  if (arguments.engine.engine == "mpi") campaign.record.transport = arguments.engine.transport;
   if (arguments.engine.engine == "threads") campaign.record.threads = thread_count(arguments.engine);
   campaign.record.seed = arguments.seed;
   campaign.record.scale = arguments.scale;
