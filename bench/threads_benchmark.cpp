@@ -8,7 +8,6 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
+#include "retile/version.h"
 
 namespace retile::bench {
 namespace {
@@ -31,7 +31,7 @@ struct Arguments {
   std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
   std::size_t count = 100;
   std::int64_t scale = 8;
-  int repetitions = 7;
+  int repetitions = 5;
   int threads = 0;
 };
 
@@ -156,23 +156,37 @@ Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int
   return times;
 }
 
-class Summary {
- public:
-  void add(double ratio) {
-    sum_of_logarithms_ += std::log(ratio);
-    worst_ = std::max(worst_, ratio);
-    ++count_;
-  }
-  std::string text(const char* name) const {
-    return fmt::format("{:8} geometric mean {:5.2f}, worst {:5.2f}\n", name,
-                       std::exp(sum_of_logarithms_ / std::max(1, count_)), worst_);
-  }
-
- private:
-  double sum_of_logarithms_ = 0;
-  double worst_ = 0;
-  int count_ = 0;
+// Times over the floor's.
+struct Ratios {
+  double direct;
+  double wide;
+  double better;  // of the two
+  double paper;
 };
+
+Ratios ratios_of(const Times& times) {
+  const double direct = times.planners[0] / times.floor;
+  const double wide = times.planners[1] / times.floor;
+  return {direct, wide, std::min(direct, wide), times.planners[2] / times.floor};
+}
+
+std::string summary(const char* name, const std::vector<Ratios>& all, double Ratios::*ratio) {
+  double logarithms = 0;
+  double worst = 0;
+  for (const Ratios& ratios : all) {
+    logarithms += std::log(ratios.*ratio);
+    worst = std::max(worst, ratios.*ratio);
+  }
+  const double mean = std::exp(logarithms / static_cast<double>(std::max<std::size_t>(1, all.size())));
+  return fmt::format("{:8} geometric mean {:5.2f}, worst {:5.2f}\n", name, mean, worst);
+}
+
+std::string row(const Problem& problem, const Times& times, const Ratios& ratios) {
+  const std::int64_t bytes = problem.target().local_size() * problem.mesh().device_count() * element_size;
+  return fmt::format("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
+                     static_cast<double>(bytes) / 1e6, 1e3 * times.floor, ratios.direct, ratios.wide, ratios.better,
+                     ratios.paper, to_string(problem.source()), to_string(problem.target()));
+}
 
 std::string machine() {
   std::ifstream file("/proc/cpuinfo");
@@ -182,39 +196,37 @@ std::string machine() {
   return "unknown processor";
 }
 
+std::vector<Problem> chosen_problems(const Arguments& arguments) {
+  std::vector<Problem> problems;
+  for (const Problem& problem : read_problems(arguments.problems)) {
+    if (problems.size() == arguments.count) break;
+    problems.push_back(shrink(problem, arguments.scale));
+  }
+  std::erase_if(problems, [](const Problem& problem) { return make_plan(problem).cost.floor == 0; });
+  return problems;
+}
+
 void run(const Arguments& arguments) {
-  const std::unique_ptr<Engine> engine = make_threads_engine({arguments.threads, TileMemory::no_limit});
-  const int workers = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
-  WorkerPool pool(std::max(1, workers));
-  fmt::print("{}, {} threads; arrays {} times smaller than their problems say; medians of {} repetitions\n\n",
-             machine(), pool.workers(), arguments.scale, arguments.repetitions);
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = arguments.threads > 0 ? arguments.threads : cores;
+  const std::unique_ptr<Engine> engine = make_threads_engine({threads, TileMemory::no_limit});
+  WorkerPool pool(threads);
+  const std::vector<Problem> problems = chosen_problems(arguments);
+  fmt::print(
+      "retile {}; {}, {} threads; the {} of the first {} problems in which a device receives something, their\n"
+      "arrays {} times smaller; medians of {} repetitions\n\n",
+      RETILE_VERSION, machine(), threads, problems.size(), arguments.count, arguments.scale, arguments.repetitions);
   fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
              "direct", "wide", "better", "paper");
-  Summary direct;
-  Summary wide;
-  Summary better;
-  Summary paper;
-  std::vector<Problem> problems = read_problems(arguments.problems);
-  if (problems.size() > arguments.count)
-    problems.erase(problems.begin() + static_cast<std::ptrdiff_t>(arguments.count), problems.end());
-  for (const Problem& whole : problems) {
-    const Problem problem = shrink(whole, arguments.scale);
-    if (make_plan(problem).cost.floor == 0) continue;  // no device receives anything
+  std::vector<Ratios> all;
+  for (const Problem& problem : problems) {
     const Times times = time_problem(problem, *engine, pool, arguments.repetitions);
-    const double ratios[] = {times.planners[0] / times.floor, times.planners[1] / times.floor,
-                             times.planners[2] / times.floor};
-    const double best = std::min(ratios[0], ratios[1]);
-    direct.add(ratios[0]);
-    wide.add(ratios[1]);
-    better.add(best);
-    paper.add(ratios[2]);
-    const auto bytes = problem.target().local_size() * problem.mesh().device_count() * element_size;
-    fmt::print("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
-               static_cast<double>(bytes) / 1e6, 1e3 * times.floor, ratios[0], ratios[1], best, ratios[2],
-               to_string(problem.source()), to_string(problem.target()));
+    all.push_back(ratios_of(times));
+    fmt::print("{}", row(problem, times, all.back()));
     std::fflush(stdout);
   }
-  fmt::print("\n{}{}{}{}", direct.text("direct"), wide.text("wide"), better.text("better"), paper.text("paper"));
+  fmt::print("\n{}{}{}{}", summary("direct", all, &Ratios::direct), summary("wide", all, &Ratios::wide),
+             summary("better", all, &Ratios::better), summary("paper", all, &Ratios::paper));
 }
 
 int main_with(int argument_count, char** arguments_given) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -61,6 +60,8 @@ Buffer& Buffer::operator=(const Buffer& other) {
   return *this;
 }
 
-bool Buffer::operator==(const Buffer& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+bool Buffer::operator==(const Buffer& other) const {
+  return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
+}
 
 }  // namespace retile
