@@ -36,13 +36,14 @@ enum class Reading {
 };
 
 constexpr std::int64_t least_staging = 4096;  // bytes
+constexpr std::int64_t most_staging = std::int64_t{1} << 30U;
 
 // The same on all ranks.
 struct MpiOptions {
   Transport transport = Transport::automatic;
-  std::int64_t staging_bytes = std::int64_t{8}
-                               << 20U;  // the most that a rank has besides tiles; at least least_staging
-  std::vector<Device> device_map;       // devices rank by rank; empty: the first ones on rank 0 and so on
+  // The most bytes that a rank has besides tiles, from least_staging to most_staging.
+  std::int64_t staging_bytes = std::int64_t{8} << 20U;
+  std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
   Reading reading = Reading::measured;
 };

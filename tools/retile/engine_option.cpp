@@ -41,6 +41,10 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments) {
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")
       ->capture_default_str()
       ->type_name("MAP");
+  command.add_option("--staging", arguments.staging, "bytes that an MPI rank may have for pieces under way")
+      ->check(whole_number(mpi::least_staging, mpi::most_staging))
+      ->capture_default_str()
+      ->type_name("BYTES");
 }
 
 int thread_count(const EngineArguments& arguments) {
@@ -51,6 +55,7 @@ std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
   if (arguments.engine == "mpi") {
     mpi::MpiOptions options;
     options.transport = *mpi::find_transport(arguments.transport);
+    options.staging_bytes = arguments.staging;
     options.device_map = mpi::parse_device_map({"argument --device-map", arguments.device_map});
     return make_job_engine(options);
   }

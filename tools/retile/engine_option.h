@@ -2,10 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "retile/engines/engine.h"
+#include "retile/engines/mpi_options.h"
 #include "tools/retile/job.h"
 
 namespace retile::command {
@@ -15,6 +17,7 @@ struct EngineArguments {
   int threads = 0;  // 0: one for each core
   std::string transport = "auto";
   std::string device_map = "row-major";
+  std::int64_t staging = mpi::MpiOptions().staging_bytes;
 };
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments);

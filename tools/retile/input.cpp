@@ -42,7 +42,7 @@ std::string read_all(std::FILE* file, const std::string& path) {
 }
 
 std::string read_bytes(const std::string& path) {
-  if (path == "-") return share_in_job(read_all(stdin, "standard input"));
+  if (path == "-") return read_in_job([] { return read_all(stdin, "standard input"); });
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
   return read_all(file.get(), path);

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 #include "retile/base/error.h"
 #ifdef RETILE_HAS_MPI
@@ -51,7 +50,10 @@ std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options) {
   return session()->make_engine(options);
 }
 
-std::string share_in_job(std::string text) { return session() == nullptr ? text : session()->share(std::move(text)); }
+std::string read_in_job(const std::function<std::string()>& read) {
+  if (session() == nullptr) return read();
+  return session()->share(session()->rank() == 0 ? read() : std::string());
+}
 
 void report_failure(int status, const std::string& message) {
   if (session() == nullptr || session()->size() == 1) return write(message);
@@ -69,7 +71,7 @@ std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions&) {
   throw RuntimeError("this retile was built without MPI; with MPI installed, build it anew");
 }
 
-std::string share_in_job(std::string text) { return text; }
+std::string read_in_job(const std::function<std::string()>& read) { return read(); }
 
 void report_failure(int, const std::string& message) { std::fputs(message.c_str(), stderr); }
 

@@ -1,6 +1,7 @@
 // The MPI job that this process is a rank of, where mpirun started several; else the process alone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,8 +26,8 @@ class Job {
 // Starts MPI if need be. Throws RuntimeError where retile was built without it.
 std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options);
 
-// Standard input reaches the first rank alone: this gives its text to all.
-std::string share_in_job(std::string text);
+// Standard input belongs to the first rank alone: what it reads there, all ranks get.
+std::string read_in_job(const std::function<std::string()>& read);
 
 // Writes to standard error what went wrong: once, where it went wrong for all ranks alike. Where it did not, the others
 // wait for this one, and the whole job ends with the status.

@@ -25,6 +25,7 @@ is there; with --donate, tiles are freed on the way and the peak is that of the 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   retile run --mesh a=2,b=2 '[512{a}1024, 4096]' '[1024, 1024{a,b}4096]' --threads 2 --repeat 5 --donate
+  mpirun -n 8 retile run --mesh x=8 '[1024{x}8192, 4096]' '[8192, 512{x}4096]' --transport messages
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
     retile run --problems - --repeat 3 --json)";
 

@@ -251,9 +251,9 @@ class MpiEngine final : public Engine {
  public:
   MpiEngine(MPI_Comm comm, const MpiOptions& options) : job_(std::make_shared<Job>(comm, options)) {
     const std::int64_t least = std::max<std::int64_t>(least_staging, std::int64_t{64} * job_->world.size());
-    if (options.staging_bytes < least || options.staging_bytes > most_message_bytes) {
-      throw RuntimeError(fmt::format("staging of {} bytes is not between {} and {}", options.staging_bytes, least,
-                                     most_message_bytes));
+    if (options.staging_bytes < least || options.staging_bytes > most_staging) {
+      throw RuntimeError(
+          fmt::format("staging of {} bytes is not between {} and {}", options.staging_bytes, least, most_staging));
     }
   }
 
