@@ -55,6 +55,7 @@ int run(int argument_count, char** arguments) {
   add_normalize_command(app, &status);
   add_check_command(app, &status);
   add_fmt_command(app, &status);
+  add_lower_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
