@@ -29,12 +29,13 @@ bool starts_declaration(std::string_view text, std::size_t position) {
   return word == "fn" || word == "type" || word == "mesh";
 }
 
-// return, or a name before = or a comma.
+// return, or a name, even if it is wrongly quoted, before = or a comma.
 bool starts_statement(std::string_view text, std::size_t position) {
   const std::string_view word = word_at(text, position);
-  if (word.empty()) return false;
   if (word == "return") return true;
-  const std::size_t next = skip_space(text, position + word.size());
+  const std::size_t end = std::max(position + word.size(), skip_quotes(text, position));
+  if (end == position) return false;
+  const std::size_t next = skip_space(text, end);
   return next < text.size() && (text[next] == '=' || text[next] == ',');
 }
 
@@ -63,7 +64,7 @@ class Walk {
   bool starts_line_ = false;
 };
 
-// Brackets that are open. A closing brace closes brackets within it that somebody forgot.
+// Brackets that are open. A closing one closes those within it that somebody forgot.
 class OpenBrackets {
  public:
   bool in_braces() const { return open_.find('{') != std::string::npos; }
@@ -71,12 +72,17 @@ class OpenBrackets {
 
   void see(char c) {
     if (c == '(' || c == '[' || c == '{') open_ += c;
-    if (c == ')' && open_.ends_with('(')) open_.pop_back();
-    if (c == ']' && open_.ends_with('[')) open_.pop_back();
-    if (c == '}' && in_braces()) open_.erase(open_.rfind('{'));
+    if (c == ')') close('(');
+    if (c == ']') close('[');
+    if (c == '}') close('{');
   }
 
  private:
+  void close(char opening) {
+    const std::size_t position = open_.rfind(opening);
+    if (position != std::string::npos) open_.erase(position);
+  }
+
   std::string open_;
 };
 
