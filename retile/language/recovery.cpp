@@ -29,10 +29,9 @@ bool starts_declaration(std::string_view text, std::size_t position) {
   return word == "fn" || word == "type" || word == "mesh";
 }
 
-// return, or a name, even if it is wrongly quoted, before = or a comma.
+// A name, even if it is wrongly quoted, before = or a comma.
 bool starts_statement(std::string_view text, std::size_t position) {
   const std::string_view word = word_at(text, position);
-  if (word == "return") return true;
   const std::size_t end = std::max(position + word.size(), skip_quotes(text, position));
   if (end == position) return false;
   const std::size_t next = skip_space(text, end);
@@ -120,9 +119,10 @@ std::size_t skip_statement(std::string_view text, std::size_t begin) {
   OpenBrackets brackets;
   Walk walk(text, begin);
   for (; !walk.at_end(); walk.advance()) {
-    const bool starts = walk.starts_line() || walk.position() == begin;
-    if (starts && starts_declaration(text, walk.position())) break;
+    const bool is_first = walk.position() == begin;
+    if ((walk.starts_line() || is_first) && starts_declaration(text, walk.position())) break;
     if (walk.starts_line() && !brackets.in_braces() && starts_statement(text, walk.position())) break;
+    if (!is_first && !brackets.in_braces() && word_at(text, walk.position()) == "return") break;
     if (walk.here() == '}' && !brackets.in_braces()) break;
     brackets.see(walk.here());
   }

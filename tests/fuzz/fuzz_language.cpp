@@ -62,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Diagnostic& diagnostic : parsed.diagnostics) fuzz::require(!to_string(diagnostic).empty(), "it has words");
   if (parsed.diagnostics.empty()) fuzz::check_printing(parsed.tree);
   language::CheckResult checked = language::check_program(parsed.tree);
-  for (const Diagnostic& diagnostic : checked.diagnostics) fuzz::require(!to_string(diagnostic).empty(), "it has words");
+  for (const Diagnostic& diagnostic : checked.diagnostics)
+    fuzz::require(!to_string(diagnostic).empty(), "it has words");
   const bool faultless = parsed.diagnostics.empty() && checked.diagnostics.empty();
   fuzz::require(faultless == checked.program.has_value(), "what is not wrong is right");
   if (faultless && fuzz::is_small(*checked.program)) {
