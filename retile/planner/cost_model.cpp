@@ -65,16 +65,6 @@ std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
   return digits;
 }
 
-// Whether every device's source and target tile nest in the dimension. As long as both are cut along the
-// same digits they are in the same part; where the digits differ, they are free to be in disjoint ones.
-bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
-  if (source.dimension(dimension).axes.empty() || target.dimension(dimension).axes.empty()) return true;
-  const std::vector<AxisPart> from = digits_of(source, dimension);
-  const std::vector<AxisPart> to = digits_of(target, dimension);
-  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
-  return differ.first == from.end() || differ.second == to.end();
-}
-
 // What an exchange whose transfers are not listed lets devices receive at most: what they lack.
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
@@ -96,17 +86,31 @@ std::int64_t step_cost(CostModel model, const Step& step) {
   return model == CostModel::paper ? paper_cost(step) : volume_cost(step);
 }
 
+std::int64_t step_cost(CostModel model, const Step& step, const Placement& before) {
+  const bool unlisted = model == CostModel::volume && step.symbolic && step.op == StepOp::exchange;
+  return unlisted ? unlisted_volume(before, step.after) : step_cost(model, step);
+}
+
 void price(Plan& plan, CostModel model) {
   plan.cost.model = name_of(model);
   plan.cost.total = 0;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     Step& step = plan.steps[i];
-    const bool unlisted = model == CostModel::volume && step.symbolic && step.op == StepOp::exchange;
-    step.cost = unlisted ? unlisted_volume(plan.before(i), step.after) : step_cost(model, step);
+    step.cost = step_cost(model, step, plan.before(i));
     const auto sum = checked_add(plan.cost.total, step.cost);
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     plan.cost.total = *sum;
   }
+}
+
+// As long as both are cut along the same digits they are in the same part; where the digits differ, they are free to be
+// in disjoint ones.
+bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
+  if (source.dimension(dimension).axes.empty() || target.dimension(dimension).axes.empty()) return true;
+  const std::vector<AxisPart> from = digits_of(source, dimension);
+  const std::vector<AxisPart> to = digits_of(target, dimension);
+  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
+  return differ.first == from.end() || differ.second == to.end();
 }
 
 std::int64_t received_floor(const DistributedType& source, const DistributedType& target) {

@@ -13,6 +13,7 @@
 #include "retile/version.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
+#include "tools/retile/program_input.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -54,6 +55,9 @@ int run(int argument_count, char** arguments) {
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
   add_bench_command(app, &status);
+  add_check_command(app, &status);
+  add_fmt_command(app, &status);
+  add_lower_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -63,6 +67,8 @@ int run(int argument_count, char** arguments) {
     std::fputs(text.str().c_str(), stdout);
   } catch (const UsageError& error) {
     return fail(bad_usage, usage_message(app, error));
+  } catch (const language::ProgramError& error) {
+    return fail(bad_input, text_of(error.diagnostics()));
   } catch (const InputError& error) {
     return fail(bad_input, to_string(error.diagnostic()));
   } catch (const RuntimeError& error) {
