@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/mixing.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -32,14 +33,6 @@ bool next_row(const Box& box, Shape& element) {
 }
 
 std::int64_t row_length(const Box& box) { return box.lo.empty() ? 1 : box.hi.back() - box.lo.back(); }
-
-// A bijective mixing of 64 bits (the finalizer of SplitMix64).
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15U;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31U);
-}
 
 // Calls visit(first element of the row, bytes of the row) for each row of the box.
 template <typename Visit>
@@ -78,12 +71,12 @@ Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t see
   const std::int64_t count = volume(array.box);
   std::byte* out = array.bytes.data();
   for (std::int64_t i = 0; i < count; ++i) {
-    std::uint64_t bits = mix(seed ^ mix(static_cast<std::uint64_t>(i)));
+    std::uint64_t bits = mix_bits(seed ^ mix_bits(static_cast<std::uint64_t>(i)));
     for (std::int64_t done = 0; done < element_size; done += 8) {
       const std::int64_t length = std::min<std::int64_t>(8, element_size - done);
       std::memcpy(out, &bits, static_cast<std::size_t>(length));
       out += length;
-      bits = mix(bits);
+      bits = mix_bits(bits);
     }
   }
   return array;

@@ -73,6 +73,21 @@ StridedView sliced(const Shape& shape, std::span<const std::int64_t> lo, std::sp
   return view;
 }
 
+StridedView with_long_rows(const StridedView& view) {
+  StridedView joined{{}, {}, view.offset};
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    const bool side_by_side = d > 0 && joined.strides.back() == view.strides[d] * view.shape[d];
+    if (side_by_side) {
+      joined.shape.back() *= view.shape[d];
+      joined.strides.back() = view.strides[d];
+    } else {
+      joined.shape.push_back(view.shape[d]);
+      joined.strides.push_back(view.strides[d]);
+    }
+  }
+  return joined;
+}
+
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size) {
   if (element_size == 4) {
     gather(view, reinterpret_cast<const std::uint32_t*>(array), reinterpret_cast<std::uint32_t*>(out));

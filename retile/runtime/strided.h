@@ -26,6 +26,9 @@ StridedView transposed(const Shape& shape, std::span<const std::int64_t> permuta
 StridedView repeated(const Shape& shape, const Shape& target);
 StridedView sliced(const Shape& shape, std::span<const std::int64_t> lo, std::span<const std::int64_t> hi);
 
+// The same places in the same order, with dimensions joined where elements lie side by side, so that rows are long.
+StridedView with_long_rows(const StridedView& view);
+
 // The view's elements, row-major. Elements have 4 or 8 bytes.
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size);
 // The reverse: row-major elements to their places in an array. No place occurs twice.
