@@ -5,18 +5,23 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/engines/threads/threads.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 
 namespace retile {
 
 PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options) {
+  return run_pipeline(problem, *make_threads_engine(), options);
+}
+
+PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
   Plan plan = make_plan(problem, options.planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());
-  require_memory(plan, running.element_size);  // before the check of every box, which takes longer
+  require_memory(plan, engine, running);  // before the check of every box, which takes longer
   require_right(plan);
-  RunReport report = run_plan(plan, running);
+  RunReport report = run_plan(plan, engine, running);
   return {problem, std::move(plan), std::move(report)};
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "retile/base/diagnostic.h"
+#include "retile/engines/engine.h"
 #include "retile/engines/run.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/planner.h"
@@ -27,8 +28,10 @@ struct PipelineResult {
   RunReport run;
 };
 
-// The whole path for one problem. Throws InputError, or RuntimeError where something is wrong behind it.
+// The whole path for one problem, run by the threads engine unless another is given. Throws InputError, or RuntimeError
+// where something is wrong behind it.
 PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options = {});
+PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options = {});
 
 // A problem as a line of JSON, or as the texts of its mesh and types.
 Problem read_problem(const SourceText& line);

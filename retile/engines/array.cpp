@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
@@ -22,26 +23,75 @@ std::int64_t element_number(const Box& box, const Shape& element) {
   return number;
 }
 
-// Goes to the next row of the box: the last dimension is the row. False after the last one.
-bool next_row(const Box& box, Shape& element) {
-  for (std::size_t i = element.size(); i-- > 1;) {
-    const std::size_t d = i - 1;
-    if (++element[d] < box.hi[d]) return true;
-    element[d] = box.lo[d];
+// Goes to the next row of the box: a part of its last dimension. False after the last one.
+bool next_row(const Box& box, Shape& element, std::int64_t length) {
+  if (element.empty()) return false;
+  element.back() += length;
+  for (std::size_t i = element.size() - 1; element[i] >= box.hi[i]; --i) {
+    element[i] = box.lo[i];
+    if (i == 0) return false;
+    ++element[i - 1];
   }
-  return false;
+  return true;
 }
 
-std::int64_t row_length(const Box& box) { return box.lo.empty() ? 1 : box.hi.back() - box.lo.back(); }
+// So that rows that are made up take little memory, in elements.
+constexpr std::int64_t longest_row = 4096;
+
+std::int64_t row_length(const Box& box, const Shape& element) {
+  return element.empty() ? 1 : std::min(longest_row, box.hi.back() - element.back());
+}
 
 // Calls visit(first element of the row, bytes of the row) for each row of the box.
 template <typename Visit>
 void for_each_row(const Box& box, std::int64_t element_size, Visit visit) {
   Shape element = box.lo;
-  const auto bytes = static_cast<std::size_t>(row_length(box) * element_size);
+  std::int64_t length = 0;
   do {
-    visit(element, bytes);
-  } while (next_row(box, element));
+    length = row_length(box, element);
+    visit(std::as_const(element), static_cast<std::size_t>(length * element_size));
+  } while (next_row(box, element, length));
+}
+
+// The bytes of consecutive elements of a made-up array.
+void make_elements(const MadeArray& array, std::int64_t first, std::byte* out, std::size_t bytes) {
+  const std::byte* const end = out + bytes;
+  for (auto number = static_cast<std::uint64_t>(first); out != end; ++number) {
+    std::uint64_t bits = mix_bits(array.seed ^ mix_bits(number));
+    for (std::int64_t done = 0; done < array.element_size; done += 8) {
+      const std::int64_t length = std::min<std::int64_t>(8, array.element_size - done);
+      std::memcpy(out, &bits, static_cast<std::size_t>(length));
+      out += length;
+      bits = mix_bits(bits);
+    }
+  }
+}
+
+// Compares the tile row by row with what should_be(first element of the row, its bytes) points to.
+template <typename ShouldBe>
+std::optional<std::string> compare_rows(const Tile& tile, Device device, const Box& expected, std::int64_t element_size,
+                                        ShouldBe should_be) {
+  if (tile.box != expected) {
+    return fmt::format("device {} holds {} instead of {}", device, to_string(tile.box), to_string(expected));
+  }
+  const std::int64_t tile_bytes = checked_bytes(volume(expected), element_size);
+  if (static_cast<std::int64_t>(tile.bytes.size()) != tile_bytes) {
+    return fmt::format("device {} holds {} bytes instead of {}", device, tile.bytes.size(), tile_bytes);
+  }
+  std::optional<std::string> difference;
+  for_each_row(expected, element_size, [&](const Shape& row, std::size_t bytes) {
+    if (difference) return;
+    const std::byte* is = tile.bytes.data() + element_number(tile.box, row) * element_size;
+    const std::byte* should = should_be(row, bytes);
+    if (std::memcmp(is, should, bytes) == 0) return;
+    const auto at = std::mismatch(is, is + bytes, should).first - is;
+    Shape element = row;
+    if (!element.empty()) element.back() += at / element_size;
+    difference =
+        fmt::format("device {}, element {}: byte {} is {:#04x} instead of {:#04x}", device, to_string(element),
+                    at % element_size, std::to_integer<unsigned>(is[at]), std::to_integer<unsigned>(should[at]));
+  });
+  return difference;
 }
 
 }  // namespace
@@ -66,20 +116,19 @@ void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_s
   });
 }
 
+Tile make_tile(const MadeArray& array, const Box& box) {
+  Tile tile{box, Buffer(static_cast<std::size_t>(checked_bytes(volume(box), array.element_size)))};
+  const Box whole = box_at(Shape(array.shape.size(), 0), array.shape);
+  std::byte* out = tile.bytes.data();
+  for_each_row(box, array.element_size, [&](const Shape& row, std::size_t bytes) {
+    make_elements(array, element_number(whole, row), out, bytes);
+    out += bytes;
+  });
+  return tile;
+}
+
 Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed) {
-  Tile array = allocate_tile(box_at(Shape(shape.size(), 0), shape), element_size);
-  const std::int64_t count = volume(array.box);
-  std::byte* out = array.bytes.data();
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint64_t bits = mix_bits(seed ^ mix_bits(static_cast<std::uint64_t>(i)));
-    for (std::int64_t done = 0; done < element_size; done += 8) {
-      const std::int64_t length = std::min<std::int64_t>(8, element_size - done);
-      std::memcpy(out, &bits, static_cast<std::size_t>(length));
-      out += length;
-      bits = mix_bits(bits);
-    }
-  }
-  return array;
+  return make_tile({shape, element_size, seed}, box_at(Shape(shape.size(), 0), shape));
 }
 
 Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size) {
@@ -91,37 +140,30 @@ Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t el
   return tiles;
 }
 
+std::optional<std::string> find_difference(const MadeArray& array, const Tile& tile, Device device,
+                                           const Box& expected) {
+  const Box whole = box_at(Shape(array.shape.size(), 0), array.shape);
+  std::vector<std::byte> made;
+  return compare_rows(tile, device, expected, array.element_size, [&](const Shape& row, std::size_t bytes) {
+    made.resize(bytes);
+    make_elements(array, element_number(whole, row), made.data(), bytes);
+    return made.data();
+  });
+}
+
 std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,
                                            std::int64_t element_size) {
   if (static_cast<std::int64_t>(tiles.size()) != placement.device_count()) {
     return fmt::format("there are {} tiles for {} devices", tiles.size(), placement.device_count());
   }
-  const std::int64_t tile_bytes = checked_bytes(placement.local_size(), element_size);
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    const Tile& tile = tiles[static_cast<std::size_t>(device)];
-    const Box expected = placement.box(device);
-    if (tile.box != expected) {
-      return fmt::format("device {} holds {} instead of {}", device, to_string(tile.box), to_string(expected));
-    }
-    if (static_cast<std::int64_t>(tile.bytes.size()) != tile_bytes) {
-      return fmt::format("device {} holds {} bytes instead of {}", device, tile.bytes.size(), tile_bytes);
-    }
-    std::optional<std::string> difference;
-    for_each_row(expected, element_size, [&](const Shape& row, std::size_t bytes) {
-      if (difference) return;
-      const std::byte* is = tile.bytes.data() + element_number(tile.box, row) * element_size;
-      const std::byte* should = array.bytes.data() + element_number(array.box, row) * element_size;
-      if (std::memcmp(is, should, bytes) == 0) return;
-      const auto at = std::mismatch(is, is + bytes, should).first - is;
-      Shape element = row;
-      if (!element.empty()) element.back() += at / element_size;
-      difference =
-          fmt::format("device {}, element {}: byte {} is {:#04x} instead of {:#04x}", device, to_string(element),
-                      at % element_size, std::to_integer<unsigned>(is[at]), std::to_integer<unsigned>(should[at]));
-    });
-    if (difference) return difference;
+  std::optional<std::string> difference;
+  for (Device device = 0; device < placement.device_count() && !difference; ++device) {
+    difference = compare_rows(tiles[static_cast<std::size_t>(device)], device, placement.box(device), element_size,
+                              [&](const Shape& row, std::size_t) {
+                                return array.bytes.data() + element_number(array.box, row) * element_size;
+                              });
   }
-  return std::nullopt;
+  return difference;
 }
 
 }  // namespace retile

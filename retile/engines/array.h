@@ -31,13 +31,26 @@ Tile allocate_tile(const Box& box, std::int64_t element_size);
 // Copies the elements of `box`, which lies in both tiles' boxes.
 void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_size);
 
-// The whole array as one tile, each element's bytes made from the seed and its row-major number.
+// A made-up array: each element's bytes come from the seed and its row-major number. Boxes of it are made without it.
+struct MadeArray {
+  Shape shape;
+  std::int64_t element_size = 1;  // bytes
+  std::uint64_t seed = 0;
+};
+
+Tile make_tile(const MadeArray& array, const Box& box);
+
+// The whole of it.
 Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed);
 
 // What each device holds of the array.
 Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size);
 
-// The first element in which a tile is not a slice of the array: "device 3, element [0, 8]: …".
+// The first element in which the device's tile is not this box of the array: "device 3, element [0, 8]: …".
+std::optional<std::string> find_difference(const MadeArray& array, const Tile& tile, Device device,
+                                           const Box& expected);
+
+// The same for an array that is there, over all tiles.
 std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,
                                            std::int64_t element_size);
 

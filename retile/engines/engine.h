@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "retile/engines/array.h"
+#include "retile/engines/tile_places.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
@@ -32,11 +33,11 @@ class PreparedRun {
   virtual ~PreparedRun() = default;
 
   // Buffers stay their owner's: sources[i] is read and targets[i] written for the i-th of this process's devices, each
-  // as long as its tile. No two overlap.
+  // as long as its tile. No two overlap. The peak counts them.
   virtual EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
 
   // The tiles are donated: freed or reused as the run goes, and replaced by those of the movement's target. Throws
-  // RuntimeError where they are not the slices that the movement starts from.
+  // RuntimeError where they are not the slices that the movement starts from. Tiles are lost where a run fails later.
   virtual EngineStatistics execute(Tiles& tiles) = 0;
 };
 
@@ -56,10 +57,26 @@ class Engine {
   // A movement that find_faults() finds no fault in.
   virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
 
+  // Bytes per device that such a run takes at most, staging included, from local sizes alone. Throws RuntimeError where
+  // they do not fit in 63 bits.
+  virtual std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const {
+    return retile::predict_peak_bytes(movement, element_size, use);
+  }
+
   // What the first process that has something says; nothing where none has. Collective: all get the same answer.
   virtual std::optional<std::string> first_of(std::optional<std::string> mine) { return mine; }
   // True on the one process that speaks for all.
   virtual bool is_speaker() const { return true; }
 };
+
+// The devices 0 to count - 1: those of an engine with one process.
+std::vector<Device> all_devices(std::int64_t count);
+
+// What executions check first: other tiles or fewer buffers would be read past their ends. `devices` are those of this
+// process. Throw RuntimeError.
+void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
+                   std::int64_t element_size);
+void require_buffers(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                     std::span<const Device> devices);
 
 }  // namespace retile

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
-#include "retile/engines/reference/reference.h"
 
 namespace retile {
 namespace {
@@ -27,45 +27,94 @@ std::optional<std::int64_t> available_memory() {
   return std::nullopt;
 }
 
-// Per device, for the boxes and allocations of the two tiles that may be alive at once.
+// Per device, for the boxes and allocations of the tiles that may be alive at once.
 constexpr std::int64_t bookkeeping_bytes = 512;
+
+// The tiles of this process's devices in one run after the other.
+class TileRun {
+ public:
+  TileRun(const Plan& plan, Engine& engine, const RunOptions& options)
+      : array_{plan.source.global_shape(), options.element_size, options.seed},
+        source_(plan.source),
+        target_(plan.target),
+        use_(options.tiles),
+        devices_(engine.devices(plan.mesh().device_count())),
+        prepared_(engine.prepare(movement_of(plan), options.element_size)) {
+    if (use_ == TileUse::kept) sources_ = made_tiles();
+  }
+
+  EngineStatistics execute() { return use_ == TileUse::kept ? execute_kept() : execute_donated(); }
+
+  // Of the last execution, on this process's devices.
+  std::optional<std::string> difference() const {
+    std::optional<std::string> difference;
+    for (std::size_t i = 0; i < devices_.size() && !difference; ++i) {
+      difference = find_difference(array_, targets_[i], devices_[i], target_.box(devices_[i]));
+    }
+    return difference;
+  }
+
+ private:
+  Tiles made_tiles() const {
+    Tiles tiles;
+    for (const Device device : devices_) tiles.push_back(make_tile(array_, source_.box(device)));
+    return tiles;
+  }
+
+  EngineStatistics execute_kept() {
+    targets_.clear();
+    for (const Device device : devices_) targets_.push_back(allocate_tile(target_.box(device), array_.element_size));
+    std::vector<const std::byte*> from;
+    std::vector<std::byte*> to;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      from.push_back(sources_[i].bytes.data());
+      to.push_back(targets_[i].bytes.data());
+    }
+    return prepared_->execute(from, to);
+  }
+
+  EngineStatistics execute_donated() {
+    targets_.clear();
+    Tiles tiles = made_tiles();
+    const EngineStatistics statistics = prepared_->execute(tiles);
+    targets_ = std::move(tiles);
+    return statistics;
+  }
+
+  const MadeArray array_;
+  const Placement source_;
+  const Placement target_;
+  const TileUse use_;
+  const std::vector<Device> devices_;
+  const std::unique_ptr<PreparedRun> prepared_;
+  Tiles sources_;  // where they are kept
+  Tiles targets_;
+};
 
 }  // namespace
 
-const char* name_of(EngineKind) { return "reference"; }
-
-std::optional<EngineKind> find_engine(std::string_view name) {
-  if (name == name_of(EngineKind::reference)) return EngineKind::reference;
-  return std::nullopt;
-}
-
-void require_memory(const Plan& plan, std::int64_t element_size) {
-  const std::int64_t devices = plan.mesh().device_count();
-  const std::int64_t array = checked_bytes(plan.source.global_size(), element_size);
-  const auto per_device = checked_add(predict_peak_bytes(movement_of(plan), element_size), bookkeeping_bytes);
-  const std::int64_t tiles = checked_multiply(per_device.value_or(INT64_MAX), devices).value_or(INT64_MAX);
-  const auto needed = checked_add(array, tiles);
+void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options) {
+  const auto devices = static_cast<std::int64_t>(engine.devices(plan.mesh().device_count()).size());
+  const std::int64_t peak = engine.predict_peak_bytes(movement_of(plan), options.element_size, options.tiles);
+  const auto per_device = checked_add(peak, bookkeeping_bytes);
+  const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices);
   const auto available = available_memory();
   if (needed && (!available || *needed <= *available)) return;
-  throw RuntimeError(
-      fmt::format("the run needs {} bytes for the array and {} for the tiles of {} devices, and {} are free", array,
-                  tiles, devices, available.value_or(0)));
+  throw RuntimeError(fmt::format("the run needs {} bytes for each of {} devices here, and {} bytes are free", peak,
+                                 devices, available.value_or(0)));
 }
 
-RunReport run_plan(const Plan& plan, const RunOptions& options) {
-  require_memory(plan, options.element_size);
+RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) {
+  require_memory(plan, engine, options);
   RunReport report;
   report.id = plan.id;
-  report.engine = options.engine;
+  report.engine = engine.name();
   report.devices = plan.mesh().device_count();
-  const std::unique_ptr<Engine> engine = make_reference_engine();
-  const std::unique_ptr<PreparedRun> prepared = engine->prepare(movement_of(plan), options.element_size);
-  const Tile array = make_array(plan.source.global_shape(), options.element_size, options.seed);
+  TileRun run(plan, engine, options);
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
-    Tiles tiles = slice_array(array, Placement(plan.source), options.element_size);
-    const EngineStatistics statistics = prepared->execute(tiles);
+    const EngineStatistics statistics = run.execute();
     report.seconds.push_back(statistics.seconds);
-    report.difference = find_difference(array, tiles, Placement(plan.target), options.element_size);
+    report.difference = engine.first_of(run.difference());
     report.received_bytes_max = statistics.received_max;
     report.peak_bytes_predicted = statistics.peak_predicted;
     report.peak_bytes_measured = std::max(report.peak_bytes_measured, statistics.peak_measured);
@@ -76,7 +125,7 @@ RunReport run_plan(const Plan& plan, const RunOptions& options) {
 std::string to_json(const RunReport& report) {
   nlohmann::ordered_json json;
   json["id"] = report.id;
-  json["engine"] = name_of(report.engine);
+  json["engine"] = report.engine;
   json["devices"] = report.devices;
   json["verified"] = !report.difference.has_value();
   json["seconds"] = report.seconds;

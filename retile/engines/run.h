@@ -4,30 +4,23 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "retile/engines/engine.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
 
-enum class EngineKind { reference };
-
-constexpr std::string_view engine_names = "reference";
-
-const char* name_of(EngineKind kind);
-std::optional<EngineKind> find_engine(std::string_view name);
-
 struct RunOptions {
-  EngineKind engine = EngineKind::reference;
   std::int64_t element_size = 4;  // bytes
   std::uint64_t seed = 0;
   int repetitions = 1;
+  TileUse tiles = TileUse::kept;  // kept: all memory but the engine's is touched before the clock starts
 };
 
 struct RunReport {
   std::string id;
-  EngineKind engine = EngineKind::reference;
+  std::string engine;
   std::int64_t devices = 0;
   std::optional<std::string> difference;  // nothing: every device ended with its slice of the array
   std::vector<double> seconds;            // per repetition
@@ -37,12 +30,12 @@ struct RunReport {
 };
 
 // A run that cannot fit is refused before it starts: running out half way could take the machine along.
-// Throws RuntimeError where the machine has not the memory for it.
-void require_memory(const Plan& plan, std::int64_t element_size);
+// Throws RuntimeError where the machine has not the memory for this process's tiles.
+void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options);
 
-// Runs a plan that find_faults() finds no fault in. Throws RuntimeError where the machine has not the
-// memory for it.
-RunReport run_plan(const Plan& plan, const RunOptions& options = {});
+// Runs a plan that find_faults() finds no fault in. Each process makes and checks the tiles of its own devices; the
+// report is the same on all. Throws RuntimeError where the machine has not the memory for it.
+RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options = {});
 
 // One line, without its end.
 std::string to_json(const RunReport& report);

@@ -12,9 +12,9 @@ namespace {
 
 using ::testing::MatchesRegex;
 
-// The planner and the engine whose figures are known here.
+// The planner, the engine and the use of tiles whose figures are known here.
 ProcessResult run(std::vector<std::string> arguments, const std::string& input = {}) {
-  arguments.insert(arguments.begin(), {"run", "--planner", "gather-slice", "--engine", "reference"});
+  arguments.insert(arguments.begin(), {"run", "--planner", "gather-slice", "--engine", "reference", "--donate"});
   return run_retile(std::move(arguments), input);
 }
 
@@ -58,6 +58,24 @@ TEST(RunText, ElementTypesHaveTheirSizes) {
                 MatchesRegex(".*verified.* peak " + peak + " of " + peak + " bytes predicted\n"))
         << type;
   }
+}
+
+TEST(RunText, EnginesThreadsAndTheUseOfTilesAreChosen) {
+  const std::vector<std::string> problem{"run", "--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]"};
+  const auto run_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), problem.begin(), problem.end());
+    return run_retile(std::move(more)).output;
+  };
+  const std::string one_alltoall =
+      "4 devices, threads engine: verified, .* 48 bytes .* peak 128 of 128 bytes predicted\n";
+  EXPECT_THAT(run_with({}), MatchesRegex(one_alltoall));
+  EXPECT_THAT(run_with({"--engine", "threads", "--threads", "3"}), MatchesRegex(one_alltoall));
+  EXPECT_THAT(run_with({"--donate"}), MatchesRegex(one_alltoall));
+  EXPECT_THAT(run_with({"--planner", "gather-slice"}), MatchesRegex(".* peak 384 of 384 bytes predicted\n"))
+      << "source, target and the whole array";
+  EXPECT_THAT(run_with({"--planner", "gather-slice", "--donate"}), MatchesRegex(".* peak 320 of 320 bytes predicted\n"))
+      << "the whole array and source or target";
+  EXPECT_THAT(run_with({"--engine", "reference"}), MatchesRegex("4 devices, reference engine: verified, .*\n"));
 }
 
 // --- For programs.

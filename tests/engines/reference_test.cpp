@@ -140,12 +140,38 @@ TEST(Reference, PredictsAndMeasuresItsPeak) {
   expect_peaks("exchange of other sizes", (8 + 12) * 2);
 }
 
+// Its owner's tiles count, besides the copies of them.
+TEST(Reference, CopiesTilesThatAreKept) {
+  const auto samples = test::sample_plans();
+  const Plan& plan = test::sample_plan(samples, "wide allgather");
+  const Tiles sources = slice_array(make_array(plan.source.global_shape(), 2, 1), Placement(plan.source), 2);
+  const Tiles before = sources;
+  Tiles targets;
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  for (const Tile& tile : sources) {
+    from.push_back(tile.bytes.data());
+    targets.push_back(allocate_tile(plan.steps.back().after.box(static_cast<Device>(targets.size())), 2));
+    to.push_back(targets.back().bytes.data());
+  }
+  const std::unique_ptr<PreparedRun> prepared = make_reference_engine()->prepare(movement_of(plan), 2);
+  const EngineStatistics statistics = prepared->execute(from, to);
+  EXPECT_EQ(statistics.peak_predicted, 2 * (4 + 16) * 2);
+  EXPECT_EQ(statistics.peak_measured, 2 * (4 + 16) * 2);
+  EXPECT_EQ(find_difference(make_array({4, 4}, 2, 1), targets, Placement(plan.target), 2), std::nullopt);
+  for (std::size_t i = 0; i < sources.size(); ++i) EXPECT_EQ(sources[i].bytes, before[i].bytes);
+  from.pop_back();
+  EXPECT_THROW(prepared->execute(from, to), RuntimeError);
+}
+
 TEST(Reference, PredictsNoPeakBeyond63Bits) {
   const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {test::permute_step(Placement(type), Placement(type))});
-  EXPECT_EQ(predict_peak_bytes(movement_of(plan), 1), INT64_MAX);
+  const std::unique_ptr<Engine> engine = make_reference_engine();
+  EXPECT_EQ(engine->predict_peak_bytes(movement_of(plan), 1, TileUse::donated), INT64_MAX);
+  EXPECT_EQ(engine->predict_peak_bytes(movement_of(plan), 1, TileUse::kept), INT64_MAX);
   try {
-    predict_peak_bytes(movement_of(plan), 4);
+    engine->predict_peak_bytes(movement_of(plan), 4, TileUse::donated);
     FAIL();
   } catch (const RuntimeError& error) {
     EXPECT_STREQ(error.what(), "9223372036854775807 elements of 4 bytes do not fit in 63 bits");

@@ -4,28 +4,22 @@
 #include <gtest/gtest.h>
 
 #include "retile/base/error.h"
+#include "retile/engines/reference/reference.h"
+#include "retile/engines/threads/threads.h"
 #include "retile/types/text.h"
 #include "tests/support/plans.h"
 
 namespace retile {
 namespace {
 
-TEST(EngineKind, HasItsName) {
-  EXPECT_STREQ(name_of(EngineKind::reference), "reference");
-  EXPECT_EQ(find_engine("reference"), EngineKind::reference);
-  EXPECT_EQ(find_engine("Reference"), std::nullopt);
-  EXPECT_THAT(std::string(engine_names), ::testing::HasSubstr("reference"));
-}
-
 TEST(RunPlan, ReportsWhatHappened) {
   const auto samples = test::sample_plans();
   RunOptions options;
-  options.engine = EngineKind::reference;
   options.element_size = 8;
   options.repetitions = 3;
-  const RunReport report = run_plan(test::sample_plan(samples, "wide allgather"), options);
+  const RunReport report = run_plan(test::sample_plan(samples, "wide allgather"), *make_threads_engine(), options);
   EXPECT_EQ(report.id, "test");
-  EXPECT_EQ(report.engine, EngineKind::reference);
+  EXPECT_EQ(report.engine, "threads");
   EXPECT_EQ(report.devices, 4);
   EXPECT_EQ(report.difference, std::nullopt);
   EXPECT_EQ(report.seconds.size(), 3U);
@@ -35,11 +29,19 @@ TEST(RunPlan, ReportsWhatHappened) {
   EXPECT_EQ(report.peak_bytes_measured, (4 + 16) * 8);
 }
 
-TEST(RunPlan, VerifiesEverySample) {
-  for (const test::SamplePlan& sample : test::sample_plans()) {
-    RunOptions options;
-    options.engine = EngineKind::reference;
-    EXPECT_EQ(run_plan(sample.plan, options).difference, std::nullopt) << sample.name;
+TEST(RunPlan, VerifiesEverySampleOnEveryEngine) {
+  const std::unique_ptr<Engine> engines[] = {make_reference_engine(), make_threads_engine()};
+  for (const std::unique_ptr<Engine>& engine : engines) {
+    for (const test::SamplePlan& sample : test::sample_plans()) {
+      for (const TileUse use : {TileUse::kept, TileUse::donated}) {
+        RunOptions options;
+        options.tiles = use;
+        options.repetitions = 2;
+        const RunReport report = run_plan(sample.plan, *engine, options);
+        EXPECT_EQ(report.difference, std::nullopt) << engine->name() << ": " << sample.name;
+        EXPECT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << engine->name() << ": " << sample.name;
+      }
+    }
   }
 }
 
@@ -48,9 +50,8 @@ TEST(RunPlan, StopsAtADifference) {
   Plan plan = test::sample_plan(samples, "allpermute");
   plan.steps[0].pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
   RunOptions options;
-  options.engine = EngineKind::reference;
   options.repetitions = 3;
-  const RunReport report = run_plan(plan, options);
+  const RunReport report = run_plan(plan, *make_reference_engine(), options);
   EXPECT_TRUE(report.difference.has_value());
   EXPECT_EQ(report.seconds.size(), 1U);
 }
@@ -59,12 +60,12 @@ TEST(RunPlan, RefusesWhatDoesNotFitInMemory) {
   const DistributedType type = parse_type("[281474976710656]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {test::permute_step(Placement(type), Placement(type))});
   try {
-    run_plan(plan);
+    run_plan(plan, *make_threads_engine());
     FAIL() << "petabytes";
   } catch (const RuntimeError& error) {
     EXPECT_THAT(error.what(),
-                ::testing::MatchesRegex("the run needs 1125899906842624 bytes for the array and 4503599627371520 for "
-                                        "the tiles of 2 devices, and [0-9]+ are free"));
+                ::testing::MatchesRegex("the run needs 2251799813685248 bytes for each of 2 devices here, and [0-9]+ "
+                                        "bytes are free"));
   }
 }
 
@@ -72,17 +73,17 @@ TEST(RunPlan, RefusesWhatDoesNotFitIn63Bits) {
   const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {});
   try {
-    run_plan(plan);
+    run_plan(plan, *make_threads_engine());
     FAIL();
   } catch (const RuntimeError& error) {
-    EXPECT_STREQ(error.what(), "4611686018427387904 elements of 4 bytes do not fit in 63 bits");
+    EXPECT_STREQ(error.what(), "9223372036854775807 elements of 4 bytes do not fit in 63 bits");
   }
 }
 
 TEST(RunJson, IsThePublicFormat) {
   RunReport report;
   report.id = "p1";
-  report.engine = EngineKind::reference;
+  report.engine = "reference";
   report.devices = 8;
   report.seconds = {0.5, 0.25};
   report.received_bytes_max = 96;

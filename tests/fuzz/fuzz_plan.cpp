@@ -1,6 +1,7 @@
 // A plan as JSON. What the verifier finds no fault in must move the data to where they belong.
-#include "retile/engines/array.h"
 #include "retile/engines/reference/reference.h"
+#include "retile/engines/run.h"
+#include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
 #include "tests/fuzz/require.h"
@@ -9,13 +10,14 @@ namespace retile::fuzz {
 namespace {
 
 void check_run(const Plan& plan) {
-  constexpr std::int64_t element_size = 3;
-  const Tile array = make_array(plan.source.global_shape(), element_size, 1);
-  const ReferenceResult result =
-      run_reference(plan, slice_array(array, Placement(plan.source), element_size), element_size);
-  const auto difference = find_difference(array, result.tiles, Placement(plan.target), element_size);
-  require(!difference, difference.value_or(""));
-  require(result.statistics.peak_measured <= result.statistics.peak_predicted, "the peak is as predicted");
+  RunOptions options;
+  options.element_size = 3;
+  static const std::unique_ptr<Engine> engines[] = {make_reference_engine(), make_threads_engine()};
+  for (const std::unique_ptr<Engine>& engine : engines) {
+    const RunReport report = run_plan(plan, *engine, options);
+    require(!report.difference, report.difference.value_or(""));
+    require(report.peak_bytes_measured <= report.peak_bytes_predicted, "the peak is as predicted");
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A problem as JSON: planned, verified, run.
-#include "retile/engines/array.h"
 #include "retile/engines/reference/reference.h"
+#include "retile/engines/run.h"
+#include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
@@ -18,11 +19,14 @@ void check_plan(const Plan& plan) {
 }
 
 void check_run(const Plan& plan, std::int64_t element_size) {
-  const Tile array = make_array(plan.source.global_shape(), element_size, 1);
-  const ReferenceResult result =
-      run_reference(plan, slice_array(array, Placement(plan.source), element_size), element_size);
-  const auto difference = find_difference(array, result.tiles, Placement(plan.target), element_size);
-  require(!difference, difference.value_or(""));
+  RunOptions options;
+  options.element_size = element_size;
+  static const std::unique_ptr<Engine> engines[] = {make_reference_engine(), make_threads_engine()};
+  for (const std::unique_ptr<Engine>& engine : engines) {
+    const RunReport report = run_plan(plan, *engine, options);
+    require(!report.difference, report.difference.value_or(""));
+    require(report.peak_bytes_measured <= report.peak_bytes_predicted, "the peak is as predicted");
+  }
 }
 
 void check_problem(const Problem& problem, const PlanOptions& options) {

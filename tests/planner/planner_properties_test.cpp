@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
@@ -50,12 +51,13 @@ RC_GTEST_PROP(PlannerProperties, WiderIsNeverDearer, ()) {
 // --- Running the plans.
 
 void expect_moves_the_data(const Problem& problem) {
+  const std::unique_ptr<Engine> engine = make_reference_engine();
   for (const Planning& planning : all_plannings()) {
     const Plan plan = make_plan(problem, planning.options);
     RunOptions options;
     options.seed = 5;
     options.element_size = 3;
-    const RunReport report = run_plan(plan, options);
+    const RunReport report = run_plan(plan, *engine, options);
     EXPECT_EQ(report.difference, std::nullopt) << planning.name << ": " << describe(problem);
     EXPECT_LE(report.peak_bytes_measured, report.peak_bytes_predicted) << planning.name << ": " << describe(problem);
   }

@@ -10,6 +10,7 @@
 #include "retile/pipeline.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
+#include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
 #include "tools/retile/usage.h"
 
@@ -18,18 +19,21 @@ namespace {
 
 constexpr const char* examples =
     R"(Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
-device's result is compared with a slice of the global array.
+device's result is compared with a slice of the global array. Times are of runs between memory that
+is there; with --donate, tiles are freed on the way and the peak is that of the largest step.
 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  retile run --mesh a=2,b=2 '[512{a}1024, 4096]' '[1024, 1024{a,b}4096]' --threads 2 --repeat 5 --donate
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
     retile run --problems - --repeat 3 --json)";
 
 struct Arguments {
   ProblemArguments problem;
-  std::string engine = "reference";
+  EngineArguments engine;
   int repetitions = 1;
   std::uint64_t seed = 0;
+  bool donate = false;
   bool json = false;
 };
 
@@ -37,18 +41,19 @@ std::string render_run(const RunReport& report) {
   const double fastest = *std::min_element(report.seconds.begin(), report.seconds.end());
   return fmt::format("{}{}, {} engine: verified, {:.6f} s, {} bytes received at most, peak {} of {} bytes predicted\n",
                      report.id.empty() ? "" : printable(report.id) + ": ", count_of(report.devices, "device"),
-                     name_of(report.engine), fastest, group_digits(report.received_bytes_max),
+                     report.engine, fastest, group_digits(report.received_bytes_max),
                      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
 int run(const Arguments& arguments) {
   PipelineOptions options;
-  options.running.engine = *find_engine(arguments.engine);
+  options.running.tiles = arguments.donate ? TileUse::donated : TileUse::kept;
   options.running.repetitions = arguments.repetitions;
   options.running.seed = arguments.seed;
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
     options.planning = plan_options(arguments.problem, problem);
-    const RunReport report = run_pipeline(problem, options).run;
+    const RunReport report = run_pipeline(problem, *engine, options).run;
     const bool silent = report.difference && !arguments.json;
     if (!silent) std::fputs((arguments.json ? to_json(report) + "\n" : render_run(report)).c_str(), stdout);
     if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
@@ -61,10 +66,7 @@ void add_run_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("run", "Plan, move real data, and check the result");
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
-  command->add_option("--engine", arguments->engine, "reference: slow and obviously right")
-      ->check(known_name(engine_names, find_engine))
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_engine_options(*command, arguments->engine);
   command->add_option("--repeat", arguments->repetitions, "how often to run; the fastest counts")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()
@@ -73,6 +75,8 @@ void add_run_command(CLI::App& app, int* status) {
       ->check(whole_number(0, UINT64_MAX))
       ->capture_default_str()
       ->type_name("N");
+  command->add_flag("--donate", arguments->donate,
+                    "free tiles as the run goes: less memory, more time for fresh memory");
   command->add_flag("--json", arguments->json, "one report a line, as JSON");
   command->footer(examples);
   command->callback([arguments, status] { *status = run(*arguments); });

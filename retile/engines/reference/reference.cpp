@@ -1,15 +1,11 @@
 #include "retile/engines/reference/reference.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/error.h"
 #include "retile/plan/groups.h"
 
 namespace retile {
@@ -75,19 +71,7 @@ class StepRun {
   std::vector<std::int64_t> received_;  // bytes, by device
 };
 
-// Other tiles than the movement starts from would be read past their ends.
-void require_start(const Tiles& tiles, const Placement& start, std::int64_t element_size) {
-  if (static_cast<std::int64_t>(tiles.size()) != start.device_count()) {
-    throw RuntimeError(fmt::format("the run starts with {} tiles for {} devices", tiles.size(), start.device_count()));
-  }
-  const std::int64_t bytes = checked_bytes(start.local_size(), element_size);
-  for (std::size_t device = 0; device < tiles.size(); ++device) {
-    const Box box = start.box(static_cast<Device>(device));
-    if (tiles[device].box == box && static_cast<std::int64_t>(tiles[device].bytes.size()) == bytes) continue;
-    throw RuntimeError(fmt::format("device {} starts with {} in {} bytes instead of {} in {}", device,
-                                   to_string(tiles[device].box), tiles[device].bytes.size(), to_string(box), bytes));
-  }
-}
+std::int64_t add_sizes(std::int64_t a, std::int64_t b) { return checked_add(a, b).value_or(INT64_MAX); }
 
 std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
   std::size_t most = 0;
@@ -97,18 +81,31 @@ std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
   return static_cast<std::int64_t>(most);
 }
 
+// A step's input and output tiles are alive at once. Tiles that are kept are copied.
+std::int64_t predict_peak(const Movement& movement, std::int64_t element_size, TileUse use) {
+  std::int64_t peak = movement.source.local_size();
+  for (const Step& step : movement.steps)
+    peak = std::max(peak, add_sizes(product(step.local_in), product(step.local_out())));
+  const std::int64_t owned = add_sizes(movement.source.local_size(), movement.target().local_size());
+  return checked_bytes(use == TileUse::kept ? add_sizes(peak, owned) : peak, element_size);
+}
+
 class ReferenceRun final : public PreparedRun {
  public:
   ReferenceRun(const Movement& movement, std::int64_t element_size)
       : movement_(with_lists(movement)), element_size_(element_size) {}
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    require_buffers(sources, targets, all_devices(movement_.mesh.device_count()));
     Tiles tiles;
     for (std::size_t device = 0; device < sources.size(); ++device) {
       tiles.push_back(allocate_tile(movement_.source.box(static_cast<Device>(device)), element_size_));
       std::copy_n(sources[device], tiles.back().bytes.size(), tiles.back().bytes.data());
     }
-    const EngineStatistics statistics = execute(tiles);
+    EngineStatistics statistics = execute(tiles);
+    const std::int64_t owned = movement_.source.local_size() + movement_.target().local_size();
+    statistics.peak_predicted = predict_peak(movement_, element_size_, TileUse::kept);
+    statistics.peak_measured += owned * element_size_;
     for (std::size_t device = 0; device < targets.size(); ++device) {
       std::copy(tiles[device].bytes.begin(), tiles[device].bytes.end(), targets[device]);
     }
@@ -116,10 +113,10 @@ class ReferenceRun final : public PreparedRun {
   }
 
   EngineStatistics execute(Tiles& tiles) override {
-    require_start(tiles, movement_.source, element_size_);
+    require_tiles(tiles, movement_.source, all_devices(movement_.mesh.device_count()), element_size_);
     const auto start = std::chrono::steady_clock::now();
     EngineStatistics statistics;
-    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_);
+    statistics.peak_predicted = predict_peak(movement_, element_size_, TileUse::donated);
     statistics.peak_measured = most_bytes(tiles, {});
     std::vector<std::int64_t> received(tiles.size());
     for (const Step& step : movement_.steps) {
@@ -143,28 +140,19 @@ class ReferenceEngine final : public Engine {
  public:
   const char* name() const override { return "reference"; }
 
-  std::vector<Device> devices(std::int64_t device_count) const override {
-    std::vector<Device> all(static_cast<std::size_t>(device_count));
-    std::iota(all.begin(), all.end(), Device{0});
-    return all;
-  }
+  std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
     return std::make_unique<ReferenceRun>(movement, element_size);
+  }
+
+  std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const override {
+    return predict_peak(movement, element_size, use);
   }
 };
 
 }  // namespace
 
 std::unique_ptr<Engine> make_reference_engine() { return std::make_unique<ReferenceEngine>(); }
-
-std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size) {
-  std::int64_t peak = movement.source.local_size();
-  for (const Step& step : movement.steps) {
-    const auto both = checked_add(product(step.local_in), product(step.local_out()));
-    peak = std::max(peak, both.value_or(INT64_MAX));
-  }
-  return checked_bytes(peak, element_size);
-}
 
 }  // namespace retile

@@ -1,0 +1,38 @@
+#include "retile/engines/engine.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "retile/base/error.h"
+
+namespace retile {
+
+std::vector<Device> all_devices(std::int64_t count) {
+  std::vector<Device> devices(static_cast<std::size_t>(count));
+  std::iota(devices.begin(), devices.end(), Device{0});
+  return devices;
+}
+
+void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
+                   std::int64_t element_size) {
+  if (tiles.size() != devices.size()) {
+    throw RuntimeError(fmt::format("the run starts with {} tiles for {} devices", tiles.size(), devices.size()));
+  }
+  const std::int64_t bytes = checked_bytes(start.local_size(), element_size);
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const Box box = start.box(devices[i]);
+    if (tiles[i].box == box && static_cast<std::int64_t>(tiles[i].bytes.size()) == bytes) continue;
+    throw RuntimeError(fmt::format("device {} starts with {} in {} bytes instead of {} in {}", devices[i],
+                                   to_string(tiles[i].box), tiles[i].bytes.size(), to_string(box), bytes));
+  }
+}
+
+void require_buffers(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                     std::span<const Device> devices) {
+  if (sources.size() == devices.size() && targets.size() == devices.size()) return;
+  throw RuntimeError(fmt::format("the run is given {} source and {} target buffers for {} devices", sources.size(),
+                                 targets.size(), devices.size()));
+}
+
+}  // namespace retile

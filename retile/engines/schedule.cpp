@@ -1,0 +1,159 @@
+#include "retile/engines/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "retile/plan/groups.h"
+
+namespace retile {
+namespace {
+
+// Where each device's entries begin in a list that is ordered by device, and the end.
+template <typename DeviceOf>
+std::vector<std::size_t> first_by_device(std::size_t entries, std::int64_t devices, DeviceOf device_of) {
+  std::vector<std::size_t> first(static_cast<std::size_t>(devices) + 1);
+  for (std::size_t i = 0; i < entries; ++i) ++first[static_cast<std::size_t>(device_of(i)) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  return first;
+}
+
+// Boxes without what the boxes before them hold.
+std::vector<Transfer> make_disjoint(std::vector<Transfer> pieces) {
+  std::vector<Transfer> disjoint;
+  for (Transfer& piece : pieces) {
+    std::vector<Box> left{piece.box};
+    for (std::size_t i = 0; i < disjoint.size() && !left.empty(); ++i) {
+      std::vector<Box> rest;
+      for (const Box& box : left) {
+        for (Box& part : subtract(box, disjoint[i].box)) rest.push_back(std::move(part));
+      }
+      left = std::move(rest);
+    }
+    for (Box& box : left) disjoint.push_back({piece.from, piece.to, std::move(box)});
+  }
+  return disjoint;
+}
+
+// What the devices keep and what they are sent, by the devices that get it. An exchange may send an element twice; it
+// is copied once.
+std::vector<Transfer> exchange_pieces(const Step& step, const Placement& held) {
+  const std::int64_t devices = held.device_count();
+  std::vector<std::vector<Transfer>> pieces(static_cast<std::size_t>(devices));
+  for (Device device = 0; device < devices; ++device) {
+    const std::optional<Box> kept = intersect(held.box(device), step.after.box(device));
+    if (kept) pieces[static_cast<std::size_t>(device)].push_back({device, device, *kept});
+  }
+  for (const Transfer& transfer : step.transfers) pieces[static_cast<std::size_t>(transfer.to)].push_back(transfer);
+  std::vector<Transfer> all;
+  for (std::vector<Transfer>& list : pieces) {
+    std::int64_t elements = 0;
+    for (const Transfer& piece : list) elements += volume(piece.box);
+    if (elements != step.after.local_size()) list = make_disjoint(std::move(list));
+    std::move(list.begin(), list.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::vector<Transfer> permuted_pieces(const Step& step) {
+  std::vector<Transfer> pieces;
+  for (const DevicePair& pair : step.pairs) pieces.push_back({pair.source, pair.target, step.after.box(pair.target)});
+  std::sort(pieces.begin(), pieces.end(), [](const Transfer& a, const Transfer& b) { return a.to < b.to; });
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
+  std::vector<StageSteps> stages;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].op == StepOp::dynslice && i + 1 < steps.size()) continue;
+    stages.push_back({first, i});
+    first = i + 1;
+  }
+  return stages;
+}
+
+Stage::Stage(const Movement& movement, StageSteps steps)
+    : step_(steps.last),
+      before_(movement.before(steps.first)),
+      held_(movement.before(steps.last)),
+      after_(movement.steps[steps.last].after) {
+  const Step& step = movement.steps[steps.last];
+  switch (step.op) {
+    case StepOp::dynslice:
+      break;
+    case StepOp::alltoall:
+    case StepOp::allgather:
+      list_groups(movement.mesh, step);
+      break;
+    case StepOp::allpermute:
+      list_transfers(permuted_pieces(step));
+      break;
+    case StepOp::exchange:
+      list_transfers(exchange_pieces(step, held_));
+      break;
+  }
+}
+
+void Stage::list_groups(const Mesh& mesh, const Step& step) {
+  groups_ = step.groups.list(mesh);
+  group_of_.resize(static_cast<std::size_t>(mesh.device_count()));
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    for (const Device device : groups_[group]) group_of_[static_cast<std::size_t>(device)] = group;
+  }
+}
+
+void Stage::list_transfers(std::vector<Transfer> transfers) {
+  transfers_ = std::move(transfers);
+  const std::int64_t devices = after_.device_count();
+  first_received_ = first_by_device(transfers_.size(), devices, [&](std::size_t i) { return transfers_[i].to; });
+  first_sent_ = first_by_device(transfers_.size(), devices, [&](std::size_t i) { return transfers_[i].from; });
+  sent_.resize(transfers_.size());
+  std::vector<std::size_t> next(first_sent_.begin(), first_sent_.end() - 1);
+  for (std::size_t i = 0; i < transfers_.size(); ++i) sent_[next[static_cast<std::size_t>(transfers_[i].from)]++] = i;
+}
+
+std::vector<Transfer> Stage::received_by(Device device) const {
+  const auto d = static_cast<std::size_t>(device);
+  if (!first_received_.empty()) {
+    const auto begin = transfers_.begin();
+    return {begin + static_cast<std::ptrdiff_t>(first_received_[d]),
+            begin + static_cast<std::ptrdiff_t>(first_received_[d + 1])};
+  }
+  const Box wanted = after_.box(device);
+  if (groups_.empty()) return {{device, device, wanted}};
+  std::vector<Transfer> pieces;
+  for (const Device from : groups_[group_of_[d]]) {
+    std::optional<Box> shared = intersect(held_.box(from), wanted);
+    if (shared) pieces.push_back({from, device, *std::move(shared)});
+  }
+  return pieces;
+}
+
+std::vector<Transfer> Stage::sent_by(Device device) const {
+  const auto d = static_cast<std::size_t>(device);
+  std::vector<Transfer> pieces;
+  if (!first_sent_.empty()) {
+    for (std::size_t i = first_sent_[d]; i < first_sent_[d + 1]; ++i) pieces.push_back(transfers_[sent_[i]]);
+    return pieces;
+  }
+  const Box held = held_.box(device);
+  if (groups_.empty()) return {{device, device, after_.box(device)}};
+  for (const Device to : groups_[group_of_[d]]) {
+    std::optional<Box> shared = intersect(held, after_.box(to));
+    if (shared) pieces.push_back({device, to, *std::move(shared)});
+  }
+  return pieces;
+}
+
+std::vector<Stage> make_schedule(const Movement& movement) {
+  const Movement listed = with_lists(movement);
+  std::vector<Stage> stages;
+  for (const StageSteps& steps : stage_steps(listed.steps)) stages.emplace_back(listed, steps);
+  return stages;
+}
+
+}  // namespace retile

@@ -1,0 +1,187 @@
+#include "retile/engines/copy.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "retile/base/error.h"
+#include "retile/engines/array.h"
+
+namespace retile {
+namespace {
+
+struct CopyCase {
+  Box from;
+  Box to;
+  Box box;
+  std::int64_t element_size;
+};
+
+// A box of up to `rank` dimensions inside two tiles that stick out of it on some sides, in some dimensions.
+CopyCase arbitrary_case(std::int64_t longest) {
+  CopyCase made;
+  made.element_size = *rc::gen::element(1, 2, 3, 4, 5, 8, 12, 16, 24);
+  const int rank = *rc::gen::inRange(0, 5);
+  const auto margin = [] { return *rc::gen::element<std::int64_t>(0, 0, 0, 1, 3); };
+  for (int i = 0; i < rank; ++i) {
+    const std::int64_t lo = *rc::gen::inRange<std::int64_t>(5, 8);
+    const std::int64_t hi = lo + *rc::gen::inRange<std::int64_t>(1, longest);
+    made.box.lo.push_back(lo);
+    made.box.hi.push_back(hi);
+    made.from.lo.push_back(lo - margin());
+    made.from.hi.push_back(hi + margin());
+    made.to.lo.push_back(lo - margin());
+    made.to.hi.push_back(hi + margin());
+  }
+  return made;
+}
+
+Tile filled(const Box& box, std::int64_t element_size, std::uint64_t seed) {
+  Shape extent(box.lo.size());
+  for (std::size_t i = 0; i < extent.size(); ++i) extent[i] = box.hi[i] - box.lo[i];
+  Tile tile = make_array(extent, element_size, seed);
+  tile.box = box;
+  return tile;
+}
+
+// Splits [0, bytes) at random places into at most five ranges.
+std::vector<ByteRange> arbitrary_ranges(std::int64_t bytes) {
+  std::vector<std::int64_t> cuts{0, bytes};
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) cuts.push_back(*rc::gen::inRange<std::int64_t>(0, bytes + 1));
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<ByteRange> ranges;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) ranges.push_back({cuts[i], cuts[i + 1]});
+  return ranges;
+}
+
+void check_case(const CopyCase& made) {
+  const Tile from = filled(made.from, made.element_size, 1);
+  const Tile background = filled(made.to, made.element_size, 2);
+  Tile expected = background;
+  copy_box(from, expected, made.box, made.element_size);
+
+  const BoxCopy copy(made.from, made.to, made.box, made.element_size);
+  RC_ASSERT(copy.bytes() == volume(made.box) * made.element_size);
+  RC_ASSERT(copy.bytes() == copy.run_bytes() * copy.run_count());
+  const Stores stores = *rc::gen::element(Stores::cached, Stores::streaming);
+  Tile whole = background;
+  copy.run(from.bytes.data(), whole.bytes.data(), stores);
+  RC_ASSERT(whole.bytes == expected.bytes);
+
+  Tile in_ranges = background;
+  for (const ByteRange& range : arbitrary_ranges(copy.bytes())) {
+    copy.run(from.bytes.data(), in_ranges.bytes.data(), range, stores);
+  }
+  RC_ASSERT(in_ranges.bytes == expected.bytes);
+
+  // In memory that is aligned to nothing.
+  const std::size_t shift = *rc::gen::inRange<std::size_t>(1, 64);
+  std::vector<std::byte> shifted_from(from.bytes.size() + shift);
+  std::vector<std::byte> shifted_to(expected.bytes.size() + shift);
+  std::copy(from.bytes.begin(), from.bytes.end(), shifted_from.begin() + static_cast<std::ptrdiff_t>(shift));
+  std::copy(background.bytes.begin(), background.bytes.end(), shifted_to.begin() + static_cast<std::ptrdiff_t>(shift));
+  copy.run(shifted_from.data() + shift, shifted_to.data() + shift, stores);
+  RC_ASSERT(std::equal(expected.bytes.begin(), expected.bytes.end(),
+                       shifted_to.begin() + static_cast<std::ptrdiff_t>(shift)));
+}
+
+RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopy, ()) {
+  for (int i = 0; i < 100; ++i) check_case(arbitrary_case(7));
+}
+
+// Long enough for the copies that go around the caches.
+RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopyOnLongRuns, ()) {
+  CopyCase made = arbitrary_case(3);
+  for (const auto member : {&CopyCase::from, &CopyCase::to, &CopyCase::box}) {
+    (made.*member).lo.push_back(0);
+    (made.*member).hi.push_back(0);
+  }
+  made.box.lo.back() = *rc::gen::inRange<std::int64_t>(0, 3);
+  made.box.hi.back() = made.box.lo.back() + *rc::gen::inRange<std::int64_t>(1, 900);
+  made.from.hi.back() = made.box.hi.back() + *rc::gen::inRange<std::int64_t>(0, 3);
+  made.to.hi.back() = made.box.hi.back() + *rc::gen::inRange<std::int64_t>(0, 3);
+  check_case(made);
+}
+
+RC_GTEST_PROP(BoxPacking, PacksAndUnpacksPieceByPiece, ()) {
+  const CopyCase made = arbitrary_case(7);
+  const Tile from = filled(made.from, made.element_size, 1);
+  Tile packed = filled(made.box, made.element_size, 3);
+  copy_box(from, packed, made.box, made.element_size);
+  Tile expected = filled(made.to, made.element_size, 2);
+  Tile to = expected;
+  copy_box(from, expected, made.box, made.element_size);
+
+  const BoxPacking packing(made.from, made.box, made.element_size);
+  const BoxPacking unpacking(made.to, made.box, made.element_size);
+  RC_ASSERT(packing.bytes() == volume(made.box) * made.element_size);
+  RC_ASSERT(packing.run_bytes() * packing.run_count() == packing.bytes());
+  for (const ByteRange& range : arbitrary_ranges(packing.bytes())) {
+    std::vector<std::byte> piece(static_cast<std::size_t>(range.size()));
+    packing.pack(from.bytes.data(), range, piece.data());
+    RC_ASSERT(std::equal(piece.begin(), piece.end(), packed.bytes.begin() + range.begin));
+    unpacking.unpack(piece.data(), range, to.bytes.data());
+  }
+  RC_ASSERT(to.bytes == expected.bytes);
+}
+
+TEST(BoxCopy, MergesWhatLiesTogetherOnBothSides) {
+  const Box tile{{0, 0, 0}, {4, 6, 8}};
+  const BoxCopy whole(tile, tile, tile, 4);
+  EXPECT_EQ(whole.run_count(), 1);
+  EXPECT_EQ(whole.run_bytes(), 4 * 6 * 8 * 4);
+
+  const BoxCopy rows(tile, tile, {{1, 2, 0}, {4, 5, 8}}, 4);
+  EXPECT_EQ(rows.run_count(), 3);
+  EXPECT_EQ(rows.run_bytes(), 3 * 8 * 4);
+
+  const BoxCopy columns(tile, {{0, 0, 0}, {4, 6, 1}}, {{0, 0, 0}, {4, 6, 1}}, 4);
+  EXPECT_EQ(columns.run_count(), 24);
+  EXPECT_EQ(columns.run_bytes(), 4);
+
+  const BoxPacking packing(tile, {{1, 2, 0}, {2, 5, 8}}, 4);
+  EXPECT_EQ(packing.run_count(), 1);
+}
+
+TEST(BoxCopy, RangesOfTheLengthItGivesBeginWhereLoopsDo) {
+  const Box from{{0, 0, 0}, {64, 32, 8}};
+  const Box to{{0, 0, 0}, {64, 32, 4}};
+  const BoxCopy copy(from, to, to, 4);
+  EXPECT_EQ(copy.run_bytes(), 16);
+  EXPECT_EQ(copy.range_length(1 << 20), 1 << 20) << "merged into one loop of 2048 runs";
+  EXPECT_EQ(copy.range_length(1000), 992);
+  EXPECT_EQ(copy.range_length(10), 64) << "no less than a cache line";
+  const BoxCopy three({{0, 0, 0}, {64, 33, 8}}, to, to, 4);
+  EXPECT_EQ(three.range_length(1000), 512) << "one iteration of the outer loop";
+  const BoxCopy one(from, from, from, 4);
+  EXPECT_EQ(one.range_length(1000), 960) << "inside a run: whole cache lines";
+}
+
+TEST(BoxCopy, RefusesABoxOutsideOfATile) {
+  const Box tile{{0}, {4}};
+  EXPECT_THROW(BoxCopy(tile, {{0}, {3}}, tile, 1), InternalError);
+  EXPECT_THROW(BoxCopy({{1}, {4}}, tile, tile, 1), InternalError);
+  EXPECT_THROW(BoxCopy(tile, tile, tile, 0), InternalError);
+  const BoxCopy copy(tile, tile, tile, 1);
+  std::byte bytes[4] = {};
+  EXPECT_THROW(copy.run(bytes, bytes, {0, 5}), InternalError);
+}
+
+TEST(BoxCopy, RefusesTilesThatDoNotFitIn63Bits) {
+  const Box tile{{0}, {INT64_MAX}};
+  EXPECT_THROW(BoxCopy(tile, tile, {{0}, {1}}, 2), RuntimeError);
+}
+
+// Counts beyond 32 bits, without the memory.
+TEST(BoxCopy, CountsBeyond32Bits) {
+  const Box from{{0, 0}, {std::int64_t{1} << 33, 2}};
+  const BoxCopy copy(from, {{0, 0}, {std::int64_t{1} << 33, 1}}, {{0, 0}, {std::int64_t{1} << 33, 1}}, 8);
+  EXPECT_EQ(copy.run_count(), std::int64_t{1} << 33);
+  EXPECT_EQ(copy.bytes(), std::int64_t{1} << 36);
+}
+
+}  // namespace
+}  // namespace retile

@@ -1,0 +1,154 @@
+#include "retile/engines/schedule.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "retile/plan/groups.h"
+#include "retile/plan/verify.h"
+#include "retile/types/text.h"
+#include "tests/support/enumerate.h"
+#include "tests/support/plans.h"
+#include "tests/support/problems.h"
+
+namespace retile {
+namespace {
+
+using PieceKey = std::tuple<Device, Device, Shape, Shape>;
+
+std::vector<PieceKey> sorted(const std::vector<Transfer>& pieces) {
+  std::vector<PieceKey> keys;
+  for (const Transfer& piece : pieces) keys.emplace_back(piece.from, piece.to, piece.box.lo, piece.box.hi);
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+// What is wrong with a stage, if anything: every device's box is made of its pieces, each element once, taken from
+// tiles that are there; and what is sent is what is received.
+std::string fault_of(const Stage& stage) {
+  std::vector<Transfer> received;
+  std::vector<Transfer> sent;
+  for (Device device = 0; device < stage.after().device_count(); ++device) {
+    const Box wanted = stage.after().box(device);
+    std::int64_t elements = 0;
+    const std::vector<Transfer> pieces = stage.received_by(device);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (pieces[i].to != device) return "a piece of another device";
+      if (!contains(wanted, pieces[i].box)) return "a piece outside of the box";
+      if (!contains(stage.before().box(pieces[i].from), pieces[i].box)) return "a piece that its sender does not hold";
+      for (std::size_t j = 0; j < i; ++j) {
+        if (intersect(pieces[i].box, pieces[j].box)) return "an element twice";
+      }
+      elements += volume(pieces[i].box);
+      received.push_back(pieces[i]);
+    }
+    if (elements != volume(wanted)) return "an element is missing";
+    for (const Transfer& piece : stage.sent_by(device)) {
+      if (piece.from != device) return "a piece that another device sends";
+      sent.push_back(piece);
+    }
+  }
+  return sorted(sent) == sorted(received) ? "" : "what is sent is not what is received";
+}
+
+std::string fault_of(const Plan& plan) {
+  const Movement movement = movement_of(plan);
+  const std::vector<Stage> stages = make_schedule(movement);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (std::string fault = fault_of(stages[i]); !fault.empty()) return fault;
+    const Placement& before = i == 0 ? movement.source : stages[i - 1].after();
+    if (!(stages[i].before() == before)) return "a stage does not start where the last one ended";
+  }
+  const Placement& end = stages.empty() ? movement.source : stages.back().after();
+  return end == movement.target() ? "" : "the last stage does not end in the target";
+}
+
+TEST(Schedule, IsRightForEverySample) {
+  for (const test::SamplePlan& sample : test::sample_plans()) EXPECT_EQ(fault_of(sample.plan), "") << sample.name;
+}
+
+RC_GTEST_PROP(Schedule, IsRightForRandomPlans, ()) {
+  for (int i = 0; i < 10; ++i) RC_ASSERT(fault_of(*test::arbitrary_plan()) == "");
+}
+
+TEST(Schedule, IsRightForEveryPlanner) {
+  test::RandomProblems random(1);
+  for (int i = 0; i < 100; ++i) {
+    const Mesh mesh = parse_mesh(random.pick(std::vector<std::string>{"a=2,b=3", "a=2,b=2,c=3", "a=6", "a=4,b=5"}));
+    const Problem problem = random.problem(mesh, test::divisible_shape(mesh, 2));
+    for (const test::Planning& planning : test::all_plannings()) {
+      EXPECT_EQ(fault_of(make_plan(problem, planning.options)), "") << planning.name << " " << test::describe(problem);
+    }
+  }
+}
+
+TEST(Schedule, OfSymbolicPlans) {
+  const Problem problem = test::problem_of("a=32,b=32", "[1{a}32, 2{b}64]", "[1{b}32, 2{a}64]");
+  for (const test::Planning& planning : test::all_plannings()) {
+    const Plan plan = make_plan(problem, planning.options);
+    EXPECT_EQ(fault_of(plan), "") << planning.name;
+  }
+  EXPECT_TRUE(has_symbolic_steps(make_plan(problem).steps)) << "otherwise this tests nothing of its own";
+}
+
+Step sliced(const DistributedType& before, const DistributedType& after, int dimension, std::int64_t factor) {
+  return test::collective_step(StepOp::dynslice, {{-1, dimension, factor}}, {}, before, after);
+}
+
+TEST(Schedule, ReadsThroughSlices) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const DistributedType whole = parse_type("[4, 4]", mesh);
+  const DistributedType rows = parse_type("[2{a}4, 4]", mesh);
+  const DistributedType both = parse_type("[2{a}4, 2{b}4]", mesh);
+  const DistributedType swapped = parse_type("[2{b}4, 2{a}4]", mesh);
+  std::vector<Step> steps{sliced(whole, rows, 0, 2), sliced(rows, both, 1, 2),
+                          test::permute_step(Placement(both), Placement(swapped))};
+  const Plan plan = test::finish_plan(whole, swapped, std::move(steps));
+  const std::vector<Stage> stages = make_schedule(movement_of(plan));
+  ASSERT_EQ(stages.size(), 1U);
+  EXPECT_EQ(stages[0].step(), 2U);
+  EXPECT_EQ(stages[0].before(), Placement(whole)) << "slices are never made";
+  EXPECT_EQ(stages[0].received_by(1), (std::vector<Transfer>{{2, 1, {{2, 0}, {4, 2}}}}));
+  EXPECT_EQ(fault_of(plan), "");
+}
+
+TEST(Schedule, CopiesOnceAtTheEndWherePlansEndWithSlices) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const DistributedType rows = parse_type("[2{a}4, 4]", mesh);
+  const DistributedType whole = parse_type("[4, 4]", mesh);
+  const DistributedType columns = parse_type("[4, 2{b}4]", mesh);
+  const DistributedType both = parse_type("[2{a}4, 2{b}4]", mesh);
+  std::vector<Step> steps{test::collective_step(StepOp::allgather, {{0, -1, 2}}, {mesh.whole(0)}, rows, whole),
+                          sliced(whole, columns, 1, 2), sliced(columns, both, 0, 2)};
+  const Plan plan = test::finish_plan(rows, both, std::move(steps));
+  ASSERT_TRUE(find_faults(plan).empty());
+  const std::vector<Stage> stages = make_schedule(movement_of(plan));
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].step(), 0U);
+  EXPECT_EQ(stages[1].step(), 2U);
+  EXPECT_EQ(stages[1].received_by(3), (std::vector<Transfer>{{3, 3, {{2, 2}, {4, 4}}}}));
+  EXPECT_EQ(fault_of(plan), "");
+}
+
+// A plan that somebody wrote may send what a device already has, or the same twice.
+TEST(Schedule, CopiesAnElementOnceThatIsSentTwice) {
+  const auto samples = test::sample_plans();
+  Plan plan = test::sample_plan(samples, "exchange");
+  std::vector<Transfer>& transfers = plan.steps[0].transfers;
+  ASSERT_FALSE(transfers.empty());
+  transfers.push_back(transfers.front());
+  const Movement movement = movement_of(plan);
+  ASSERT_TRUE(find_faults(movement).empty());
+  EXPECT_EQ(fault_of(plan), "");
+}
+
+TEST(Schedule, OfNothingHasNoStages) {
+  const auto samples = test::sample_plans();
+  EXPECT_TRUE(make_schedule(movement_of(test::sample_plan(samples, "nothing"))).empty());
+}
+
+}  // namespace
+}  // namespace retile
