@@ -131,7 +131,7 @@ class EngineTransport final : public Transport {
       sources.push_back(operand.tiles[i].data());
       targets.push_back(results[i].data());
     }
-    // The engine counts the sources, and so does the meter.
+    // Both the engine and the meter count the sources.
     meter_.note(movement.run->execute(sources, targets).peak_measured - movement.source_bytes);
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <utility>
 
 #include "retile/runtime/failure.h"
 #include "retile/runtime/local.h"
-#include "retile/runtime/parallel.h"
 
 namespace retile::runtime {
 namespace {
@@ -62,11 +62,6 @@ void require_shallow_calls(const Program& program) {
     throw InputError(diagnose(*program.source, program.functions[f].range,
                               fmt::format("calls nest deeper than {}", most_nested_calls)));
   }
-}
-
-std::size_t workers_for(double operations) {
-  if (operations < least_parallel_operations) return 1;
-  return std::max(1U, std::thread::hardware_concurrency());
 }
 
 // The values with these numbers, moved out of the frame where this is their last use.
@@ -139,7 +134,7 @@ std::vector<Value> Interpreter::compute(const Function& function, const Statemen
     computed[i] = evaluate(operation.body, tiles, {program_.mesh, devices[i], *program_.source});
   };
   const double operations = count_operations(operation.body) * static_cast<double>(devices.size());
-  do_together(transport_, [&] { for_each_in_parallel(devices.size(), workers_for(operations), compute_on); });
+  do_together(transport_, [&] { for_each_device(operations, compute_on); });
 
   std::int64_t peak = 0;
   for (const LocalResults& local : computed) peak = std::max(peak, local.peak_bytes);
@@ -152,6 +147,28 @@ std::vector<Value> Interpreter::compute(const Function& function, const Statemen
     results.push_back(std::make_shared<Array>(meter_, tile_bytes(function.values[value].type), std::move(tiles)));
   }
   return results;
+}
+
+// What fails on the first of several devices is thrown, whichever was faster.
+void Interpreter::for_each_device(double operations, const std::function<void(std::size_t)>& work) {
+  const std::size_t count = transport_.devices().size();
+  if (operations < least_parallel_operations) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  if (!workers_)
+    workers_ = std::make_unique<WorkerPool>(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  std::vector<std::exception_ptr> failures(count);
+  workers_->for_each(count, [&](std::size_t i) {
+    try {
+      work(i);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
 }
 
 void Interpreter::require_agreement(const Function& function, const Statement& statement,

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <vector>
 
+#include "retile/engines/threads/worker_pool.h"
 #include "retile/language/program.h"
 #include "retile/runtime/runtime.h"
 #include "retile/runtime/transport.h"
@@ -25,6 +28,7 @@ class Interpreter {
                          std::vector<Value> operands);
   std::vector<Value> compute(const language::Function& function, const language::Statement& statement,
                              const language::SpmdOp& operation, const std::vector<Value>& operands);
+  void for_each_device(double operations, const std::function<void(std::size_t)>& work);
   void require_agreement(const language::Function& function, const language::Statement& statement,
                          const std::vector<Value>& results);
 
@@ -32,6 +36,7 @@ class Interpreter {
   Transport& transport_;
   MemoryMeter& meter_;
   const ProgramOptions options_;
+  std::unique_ptr<WorkerPool> workers_;  // once there is work for several
   // By function: the last statement that uses each value, as many as there are statements for results, and for a value
   // that nobody uses the one that makes it (-1 for a parameter).
   std::vector<std::vector<std::ptrdiff_t>> last_uses_;
