@@ -31,6 +31,24 @@ Window shown_window(const Diagnostic& diagnostic) {
   return window;
 }
 
+std::string render(const Diagnostic& diagnostic, std::string_view kind) {
+  std::string out;
+  const std::string message = printable(diagnostic.message);
+  if (diagnostic.line == 0) {
+    out = fmt::format("{}: {}\n", kind, message);
+  } else {
+    const Window window = shown_window(diagnostic);
+    const std::string number = fmt::format("{:>5}", diagnostic.line);
+    const int underline =
+        std::clamp(diagnostic.length - 1, 0, std::max(0, count_characters(window.text) - window.caret - 1));
+    out = fmt::format("{}:{}:{}: {}: {}\n", diagnostic.source_name, diagnostic.line, diagnostic.column, kind, message);
+    out += fmt::format("{} | {}\n", number, window.text);
+    out += fmt::format("{:{}} | {:{}}^{:~>{}}\n", "", number.size(), "", window.caret, "", underline);
+  }
+  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable(diagnostic.hint));
+  return out;
+}
+
 }  // namespace
 
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint) {
@@ -56,20 +74,8 @@ Diagnostic diagnose(const SourceText& source, SourceRange range, std::string mes
 }
 
 std::string to_string(const Diagnostic& diagnostic) {
-  std::string out;
-  const std::string message = printable(diagnostic.message);
-  if (diagnostic.line == 0) {
-    out = fmt::format("error: {}\n", message);
-  } else {
-    const Window window = shown_window(diagnostic);
-    const std::string number = fmt::format("{:>5}", diagnostic.line);
-    const int underline =
-        std::clamp(diagnostic.length - 1, 0, std::max(0, count_characters(window.text) - window.caret - 1));
-    out = fmt::format("{}:{}:{}: error: {}\n", diagnostic.source_name, diagnostic.line, diagnostic.column, message);
-    out += fmt::format("{} | {}\n", number, window.text);
-    out += fmt::format("{:{}} | {:{}}^{:~>{}}\n", "", number.size(), "", window.caret, "", underline);
-  }
-  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable(diagnostic.hint));
+  std::string out = render(diagnostic, "error");
+  for (const Diagnostic& note : diagnostic.notes) out += render(note, "note");
   return out;
 }
 
@@ -77,6 +83,6 @@ InputError::InputError(Diagnostic diagnostic)
     : std::runtime_error(diagnostic.message), diagnostic_(std::move(diagnostic)) {}
 
 InputError::InputError(std::string message, std::string hint)
-    : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}}) {}
+    : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}, {}}) {}
 
 }  // namespace retile

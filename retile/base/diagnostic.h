@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace retile {
 
@@ -23,19 +24,20 @@ struct SourceText {
 
 struct Diagnostic {
   std::string message;
-  std::string hint;         // may be empty
-  std::string source_name;  // empty: the fault has no place in a text
-  int line = 0;             // from 1; 0 without a place
-  int column = 0;           // from 1, in characters
-  std::string line_text;    // the line at fault, without its end
-  int length = 1;           // characters under the caret's underline
-  SourceRange range;        // the place in bytes
+  std::string hint;                    // may be empty
+  std::string source_name;             // empty: the fault has no place in a text
+  int line = 0;                        // from 1; 0 without a place
+  int column = 0;                      // from 1, in characters
+  std::string line_text;               // the line at fault, without its end
+  int length = 1;                      // characters under the caret's underline
+  SourceRange range;                   // the place in bytes
+  std::vector<Diagnostic> notes = {};  // other places that matter, such as where a name is declared
 };
 
 // Places a fault in the text. A range beyond the text's end is clamped to it.
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {});
 
-// "name:line:column: error: message", the line with a caret, the hint.
+// "name:line:column: error: message", the line with a caret, the hint; then the notes in the same manner.
 std::string to_string(const Diagnostic& diagnostic);
 
 // The user's input is at fault.

@@ -72,6 +72,11 @@ bool Scanner::looking_at_name() {
   return is_word_start(peek()) || peek() == '"';
 }
 
+bool Scanner::looking_at_digit() {
+  skip_space();
+  return is_digit(peek());
+}
+
 std::string_view Scanner::peek_word() {
   skip_space();
   std::size_t end = position_;
@@ -89,6 +94,13 @@ bool Scanner::accept(std::string_view symbol) {
 void Scanner::expect(std::string_view symbol, std::string_view purpose) {
   if (accept(symbol)) return;
   fail_here(fmt::format("expected '{}' {}, found {}", symbol, purpose, describe_ahead()));
+}
+
+bool Scanner::accept_word(std::string_view word) { return peek_word() == word && accept(word); }
+
+void Scanner::expect_word(std::string_view word, std::string_view purpose) {
+  if (accept_word(word)) return;
+  fail_here(fmt::format("expected '{}' {}, found {}", word, purpose, describe_ahead()));
 }
 
 void Scanner::expect_end(std::string_view what) {
@@ -159,6 +171,35 @@ std::int64_t Scanner::number(std::string_view what) {
     fail(last_, fmt::format("{} does not fit in 63 bits", what), "the largest size is 9223372036854775807");
   }
   return *value;
+}
+
+// False where there is none.
+bool Scanner::skip_digits() {
+  const std::size_t begin = position_;
+  while (is_digit(peek())) ++position_;
+  return position_ > begin;
+}
+
+std::string Scanner::decimal(std::string_view what) {
+  skip_space();
+  const std::size_t begin = position_;
+  if (!skip_digits()) fail_here(fmt::format("expected {}, found {}", what, describe_ahead()));
+  bool whole = true;  // every part that was started has its digits
+  if (peek() == '.') {
+    ++position_;
+    whole = skip_digits();
+  }
+  if (whole && (peek() == 'e' || peek() == 'E')) {
+    ++position_;
+    if (peek() == '+' || peek() == '-') ++position_;
+    whole = skip_digits();
+  }
+  last_ = {begin, position_};
+  if (!whole || is_word(peek())) {
+    while (is_word(peek())) ++position_;
+    fail({begin, position_}, fmt::format("{} is cut short or runs into a word", what), "as in 12, 1.5 or 2e-3");
+  }
+  return source_.text.substr(begin, position_ - begin);
 }
 
 SourceRange Scanner::token_ahead() const {

@@ -18,6 +18,7 @@ class Scanner {
   bool at_end();
   bool looking_at(std::string_view symbol);
   bool looking_at_name();
+  bool looking_at_digit();
   // The word ahead (letters, digits, _), or nothing.
   std::string_view peek_word();
 
@@ -25,6 +26,9 @@ class Scanner {
   bool accept(std::string_view symbol);
   // `purpose` completes "expected ',' …", e.g. "between dimensions".
   void expect(std::string_view symbol, std::string_view purpose);
+  // The same for a word: as is not the start of ascent.
+  bool accept_word(std::string_view word);
+  void expect_word(std::string_view word, std::string_view purpose);
   void expect_end(std::string_view what);
 
   // A bare name (letters, digits, _) or a quoted one, unescaped. `what` names it in errors.
@@ -33,11 +37,15 @@ class Scanner {
   std::int64_t size(std::string_view what);
   // A whole number from 0.
   std::int64_t index(std::string_view what);
+  // A number without a sign as it is written: 12, 1.5, 2e-3.
+  std::string decimal(std::string_view what);
 
   // Range of the last token that was read.
   SourceRange last() const { return last_; }
   // Where the next token starts.
   std::size_t next_position();
+  // Goes on at this byte of the text: after a fault, or back to where something may be read in another way.
+  void go_to(std::size_t position) { position_ = position; }
 
   [[noreturn]] void fail(SourceRange range, std::string message, std::string hint = {}) const;
   // Fails at the next token.
@@ -48,6 +56,7 @@ class Scanner {
   char peek() const { return position_ < source_.text.size() ? source_.text[position_] : '\0'; }
   std::string quoted_name(std::string_view what);
   std::int64_t number(std::string_view what);
+  bool skip_digits();
   // Range of the token ahead, for errors; the end of the text is an empty range.
   SourceRange token_ahead() const;
   std::string describe_ahead() const;

@@ -23,6 +23,8 @@ struct ArrayType {
   ElementType element = ElementType::f32;  // f32, f64 or i32
   Placement placement;                     // a type, or between the steps of a redistribution perhaps a table
   std::vector<int> sums;                   // indices of mesh axes, ascending
+
+  bool operator==(const ArrayType&) const = default;  // placements are equal where every device holds the same box
 };
 
 // f32[8, 1024]: an array on one device. Rank 0 is a scalar.

@@ -65,15 +65,6 @@ std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
   return digits;
 }
 
-// Whether every device's source and target tile nest in the dimension. As long as both are cut along the
-// same digits they are in the same part; where the digits differ, they are free to be in disjoint ones.
-bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
-  const std::vector<AxisPart> from = digits_of(source, dimension);
-  const std::vector<AxisPart> to = digits_of(target, dimension);
-  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
-  return differ.first == from.end() || differ.second == to.end();
-}
-
 // What an exchange whose transfers are not listed lets devices receive at most: what they lack.
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
@@ -106,6 +97,15 @@ void price(Plan& plan, CostModel model) {
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     plan.cost.total = *sum;
   }
+}
+
+// As long as both are cut along the same digits they are in the same part; where the digits differ, they are free to be
+// in disjoint ones.
+bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
+  const std::vector<AxisPart> from = digits_of(source, dimension);
+  const std::vector<AxisPart> to = digits_of(target, dimension);
+  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
+  return differ.first == from.end() || differ.second == to.end();
 }
 
 std::int64_t received_floor(const DistributedType& source, const DistributedType& target) {

@@ -25,6 +25,9 @@ std::int64_t step_cost(CostModel model, const Step& step);
 // fit in 63 bits.
 void price(Plan& plan, CostModel model);
 
+// Whether every device's tiles under the two types nest in the dimension: one is part of the other.
+bool always_nest(const DistributedType& source, const DistributedType& target, int dimension);
+
 // The most elements that some device must receive on any way from source to target: its target box
 // less what it already holds. Under both models every plan costs at least this.
 std::int64_t received_floor(const DistributedType& source, const DistributedType& target);

@@ -12,6 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/version.h"
 #include "tools/retile/command.h"
+#include "tools/retile/program_input.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -52,6 +53,7 @@ int run(int argument_count, char** arguments) {
   add_run_command(app, &status);
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
+  add_check_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -61,6 +63,9 @@ int run(int argument_count, char** arguments) {
     std::fputs(text.str().c_str(), stdout);
   } catch (const UsageError& error) {
     return fail(bad_usage, usage_message(app, error));
+  } catch (const language::ProgramError& error) {
+    print_diagnostics(error.diagnostics());
+    return bad_input;
   } catch (const InputError& error) {
     return fail(bad_input, to_string(error.diagnostic()));
   } catch (const RuntimeError& error) {

@@ -1,0 +1,38 @@
+// The checker of one function's statements.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/language/diagnostic_list.h"
+#include "retile/language/program.h"
+#include "retile/language/syntax.h"
+
+namespace retile::language {
+
+// What callers see of a function. Types that are at fault are missing.
+struct Signature {
+  Name name;
+  std::vector<std::optional<ArrayType>> parameters;
+  std::vector<std::optional<ArrayType>> results;
+  bool has_gap = false;  // its numbers of parameters and results are not known
+};
+
+// What a function sees of the program.
+struct ProgramScope {
+  const Mesh& mesh;
+  std::function<std::optional<ArrayType>(const TypeSyntax& type)> resolve;  // reports unknown abbreviations
+  std::function<std::optional<int>(const Name& name)> find_function;        // reports unknown functions
+  const std::vector<Signature>& signatures;
+};
+
+// Nothing after a fault. Calls are numbered as the signatures are.
+std::optional<Function> check_function(const FunctionSyntax& function, const Signature& signature,
+                                       const ProgramScope& scope, DiagnosticList& diagnostics);
+
+// The type in words that fit into a message: a table's corners are left out.
+std::string describe(const Mesh& mesh, const ArrayType& type);
+
+}  // namespace retile::language

@@ -1,0 +1,22 @@
+// The parser of programs.
+#pragma once
+
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/language/syntax.h"
+
+namespace retile::language {
+
+// As many faults are reported of one text; after them it is left.
+constexpr std::size_t most_diagnostics = 100;
+
+struct ParseResult {
+  SyntaxTree tree;  // with gaps where there are diagnostics
+  std::vector<Diagnostic> diagnostics;
+};
+
+// Goes on after a fault with the next statement or declaration.
+ParseResult parse_program(SourceText source);
+
+}  // namespace retile::language

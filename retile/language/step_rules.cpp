@@ -1,0 +1,100 @@
+#include "retile/language/step_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "retile/base/arithmetic.h"
+#include "retile/planner/cost_model.h"
+#include "retile/types/text.h"
+
+namespace retile::language {
+namespace {
+
+std::optional<Fault> dimension_fault(const std::vector<Move>& moves, int rank) {
+  std::vector<bool> grows(static_cast<std::size_t>(rank));
+  for (const Move& move : moves) {
+    const int largest = std::max(move.from, move.to);
+    if (largest >= rank) {
+      return Fault{fmt::format("there is no dimension {}", largest),
+                   fmt::format("the array has {} dimensions, counted from 0", rank)};
+    }
+    if (move.from >= 0) grows[static_cast<std::size_t>(move.from)] = true;
+  }
+  for (const Move& move : moves) {
+    if (move.to < 0 || !grows[static_cast<std::size_t>(move.to)]) continue;
+    return Fault{fmt::format("dimension {} is both gathered and cut", move.to),
+                 "in one step a dimension grows or shrinks"};
+  }
+  return std::nullopt;
+}
+
+// Nothing where a size does not divide or fit.
+std::optional<Shape> shape_after(const std::vector<Move>& moves, Shape local) {
+  for (const Move& move : moves) {
+    if (move.from >= 0) {
+      std::int64_t& size = local[static_cast<std::size_t>(move.from)];
+      const std::optional<std::int64_t> grown = checked_multiply(size, move.factor);
+      if (!grown) return std::nullopt;
+      size = *grown;
+    }
+    if (move.to >= 0) {
+      std::int64_t& size = local[static_cast<std::size_t>(move.to)];
+      if (size % move.factor != 0) return std::nullopt;
+      size /= move.factor;
+    }
+  }
+  return local;
+}
+
+// Whether on every device the tiles before and after are one part of the other in the dimension.
+bool nest(const Placement& before, const Placement& after, int dimension) {
+  if (before.type() != nullptr && after.type() != nullptr) {
+    return always_nest(*before.type(), *after.type(), dimension);
+  }
+  const auto i = static_cast<std::size_t>(dimension);
+  const std::int64_t coarse = std::max(before.local_shape()[i], after.local_shape()[i]);
+  const std::int64_t fine = std::min(before.local_shape()[i], after.local_shape()[i]);
+  if (coarse % fine != 0) return false;
+  for (Device device = 0; device < before.device_count(); ++device) {
+    if (before.offset(device)[i] / coarse != after.offset(device)[i] / coarse) return false;
+  }
+  return true;
+}
+
+// Boxes that nest suffice for all three kinds: what a gathered tile is made of, and the pieces of a box that an
+// alltoall deals out, have equally many holders, so that groups can be found (König's theorem).
+std::optional<Fault> nesting_fault(StepOp op, const Placement& before, const Placement& after) {
+  for (int dimension = 0; dimension < before.rank(); ++dimension) {
+    if (nest(before, after, dimension)) continue;
+    const char* why = op == StepOp::dynslice    ? "some device's new tile is not part of what it held"
+                      : op == StepOp::allgather ? "some device's new tile does not hold what it held"
+                                                : "some device's new tile is not in the part that its group holds";
+    return Fault{fmt::format("in dimension {} {}", dimension, why),
+                 fmt::format("{} keeps devices where they are; an allpermute or exchange moves them", name_of(op))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Fault> find_step_fault(StepOp op, const std::vector<Move>& moves, const Placement& before,
+                                     const Placement& after) {
+  if (before.global_shape() != after.global_shape()) {
+    return Fault{fmt::format("the operand has global shape {} and the result {}", to_string(before.global_shape()),
+                             to_string(after.global_shape())),
+                 fmt::format("{} keeps the global shape", name_of(op))};
+  }
+  if (op == StepOp::exchange) return std::nullopt;
+  if (auto fault = dimension_fault(moves, before.rank())) return fault;
+  const std::optional<Shape> local = shape_after(moves, before.local_shape());
+  if (!local || *local != after.local_shape()) {
+    const std::string leads = local ? "leads to tiles of " + to_string(*local) : "does not divide or fit its tiles";
+    return Fault{fmt::format("{} of tiles of {} {}, and the result has {}", name_of(op),
+                             to_string(before.local_shape()), leads, to_string(after.local_shape())),
+                 {}};
+  }
+  return op == StepOp::allpermute ? std::nullopt : nesting_fault(op, before, after);
+}
+
+}  // namespace retile::language

@@ -1,0 +1,226 @@
+// Programs as they are written: the tree that the parser makes and the printer prints. Types are resolved but for the
+// names of abbreviations; nothing else is checked. Where the text is at fault, the tree has a gap that the checker
+// passes over in silence.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/language/program.h"
+#include "retile/plan/plan.h"
+#include "retile/types/mesh.h"
+
+namespace retile::language {
+
+// Where something stands in the text. Trees that differ in places only are equal.
+struct Place : SourceRange {
+  Place() = default;
+  explicit Place(SourceRange range) : SourceRange(range) {}
+  bool operator==(const Place& /*other*/) const { return true; }
+};
+
+// --- Comments.
+
+struct Comment {
+  std::string text;          // with its // or /* */
+  bool after_blank = false;  // a blank line stands before it
+
+  bool operator==(const Comment&) const = default;
+};
+
+// What surrounds a declaration, a statement or a closing brace.
+struct Layout {
+  std::vector<Comment> above;  // each on lines of its own; comments from within move here
+  bool after_blank = false;    // a blank line stands before the thing itself
+  std::string beside;          // comments at the end of its last line
+
+  bool operator==(const Layout&) const = default;
+};
+
+// --- Names and types.
+
+struct Name {
+  std::string text;
+  Place place;
+
+  bool operator==(const Name&) const = default;
+};
+
+struct Gap {
+  bool operator==(const Gap&) const = default;
+};
+
+// An abbreviation, or a type spelled out.
+struct TypeSyntax {
+  std::variant<Gap, Name, ArrayType> type;
+  Place place;
+
+  bool operator==(const TypeSyntax&) const = default;
+};
+
+struct LocalTypeSyntax {
+  LocalType type;
+  Place place;
+
+  bool operator==(const LocalTypeSyntax&) const = default;
+};
+
+// --- What a device computes.
+
+// The words of local operations and what follows them, one letter each: e expression, E one or more expressions,
+// d dimension, n number, s list of sizes, l list of whole numbers, t element type, a mesh axis.
+struct OperationForm {
+  LocalOp op;
+  const char* word;
+  const char* arguments;
+};
+
+const std::vector<OperationForm>& operation_forms();
+
+// Null for a word that is no operation.
+const OperationForm* find_operation(std::string_view word);
+
+// The words that name nothing else, in the order of the reference.
+const std::vector<std::string_view>& keywords();
+bool is_keyword(std::string_view word);
+
+struct Expression {
+  enum class Kind { name, number, infix, negation, application } kind = Kind::name;
+  std::string word;  // the name, the number as written, + - * /, or the operation's word
+  std::vector<Expression> operands;
+  std::int64_t dimension = 0;                    // where the operation's form has a d
+  std::string number;                            // n, as written
+  std::vector<std::vector<std::int64_t>> lists;  // s and l
+  std::string attribute;                         // t and a: the name
+  Place attribute_place;
+  Place place;
+  int height = 1;  // levels of expressions within and including it
+
+  bool operator==(const Expression&) const = default;
+};
+
+struct LocalParameter {
+  Name name;
+  LocalTypeSyntax type;
+
+  bool operator==(const LocalParameter&) const = default;
+};
+
+struct LocalStatement {
+  Name result;
+  std::optional<Expression> expression;  // a gap where there is none
+  std::optional<LocalTypeSyntax> ascription;
+  Layout layout;
+
+  bool operator==(const LocalStatement&) const = default;
+};
+
+// --- Operations.
+
+struct SpmdOpSyntax {
+  std::vector<Name> operands;
+  std::vector<LocalParameter> parameters;
+  std::vector<LocalStatement> statements;
+  std::vector<Expression> results;
+  std::vector<TypeSyntax> types;
+  std::string header_beside;  // comments beside the opening brace
+  Layout return_layout;
+  Layout end_layout;     // of the closing brace; what is beside it is the statement's
+  bool has_gap = false;  // a return that could not be read
+
+  bool operator==(const SpmdOpSyntax&) const = default;
+};
+
+struct RedistributeSyntax {
+  Redistribute::Kind kind = Redistribute::Kind::redistribute;
+  Name operand;
+  std::optional<TypeSyntax> type;  // only undistribute may do without
+
+  bool operator==(const RedistributeSyntax&) const = default;
+};
+
+struct AllReduceSyntax {
+  Name operand;
+  TypeSyntax type;
+
+  bool operator==(const AllReduceSyntax&) const = default;
+};
+
+struct CollectiveSyntax {
+  StepOp op = StepOp::dynslice;
+  std::vector<Move> moves;
+  Name operand;
+  TypeSyntax type;
+
+  bool operator==(const CollectiveSyntax&) const = default;
+};
+
+struct CallSyntax {
+  Name function;
+  std::vector<Name> operands;
+
+  bool operator==(const CallSyntax&) const = default;
+};
+
+struct StatementSyntax {
+  std::vector<Name> results;
+  std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, AllReduceSyntax, CollectiveSyntax, CallSyntax> operation;
+  Layout layout;
+  Place place;
+
+  bool operator==(const StatementSyntax&) const = default;
+};
+
+// --- Declarations.
+
+struct TypeDeclaration {
+  Name name;
+  TypeSyntax type;
+  Layout layout;
+
+  bool operator==(const TypeDeclaration&) const = default;
+};
+
+struct Parameter {
+  Name name;
+  TypeSyntax type;
+
+  bool operator==(const Parameter&) const = default;
+};
+
+struct FunctionSyntax {
+  Name name;
+  std::vector<Parameter> parameters;
+  std::vector<TypeSyntax> result_types;
+  std::vector<StatementSyntax> statements;
+  std::vector<Name> results;
+  Place return_place;
+  Layout layout;  // beside: the opening brace
+  Layout return_layout;
+  Layout end_layout;  // of the closing brace
+  bool has_head_gap = false;
+  bool has_return_gap = false;
+
+  bool operator==(const FunctionSyntax&) const = default;
+};
+
+struct SyntaxTree {
+  std::shared_ptr<const SourceText> source;  // what places are in
+  std::optional<Mesh> mesh;                  // a gap where there is none
+  Layout mesh_layout;
+  std::vector<std::variant<TypeDeclaration, FunctionSyntax>> declarations;
+  Layout end_layout;  // comments after the last declaration
+
+  bool operator==(const SyntaxTree& other) const {
+    return mesh == other.mesh && mesh_layout == other.mesh_layout && declarations == other.declarations &&
+           end_layout == other.end_layout;
+  }
+};
+
+}  // namespace retile::language

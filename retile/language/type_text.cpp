@@ -1,0 +1,179 @@
+#include "retile/language/type_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "retile/base/arithmetic.h"
+#include "retile/types/text.h"
+
+namespace retile::language {
+namespace {
+
+bool is_table(Scanner ahead) {
+  if (!ahead.accept("[") || !ahead.looking_at_digit()) return false;
+  ahead.size("a size");
+  return ahead.peek_word() == "of";
+}
+
+// dimension = size "of" size ;
+void scan_table_dimension(Scanner& scanner, Shape& local, Shape& global) {
+  local.push_back(scanner.size("the size of a tile"));
+  SourceRange place = scanner.last();
+  scanner.expect_word("of", "between the sizes of tile and array");
+  global.push_back(scanner.size("the size of an array"));
+  place.end = scanner.last().end;
+  if (global.back() % local.back() != 0) {
+    scanner.fail(place, fmt::format("tiles of {} do not divide {}", local.back(), global.back()));
+  }
+}
+
+// corner = "[" index { "," index } "]" ;
+void scan_corner(Scanner& scanner, const Shape& local, const Shape& global, std::vector<std::int64_t>& corners) {
+  const std::size_t begin = scanner.next_position();
+  scanner.expect("[", "at the start of a corner");
+  std::size_t rank = 0;
+  do {
+    const std::int64_t offset = scanner.index("an offset");
+    if (rank < local.size() && (offset >= global[rank] || offset % local[rank] != 0)) {
+      scanner.fail(scanner.last(), fmt::format("{} is no corner of a tile", offset),
+                   fmt::format("corners are multiples of {} below {}", local[rank], global[rank]));
+    }
+    corners.push_back(offset);
+    ++rank;
+  } while (scanner.accept(","));
+  scanner.expect("]", "or ',' after an offset");
+  if (rank != local.size()) {
+    scanner.fail({begin, scanner.last().end},
+                 fmt::format("a corner with {} offsets for {} dimensions", rank, local.size()));
+  }
+}
+
+// table = "[" dimension { "," dimension } "]" "at" corner { corner } ;
+Placement scan_table(Scanner& scanner, const Mesh& mesh) {
+  const std::size_t begin = scanner.next_position();
+  Shape local;
+  Shape global;
+  scanner.expect("[", "at the start of a type");
+  do {
+    scan_table_dimension(scanner, local, global);
+  } while (scanner.accept(","));
+  scanner.expect("]", "or ',' after a dimension");
+  const SourceRange sizes{begin, scanner.last().end};
+  if (!checked_product(global)) scanner.fail(sizes, "the global size does not fit in 63 bits");
+  scanner.expect_word("at", "before the corners of the devices' tiles");
+  std::vector<std::int64_t> corners;
+  do {
+    scan_corner(scanner, local, global, corners);
+  } while (scanner.looking_at("["));
+  const SourceRange whole{begin, scanner.last().end};
+  Placement table(global, local, std::move(corners));
+  if (table.device_count() != mesh.device_count()) {
+    scanner.fail(whole, fmt::format("{} corners for {} devices", table.device_count(), mesh.device_count()));
+  }
+  if (!is_balanced(table)) scanner.fail(whole, "some tiles have more holders than others");
+  if (const auto type = find_type(mesh, table)) return Placement(*type);
+  return table;
+}
+
+// sum = "sum" "{" axis { "," axis } "}" ;
+std::vector<int> scan_sums(Scanner& scanner, const Mesh& mesh, const Placement& placement) {
+  std::vector<int> axes;
+  if (placement.type() == nullptr) scanner.fail_here("a placement that no type describes cannot be a sum");
+  scanner.expect_word("sum", "before the axes that are summed over");
+  scanner.expect("{", "before the axes that are summed over");
+  do {
+    const std::string name = scanner.name("an axis name");
+    const std::optional<int> axis = mesh.find_axis(name);
+    if (!axis) {
+      const Fault fault = unknown_axis(mesh, name);
+      scanner.fail(scanner.last(), fault.message, fault.hint);
+    }
+    if (std::find(axes.begin(), axes.end(), *axis) != axes.end()) {
+      scanner.fail(scanner.last(), fmt::format("axis {} is summed over twice", quote_name(name)));
+    }
+    if (placement.type()->uses(mesh.whole(*axis))) {
+      scanner.fail(scanner.last(), fmt::format("axis {} cuts a dimension", quote_name(name)),
+                   "an axis either cuts a dimension or is summed over");
+    }
+    axes.push_back(*axis);
+  } while (scanner.accept(","));
+  scanner.expect("}", "or ',' after an axis that is summed over");
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+void check_bytes(const Scanner& scanner, SourceRange place, const Shape& shape, ElementType element) {
+  const std::optional<std::int64_t> size = checked_product(shape);
+  if (size && checked_multiply(*size, bytes_of(element))) return;
+  scanner.fail(place, fmt::format("an array of {} is too large", retile::to_string(shape)),
+               "its bytes must fit in 63 bits");
+}
+
+std::string element_prefix(ElementType element) { return element == ElementType::f32 ? "" : name_of(element); }
+
+std::string table_text(const Placement& table) {
+  std::string out;
+  for (std::size_t i = 0; i < table.global_shape().size(); ++i) {
+    out += fmt::format("{}{} of {}", i == 0 ? "[" : ", ", table.local_shape()[i], table.global_shape()[i]);
+  }
+  out += "] at";
+  for (Device device = 0; device < table.device_count(); ++device) out += " " + retile::to_string(table.offset(device));
+  return out;
+}
+
+}  // namespace
+
+bool is_element_type(std::string_view word) { return word == "f32" || word == "f64" || word == "i32"; }
+
+// element = "f32" | "f64" | "i32" ;
+ElementType scan_element_type(Scanner& scanner) {
+  if (!is_element_type(scanner.peek_word())) {
+    scanner.fail_here("expected an element type", "programs compute with f32, f64 and i32");
+  }
+  return *find_element_type(scanner.name("an element type"));
+}
+
+// type = [ element ] ( distributed_type | table ) [ sum ] ;
+ArrayType scan_array_type(Scanner& scanner, const Mesh& mesh) {
+  const std::size_t begin = scanner.next_position();
+  const bool named = scanner.looking_at_name();
+  const ElementType element = named ? scan_element_type(scanner) : ElementType::f32;
+  ArrayType type{element, is_table(scanner) ? scan_table(scanner, mesh) : Placement(scan_type(scanner, mesh)), {}};
+  check_bytes(scanner, {begin, scanner.last().end}, type.placement.local_shape(), element);
+  if (scanner.peek_word() == "sum") type.sums = scan_sums(scanner, mesh, type.placement);
+  return type;
+}
+
+// local_type = [ element ] "[" [ size { "," size } ] "]" ;
+LocalType scan_local_type(Scanner& scanner) {
+  const std::size_t begin = scanner.next_position();
+  LocalType type;
+  if (scanner.looking_at_name()) type.element = scan_element_type(scanner);
+  scanner.expect("[", "at the start of a type");
+  if (!scanner.looking_at("]")) {
+    do {
+      type.shape.push_back(scanner.size("a size"));
+    } while (scanner.accept(","));
+  }
+  scanner.expect("]", "or ',' after a size of a tile");
+  check_bytes(scanner, {begin, scanner.last().end}, type.shape, type.element);
+  return type;
+}
+
+std::string to_string(const Mesh& mesh, const ArrayType& type) {
+  const DistributedType* distributed = type.placement.type();
+  std::string out = element_prefix(type.element);
+  out += distributed != nullptr ? retile::to_string(*distributed) : table_text(type.placement);
+  for (std::size_t i = 0; i < type.sums.size(); ++i) {
+    out += (i == 0 ? " sum {" : ", ") + quote_name(mesh.axis(type.sums[i]).name);
+  }
+  return type.sums.empty() ? out : out + "}";
+}
+
+std::string to_string(const LocalType& type) { return element_prefix(type.element) + retile::to_string(type.shape); }
+
+}  // namespace retile::language

@@ -1,0 +1,66 @@
+// retile check
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "retile/language/checker.h"
+#include "retile/render/terminal.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+#include "tools/retile/program_input.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples =
+    R"(A program declares its mesh, then functions on distributed arrays:
+
+  mesh {x: 4}
+  fn main(a: [2{x}8, 8]) -> [8, 2{x}8] {
+    b = spmd_op a (tile: [2, 8]) { return relu tile } as [2{x}8, 8]
+    c = redistribute b as [8, 2{x}8]
+    return c
+  }
+
+Nothing is printed where all is right. All mistakes of a program are reported in one go, each with its
+place.
+
+Example:
+  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile check -v -)";
+
+struct Arguments {
+  std::vector<std::string> paths;
+  bool verbose = false;
+};
+
+int run(const Arguments& arguments) {
+  return for_each_program(arguments.paths, [&](const language::CheckedProgram& checked) {
+    if (!arguments.verbose) return;
+    const language::Program& program = checked.program;
+    std::int64_t statements = 0;
+    for (const language::Function& function : program.functions) {
+      statements += static_cast<std::int64_t>(function.statements.size());
+    }
+    std::fputs(fmt::format("{}: {}, {}, {}\n", program.source->name, count_of(program.mesh.device_count(), "device"),
+                           count_of(static_cast<std::int64_t>(program.functions.size()), "function"),
+                           count_of(statements, "statement"))
+                   .c_str(),
+               stderr);
+  });
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("check", "Check programs");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("FILE", arguments->paths, "programs; - is standard input")->required()->type_name("");
+  command->add_flag("-v,--verbose", arguments->verbose, "say what was checked, one line a file, on standard error");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command

@@ -1,0 +1,31 @@
+#include "tools/retile/program_input.h"
+
+#include <cstdio>
+
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+
+namespace retile::command {
+
+void print_diagnostics(const std::vector<Diagnostic>& diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) std::fputs(to_string(diagnostic).c_str(), stderr);
+}
+
+int for_each_program(const std::vector<std::string>& paths,
+                     const std::function<void(const language::CheckedProgram& program)>& visit) {
+  int status = done;
+  for (const std::string& path : paths) {
+    try {
+      visit(language::read_program(read_file(path)));
+    } catch (const language::ProgramError& error) {
+      print_diagnostics(error.diagnostics());
+      status = bad_input;
+    } catch (const InputError& error) {
+      print_diagnostics({error.diagnostic()});
+      status = bad_input;
+    }
+  }
+  return status;
+}
+
+}  // namespace retile::command
