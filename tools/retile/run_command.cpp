@@ -12,6 +12,7 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/run_program.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -31,6 +32,7 @@ Examples:
 struct Arguments {
   ProblemArguments problem;
   EngineArguments engine;
+  ProgramArguments program;
   int repetitions = 1;
   std::uint64_t seed = 0;
   bool donate = false;
@@ -45,7 +47,29 @@ std::string render_run(const RunReport& report) {
                      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
+// One argument that is no type names a program.
+bool is_program(const ProblemArguments& arguments) {
+  return arguments.source && !arguments.target && !arguments.mesh && !arguments.problems &&
+         !arguments.source->starts_with('[');
+}
+
+int run_program(const Arguments& arguments) {
+  if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
+  if (arguments.donate)
+    throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
+  runtime::ProgramRunOptions options;
+  options.planning = plan_options(arguments.problem);
+  options.repetitions = arguments.repetitions;
+  options.seed = arguments.seed;
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  return run_program_file(*arguments.problem.source, arguments.program, options,
+                          {arguments.problem.memory_limit, arguments.json}, *engine);
+}
+
 int run(const Arguments& arguments) {
+  if (is_program(arguments.problem)) return run_program(arguments);
+  if (is_given(arguments.program))
+    throw UsageError("--arg, --out and --verify go with a program: retile run FILE.spmd");
   PipelineOptions options;
   options.running.tiles = arguments.donate ? TileUse::donated : TileUse::kept;
   options.running.repetitions = arguments.repetitions;
@@ -67,6 +91,7 @@ void add_run_command(CLI::App& app, int* status) {
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
   add_engine_options(*command, arguments->engine);
+  add_program_options(*command, arguments->program);
   command->add_option("--repeat", arguments->repetitions, "how often to run; the fastest counts")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()

@@ -1,0 +1,35 @@
+// retile run FILE.spmd
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/runtime/program_report.h"
+
+namespace retile::command {
+
+// What goes with a program only.
+struct ProgramArguments {
+  std::vector<std::string> arguments;  // NAME=FILE
+  std::vector<std::string> outputs;    // NAME=FILE
+  bool verify = false;
+};
+
+void add_program_options(CLI::App& command, ProgramArguments& arguments);
+
+// True where one of them was given.
+bool is_given(const ProgramArguments& arguments);
+
+struct ProgramOutput {
+  std::optional<std::string> memory_limit;  // bytes per device
+  bool json = false;
+};
+
+// Runs the program in the file and prints its results; the exit status.
+int run_program_file(const std::string& path, const ProgramArguments& arguments, runtime::ProgramRunOptions options,
+                     const ProgramOutput& output, Engine& engine);
+
+}  // namespace retile::command
