@@ -54,6 +54,9 @@ class Engine {
   // cannot have so many.
   virtual std::vector<Device> devices(std::int64_t device_count) const = 0;
 
+  // How many of so many devices share this machine's memory.
+  virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
+
   // A movement that find_faults() finds no fault in.
   virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
 

@@ -27,8 +27,8 @@ std::optional<std::int64_t> available_memory() {
   return std::nullopt;
 }
 
-// Per device, for the boxes and allocations of the tiles that may be alive at once.
-constexpr std::int64_t bookkeeping_bytes = 512;
+// Per device, for boxes, copies and the allocations of tiles.
+constexpr std::int64_t bookkeeping_bytes = 1024;
 
 // The tiles of this process's devices in one run after the other.
 class TileRun {
@@ -94,14 +94,14 @@ class TileRun {
 }  // namespace
 
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options) {
-  const auto devices = static_cast<std::int64_t>(engine.devices(plan.mesh().device_count()).size());
+  const std::int64_t devices = engine.devices_on_machine(plan.mesh().device_count());
   const std::int64_t peak = engine.predict_peak_bytes(movement_of(plan), options.element_size, options.tiles);
   const auto per_device = checked_add(peak, bookkeeping_bytes);
   const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices);
   const auto available = available_memory();
   if (needed && (!available || *needed <= *available)) return;
-  throw RuntimeError(fmt::format("the run needs {} bytes for each of {} devices here, and {} bytes are free", peak,
-                                 devices, available.value_or(0)));
+  throw RuntimeError(fmt::format("the run needs {} bytes for the tiles of {} devices, and {} are free",
+                                 needed.value_or(INT64_MAX), devices, available.value_or(0)));
 }
 
 RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) {

@@ -30,7 +30,7 @@ struct RunReport {
 };
 
 // A run that cannot fit is refused before it starts: running out half way could take the machine along.
-// Throws RuntimeError where the machine has not the memory for this process's tiles.
+// Throws RuntimeError where the machine has not the memory for its tiles.
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options);
 
 // Runs a plan that find_faults() finds no fault in. Each process makes and checks the tiles of its own devices; the

@@ -140,6 +140,47 @@ TEST(MakeArray, FillsAllBytesOfWideElements) {
   }
 }
 
+TEST(MakeTile, IsASliceOfTheArray) {
+  int covered = 0;
+  for (const std::int64_t element_size : {1, 3, 8, 12}) {
+    for (const Mesh& mesh : test::all_meshes(6)) {
+      const Shape shape = test::divisible_shape(mesh, 2);
+      const MadeArray made{shape, element_size, 9};
+      const Tile array = make_array(shape, element_size, 9);
+      for (const DistributedType& type : test::all_types(mesh, shape)) {
+        const Tiles slices = slice_array(array, Placement(type), element_size);
+        for (Device device = 0; device < mesh.device_count(); ++device) {
+          const Tile& slice = slices[static_cast<std::size_t>(device)];
+          const Tile tile = make_tile(made, slice.box);
+          EXPECT_EQ(tile.bytes, slice.bytes);
+          EXPECT_EQ(find_difference(made, tile, device, slice.box), std::nullopt);
+          ++covered;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(covered, 956);
+}
+
+TEST(MakeTile, FindsEveryFlippedByte) {
+  const MadeArray made{{4, 9000}, 2, 3};  // rows longer than those that are compared at once
+  const Box box{{1, 100}, {3, 8900}};
+  Tile tile = make_tile(made, box);
+  for (std::size_t byte = 0; byte < tile.bytes.size(); byte += 601) {
+    tile.bytes[byte] ^= std::byte{0x40};
+    const auto element = static_cast<std::int64_t>(byte / 2);
+    const Shape place{1 + element / 8800, 100 + element % 8800};
+    EXPECT_THAT(find_difference(made, tile, 5, box).value_or(""),
+                ::testing::StartsWith("device 5, element " + to_string(place) + ": byte " + std::to_string(byte % 2)));
+    tile.bytes[byte] ^= std::byte{0x40};
+  }
+  EXPECT_EQ(find_difference(made, tile, 5, box), std::nullopt);
+  EXPECT_EQ(find_difference(made, tile, 5, {{1, 100}, {3, 8901}}),
+            "device 5 holds [1:3, 100:8900] instead of [1:3, 100:8901]");
+  tile.bytes = Buffer(7);
+  EXPECT_EQ(find_difference(made, tile, 5, box), "device 5 holds 7 bytes instead of 35200");
+}
+
 TEST(SliceArray, GivesEachDeviceItsBox) {
   const Tile array = numbered({4, 4});
   const Placement placement(parse_type("[2{b}4, 2{a}4]", parse_mesh("a=2,b=2")));

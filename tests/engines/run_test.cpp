@@ -64,8 +64,8 @@ TEST(RunPlan, RefusesWhatDoesNotFitInMemory) {
     FAIL() << "petabytes";
   } catch (const RuntimeError& error) {
     EXPECT_THAT(error.what(),
-                ::testing::MatchesRegex("the run needs 2251799813685248 bytes for each of 2 devices here, and [0-9]+ "
-                                        "bytes are free"));
+                ::testing::MatchesRegex(
+                    "the run needs 4503599627372544 bytes for the tiles of 2 devices, and [0-9]+ are free"));
   }
 }
 
