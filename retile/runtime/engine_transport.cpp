@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/language/all_reduce.h"
 #include "retile/plan/verify.h"
-#include "retile/planner/plan_cache.h"
 #include "retile/runtime/failure.h"
 #include "retile/runtime/local.h"
 #include "retile/runtime/replicas.h"
@@ -16,10 +14,7 @@
 namespace retile::runtime {
 namespace {
 
-using language::AllReduce;
-using language::AllReduceTypes;
 using language::ArrayType;
-using language::Collective;
 using language::Program;
 using language::Statement;
 
@@ -48,33 +43,20 @@ std::string explain_difference(const Mesh& mesh, const Disagreement& disagreemen
 
 class EngineTransport final : public Transport {
  public:
-  EngineTransport(const Program& program, Engine& engine, const PlanOptions& planning, MemoryMeter& meter)
+  EngineTransport(const Program& program, Engine& engine, MovementPlanner& planner, MemoryMeter& meter)
       : program_(program),
         engine_(engine),
-        planning_(planning),
+        planner_(planner),
         meter_(meter),
         devices_(engine.devices(program.mesh.device_count())) {}
 
   const std::vector<Device>& devices() const override { return devices_; }
 
   Value move(const Statement& statement, const ArrayType& from, const ArrayType& to, Value operand) override {
-    std::vector<ReadyMovement>& movements = prepared_[&statement];
-    if (std::holds_alternative<AllReduce>(statement.operation)) {
-      const AllReduceTypes types = all_reduce_types(program_.mesh, from, to);
-      if (movements.empty()) {
-        movements.push_back(prepare_plan(types.partial, types.to_add, from.element));
-        movements.push_back(prepare_plan(types.sums, types.result, from.element));
-      }
-      Value to_add = execute(movements[0], std::move(operand));
-      return execute(movements[1], add_up(types, from.element, std::move(to_add)));
-    }
-    if (movements.empty()) {
-      const auto* collective = std::get_if<Collective>(&statement.operation);
-      movements.push_back(collective != nullptr
-                              ? prepare({program_.mesh, from.placement, {collective->step}}, from.element)
-                              : prepare_plan(*from.placement.type(), *to.placement.type(), from.element));
-    }
-    return execute(movements[0], std::move(operand));
+    const std::vector<ReadyMovement>& movements = prepared(statement, from, to);
+    Value value = execute(movements.front(), std::move(operand));
+    if (movements.size() == 1) return value;
+    return execute(movements.back(), add_up(std::move(value), movements.back().source_bytes, from.element));
   }
 
   std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) override {
@@ -93,9 +75,14 @@ class EngineTransport final : public Transport {
   }
 
  private:
-  ReadyMovement prepare_plan(const DistributedType& from, const DistributedType& to, ElementType element) {
-    const std::shared_ptr<const Plan> plan = planner_.plan(Problem({}, from, to, element), planning_);
-    return prepare(movement_of(*plan), element);
+  const std::vector<ReadyMovement>& prepared(const Statement& statement, const ArrayType& from, const ArrayType& to) {
+    std::vector<ReadyMovement>& movements = prepared_[&statement];
+    if (movements.empty()) {
+      for (const Movement& movement : planner_.plan(program_.mesh, statement, from, to)) {
+        movements.push_back(prepare(movement, from.element));
+      }
+    }
+    return movements;
   }
 
   ReadyMovement prepare(const Movement& movement, ElementType element) {
@@ -109,7 +96,7 @@ class EngineTransport final : public Transport {
   }
 
   // Where nobody else holds the operand, the engine may have its memory.
-  Value execute(ReadyMovement& movement, Value operand) {
+  Value execute(const ReadyMovement& movement, Value operand) {
     if (!movement.run) return operand;
     if (operand.use_count() > 1) return execute_beside(movement, *operand);
     Tiles tiles;
@@ -123,7 +110,7 @@ class EngineTransport final : public Transport {
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 
-  Value execute_beside(ReadyMovement& movement, const Array& operand) {
+  Value execute_beside(const ReadyMovement& movement, const Array& operand) {
     TileBuffers results = allocate(movement.target_bytes);
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
@@ -136,15 +123,15 @@ class EngineTransport final : public Transport {
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 
-  Value add_up(const AllReduceTypes& types, ElementType element, Value to_add) {
-    const std::int64_t count = types.to_add.local_shape()[1];
-    const std::int64_t size = types.sums.local_size();
-    const std::int64_t bytes = checked_bytes(size, bytes_of(element));
-    TileBuffers sums = allocate(bytes);
+  // Tiles of several partial sums, one after the other.
+  Value add_up(Value to_add, std::int64_t sum_bytes, ElementType element) {
+    TileBuffers sums = allocate(sum_bytes);
+    const std::int64_t size = sum_bytes / bytes_of(element);
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      add_rows(element, count, size, to_add->tiles[i].data(), sums[i].data());
+      const Buffer& tile = to_add->tiles[i];
+      add_rows(element, static_cast<std::int64_t>(tile.size()) / sum_bytes, size, tile.data(), sums[i].data());
     }
-    return std::make_shared<Array>(meter_, bytes, std::move(sums));
+    return std::make_shared<Array>(meter_, sum_bytes, std::move(sums));
   }
 
   TileBuffers allocate(std::int64_t bytes) {
@@ -157,19 +144,18 @@ class EngineTransport final : public Transport {
 
   const Program& program_;
   Engine& engine_;
-  const PlanOptions planning_;
+  MovementPlanner& planner_;
   MemoryMeter& meter_;
   const std::vector<Device> devices_;
-  Planner planner_;
   std::map<const Statement*, std::vector<ReadyMovement>> prepared_;
   std::map<const language::Value*, ReplicaCheck> checks_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_engine_transport(const Program& program, Engine& engine, const PlanOptions& planning,
+std::unique_ptr<Transport> make_engine_transport(const Program& program, Engine& engine, MovementPlanner& planner,
                                                  MemoryMeter& meter) {
-  return std::make_unique<EngineTransport>(program, engine, planning, meter);
+  return std::make_unique<EngineTransport>(program, engine, planner, meter);
 }
 
 }  // namespace retile::runtime

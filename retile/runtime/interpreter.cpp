@@ -136,7 +136,7 @@ std::vector<Value> Interpreter::compute(const Function& function, const Statemen
   const double operations = count_operations(operation.body) * static_cast<double>(devices.size());
   do_together(transport_, [&] { for_each_device(operations, compute_on); });
 
-  std::int64_t peak = 0;
+  std::int64_t peak = devices.empty() ? predict_peak_bytes(operation.body) : 0;
   for (const LocalResults& local : computed) peak = std::max(peak, local.peak_bytes);
   meter_.note(peak);
   std::vector<Value> results;

@@ -15,6 +15,7 @@
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
+#include "retile/runtime/value.h"
 
 namespace retile::runtime {
 namespace {
@@ -26,9 +27,9 @@ using language::LocalType;
 
 std::int64_t elements_of(const LocalType& type) { return product(type.shape); }
 
-std::size_t bytes_of_array(const LocalType& type) {
-  return static_cast<std::size_t>(checked_bytes(elements_of(type), bytes_of(type.element)));
-}
+std::int64_t bytes_of_array(const LocalType& type) { return checked_bytes(elements_of(type), bytes_of(type.element)); }
+
+Buffer buffer_for(const LocalType& type) { return Buffer(static_cast<std::size_t>(bytes_of_array(type))); }
 
 // --- Operations on whole arrays.
 
@@ -133,14 +134,9 @@ class Evaluation {
     return reinterpret_cast<const Number*>(array(instruction).data);
   }
 
-  void count_bytes(std::size_t bytes) {
-    alive_ += static_cast<std::int64_t>(bytes);
-    peak_ = std::max(peak_, alive_);
-  }
-
   void release(std::size_t index) {
     Array& array = arrays_[index];
-    if (array.owned && array.owned.use_count() == 1) alive_ -= static_cast<std::int64_t>(array.owned->size());
+    if (array.owned && array.owned.use_count() == 1) meter_.remove(static_cast<std::int64_t>(array.owned->size()));
     array = {};
   }
 
@@ -153,9 +149,9 @@ class Evaluation {
       result = array(instruction.operands[0]);
       return;
     }
-    result.owned = std::make_shared<Buffer>(bytes_of_array(instruction.type));
+    result.owned = std::make_shared<Buffer>(buffer_for(instruction.type));
     result.data = result.owned->data();
-    count_bytes(result.owned->size());
+    meter_.add(static_cast<std::int64_t>(result.owned->size()));
     if (!rearrange(instruction, result.owned->data())) compute(instruction, result.owned->data());
   }
 
@@ -332,13 +328,13 @@ class Evaluation {
         results.arrays.push_back(std::move(*array.owned));
         continue;
       }
-      Buffer copy(bytes_of_array(type(result)));
+      Buffer copy = buffer_for(type(result));
       std::memcpy(copy.data(), array.data, copy.size());
-      count_bytes(copy.size());
+      meter_.add(static_cast<std::int64_t>(copy.size()));
       results.arrays.push_back(std::move(copy));
       if (last) release(static_cast<std::size_t>(result));
     }
-    results.peak_bytes = peak_;
+    results.peak_bytes = meter_.peak();
     return results;
   }
 
@@ -346,8 +342,7 @@ class Evaluation {
   std::span<const std::byte* const> tiles_;
   const LocalContext& context_;
   std::vector<Array> arrays_;  // by instruction
-  std::int64_t alive_ = 0;     // bytes
-  std::int64_t peak_ = 0;
+  MemoryMeter meter_;
 };
 
 double operations_of(const LocalFunction& function, const LocalInstruction& instruction) {
@@ -377,6 +372,24 @@ double operations_of(const LocalFunction& function, const LocalInstruction& inst
 LocalResults evaluate(const LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context) {
   return Evaluation(function, tiles, context).run();
+}
+
+std::int64_t predict_peak_bytes(const LocalFunction& function) {
+  const std::vector<std::size_t> last = last_uses(function);
+  MemoryMeter meter;
+  std::vector<std::int64_t> freed(last.size() + 1);  // bytes, by the instruction that is the last to need them
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    const LocalInstruction& instruction = function.instructions[i];
+    const std::int64_t bytes = instruction.op == LocalOp::parameter ? 0 : bytes_of_array(instruction.type);
+    meter.add(bytes);
+    freed[last[i]] += bytes;
+    meter.remove(freed[i]);
+  }
+  MemoryMeter results;
+  for (const int result : function.results) {
+    results.add(bytes_of_array(function.instructions[static_cast<std::size_t>(result)].type));
+  }
+  return std::max(meter.peak(), results.peak());
 }
 
 void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out) {

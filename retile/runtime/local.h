@@ -33,6 +33,9 @@ struct LocalResults {
 LocalResults evaluate(const language::LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context);
 
+// The peak of an evaluation, known without one; evaluations may share more memory and never need more.
+std::int64_t predict_peak_bytes(const language::LocalFunction& function);
+
 // The partial sums of an array [count, size], added in order.
 void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out);
 

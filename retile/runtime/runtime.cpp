@@ -50,7 +50,9 @@ ProgramRun run_and_time(Interpreter& interpreter, MemoryMeter& meter, std::vecto
 
 ProgramRunner::ProgramRunner(const Program& program, Engine& engine, const ProgramOptions& options)
     : program_(program),
-      transport_(make_engine_transport(program, engine, options.planning, meter_)),
+      engine_(engine),
+      planner_(options.planning),
+      transport_(make_engine_transport(program, engine, planner_, meter_)),
       interpreter_(std::make_unique<Interpreter>(program, *transport_, meter_, options)) {}
 
 ProgramRunner::~ProgramRunner() = default;
@@ -58,6 +60,14 @@ ProgramRunner::~ProgramRunner() = default;
 ProgramRun ProgramRunner::run(std::vector<TileBuffers> arguments) {
   return run_and_time(*interpreter_, meter_,
                       values_of(program_, meter_, transport_->devices().size(), std::move(arguments)));
+}
+
+std::int64_t ProgramRunner::predict_peak_bytes() {
+  MemoryMeter meter;
+  const std::unique_ptr<Transport> transport = make_predicting_transport(program_, engine_, planner_, meter);
+  std::vector<TileBuffers> arguments(static_cast<std::size_t>(main_of(program_).parameter_count));
+  Interpreter(program_, *transport, meter, {}).run_main(values_of(program_, meter, 0, std::move(arguments)));
+  return meter.peak();
 }
 
 ProgramRun run_program(const Program& program, Engine& engine, std::vector<TileBuffers> arguments,

@@ -9,6 +9,7 @@
 #include "retile/engines/engine.h"
 #include "retile/language/program.h"
 #include "retile/planner/planner.h"
+#include "retile/runtime/movements.h"
 #include "retile/runtime/value.h"
 
 namespace retile::runtime {
@@ -40,8 +41,14 @@ class ProgramRunner {
   // where the program fails, at its place: replicas that disagree, an integer divided by zero.
   ProgramRun run(std::vector<TileBuffers> arguments);
 
+  // The most bytes per device that a run takes, found without one. Throws RuntimeError where they do not fit in 63
+  // bits.
+  std::int64_t predict_peak_bytes();
+
  private:
   const language::Program& program_;
+  Engine& engine_;
+  MovementPlanner planner_;
   MemoryMeter meter_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Interpreter> interpreter_;

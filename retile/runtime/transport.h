@@ -8,7 +8,7 @@
 
 #include "retile/engines/engine.h"
 #include "retile/language/program.h"
-#include "retile/planner/planner.h"
+#include "retile/runtime/movements.h"
 #include "retile/runtime/value.h"
 
 namespace retile::runtime {
@@ -29,20 +29,24 @@ class Transport {
                      const language::ArrayType& to, Value operand) = 0;
 
   // What is wrong with a value that a statement has computed, where its type says that devices hold the same and they
-  // do not. The statement's results have places of their own.
+  // do not.
   virtual std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) = 0;
 
   // What the first process that has something says.
   virtual std::optional<std::string> first_of(std::optional<std::string> mine) = 0;
 };
 
-// Plans redistributions and moves tiles on the engine. Movements are prepared when they are first met and kept for the
-// statement, as long as the program that it belongs to.
+// Moves tiles on the engine. Movements are planned and prepared when they are first met and kept for the statement.
+// What it is made with must outlive it.
 std::unique_ptr<Transport> make_engine_transport(const language::Program& program, Engine& engine,
-                                                 const PlanOptions& planning, MemoryMeter& meter);
+                                                 MovementPlanner& planner, MemoryMeter& meter);
+
+// Moves nothing and has no devices: the meter gets what the engine predicts for the same movements.
+std::unique_ptr<Transport> make_predicting_transport(const language::Program& program, const Engine& engine,
+                                                     MovementPlanner& planner, MemoryMeter& meter);
 
 // Puts every array together and cuts it anew, adds partial sums one by one: no planner and no engine, all devices in
-// this process. What the other one does is checked against it.
+// this process. What engines do is checked against it.
 std::unique_ptr<Transport> make_slicing_transport(const language::Program& program, MemoryMeter& meter);
 
 }  // namespace retile::runtime

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/language/program.h"
 
@@ -15,16 +17,21 @@ namespace retile::runtime {
 // The row-major bytes of one array's tile on each of this process's devices.
 using TileBuffers = std::vector<Buffer>;
 
-// Bytes per device: all devices have tiles of equal sizes.
+// Bytes per device: all devices have tiles of equal sizes. Additions throw RuntimeError where they do not fit in 63
+// bits.
 class MemoryMeter {
  public:
   void add(std::int64_t bytes) {
+    note(bytes);
     alive_ += bytes;
-    note(0);
   }
   void remove(std::int64_t bytes) { alive_ -= bytes; }
   // This much more is needed for a moment.
-  void note(std::int64_t bytes) { peak_ = std::max(peak_, alive_ + bytes); }
+  void note(std::int64_t bytes) {
+    const auto sum = checked_add(alive_, bytes);
+    if (!sum) throw RuntimeError("the memory that a device needs does not fit in 63 bits");
+    peak_ = std::max(peak_, *sum);
+  }
 
   std::int64_t peak() const { return peak_; }
 

@@ -59,14 +59,10 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
   return parse_memory_limit({"argument --memory-limit", *arguments.memory_limit});
 }
 
-void check_planner(const ProblemArguments& arguments) {
+void check_usage(const ProblemArguments& arguments) {
   if (arguments.no_exchange && arguments.planner == "direct") {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
   }
-}
-
-void check_usage(const ProblemArguments& arguments) {
-  check_planner(arguments);
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
     if (arguments.mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
@@ -144,17 +140,11 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("LIMIT");
 }
 
-PlanOptions plan_options(const ProblemArguments& arguments) {
-  check_planner(arguments);
+PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
   PlanOptions options;
   options.planner = *find_planner(arguments.planner);
   options.cost_model = *find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
-  return options;
-}
-
-PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
-  PlanOptions options = plan_options(arguments);
   if (arguments.memory_limit) {
     options.memory_limit = elements_of(memory_limit_of(arguments), problem);
   }

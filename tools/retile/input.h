@@ -37,8 +37,6 @@ struct ProblemArguments {
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments);
 
-// How to plan, but for the memory limit.
-PlanOptions plan_options(const ProblemArguments& arguments);
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
 

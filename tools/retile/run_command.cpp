@@ -58,7 +58,7 @@ int run_program(const Arguments& arguments) {
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
   runtime::ProgramRunOptions options;
-  options.planning = plan_options(arguments.problem);
+  options.planning = planner_options(arguments.problem);
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
