@@ -144,12 +144,12 @@ class FunctionChecker {
     if (!type) return;
     const LocalType tile{type->element, type->placement.local_shape()};
     if (tile == parameter.type.type) return;
-    diagnostics_.add(parameter.type.place, fmt::format("the tiles of {} are {}, not {}", name_of(operand),
+    diagnostics_.add(parameter.type.place, fmt::format("the tiles of {} are {}, not {}", value_name(operand),
                                                        to_string(tile), to_string(parameter.type.type)));
     note_declaration(operand);
   }
 
-  const std::string& name_of(int value) const { return values_[static_cast<std::size_t>(value)].name.text; }
+  const std::string& value_name(int value) const { return values_[static_cast<std::size_t>(value)].name.text; }
 
   void check_local_results(const SpmdOpSyntax& syntax, const std::vector<std::optional<LocalType>>& types) {
     if (types.size() != syntax.types.size()) {
@@ -173,7 +173,7 @@ class FunctionChecker {
 
   void check_operation(const RedistributeSyntax& syntax, const StatementSyntax& statement) {
     const int operand = find(syntax.operand);
-    const std::string word = word_of(syntax.kind);
+    const std::string word = name_of(syntax.kind);
     check_result_count(statement, 1, word);
     std::optional<ArrayType> target = syntax.type ? scope_.resolve(*syntax.type) : replicated(operand);
     result_types_ = {target};
@@ -183,18 +183,6 @@ class FunctionChecker {
     const SourceRange place = syntax.type ? syntax.type->place : syntax.operand.place;
     if (!check_same_array(place, word, operand, *target)) return;
     check_ends(syntax, operand, *target);
-  }
-
-  static std::string word_of(Redistribute::Kind kind) {
-    switch (kind) {
-      case Redistribute::Kind::redistribute:
-        return "redistribute";
-      case Redistribute::Kind::distribute:
-        return "distribute";
-      case Redistribute::Kind::undistribute:
-        return "undistribute";
-    }
-    return {};
   }
 
   std::optional<ArrayType> replicated(int operand) {
@@ -213,15 +201,15 @@ class FunctionChecker {
     }
     if (source.element != target.element) {
       diagnostics_.add(place,
-                       fmt::format("{} keeps the element type: {} has {}, and this is {}", word, name_of(operand),
-                                   retile::name_of(source.element), retile::name_of(target.element)),
+                       fmt::format("{} keeps the element type: {} has {}, and this is {}", word, value_name(operand),
+                                   name_of(source.element), name_of(target.element)),
                        "convert elements within an spmd_op");
       note_declaration(operand);
       return false;
     }
     if (source.placement.global_shape() != target.placement.global_shape()) {
       diagnostics_.add(place, fmt::format("{} keeps the global shape: {} has {}, and this is {}", word,
-                                          name_of(operand), retile::to_string(source.placement.global_shape()),
+                                          value_name(operand), retile::to_string(source.placement.global_shape()),
                                           retile::to_string(target.placement.global_shape())));
       note_declaration(operand);
       return false;
@@ -230,16 +218,16 @@ class FunctionChecker {
   }
 
   void check_ends(const RedistributeSyntax& syntax, int operand, const ArrayType& target) {
-    const std::string word = word_of(syntax.kind);
+    const std::string word = name_of(syntax.kind);
     const ArrayType& source = *type_of(operand);
     if (source.placement.type() == nullptr || target.placement.type() == nullptr) {
       diagnostics_.add(syntax.operand.place, fmt::format("{} leads from a type to a type", word),
                        "no type describes this placement; only steps of plans and spmd_op do with it");
     } else if (syntax.kind == Redistribute::Kind::distribute && !is_replicated(source.placement)) {
-      diagnostics_.add(
-          syntax.operand.place,
-          fmt::format("distribute needs an operand that is not cut, and {} is {}", name_of(operand), text_of(source)),
-          "redistribute takes any operand");
+      diagnostics_.add(syntax.operand.place,
+                       fmt::format("distribute needs an operand that is not cut, and {} is {}", value_name(operand),
+                                   text_of(source)),
+                       "redistribute takes any operand");
       note_declaration(operand);
     } else if (syntax.kind == Redistribute::Kind::undistribute && !is_replicated(target.placement)) {
       diagnostics_.add(syntax.type->place, "undistribute gives every device all of the array",
@@ -256,7 +244,7 @@ class FunctionChecker {
     const std::optional<ArrayType>& source = type_of(operand);
     if (!source || !target) return;
     if (source->sums.empty()) {
-      diagnostics_.add(syntax.operand.place, fmt::format("{} is no sum", name_of(operand)),
+      diagnostics_.add(syntax.operand.place, fmt::format("{} is no sum", value_name(operand)),
                        "a sum has a type such as [8] sum {x}");
       note_declaration(operand);
       return;

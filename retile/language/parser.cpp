@@ -93,6 +93,9 @@ class Parser {
     return {comments_.take_before(begin), comments_.after_blank(begin), {}};
   }
 
+  // Of a closing brace, which has no blank line before it.
+  Layout begin_end_layout() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
+
   // The thing ends with the last token.
   void end_layout(Layout& layout, BlankLine blank) {
     const std::size_t end = scanner_.last().end;
@@ -190,7 +193,7 @@ class Parser {
       attempt_statement([&] { this->statement(statement, function.statements.size() == 1); });
     }
     function.has_return_gap = !attempt_return([&] { function_return(function); });
-    function.end_layout = begin_layout();
+    function.end_layout = begin_end_layout();
     scanner_.expect("}", fmt::format("at the end of function {}", function.name.text));
     end_layout(function.end_layout, BlankLine::kept);
   }
@@ -245,16 +248,17 @@ class Parser {
   }
 
   static std::optional<Redistribute::Kind> find_redistribution(std::string_view word) {
-    if (word == "redistribute") return Redistribute::Kind::redistribute;
-    if (word == "distribute") return Redistribute::Kind::distribute;
-    if (word == "undistribute") return Redistribute::Kind::undistribute;
+    using Kind = Redistribute::Kind;
+    for (const Kind kind : {Kind::redistribute, Kind::distribute, Kind::undistribute}) {
+      if (word == name_of(kind)) return kind;
+    }
     return std::nullopt;
   }
 
   static std::optional<StepOp> find_step(std::string_view word) {
     for (const StepOp op :
          {StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute, StepOp::exchange}) {
-      if (word == name_of(op)) return op;
+      if (word == retile::name_of(op)) return op;
     }
     return std::nullopt;
   }
@@ -295,7 +299,7 @@ class Parser {
 
   // moves = "(" move { "," move } ")" ;
   std::vector<Move> moves(StepOp op) {
-    scanner_.expect("(", fmt::format("after {}", name_of(op)));
+    scanner_.expect("(", fmt::format("after {}", retile::name_of(op)));
     std::vector<Move> list = comma_list([&] { return move(op); });
     scanner_.expect(")", "or ',' after a factor");
     return list;
@@ -370,7 +374,7 @@ class Parser {
       attempt_statement([&] { local_statement(statement, op.statements.size() == 1); });
     }
     op.has_gap = !attempt_return([&] { local_return(op); });
-    op.end_layout = begin_layout();
+    op.end_layout = begin_end_layout();
     scanner_.expect("}", "at the end of the body of spmd_op");
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "retile/base/error.h"
+
 namespace retile::language {
 
 const std::vector<OperationForm>& operation_forms() {
@@ -48,6 +50,18 @@ const std::vector<std::string_view>& keywords() {
 
 bool is_keyword(std::string_view word) {
   return std::find(keywords().begin(), keywords().end(), word) != keywords().end();
+}
+
+const char* name_of(Redistribute::Kind kind) {
+  switch (kind) {
+    case Redistribute::Kind::redistribute:
+      return "redistribute";
+    case Redistribute::Kind::distribute:
+      return "distribute";
+    case Redistribute::Kind::undistribute:
+      return "undistribute";
+  }
+  throw InternalError("unknown redistribution");
 }
 
 }  // namespace retile::language

@@ -137,6 +137,9 @@ struct SpmdOpSyntax {
   bool operator==(const SpmdOpSyntax&) const = default;
 };
 
+// "redistribute", "distribute", "undistribute".
+const char* name_of(Redistribute::Kind kind);
+
 struct RedistributeSyntax {
   Redistribute::Kind kind = Redistribute::Kind::redistribute;
   Name operand;

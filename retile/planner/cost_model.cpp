@@ -86,13 +86,17 @@ std::int64_t step_cost(CostModel model, const Step& step) {
   return model == CostModel::paper ? paper_cost(step) : volume_cost(step);
 }
 
+std::int64_t step_cost(CostModel model, const Step& step, const Placement& before) {
+  const bool unlisted = model == CostModel::volume && step.symbolic && step.op == StepOp::exchange;
+  return unlisted ? unlisted_volume(before, step.after) : step_cost(model, step);
+}
+
 void price(Plan& plan, CostModel model) {
   plan.cost.model = name_of(model);
   plan.cost.total = 0;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     Step& step = plan.steps[i];
-    const bool unlisted = model == CostModel::volume && step.symbolic && step.op == StepOp::exchange;
-    step.cost = unlisted ? unlisted_volume(plan.before(i), step.after) : step_cost(model, step);
+    step.cost = step_cost(model, step, plan.before(i));
     const auto sum = checked_add(plan.cost.total, step.cost);
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     plan.cost.total = *sum;

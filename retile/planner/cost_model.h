@@ -20,6 +20,8 @@ const char* name_of(CostModel model);
 std::optional<CostModel> find_cost_model(std::string_view name);
 
 std::int64_t step_cost(CostModel model, const Step& step);
+// The same for a step whose lists may be symbolic.
+std::int64_t step_cost(CostModel model, const Step& step, const Placement& before);
 
 // Sets every step's cost and the plan's model and total. Throws InputError where the total does not
 // fit in 63 bits.

@@ -60,9 +60,7 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
 }
 
 void check_usage(const ProblemArguments& arguments) {
-  if (arguments.no_exchange && arguments.planner == "direct") {
-    throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
-  }
+  planner_options(arguments);
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
     if (arguments.mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
@@ -117,6 +115,15 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
                   fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names))
       ->check(known_name(element_type_names, find_element_type))
       ->type_name("TYPE");
+  add_planner_options(command, arguments);
+  command
+      .add_option("--memory-limit", arguments.memory_limit,
+                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of\n"
+                  "the larger of source and target tile (1.5x)")
+      ->type_name("LIMIT");
+}
+
+void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
   command
       .add_option("--planner", arguments.planner,
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
@@ -133,18 +140,21 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("MODEL");
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
-  command
-      .add_option("--memory-limit", arguments.memory_limit,
-                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of\n"
-                  "the larger of source and target tile (1.5x)")
-      ->type_name("LIMIT");
 }
 
-PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
+PlanOptions planner_options(const ProblemArguments& arguments) {
+  if (arguments.no_exchange && arguments.planner == "direct") {
+    throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
+  }
   PlanOptions options;
   options.planner = *find_planner(arguments.planner);
   options.cost_model = *find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
+  return options;
+}
+
+PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
+  PlanOptions options = planner_options(arguments);
   if (arguments.memory_limit) {
     options.memory_limit = elements_of(memory_limit_of(arguments), problem);
   }

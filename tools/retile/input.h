@@ -36,9 +36,13 @@ struct ProblemArguments {
 };
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments);
+// Those of them that say how to plan: --planner, --cost, --no-exchange.
+void add_planner_options(CLI::App& command, ProblemArguments& arguments);
 
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
+// Without a memory limit. Throws UsageError where they contradict each other.
+PlanOptions planner_options(const ProblemArguments& arguments);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a

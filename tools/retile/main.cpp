@@ -54,6 +54,8 @@ int run(int argument_count, char** arguments) {
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
   add_check_command(app, &status);
+  add_fmt_command(app, &status);
+  add_lower_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,242 @@
+#include "retile/language/printer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/base/scanner.h"
+#include "retile/language/type_text.h"
+#include "retile/types/text.h"
+
+namespace retile::language {
+namespace {
+
+// Heads of functions and of spmd_op that are longer get a line for each parameter.
+constexpr std::size_t most_columns = 100;
+
+template <typename List, typename Text>
+std::string join(const List& list, std::string_view separator, Text text) {
+  std::string out;
+  for (const auto& entry : list) {
+    if (&entry != &list.front()) out += separator;
+    out += text(entry);
+  }
+  return out;
+}
+
+std::string names_text(const std::vector<Name>& names, std::string_view separator) {
+  return join(names, separator, [](const Name& name) { return name.text; });
+}
+
+// --- Expressions.
+
+// How tightly an expression holds together: operands of application are atoms.
+enum Strength { sum = 1, product, sign, application, atom };
+
+Strength strength_of(const Expression& expression) {
+  switch (expression.kind) {
+    case Expression::Kind::name:
+    case Expression::Kind::number:
+      return atom;
+    case Expression::Kind::infix:
+      return expression.word == "+" || expression.word == "-" ? sum : product;
+    case Expression::Kind::negation:
+      return sign;
+    case Expression::Kind::application:
+      return application;
+  }
+  throw InternalError("unknown expression");
+}
+
+std::string text_of(const Expression& expression);
+
+// In parentheses where it holds together less than its place needs.
+std::string operand_text(const Expression& operand, int least) {
+  return strength_of(operand) < least ? "(" + text_of(operand) + ")" : text_of(operand);
+}
+
+std::string argument_text(char kind, const Expression& expression, std::size_t& next_operand, std::size_t& next_list) {
+  switch (kind) {
+    case 'e':
+      return operand_text(expression.operands[next_operand++], atom);
+    case 'E':
+      return join(expression.operands, " ", [](const Expression& operand) { return operand_text(operand, atom); });
+    case 'd':
+      return fmt::format("{}", expression.dimension);
+    case 'n':
+      return expression.number;
+    case 't':
+      return expression.attribute;
+    case 'a':
+      return quote_name(expression.attribute);
+    default:
+      return retile::to_string(expression.lists[next_list++]);
+  }
+}
+
+std::string application_text(const Expression& expression) {
+  std::string out = expression.word;
+  std::size_t next_operand = 0;
+  std::size_t next_list = 0;
+  for (const char* kind = find_operation(expression.word)->arguments; *kind != '\0'; ++kind) {
+    out += " " + argument_text(*kind, expression, next_operand, next_list);
+  }
+  return out;
+}
+
+std::string text_of(const Expression& expression) {
+  switch (expression.kind) {
+    case Expression::Kind::name:
+    case Expression::Kind::number:
+      return expression.word;
+    case Expression::Kind::infix: {
+      const int strength = strength_of(expression);  // a - b - c is (a - b) - c
+      return fmt::format("{} {} {}", operand_text(expression.operands[0], strength), expression.word,
+                         operand_text(expression.operands[1], strength + 1));
+    }
+    case Expression::Kind::negation:
+      return "-" + operand_text(expression.operands[0], sign);
+    case Expression::Kind::application:
+      return application_text(expression);
+  }
+  throw InternalError("unknown expression");
+}
+
+// --- Everything else.
+
+class Printer {
+ public:
+  explicit Printer(const Mesh& mesh) : mesh_(mesh) {}
+
+  std::string print(const SyntaxTree& tree) {
+    print_item(tree.mesh_layout, "mesh " + retile::to_string(mesh_), 0);
+    for (const auto& declaration : tree.declarations) {
+      std::visit([&](const auto& declared) { print_declaration(declared); }, declaration);
+    }
+    print_above(tree.end_layout, 0);
+    return std::move(out_);
+  }
+
+ private:
+  void print_line(const std::string& text, std::size_t indent, const std::string& beside = {}) {
+    out_ += std::string(indent, ' ') + text + (beside.empty() ? "" : "  " + beside) + "\n";
+  }
+
+  void print_above(const Layout& layout, std::size_t indent) {
+    for (const Comment& comment : layout.above) {
+      if (comment.after_blank) out_ += "\n";
+      print_line(comment.text, indent);
+    }
+    if (layout.after_blank) out_ += "\n";
+  }
+
+  void print_item(const Layout& layout, const std::string& text, std::size_t indent) {
+    print_above(layout, indent);
+    print_line(text, indent, layout.beside);
+  }
+
+  std::string type_text(const TypeSyntax& type) const {
+    if (const auto* name = std::get_if<Name>(&type.type)) return name->text;
+    return to_string(mesh_, std::get<ArrayType>(type.type));
+  }
+
+  std::string types_text(const std::vector<TypeSyntax>& types) const {
+    return join(types, ", ", [&](const TypeSyntax& type) { return type_text(type); });
+  }
+
+  // head(a: b, c: d)tail, on several lines where one is too short.
+  void print_head(const std::string& head, const std::vector<std::string>& parameters, const std::string& tail,
+                  std::size_t indent, const std::string& beside) {
+    const std::string line = head + fmt::format("({}){}", fmt::join(parameters, ", "), tail);
+    if (parameters.empty() || indent + line.size() <= most_columns) return print_line(line, indent, beside);
+    print_line(head + "(", indent);
+    for (const std::string& parameter : parameters) {
+      print_line(parameter + (&parameter == &parameters.back() ? "" : ","), indent + 4);
+    }
+    print_line(")" + tail, indent, beside);
+  }
+
+  void print_declaration(const TypeDeclaration& declared) {
+    print_item(declared.layout, fmt::format("type {} = {}", declared.name.text, type_text(declared.type)), 0);
+  }
+
+  void print_declaration(const FunctionSyntax& function) {
+    print_above(function.layout, 0);
+    std::vector<std::string> parameters;
+    for (const Parameter& parameter : function.parameters) {
+      parameters.push_back(parameter.name.text + ": " + type_text(parameter.type));
+    }
+    print_head("fn " + function.name.text, parameters, fmt::format(" -> {} {{", types_text(function.result_types)), 0,
+               function.layout.beside);
+    for (const StatementSyntax& statement : function.statements) print_statement(statement);
+    print_item(function.return_layout, "return " + names_text(function.results, ", "), 2);
+    print_above(function.end_layout, 2);
+    print_line("}", 0, function.end_layout.beside);
+  }
+
+  void print_statement(const StatementSyntax& statement) {
+    print_above(statement.layout, 2);
+    const std::string start = names_text(statement.results, ", ") + " = ";
+    std::visit([&](const auto& operation) { print_operation(start, operation, statement.layout.beside); },
+               statement.operation);
+  }
+
+  [[noreturn]] static void print_operation(const std::string& /*start*/, const Gap& /*gap*/,
+                                           const std::string& /*beside*/) {
+    throw InternalError("a tree with gaps is not printed");
+  }
+
+  void print_operation(const std::string& start, const SpmdOpSyntax& op, const std::string& beside) {
+    std::vector<std::string> parameters;
+    for (const LocalParameter& parameter : op.parameters) {
+      parameters.push_back(parameter.name.text + ": " + to_string(parameter.type.type));
+    }
+    const std::string operands = names_text(op.operands, " ") + (op.operands.empty() ? "" : " ");
+    print_head(start + "spmd_op " + operands, parameters, " {", 2, op.header_beside);
+    for (const LocalStatement& statement : op.statements) {
+      const std::string ascription = statement.ascription ? " : " + to_string(statement.ascription->type) : "";
+      print_item(statement.layout,
+                 fmt::format("{} = {}{}", statement.result.text, text_of(*statement.expression), ascription), 4);
+    }
+    print_item(op.return_layout, "return " + join(op.results, ", ", text_of), 4);
+    print_above(op.end_layout, 4);
+    print_line("} as " + types_text(op.types), 2, beside);
+  }
+
+  void print_operation(const std::string& start, const RedistributeSyntax& op, const std::string& beside) {
+    const std::string type = op.type ? " as " + type_text(*op.type) : "";
+    print_line(start + name_of(op.kind) + " " + op.operand.text + type, 2, beside);
+  }
+
+  void print_operation(const std::string& start, const AllReduceSyntax& op, const std::string& beside) {
+    print_line(fmt::format("{}allreduce {} as {}", start, op.operand.text, type_text(op.type)), 2, beside);
+  }
+
+  void print_operation(const std::string& start, const CollectiveSyntax& op, const std::string& beside) {
+    const std::string moves = join(op.moves, ", ", [](const Move& move) {
+      if (move.from < 0) return fmt::format("{}: {}", move.to, move.factor);
+      if (move.to < 0) return fmt::format("{}: {}", move.from, move.factor);
+      return fmt::format("{} -> {}: {}", move.from, move.to, move.factor);
+    });
+    print_line(fmt::format("{}{}{} {} as {}", start, retile::name_of(op.op), op.moves.empty() ? "" : "(" + moves + ")",
+                           op.operand.text, type_text(op.type)),
+               2, beside);
+  }
+
+  void print_operation(const std::string& start, const CallSyntax& op, const std::string& beside) {
+    print_line(fmt::format("{}{}({})", start, op.function.text, names_text(op.operands, ", ")), 2, beside);
+  }
+
+  const Mesh& mesh_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string to_string(const SyntaxTree& tree) {
+  ensure(tree.mesh.has_value(), "a tree with gaps is not printed");
+  return Printer(*tree.mesh).print(tree);
+}
+
+}  // namespace retile::language
