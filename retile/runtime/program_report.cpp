@@ -9,6 +9,8 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
+#include "retile/engines/available_memory.h"
+#include "retile/language/memory.h"
 #include "retile/language/type_text.h"
 #include "retile/runtime/arguments.h"
 #include "retile/runtime/elements.h"
@@ -68,6 +70,29 @@ void check_options(const Program& program, const ProgramRunOptions& options) {
   require_names(options.outputs, results_of(program), "result", "the main function returns");
   require_no_sums(program, parameters_of(program), "take");
   require_no_sums(program, results_of(program), "return");
+}
+
+// --- Memory.
+
+void require_limit(const Program& program, std::int64_t predicted, const ProgramRunOptions& options,
+                   const Engine& engine) {
+  if (!options.memory_limit) return;
+  if (const auto excess = language::find_excess(program, *options.memory_limit, options.planning)) {
+    throw InputError(*excess);
+  }
+  if (predicted <= *options.memory_limit) return;
+  throw RuntimeError(fmt::format("the {} engine needs {} bytes per device, and the limit is {}", engine.name(),
+                                 predicted, *options.memory_limit));
+}
+
+// A verification has at most the results, the tiles and as much again in global arrays.
+void require_available(std::int64_t predicted, std::int64_t devices, bool verify) {
+  const auto needed = checked_multiply(predicted, devices * (verify ? 3 : 1));
+  const std::optional<std::int64_t> available = available_memory();
+  if (needed && (!available || *needed <= *available)) return;
+  throw RuntimeError(fmt::format("the program needs {} bytes on each of {} devices{}, and {} are free in all",
+                                 predicted, devices, verify ? ", three times that to be verified" : "",
+                                 available.value_or(0)));
 }
 
 // --- Arguments.
@@ -172,6 +197,11 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
   ProgramRunner runner(program, engine, running);
+  report.peak_bytes_predicted = runner.predict_peak_bytes();
+  require_limit(program, report.peak_bytes_predicted, options, engine);
+  do_together(engine, [&] {
+    require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
+  });
   ProgramRun run;
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};

@@ -19,15 +19,23 @@ namespace retile::command {
 namespace {
 
 constexpr const char* examples =
-    R"(Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
-device's result is compared with a slice of the global array. Times are of runs between memory that
+    R"(SRC and DST: each problem is planned, the plan is checked, and made-up data of the element type is moved;
+every device's result is compared with a slice of the global array. Times are of runs between memory that
 is there; with --donate, tiles are freed on the way and the peak is that of the largest step.
+
+A file instead of SRC and DST holds a program. Its redistributions are planned, its main function is run,
+and what that returns is printed: type, a checksum that depends on the elements only and not on the layout,
+and the first elements. Where devices that should hold the same do not, the run fails and says where. A
+memory limit is in bytes per device then, and a program that needs more is refused before it runs.
 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   retile run --mesh a=2,b=2 '[512{a}1024, 4096]' '[1024, 1024{a,b}4096]' --threads 2 --repeat 5 --donate
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
-    retile run --problems - --repeat 3 --json)";
+    retile run --problems - --repeat 3 --json
+  retile run examples/megatron.spmd --verify
+  retile run examples/chain.spmd --seed 7 --out abcd=abcd.npy
+  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile run -)";
 
 struct Arguments {
   ProblemArguments problem;
@@ -62,8 +70,8 @@ int run_program(const Arguments& arguments) {
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  return run_program_file(*arguments.problem.source, arguments.program, options,
-                          {arguments.problem.memory_limit, arguments.json}, *engine);
+  return run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
+                          arguments.json, *engine);
 }
 
 int run(const Arguments& arguments) {

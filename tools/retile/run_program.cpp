@@ -7,9 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/utf8.h"
 #include "retile/language/checker.h"
+#include "retile/planner/memory_limit.h"
 #include "retile/render/terminal.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
@@ -39,11 +40,17 @@ std::map<std::string, std::string> files_by_name(const std::vector<std::string>&
   return files;
 }
 
+// A number without a unit is one of bytes: a program's arrays have elements of several sizes.
+std::int64_t limit_in_bytes(const std::string& text) {
+  const SourceText source{"argument --memory-limit", text};
+  const MemoryLimit limit = parse_memory_limit(source);
+  if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
+  if (const auto* number = std::get_if<MemoryElements>(&limit)) return number->elements;
+  throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
+}
+
 std::string render_result(const ResultReport& result) {
-  std::int64_t count = 1;  // of elements, as far as it matters
-  for (const std::int64_t size : result.shape)
-    count = std::min<std::int64_t>(count * std::min<std::int64_t>(size, 1000), 1000);
-  const bool more = count > static_cast<std::int64_t>(result.elements.size());
+  const bool more = product(result.shape) > static_cast<std::int64_t>(result.elements.size());
   return fmt::format("{} : {}\n  shape {}  checksum {:#018x}\n  {}{}\n", result.name, result.type,
                      to_string(result.shape), result.checksum, fmt::join(result.elements, " "), more ? " …" : "");
 }
@@ -56,6 +63,17 @@ std::string render_report(const ProgramReport& report) {
                       report.engine, report.verified ? "verified, " : "", fastest,
                       group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
   return text;
+}
+
+ProgramReport run_with_progress(const language::Program& program, Engine& engine, runtime::ProgramRunOptions options) {
+  Progress progress("running", static_cast<std::size_t>(count_statements(program, options)));
+  options.after_statement = [&] { progress.advance(); };
+  return run_and_report(program, engine, options);
+}
+
+void print_report(const ProgramReport& report, bool json) {
+  if (json) std::fputs((to_json(report) + "\n").c_str(), stdout);
+  if (!json && !report.difference) std::fputs(render_report(report).c_str(), stdout);
 }
 
 }  // namespace
@@ -75,21 +93,28 @@ bool is_given(const ProgramArguments& arguments) {
   return !arguments.arguments.empty() || !arguments.outputs.empty() || arguments.verify;
 }
 
-int run_program_file(const std::string& path, const ProgramArguments& arguments, runtime::ProgramRunOptions options,
-                     const ProgramOutput& output, Engine& engine) {
+int run_program_file(const std::string& path, const ProgramArguments& arguments,
+                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                     Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   options.verify = arguments.verify;
-  return for_each_program({path}, [&](const language::CheckedProgram& checked) {
-    Progress progress("running", static_cast<std::size_t>(count_statements(checked.program, options)));
-    options.after_statement = [&] { progress.advance(); };
-    const ProgramReport report = run_and_report(checked.program, engine, options);
-    progress.clear();
-    if (!engine.is_speaker()) return;
-    const bool silent = report.difference && !output.json;
-    if (!silent) std::fputs((output.json ? to_json(report) + "\n" : render_report(report)).c_str(), stdout);
-    if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+  if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
+  bool failed_in_program = false;
+  const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
+    try {
+      const ProgramReport report = run_with_progress(checked.program, engine, options);
+      if (engine.is_speaker()) print_report(report, json);
+      if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+    } catch (const RuntimeError& error) {
+      // What has a place in the program is printed like any diagnostic.
+      const std::string text = error.what();
+      if (!text.starts_with(checked.program.source->name + ":")) throw;
+      std::fputs((text + "\n").c_str(), stderr);
+      failed_in_program = true;
+    }
   });
+  return failed_in_program ? failed : status;
 }
 
 }  // namespace retile::command
