@@ -26,7 +26,7 @@ std::vector<std::unique_ptr<Engine>> all_engines();
 runtime::ProgramRun run(const language::Program& program, Engine& engine, std::uint64_t seed = 0);
 
 // Runs on every engine, in one process and split over several, and by slicing, and expects all results to have the same
-// bits; gives those of the reference engine.
+// bits and no engine to need more memory than predicted; gives the results of the reference engine.
 runtime::ProgramRun run_everywhere(const language::Program& program, std::uint64_t seed = 0);
 
 // A result of the main function put together, f32, f64 and i32 as doubles.
