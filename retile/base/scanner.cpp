@@ -214,7 +214,8 @@ SourceRange Scanner::token_ahead() const {
   return {position_, end};
 }
 
-std::string Scanner::describe_ahead() const {
+std::string Scanner::describe_ahead() {
+  skip_space();
   const SourceRange ahead = token_ahead();
   if (ahead.begin == ahead.end) return "the end";
   const std::string token = source_.text.substr(ahead.begin, ahead.end - ahead.begin);

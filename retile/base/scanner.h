@@ -42,6 +42,8 @@ class Scanner {
 
   // Range of the last token that was read.
   SourceRange last() const { return last_; }
+  // The next token in words, for errors: "'x'", "the end".
+  std::string describe_ahead();
   // Where the next token starts.
   std::size_t next_position();
   // Goes on at this byte of the text: after a fault, or back to where something may be read in another way.
@@ -59,7 +61,6 @@ class Scanner {
   bool skip_digits();
   // Range of the token ahead, for errors; the end of the text is an empty range.
   SourceRange token_ahead() const;
-  std::string describe_ahead() const;
 
   const SourceText& source_;
   std::size_t position_ = 0;

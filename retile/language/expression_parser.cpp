@@ -160,9 +160,11 @@ class ExpressionParser {
     const std::string_view word = scanner_.peek_word();
     const bool nested = find_operation(word) != nullptr || scanner_.looking_at("-");
     if (nested) {
-      scanner_.fail_here(fmt::format("expected {}, found '{}'", what, word.empty() ? "-" : word),
+      scanner_.fail_here(fmt::format("expected {}, found {}", what, scanner_.describe_ahead()),
                          "put an operand that is computed in parentheses");
     }
+    const bool ends = !word.empty() && !is_keyword(word) && !looking_at_operand(scanner_);
+    if (ends) scanner_.fail_here(fmt::format("expected {}, found the next statement", what));
     return scan_value_name(scanner_, what).text;
   }
 
@@ -175,15 +177,17 @@ class ExpressionParser {
 Expression scan_expression(Scanner& scanner) { return ExpressionParser(scanner).expression(); }
 
 Name scan_value_name(Scanner& scanner, std::string_view what) {
-  if (scanner.looking_at("\"")) {
-    scanner.fail_here(fmt::format("expected {}, found '\"'", what), "only the names of axes may be quoted");
+  const std::string_view word = scanner.peek_word();
+  if (scanner.looking_at_name() && !scanner.looking_at("\"") && !is_keyword(word)) {
+    std::string name = scanner.name(what);
+    return {std::move(name), Place(scanner.last())};
   }
-  if (is_keyword(scanner.peek_word())) {
-    scanner.fail_here(fmt::format("expected {}, found the keyword '{}'", what, scanner.peek_word()),
-                      "keywords name nothing else");
-  }
-  Name name{scanner.name(what), Place(scanner.last())};
-  return name;
+  const std::string_view hint = is_keyword(word)           ? "keywords name nothing else"
+                                : scanner.looking_at("\"") ? "only the names of axes may be quoted"
+                                                           : "names are letters, digits and _";
+  scanner.fail_here(
+      fmt::format("expected {}, found {}{}", what, is_keyword(word) ? "the keyword " : "", scanner.describe_ahead()),
+      std::string(hint));
 }
 
 bool looking_at_operand(Scanner& scanner) {

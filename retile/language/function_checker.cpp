@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -29,6 +30,9 @@ class FunctionChecker {
       : syntax_(function), signature_(signature), scope_(scope), diagnostics_(diagnostics) {}
 
   std::optional<Function> check() {
+    for (const StatementSyntax& statement : syntax_.statements) {
+      for (const Name& name : statement.results) later_names_.try_emplace(name.text, name.place);
+    }
     for (std::size_t i = 0; i < syntax_.parameters.size(); ++i) {
       declare(syntax_.parameters[i].name, signature_.parameters[i]);
     }
@@ -49,7 +53,9 @@ class FunctionChecker {
     const int index = static_cast<int>(values_.size());
     values_.push_back({name, std::move(type)});
     const auto [entry, is_new] = names_.try_emplace(name.text, index);
-    if (!is_new) {
+    if (unknown_.erase(name.text) > 0) {
+      entry->second = index;  // that it was used before is known
+    } else if (!is_new) {
       diagnostics_.add(name.place, fmt::format("{} is declared twice", name.text), "a name is assigned once");
       note_declaration(entry->second);
     }
@@ -59,9 +65,16 @@ class FunctionChecker {
   int find(const Name& name) {
     const auto entry = names_.find(name.text);
     if (entry != names_.end()) return entry->second;
-    diagnostics_.add(name.place, fmt::format("there is no value {}", name.text),
-                     "a value is a parameter, or declared by an earlier statement of the function");
-    return declare(name, std::nullopt);  // one fault is reported once
+    const auto later = later_names_.find(name.text);
+    const bool is_later = later != later_names_.end();
+    diagnostics_.add(name.place,
+                     is_later ? fmt::format("{} is used before it is declared", name.text)
+                              : fmt::format("there is no value {}", name.text),
+                     is_later ? "" : "values are parameters, and what earlier statements of the function declare");
+    if (is_later) diagnostics_.note(later->second, fmt::format("{} is declared here", name.text));
+    const int index = declare(name, std::nullopt);
+    unknown_.insert(name.text);  // one fault is reported once
+    return index;
   }
 
   std::vector<int> find_all(const std::vector<Name>& names) {
@@ -109,7 +122,7 @@ class FunctionChecker {
   // t-spmd of fig:spmd.
   void check_operation(const SpmdOpSyntax& syntax, const StatementSyntax& statement) {
     SpmdOp op{find_all(syntax.operands), {}};
-    check_operands(syntax, op.operands);
+    const std::vector<bool> faulty = check_operands(syntax, op.operands);
     result_types_.clear();
     std::vector<std::optional<ElementType>> elements;
     for (const TypeSyntax& type : syntax.types) {
@@ -121,32 +134,36 @@ class FunctionChecker {
       if (entry == names_.end()) return std::nullopt;
       return values_[static_cast<std::size_t>(entry->second)].name.place;
     };
-    LocalCheckResult body = check_local_function(syntax, elements, {scope_.mesh, find_outside}, diagnostics_);
+    LocalCheckResult body = check_local_function(syntax, elements, {scope_.mesh, find_outside, faulty}, diagnostics_);
     check_result_count(statement, syntax.types.size(), "spmd_op");
     if (!syntax.has_gap) check_local_results(syntax, body.result_types);
     op.body = std::move(body.function);
     statement_.operation = std::move(op);
   }
 
-  void check_operands(const SpmdOpSyntax& syntax, const std::vector<int>& operands) {
+  // Which parameters are at fault.
+  std::vector<bool> check_operands(const SpmdOpSyntax& syntax, const std::vector<int>& operands) {
+    std::vector<bool> faulty(syntax.parameters.size());
     for (std::size_t i = 0; i < operands.size(); ++i) refuse_sum(syntax.operands[i], operands[i], "spmd_op");
     if (operands.size() != syntax.parameters.size()) {
       const Place place = syntax.operands.empty() ? syntax.parameters.front().name.place : syntax.operands.back().place;
       diagnostics_.add(place, fmt::format("{} for {} of spmd_op", count_of(operands.size(), "operand"),
                                           count_of(syntax.parameters.size(), "parameter")));
-      return;
+      return faulty;
     }
-    for (std::size_t i = 0; i < operands.size(); ++i) check_parameter(syntax.parameters[i], operands[i]);
+    for (std::size_t i = 0; i < operands.size(); ++i) faulty[i] = !check_parameter(syntax.parameters[i], operands[i]);
+    return faulty;
   }
 
-  void check_parameter(const LocalParameter& parameter, int operand) {
+  bool check_parameter(const LocalParameter& parameter, int operand) {
     const std::optional<ArrayType>& type = type_of(operand);
-    if (!type) return;
+    if (!type) return true;
     const LocalType tile{type->element, type->placement.local_shape()};
-    if (tile == parameter.type.type) return;
+    if (tile == parameter.type.type) return true;
     diagnostics_.add(parameter.type.place, fmt::format("the tiles of {} are {}, not {}", value_name(operand),
                                                        to_string(tile), to_string(parameter.type.type)));
     note_declaration(operand);
+    return false;
   }
 
   const std::string& value_name(int value) const { return values_[static_cast<std::size_t>(value)].name.text; }
@@ -380,6 +397,8 @@ class FunctionChecker {
   DiagnosticList& diagnostics_;
   std::vector<CheckedValue> values_;
   std::unordered_map<std::string, int> names_;
+  std::unordered_set<std::string> unknown_;             // names that were used and are not declared yet
+  std::unordered_map<std::string, Place> later_names_;  // that statements declare, whether they were read or not
   std::vector<Statement> statements_;
   std::vector<int> results_;
   Statement statement_;                                 // that is being checked

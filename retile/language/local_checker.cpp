@@ -79,7 +79,7 @@ class LocalChecker {
       LocalInstruction instruction = make(LocalOp::parameter, {}, parameter.type.type, parameter.name.place);
       instruction.index = index;
       function_.instructions.push_back(std::move(instruction));
-      declare(parameter.name, index);
+      declare(parameter.name, scope_.faulty[static_cast<std::size_t>(index)] ? Operand() : Operand(index));
     }
     for (const LocalStatement& statement : op.statements) check_statement(statement);
     LocalCheckResult result;

@@ -47,7 +47,11 @@ class Parser {
   // --- Faults.
 
   void record(const InputError& error) {
-    diagnostics_.push_back(error.diagnostic());
+    const Diagnostic& found = error.diagnostic();
+    const bool again = !diagnostics_.empty() && diagnostics_.back().range.begin == found.range.begin &&
+                       diagnostics_.back().message == found.message;
+    if (again) return;  // such as a comment that is never closed, whoever meets it
+    diagnostics_.push_back(found);
     if (diagnostics_.size() >= most_diagnostics) throw TooMany{};
   }
 
@@ -144,7 +148,8 @@ class Parser {
     if (looking_at_word("fn")) return function();
     if (looking_at_word("mesh"))
       scanner_.fail_here("a program has one mesh", "all types are over the mesh that comes first");
-    scanner_.fail_here("expected a declaration", "type NAME = TYPE, or fn NAME(PARAMETERS) -> TYPES { ... }");
+    scanner_.fail_here(fmt::format("expected a declaration, found {}", scanner_.describe_ahead()),
+                       "type NAME = TYPE, or fn NAME(PARAMETERS) -> TYPES { ... }");
   }
 
   // type_name = "type" name "=" type ;
@@ -322,7 +327,12 @@ class Parser {
   CallSyntax call() {
     CallSyntax syntax;
     syntax.function = scan_value_name(scanner_, "an operation");
-    scanner_.expect("(", "after the name of a function that is called");
+    if (!scanner_.accept("(")) {
+      scanner_.fail(
+          syntax.function.place, fmt::format("there is no operation {}", syntax.function.text),
+          "operations on distributed arrays are spmd_op, redistribute, distribute, undistribute, allreduce, the "
+          "steps of plans, and calls such as f(x)");
+    }
     if (!scanner_.looking_at(")")) {
       syntax.operands = comma_list([&] { return scan_value_name(scanner_, "an operand of a call"); });
     }
@@ -405,7 +415,8 @@ class Parser {
 
   [[noreturn]] void fail_at_operand(const Expression& before) {
     if (before.kind != Expression::Kind::name) {
-      scanner_.fail_here("expected an operator or the next statement");
+      scanner_.fail_here(
+          fmt::format("expected an operator or the next statement, found {}", scanner_.describe_ahead()));
     }
     std::string words;
     for (const OperationForm& form : operation_forms()) words += (words.empty() ? "" : ", ") + std::string(form.word);
@@ -415,11 +426,18 @@ class Parser {
 
   // --- Types.
 
+  // A name, and no element type before a bracket, not even one that does not exist.
+  bool looking_at_abbreviation() {
+    if (!scanner_.looking_at_name() || is_element_type(scanner_.peek_word())) return false;
+    Scanner ahead = scanner_;
+    ahead.name("a type");
+    return !ahead.looking_at("[");
+  }
+
   // A type that is at fault leaves a gap.
   TypeSyntax type() {
     const std::size_t begin = scanner_.next_position();
-    const std::string_view word = scanner_.peek_word();
-    if (scanner_.looking_at_name() && !is_element_type(word)) {
+    if (looking_at_abbreviation()) {
       Name name = scan_value_name(scanner_, "a type");
       return {std::move(name), Place(scanner_.last())};
     }

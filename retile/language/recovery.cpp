@@ -29,12 +29,12 @@ bool starts_declaration(std::string_view text, std::size_t position) {
   return word == "fn" || word == "type" || word == "mesh";
 }
 
-// return, or a name before = or a comma.
+// A name, even if it is wrongly quoted, before = or a comma.
 bool starts_statement(std::string_view text, std::size_t position) {
   const std::string_view word = word_at(text, position);
-  if (word.empty()) return false;
-  if (word == "return") return true;
-  const std::size_t next = skip_space(text, position + word.size());
+  const std::size_t end = std::max(position + word.size(), skip_quotes(text, position));
+  if (end == position) return false;
+  const std::size_t next = skip_space(text, end);
   return next < text.size() && (text[next] == '=' || text[next] == ',');
 }
 
@@ -63,7 +63,7 @@ class Walk {
   bool starts_line_ = false;
 };
 
-// Brackets that are open. A closing brace closes brackets within it that somebody forgot.
+// Brackets that are open. A closing one closes those within it that somebody forgot.
 class OpenBrackets {
  public:
   bool in_braces() const { return open_.find('{') != std::string::npos; }
@@ -71,12 +71,17 @@ class OpenBrackets {
 
   void see(char c) {
     if (c == '(' || c == '[' || c == '{') open_ += c;
-    if (c == ')' && open_.ends_with('(')) open_.pop_back();
-    if (c == ']' && open_.ends_with('[')) open_.pop_back();
-    if (c == '}' && in_braces()) open_.erase(open_.rfind('{'));
+    if (c == ')') close('(');
+    if (c == ']') close('[');
+    if (c == '}') close('{');
   }
 
  private:
+  void close(char opening) {
+    const std::size_t position = open_.rfind(opening);
+    if (position != std::string::npos) open_.erase(position);
+  }
+
   std::string open_;
 };
 
@@ -114,9 +119,10 @@ std::size_t skip_statement(std::string_view text, std::size_t begin) {
   OpenBrackets brackets;
   Walk walk(text, begin);
   for (; !walk.at_end(); walk.advance()) {
-    const bool starts = walk.starts_line() || walk.position() == begin;
-    if (starts && starts_declaration(text, walk.position())) break;
+    const bool is_first = walk.position() == begin;
+    if ((walk.starts_line() || is_first) && starts_declaration(text, walk.position())) break;
     if (walk.starts_line() && !brackets.in_braces() && starts_statement(text, walk.position())) break;
+    if (!is_first && !brackets.in_braces() && word_at(text, walk.position()) == "return") break;
     if (walk.here() == '}' && !brackets.in_braces()) break;
     brackets.see(walk.here());
   }

@@ -48,7 +48,7 @@ void scan_corner(Scanner& scanner, const Shape& local, const Shape& global, std:
   scanner.expect("]", "or ',' after an offset");
   if (rank != local.size()) {
     scanner.fail({begin, scanner.last().end},
-                 fmt::format("a corner with {} offsets for {} dimensions", rank, local.size()));
+                 fmt::format("this corner has {} offsets, and the array's rank is {}", rank, local.size()));
   }
 }
 
@@ -132,7 +132,8 @@ bool is_element_type(std::string_view word) { return word == "f32" || word == "f
 // element = "f32" | "f64" | "i32" ;
 ElementType scan_element_type(Scanner& scanner) {
   if (!is_element_type(scanner.peek_word())) {
-    scanner.fail_here("expected an element type", "programs compute with f32, f64 and i32");
+    scanner.fail_here(fmt::format("expected an element type, found {}", scanner.describe_ahead()),
+                      "programs compute with f32, f64 and i32");
   }
   return *find_element_type(scanner.name("an element type"));
 }

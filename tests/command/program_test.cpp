@@ -1,0 +1,179 @@
+// retile check, fmt and lower.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/command/retile.h"
+
+namespace retile::test {
+namespace {
+
+constexpr const char* right = "mesh {x: 2}\n\nfn f(a: [4{x}8]) -> [8] {\n  b = undistribute a\n  return b\n}\n";
+constexpr const char* untidy = "mesh {x: 2} fn f(a: [4{x}8]) -> [8] { b = undistribute a return b }";
+constexpr const char* wrong = "mesh {x: 2}\nfn f(a: [4{x}8]) -> [9] {\n  b = undistribute c\n  return a\n}\n";
+constexpr const char* unreadable = "mesh {x: 2}\nfn f(a: [4{x}8]) -> [8] {\n  b = undistribute\n  return a\n}\n";
+
+const std::string wrong_said = R"(p.spmd:3:20: error: there is no value c
+    3 |   b = undistribute c
+      |                    ^
+hint: values are parameters, and what earlier statements of the function declare
+p.spmd:4:10: error: a is [4{x}8], and f declares [9]
+    4 |   return a
+      |          ^
+hint: redistribute it before it is returned
+p.spmd:2:24: note: the result is declared here
+    2 | fn f(a: [4{x}8]) -> [9] {
+      |                     ^~~
+)";
+
+// --- check
+
+TEST(Check, SaysNothingOfWhatIsRight) {
+  EXPECT_EQ(run_retile({"check", "-"}, std::string(right)), done(""));
+  const ProcessResult result = run_retile({"check", "-v", "-"}, std::string(right));
+  EXPECT_EQ(result, (ProcessResult{0, "", "standard input: 2 devices, 1 function, 1 statement\n"}));
+}
+
+TEST(Check, ReportsAllMistakesOfAllFiles) {
+  const TemporaryFolder folder;
+  folder.write("p.spmd", wrong);
+  folder.write("q.spmd", right);
+  ProcessResult result = folder.run_retile({"check", "q.spmd", "p.spmd", "missing.spmd"});
+  std::string said = wrong_said;
+  said.replace(said.find("2:24"), 4, "2:21");
+  EXPECT_EQ(result, input_fault(said + "error: cannot read 'missing.spmd': No such file or directory\n"));
+}
+
+TEST(Check, ZeroBytesAreNoText) {
+  EXPECT_EQ(run_retile({"check", "-"}, std::string("mesh\0", 5)), input_fault(R"(standard input:1:5: error: this is no text: a zero byte
+    1 | mesh 
+      |     ^
+)"));
+}
+
+// --- fmt
+
+TEST(Fmt, PrintsCanonicalForm) {
+  EXPECT_EQ(run_retile({"fmt", "-"}, std::string(untidy)), done(right));
+  EXPECT_EQ(run_retile({"fmt", "-"}, std::string(right)), done(right));
+}
+
+TEST(Fmt, CheckNamesFilesThatWouldChange) {
+  const TemporaryFolder folder;
+  folder.write("tidy.spmd", right);
+  folder.write("untidy.spmd", untidy);
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "tidy.spmd"}), done(""));
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "tidy.spmd", "untidy.spmd"}), (ProcessResult{1, "untidy.spmd\n", ""}));
+}
+
+TEST(Fmt, InPlaceRewritesFiles) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  folder.write("untidy.spmd", untidy);
+  const fs::path path = fs::path(folder.path()) / "untidy.spmd";
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write | fs::perms::owner_exec);
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "untidy.spmd"}), done(""));
+  EXPECT_EQ(folder.run_retile({"fmt", "untidy.spmd"}), done(right));
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "untidy.spmd"}), done(""));
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write | fs::perms::owner_exec);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+}
+
+TEST(Fmt, LeavesAFileThatDoesNotParse) {
+  const TemporaryFolder folder;
+  folder.write("p.spmd", unreadable);
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "p.spmd"}), input_fault(R"(p.spmd:4:3: error: expected the operand of undistribute, found the keyword 'return'
+    4 |   return a
+      |   ^~~~~~
+hint: keywords name nothing else
+)"));
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "p.spmd"}).output, "");
+}
+
+// --- lower
+
+TEST(Lower, PrintsAProgramThatLowersToItself) {
+  const ProcessResult lowered = run_retile({"lower", "-"}, std::string(right));
+  EXPECT_EQ(lowered, done(R"(mesh {x: 2}
+
+fn f(a: [4{x}8]) -> [8] {
+  // undistribute a from [4{x}8]: cost 8 (paper), peak 8 elements.
+  // [4] to [8], cost 8; groups [0, 1]
+  b = allgather(0: 2) a as [8]
+  return b
+}
+)"));
+  EXPECT_EQ(run_retile({"lower", "-"}, lowered.output), lowered);
+  EXPECT_EQ(run_retile({"check", "-"}, lowered.output), done(""));
+}
+
+TEST(Lower, UsesThePlannerThatIsAskedFor) {
+  const std::string program =
+      "mesh {x: 2, y: 2} fn f(a: [1{x,y}4, 4]) -> [4, 1{x,y}4] { b = redistribute a as [4, 1{x,y}4] return b }";
+  EXPECT_NE(run_retile({"lower", "--planner", "direct", "-"}, program).output.find("exchange a as"), std::string::npos);
+  EXPECT_NE(run_retile({"lower", "--planner", "gather-slice", "-"}, program).output.find("allgather(0: 4) a"),
+            std::string::npos);
+  EXPECT_NE(run_retile({"lower", "--cost", "volume", "-"}, program).output.find("(volume"), std::string::npos);
+}
+
+TEST(Lower, DumpsStages) {
+  const std::string program = "mesh {x: 2} type t = [4{x}8] fn f(a: t) -> [8] { b = undistribute a return b }";
+  EXPECT_EQ(run_retile({"lower", "--dump-after", "parse", "-"}, program),
+            done("mesh {x: 2}\n\ntype t = [4{x}8]\n\nfn f(a: t) -> [8] {\n  b = undistribute a\n  return b\n}\n"));
+  EXPECT_EQ(run_retile({"lower", "--dump-after", "check", "-"}, program),
+            done("mesh {x: 2}\n\nfn f(a: [4{x}8]) -> [8] {\n  b = undistribute a as [8]\n  return b\n}\n"));
+  EXPECT_EQ(run_retile({"lower", "--dump-after", "lower", "-"}, program), run_retile({"lower", "-"}, program));
+}
+
+TEST(Lower, SummaryIsATable) {
+  const std::string program = R"(mesh {x: 4}
+fn main(a: [2{x}8, 8]) -> [8, 8] {
+  b = redistribute a as [8, 2{x}8]
+  s = spmd_op b (t: [8, 2]) {
+    return matmul t (transpose t [1, 0])
+  } as [8, 8] sum {x}
+  c = allreduce s as [8, 8]
+  return c
+}
+)";
+  EXPECT_EQ(run_retile({"lower", "--summary", "-"}, program), done(R"(line  statement               from            to           steps  cost  received bytes  peak bytes
+3     main: b = redistribute  [2{x}8, 8]      [8, 2{x}8]       1    16              48         128
+7     main: c = allreduce     [8, 8] sum {x}  [8, 8]           2   128             384         512
+planner wide, costs in elements (paper); bytes are per device
+the program's peak: 512 bytes at c of main, line 7
+)"));
+  const Json json = Json::parse(run_retile({"lower", "--json", "-"}, program).output);
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"planner", "cost_model", "movements", "peak"}));
+  EXPECT_EQ(json["movements"].size(), 2U);
+  EXPECT_EQ(json["peak"]["bytes"], 512);
+}
+
+TEST(Lower, ReportsAllMistakes) {
+  const TemporaryFolder folder;
+  folder.write("p.spmd", wrong);
+  std::string said = wrong_said;
+  said.replace(said.find("2:24"), 4, "2:21");
+  EXPECT_EQ(folder.run_retile({"lower", "p.spmd"}), input_fault(said));
+}
+
+TEST(Lower, LargeMeshesTakeNoTime) {
+  const TemporaryFolder folder;
+  folder.write("p.spmd", R"(mesh {x: 32768, y: 32768}
+fn f(a: [1{x}32768, 32768]) -> [32768, 1{x}32768] {
+  b = redistribute a as [32768, 1{x}32768]
+  s = spmd_op b (t: [32768, 1]) {
+    return t
+  } as [32768, 1{x}32768] sum {y}
+  c = allreduce s as [32768, 1{x}32768]
+  return c
+}
+)");
+  for (const char* option : {"--summary", "--no-exchange"}) {
+    EXPECT_EQ(run_retile_quickly({"lower", option, folder.path() + "/p.spmd"}).status, 0);
+  }
+}
+
+}  // namespace
+}  // namespace retile::test

@@ -1,0 +1,258 @@
+#include "retile/language/lowering.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+
+#include "retile/language/printer.h"
+#include "retile/language/stages.h"
+#include "retile/plan/groups.h"
+#include "retile/plan/verify.h"
+#include "retile/types/text.h"
+#include "tests/language/programs.h"
+#include "tests/support/problems.h"
+
+namespace retile::test {
+namespace {
+
+using namespace language;
+
+SyntaxTree lowered(const CheckedProgram& program, const PlanOptions& options = {}) {
+  return tree_after(Stage::lower, program, options);
+}
+
+std::string lowered_text(const std::string& text, const PlanOptions& options = {}) {
+  return to_string(lowered(checked(text), options));
+}
+
+std::string program_of(const Problem& problem) {
+  return "mesh " + to_string(problem.mesh()) + "\n\nfn main(a: " + to_string(problem.source()) + ") -> " +
+         to_string(problem.target()) + " {\n  b = redistribute a as " + to_string(problem.target()) +
+         "\n  return b\n}\n";
+}
+
+// Every step does what its kind allows, and the last one ends where the function says.
+void expect_right_steps(const Program& program) {
+  for (const Function& function : program.functions) {
+    for (const Statement& statement : function.statements) {
+      ASSERT_FALSE(std::holds_alternative<Redistribute>(statement.operation));
+      const auto* collective = std::get_if<Collective>(&statement.operation);
+      if (collective == nullptr) continue;
+      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {collective->step}};
+      EXPECT_EQ(find_faults(with_lists(movement)), std::vector<std::string>{});
+      EXPECT_EQ(collective->step.after == result_of(function, statement).type.placement, true);
+    }
+  }
+}
+
+void expect_right_lowering(const CheckedProgram& program, const PlanOptions& options) {
+  const SyntaxTree tree = lowered(program, options);
+  const CheckResult in_place = check_program(tree);  // with the places of the source
+  ASSERT_TRUE(in_place.program.has_value());
+  const std::string text = to_string(tree);
+  const CheckedProgram again = checked(text);
+  EXPECT_EQ(again.tree == tree, true) << text;
+  expect_right_steps(again.program);
+  EXPECT_EQ(to_string(lowered(again, options)), text);
+}
+
+// --- Against the verifier.
+
+TEST(Lowering, StepsOfTheProblemsOfTheFileAreRight) {
+  const std::vector<Problem> problems = file_problems();
+  for (const Planning& planning : all_plannings()) {
+    const std::size_t stride = is_sweep() ? 1 : 10;
+    for (std::size_t i = 0; i < problems.size(); i += stride) {
+      SCOPED_TRACE(planning.name + ": " + describe(problems[i]));
+      expect_right_lowering(checked(program_of(problems[i])), planning.options);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Lowering, MixedMeshesHavePlacementsWithoutTypes) {
+  RandomProblems random(3);
+  int tables = 0;
+  for (const char* text : {"a=2,b=3,c=2", "a=6,b=4", "a=12", "a=2,b=2,c=2"}) {
+    const Mesh mesh = parse_mesh(text);
+    for (int i = 0; i < 60; ++i) {
+      const Problem problem = random.problem(mesh, random.shape(3, {4, 6, 12, 24}));
+      const CheckedProgram program = checked(program_of(problem));
+      for (const Planning& planning : all_plannings()) {
+        SCOPED_TRACE(planning.name + ": " + describe(problem));
+        expect_right_lowering(program, planning.options);
+        tables += to_string(lowered(program, planning.options)).find(" of ") != std::string::npos ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(tables, 0);
+}
+
+TEST(Lowering, RightProgramsLower) {
+  for (const NamedProgram& program : right_programs()) {
+    SCOPED_TRACE(program.name);
+    const CheckedProgram source = checked(program.text);
+    if (source.program.mesh.device_count() > 4096) continue;  // listed device by device here
+    expect_right_lowering(source, {});
+  }
+}
+
+// --- What it looks like.
+
+TEST(Lowering, CommentsSayWhatStepsDo) {
+  PlanOptions options;
+  options.planner = PlannerKind::gather_slice;
+  EXPECT_EQ(lowered_text(R"(mesh {x: 2, y: 3}
+fn main(a: [4{x}8, 6]) -> [8, 2{y}6] {
+  // Rows to columns.
+  b = redistribute a as [8, 2{y}6]  // done
+  return b
+}
+)",
+                         options),
+            R"(mesh {x: 2, y: 3}
+
+fn main(a: [4{x}8, 6]) -> [8, 2{y}6] {
+  // Rows to columns.
+  // redistribute a from [4{x}8, 6]: cost 48 (paper), peak 48 elements.
+  // [4, 6] to [8, 6], cost 48; groups [0, 3] [1, 4] [2, 5]
+  b_1 = allgather(0: 2) a as [8, 6]
+  // [8, 6] to [8, 2], cost 0
+  b = dynslice(1: 3) b_1 as [8, 2{y}6]  // done
+  return b
+}
+)");
+}
+
+TEST(Lowering, LongListsOfDevicesAreCutShort) {
+  const std::string text = lowered_text(
+      "mesh {x: 32, y: 32} fn f(a: [1{x}32, 32]) -> [32, 1{x}32] { b = redistribute a as [32, 1{x}32] return b }");
+  EXPECT_NE(text.find("groups [0, 32, 64,"), std::string::npos) << text;
+  EXPECT_NE(text.find("992] [1, 33,"), std::string::npos) << text;
+  EXPECT_NE(text.find("993] and 30 more\n"), std::string::npos) << text;
+  const std::string one = lowered_text(
+      "mesh {x: 1024} fn f(a: [1{x}1024, 1024]) -> [1024, 1{x}1024] { b = redistribute a as [1024, 1{x}1024] return b "
+      "}");
+  EXPECT_NE(one.find("; groups 1 of 1024 devices each\n"), std::string::npos) << one;
+}
+
+TEST(Lowering, LargeMeshesAreNotListed) {
+  const std::string text = lowered_text(
+      "mesh {x: 32768, y: 32768} fn f(a: [1{x}32768, 32768]) -> [32768, 1{x}32768] "
+      "{ b = redistribute a as [32768, 1{x}32768] return b }");
+  EXPECT_NE(text.find("; among 1073741824 devices\n"), std::string::npos) << text;
+}
+
+TEST(Lowering, WhatMovesNothingGivesItsNameAway) {
+  EXPECT_EQ(lowered_text(R"(mesh {x: 2, one: 1}
+type t = [4{x}8]
+fn main(a: t) -> t, t, [4{x,one}8] {
+  // Does nothing.
+  b = redistribute a as t  // really
+
+  c = redistribute b as [4{x,one}8]
+  d = g(b, c)
+  e = spmd_op b c (u: [4], v: [4]) {
+    b = u + v
+    return b
+  } as t
+  return c, d, b
+}
+fn g(a: t, b: t) -> t {
+  return b
+}
+)"),
+            R"(mesh {x: 2, one: 1}
+
+type t = [4{x}8]
+
+fn main(a: t) -> t, t, [4{x,one}8] {
+  // Does nothing.
+  // redistribute a: nothing to do, b is a.
+  // really
+
+  // redistribute a: nothing to do, c is a.
+  d = g(a, a)
+  e = spmd_op a a (u: [4], v: [4]) {
+    b = u + v
+    return b
+  } as t
+  return a, d, a
+}
+
+fn g(a: t, b: t) -> t {
+  return b
+}
+)");
+}
+
+TEST(Lowering, NewNamesAreNew) {
+  PlanOptions options;
+  options.planner = PlannerKind::gather_slice;
+  const std::string text = lowered_text(R"(mesh {x: 2}
+fn main(a: [4{x}8, 6], b_1: [8]) -> [8, 3{x}6] {
+  b = redistribute a as [8, 3{x}6]
+  b_1_ = undistribute b_1
+  return b
+}
+)",
+                                        options);
+  EXPECT_NE(text.find("b_1__ = allgather"), std::string::npos) << text;
+}
+
+TEST(Lowering, SaysWhereThereIsNoPlan) {
+  const CheckedProgram program = checked(
+      "mesh {x: 3, y: 1048576}\nfn f(a: [1{x}3, 1048576]) -> [3, 1{y}1048576] {\n"
+      "  b = redistribute a as [3, 1{y}1048576]\n  return b\n}\n");
+  try {
+    lowered(program);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(to_string(error.diagnostic()),
+              "program:3:3: error: 3145728 devices are too many for a mesh whose size has several prime factors\n"
+              "    3 |   b = redistribute a as [3, 1{y}1048576]\n"
+              "      |   ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+              "hint: such meshes are planned up to 1048576 devices; gather-slice and direct plan any\n");
+  }
+}
+
+// --- Stages.
+
+TEST(Stages, CheckSpellsOutTypes) {
+  EXPECT_EQ(to_string(tree_after(Stage::check, checked(R"(mesh {x: 2}
+type t = [4{x}8]
+fn main(a: t) -> [8], t {
+  b = undistribute a
+  c = spmd_op a (u: [4]) { return u } as t
+  return b, c
+}
+)"),
+                                 {})),
+            R"(mesh {x: 2}
+
+fn main(a: [4{x}8]) -> [8], [4{x}8] {
+  b = undistribute a as [8]
+  c = spmd_op a (u: [4]) {
+    return u
+  } as [4{x}8]
+  return b, c
+}
+)");
+}
+
+TEST(Stages, AreFoundByName) {
+  for (const Stage stage : {Stage::parse, Stage::check, Stage::lower}) {
+    EXPECT_EQ(find_stage(name_of(stage)), stage);
+    EXPECT_NE(stage_names.find(name_of(stage)), std::string_view::npos);
+  }
+  EXPECT_EQ(find_stage("optimize"), std::nullopt);
+}
+
+TEST(Stages, ParseIsCanonicalForm) {
+  const CheckedProgram program = checked(read_source("examples/paper/chain.spmd"));
+  EXPECT_EQ(to_string(tree_after(Stage::parse, program, {})), to_string(program.tree));
+}
+
+}  // namespace
+}  // namespace retile::test

@@ -1,0 +1,214 @@
+#include "retile/language/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "retile/language/summary.h"
+#include "tests/language/programs.h"
+#include "tests/support/diagnostic_of.h"
+
+namespace retile::test {
+namespace {
+
+using namespace language;
+
+struct Found {
+  std::int64_t bytes;
+  std::string place;  // "main", "main: b"
+
+  bool operator==(const Found&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Found& found) { return out << found.bytes << " at " << found.place; }
+
+Found peak_of(const std::string& text) {
+  const CheckedProgram program = checked(text);
+  ProgramPlanner planner(program.program);
+  const ProgramSummary summary = summarize(planner);
+  const std::string statement = summary.peak_statement.empty() ? "" : ": " + summary.peak_statement;
+  return {summary.peak_bytes, summary.peak_function + statement};
+}
+
+std::string main_of(const std::string& parameters, const std::string& statements, const std::string& results,
+                    const std::string& types) {
+  return "mesh {x: 4}\nfn main(" + parameters + ") -> " + types + " {\n" + statements + "\n  return " + results +
+         "\n}\n";
+}
+
+// --- By hand. 16 bytes are a tile of [4].
+
+TEST(MemoryPeak, ParametersAreThereWhenTheProgramStarts) {
+  EXPECT_EQ(peak_of(main_of("a: [4], b: f64[4{x}16], c: i32[]", "", "a", "[4]")), (Found{16 + 32 + 4, "main"}));
+}
+
+TEST(MemoryPeak, SpmdOpHoldsOperandsAndResults) {
+  EXPECT_EQ(peak_of(main_of("a: [4]", "b = spmd_op a (t: [4]) { return t + t } as [4]", "b", "[4]")),
+            (Found{16 + 16, "main: b"}));
+}
+
+TEST(MemoryPeak, ReturnedParametersAreCopied) {
+  EXPECT_EQ(peak_of(main_of("a: [4]", "b, c = spmd_op a (t: [4]) { return t, t } as [4], [4]", "b", "[4]")),
+            (Found{16 + 32, "main: b, c"}));
+}
+
+TEST(MemoryPeak, IntermediateResultsDieAfterTheirLastUse) {
+  // u and v, then v and w: two tiles beside the operand, and a broadcast of 64 bytes at once with w.
+  EXPECT_EQ(peak_of(main_of("a: [4]", R"(b = spmd_op a (t: [4]) {
+    u = t + t
+    v = exp u
+    w = tanh v
+    z = broadcast w [4, 4]
+    return reduce_sum z [0]
+  } as [4])",
+                            "b", "[4]")),
+            (Found{16 + 16 + 64, "main: b"}));
+}
+
+TEST(MemoryPeak, ADonatedOperandIsOneOfTheTiles) {
+  // [1{x}4] to [4]: 4 and 16 bytes.
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = undistribute a", "b", "[4]")), (Found{4 + 16, "main: b"}));
+}
+
+TEST(MemoryPeak, AnOperandThatLivesOnStaysBeside) {
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = undistribute a", "b, a", "[4], [1{x}4]")),
+            (Found{4 + 4 + 16, "main: b"}));
+}
+
+TEST(MemoryPeak, CollectivesAreCountedLikePlansOfOneStep) {
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = allgather(0: 4) a as [4]", "b", "[4]")), (Found{20, "main: b"}));
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = allgather(0: 4) a as [4]", "b, a", "[4], [1{x}4]")),
+            (Found{24, "main: b"}));
+}
+
+TEST(MemoryPeak, AnAllReduceScattersAndGathers) {
+  // 4 elements: [4] to [4 x 1] (16 + 16), added (16 + 4), gathered (4 + 16).
+  EXPECT_EQ(peak_of(main_of("a: [4] sum {x}", "b = allreduce a as [4]", "b", "[4]")), (Found{32, "main: b"}));
+  // 3 elements do not divide by 4: every device gets all 12 and adds them.
+  EXPECT_EQ(peak_of(main_of("a: [3] sum {x}", "b = allreduce a as [3]", "b", "[3]")), (Found{12 + 48, "main: b"}));
+}
+
+TEST(MemoryPeak, UnusedValuesDieAtOnce) {
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4], unused: [100]", R"(b = undistribute a
+  c = undistribute a
+  d = undistribute a)",
+                            "a", "[1{x}4]")),
+            (Found{4 + 400, "main"}));
+}
+
+// --- Calls.
+
+TEST(MemoryPeak, ACalleesPeakIsTheCallers) {
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4], k: [25]", "b = f(a)", "b, k", "[4], [25]") +
+                    "fn f(a: [1{x}4]) -> [4] {\n  c = undistribute a\n  return c\n}\n"),
+            (Found{100 + 20, "f: c"}));
+}
+
+TEST(MemoryPeak, OperandsThatTheCallerNeedsAreKept) {
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = f(a)", "b, a", "[4], [1{x}4]") +
+                    "fn f(a: [1{x}4]) -> [4] {\n  c = undistribute a\n  return c\n}\n"),
+            (Found{4 + 20, "f: c"}));
+}
+
+TEST(MemoryPeak, WhatCallersOfCallersNeedIsKeptToo) {
+  const std::string callees = R"(
+fn f(a: [1{x}4]) -> [4] {
+  b = g(a)
+  return b
+}
+fn g(a: [1{x}4]) -> [4] {
+  c = undistribute a
+  return c
+}
+)";
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = f(a)", "b", "[4]") + callees), (Found{20, "g: c"}));
+  EXPECT_EQ(peak_of(main_of("a: [1{x}4]", "b = f(a)", "b, a", "[4], [1{x}4]") + callees), (Found{24, "g: c"}));
+}
+
+TEST(MemoryPeak, CallsOfExponentialNumberAreCountedOnce) {
+  std::string text = "mesh {x: 4}\nfn main(a: [4]) -> [4] { b = c1(a) c = c1(b) return c }\n";
+  for (int i = 1; i < 200; ++i) {
+    const std::string next = "c" + std::to_string(i + 1);
+    text += "fn c" + std::to_string(i) + "(a: [4]) -> [4] { b = " + next + "(a) c = " + next + "(b) return c }\n";
+  }
+  EXPECT_EQ(peak_of(text + "fn c200(a: [4]) -> [4] { b = spmd_op a (t: [4]) { return t } as [4] return b }\n"),
+            (Found{32, "c200: b"}));
+}
+
+// Each function calls the next twice, and which parameters are needed after the call doubles with every level.
+TEST(MemoryPeak, WaysToCallAFunctionAreBounded) {
+  constexpr int width = 20;
+  std::string parameters;
+  std::string rotated;
+  std::string names;
+  for (int i = 0; i < width; ++i) {
+    const std::string comma = i == 0 ? "" : ", ";
+    parameters += comma + "p" + std::to_string(i) + ": [4]";
+    names += comma + "p" + std::to_string(i);
+    rotated += comma + "p" + std::to_string((i + 1) % width);
+  }
+  std::string text = "mesh {x: 4}\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string next = "c" + std::to_string(i + 1);
+    text += "fn " + (i == 0 ? "main" : "c" + std::to_string(i)) + "(" + parameters + ") -> [4] {\n  a = " + next + "(" +
+            rotated + ")\n  b = " + next + "(" + names +
+            ")\n  c = spmd_op p0 (t: [4]) { return t } as [4]\n  return c\n}\n";
+  }
+  text += "fn c40(" + parameters + ") -> [4] { return p3 }\n";
+  const std::int64_t bytes = peak_of(text).bytes;
+  EXPECT_GE(bytes, 16 * width);
+  EXPECT_LE(bytes, 16 * width * 41);
+}
+
+// --- Limits and large numbers.
+
+TEST(FindExcess, NamesTheStatement) {
+  const Program program = checked(main_of("a: [1{x}4]", "  b = undistribute a", "b", "[4]")).program;
+  EXPECT_EQ(find_excess(program, 20), std::nullopt);
+  const std::optional<Diagnostic> excess = find_excess(program, 19);
+  ASSERT_TRUE(excess.has_value());
+  EXPECT_EQ(to_string(*excess),
+            "program:3:3: error: 20 bytes per device are needed here, and the limit is 19\n"
+            "    3 |   b = undistribute a\n"
+            "      |   ^~~~~~~~~~~~~~~~~~\n"
+            "hint: cut arrays along more axes, or use values for the last time earlier\n");
+}
+
+TEST(FindExcess, NamesTheFunctionWhereItsParametersAreTooLarge) {
+  const Program program = checked(main_of("a: [4]", "", "a", "[4]")).program;
+  EXPECT_EQ(to_string(find_excess(program, 15).value()),
+            "program:2:4: error: 16 bytes per device are needed here, and the limit is 15\n"
+            "    2 | fn main(a: [4]) -> [4] {\n"
+            "      |    ^~~~\n"
+            "hint: cut arrays along more axes, or use values for the last time earlier\n");
+}
+
+TEST(MemoryPeak, SumsThatDoNotFitAreReported) {
+  const std::string large = "f64[1000000000000000000]";
+  const CheckedProgram program = checked(main_of("a: " + large + ", b: " + large, "", "a", large));
+  EXPECT_EQ(diagnostic_of([&] {
+              ProgramPlanner planner(program.program);
+              return find_memory_peak(planner);
+            }),
+            "program:2:4: error: the memory that is needed here does not fit in 63 bits\n"
+            "    2 | fn main(a: f64[1000000000000000000], b: f64[1000000000000000000]) -> f64[1000000000000000000] {\n"
+            "      |    ^~~~\n");
+}
+
+TEST(Summary, ListsWhatMoves) {
+  const CheckedProgram program = checked(read_source("examples/paper/chain.spmd"));
+  ProgramPlanner planner(program.program);
+  EXPECT_EQ(to_json(summarize(planner)),
+            R"({"planner":"wide","cost_model":"paper","movements":[{"function":"main","name":"z","line":9,)"
+            R"("operation":"redistribute","from":"[32, 64{devs}2048]","to":"[1{devs}32, 2048]","steps":1,"cost":2048,)"
+            R"("received_bytes_max":7936,"peak_bytes":16384}],)"
+            R"("peak":{"bytes":2498560,"function":"main","statement":"y","line":6}})");
+}
+
+// The tiles at y: x, w1 and w2, and the result of the product.
+TEST(Summary, PeakOfTheChainByHand) { EXPECT_EQ(2498560, 4 * (32 * 1024 + 1024 * 64 + 2048 * 256 + 32 * 64)); }
+
+}  // namespace
+}  // namespace retile::test

@@ -1,0 +1,270 @@
+#include "retile/language/printer.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <string>
+
+#include "retile/types/text.h"
+#include "tests/language/programs.h"
+
+namespace retile::test {
+namespace {
+
+using namespace language;
+
+std::string formatted(const std::string& text) { return to_string(parsed(text)); }
+
+// --- The form.
+
+TEST(Printer, CanonicalForm) {
+  EXPECT_EQ(formatted(read_source("tests/language/golden/comments.spmd")),
+            read_source("tests/language/golden/comments.formatted.spmd"));
+}
+
+TEST(Printer, ParenthesesStandWhereTheyAreNeeded) {
+  const auto expression = [](const std::string& text) {
+    const std::string start = "mesh {x: 2}\n\nfn f(a: [8]) -> [8] {\n  b = spmd_op a (t: [8]) {\n    return ";
+    const std::string end = "\n  } as [8]\n  return b\n}\n";
+    const std::string out = formatted(start + text + end);
+    return out.substr(start.size(), out.size() - start.size() - end.size());
+  };
+  EXPECT_EQ(expression("((t))"), "t");
+  EXPECT_EQ(expression("(t + t) + t"), "t + t + t");
+  EXPECT_EQ(expression("t + (t + t)"), "t + (t + t)");
+  EXPECT_EQ(expression("t - (t * t)"), "t - t * t");
+  EXPECT_EQ(expression("(t - t) * t / (t / t)"), "(t - t) * t / (t / t)");
+  EXPECT_EQ(expression("-(t + t) * -t"), "-(t + t) * -t");
+  EXPECT_EQ(expression("-(-t)"), "--t");
+  EXPECT_EQ(expression("-(t * t)"), "-(t * t)");
+  EXPECT_EQ(expression("exp (t) + max (-t) (1)"), "exp t + max (-t) 1");
+  EXPECT_EQ(expression("(matmul t t) + t"), "matmul t t + t");
+}
+
+TEST(Printer, LongHeadsTakeALinePerParameter) {
+  const std::string name(60, 'n');
+  EXPECT_EQ(formatted("mesh {x: 2} fn f(a: [8], " + name + ": [8, 8, 8, 8, 8, 8]) -> [8] { return a }"),
+            "mesh {x: 2}\n\nfn f(\n    a: [8],\n    " + name + ": [8, 8, 8, 8, 8, 8]\n) -> [8] {\n  return a\n}\n");
+}
+
+// --- What is printed parses back.
+
+void expect_stable(const SyntaxTree& tree, const std::string& name) {
+  const std::string text = to_string(tree);
+  const ParseResult again = parse_program({"printed", text});
+  for (const Diagnostic& diagnostic : again.diagnostics) ADD_FAILURE() << name << "\n" << to_string(diagnostic);
+  EXPECT_EQ(again.tree == tree, true) << name << "\n" << text;
+  EXPECT_EQ(to_string(again.tree), text) << name;
+}
+
+TEST(Printer, ProgramsOfExamplesAndRulesParseBack) {
+  for (const NamedProgram& program : right_programs()) expect_stable(parsed(program.text), program.name);
+}
+
+TEST(Printer, SeedsOfTheFuzzerParseBack) {
+  for (const char* name : {"comments", "steps", "local", "table"}) {
+    expect_stable(parsed(read_source(std::string("tests/fuzz/corpus/fuzz_language/") + name + ".spmd")), name);
+  }
+}
+
+// --- Random trees.
+
+template <typename Value>
+Value pick(const std::vector<Value>& values) {
+  return *rc::gen::elementOf(values);
+}
+
+int number(int end) { return *rc::gen::inRange(0, end); }
+bool flip() { return number(2) == 0; }
+
+Name random_name() { return {pick<std::string>({"a", "b", "c1", "long_name", "_", "matmul2"}), {}}; }
+
+std::vector<Comment> random_comments() {
+  std::vector<Comment> comments;
+  for (int i = number(3); i > 0; --i) {
+    comments.push_back(
+        {pick<std::string>({"// one", "//", "/* two */", "/* three\n   lines\n */", "// \"quoted\" /*"}), flip()});
+  }
+  return comments;
+}
+
+// As the parser has it: the first of a block has no blank line before it.
+Layout random_layout(bool is_first) {
+  Layout layout{random_comments(), flip(), pick<std::string>({"", "", "// beside", "/* a */ // b", "/* c */"})};
+  if (is_first) (layout.above.empty() ? layout.after_blank : layout.above.front().after_blank) = false;
+  return layout;
+}
+
+Layout random_declaration_layout(bool blank) {
+  Layout layout = random_layout(false);
+  if (blank) (layout.above.empty() ? layout.after_blank : layout.above.front().after_blank) = true;
+  return layout;
+}
+
+Expression random_expression(int depth) {
+  Expression whole;
+  const int kind = depth == 0 ? number(2) : number(5);
+  if (kind == 0) {
+    whole.kind = Expression::Kind::name;
+    whole.word = random_name().text;
+    return whole;
+  }
+  if (kind == 1) {
+    whole.kind = Expression::Kind::number;
+    whole.word = pick<std::string>({"0", "12", "1.5", "2e-3", "1E+5"});
+    return whole;
+  }
+  if (kind == 4) {
+    const OperationForm form = pick(operation_forms());
+    whole.kind = Expression::Kind::application;
+    whole.word = form.word;
+    for (const char* argument = form.arguments; *argument != '\0'; ++argument) {
+      if (*argument == 'e') whole.operands.push_back(random_expression(depth - 1));
+      if (*argument == 'E') {
+        for (int i = 1 + number(3); i > 0; --i) whole.operands.push_back(random_expression(depth - 1));
+      }
+      if (*argument == 'd') whole.dimension = number(9);
+      if (*argument == 'n') whole.number = pick<std::string>({"1", "-2.5", "3e4"});
+      if (*argument == 's')
+        whole.lists.push_back(flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{1, 8});
+      if (*argument == 'l')
+        whole.lists.push_back(flip() ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{0, 3});
+      if (*argument == 't') whole.attribute = pick<std::string>({"f32", "f64", "i32"});
+      if (*argument == 'a') whole.attribute = pick<std::string>({"x", "a b", "matmul", "\"\\"});
+    }
+  } else if (kind == 2) {
+    whole.kind = Expression::Kind::negation;
+    whole.operands.push_back(random_expression(depth - 1));
+  } else {
+    whole.kind = Expression::Kind::infix;
+    whole.word = pick<std::string>({"+", "-", "*", "/"});
+    whole.operands = {random_expression(depth - 1), random_expression(depth - 1)};
+  }
+  for (const Expression& operand : whole.operands) whole.height = std::max(whole.height, operand.height + 1);
+  return whole;
+}
+
+TypeSyntax random_type(const Mesh& mesh) {
+  if (flip()) return {random_name(), {}};
+  const ElementType element = pick<ElementType>({ElementType::f32, ElementType::f64, ElementType::i32});
+  const int kind = number(4);
+  if (kind == 0) {
+    return {ArrayType{element, Placement({4, 2}, {2, 2}, {0, 0, 2, 0, 2, 0, 0, 0}), {}}, {}};
+  }
+  const std::string text = pick<std::string>({"[8]", "[]", "[4{x}8, 3]", "[2{\"a b\",x}8, 5]"});
+  const DistributedType type = parse_type(text, mesh);
+  const bool summed = !type.uses(mesh.whole(1)) && flip();
+  return {ArrayType{element, Placement(type), summed ? std::vector<int>{1} : std::vector<int>{}}, {}};
+}
+
+LocalTypeSyntax random_local_type() {
+  return {{pick<ElementType>({ElementType::f32, ElementType::i32}), pick<Shape>({{}, {8}, {4, 16}})}, {}};
+}
+
+template <typename Make>
+auto some(int least, int end, Make make) {
+  std::vector<decltype(make())> list;
+  for (int i = least + number(end); i > 0; --i) list.push_back(make());
+  return list;
+}
+
+SpmdOpSyntax random_spmd_op(const Mesh& mesh) {
+  SpmdOpSyntax op;
+  op.operands = some(0, 3, random_name);
+  op.parameters = some(0, 3, [] { return LocalParameter{random_name(), random_local_type()}; });
+  for (int i = number(3); i > 0; --i) {
+    LocalStatement statement{random_name(), random_expression(3), {}, random_layout(op.statements.empty())};
+    if (flip()) statement.ascription = random_local_type();
+    op.statements.push_back(std::move(statement));
+  }
+  op.results = some(1, 2, [] { return random_expression(2); });
+  op.types = some(1, 2, [&] { return random_type(mesh); });
+  op.header_beside = pick<std::string>({"", "// body"});
+  op.return_layout = random_layout(op.statements.empty());
+  op.end_layout.above = random_comments();
+  return op;
+}
+
+StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
+  StatementSyntax statement;
+  statement.results = some(1, 2, random_name);
+  statement.layout = random_layout(is_first);
+  switch (number(5)) {
+    case 0:
+      statement.operation = random_spmd_op(mesh);
+      break;
+    case 1: {
+      using Kind = Redistribute::Kind;
+      RedistributeSyntax op{pick<Kind>({Kind::redistribute, Kind::distribute, Kind::undistribute}), random_name(), {}};
+      if (op.kind != Kind::undistribute || flip()) op.type = random_type(mesh);
+      statement.operation = std::move(op);
+      break;
+    }
+    case 2:
+      statement.operation = AllReduceSyntax{random_name(), random_type(mesh)};
+      break;
+    case 3: {
+      const StepOp op =
+          pick<StepOp>({StepOp::dynslice, StepOp::allgather, StepOp::alltoall, StepOp::allpermute, StepOp::exchange});
+      const bool has_moves = op != StepOp::allpermute && op != StepOp::exchange;
+      std::vector<Move> moves = some(1, 2, [&] {
+        return Move{op == StepOp::dynslice ? -1 : number(3), op == StepOp::allgather ? -1 : number(3), 1 + number(9)};
+      });
+      if (!has_moves) moves.clear();
+      statement.operation = CollectiveSyntax{op, moves, random_name(), random_type(mesh)};
+      break;
+    }
+    default:
+      statement.operation = CallSyntax{random_name(), some(0, 3, random_name)};
+  }
+  return statement;
+}
+
+FunctionSyntax random_function(const Mesh& mesh) {
+  FunctionSyntax function;
+  function.name = random_name();
+  function.parameters = some(0, 4, [&] { return Parameter{random_name(), random_type(mesh)}; });
+  function.result_types = some(1, 2, [&] { return random_type(mesh); });
+  for (int i = number(4); i > 0; --i) {
+    function.statements.push_back(random_statement(mesh, function.statements.empty()));
+  }
+  function.results = some(1, 2, random_name);
+  function.layout = random_declaration_layout(true);
+  function.return_layout = random_layout(function.statements.empty());
+  function.end_layout = {random_comments(), false, pick<std::string>({"", "// end"})};
+  return function;
+}
+
+SyntaxTree random_tree() {
+  SyntaxTree tree;
+  tree.source = std::make_shared<const SourceText>();
+  tree.mesh = parse_mesh("{x: 2, \"a b\": 2}");
+  tree.mesh_layout = random_layout(true);
+  bool after_type = false;
+  for (int i = number(4); i > 0; --i) {
+    if (flip()) {
+      tree.declarations.emplace_back(
+          TypeDeclaration{random_name(), random_type(*tree.mesh), random_declaration_layout(!after_type)});
+      after_type = true;
+    } else {
+      tree.declarations.emplace_back(random_function(*tree.mesh));
+      after_type = false;
+    }
+  }
+  tree.end_layout.above = random_comments();
+  return tree;
+}
+
+// A comment beside what ends a line would otherwise take in the comment that follows it on that line.
+RC_GTEST_PROP(Printer, RandomTreesParseBack, ()) {
+  const SyntaxTree tree = random_tree();
+  const std::string text = to_string(tree);
+  const ParseResult again = parse_program({"printed", text});
+  for (const Diagnostic& diagnostic : again.diagnostics) RC_FAIL(to_string(diagnostic) + text);
+  if (!(again.tree == tree)) RC_FAIL("another tree: " + text + "\nagain:\n" + to_string(again.tree));
+  RC_ASSERT(to_string(again.tree) == text);
+}
+
+}  // namespace
+}  // namespace retile::test
