@@ -1,8 +1,8 @@
 #include "retile/engines/buffer.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -12,15 +12,29 @@
 namespace retile {
 namespace {
 
-constexpr std::size_t alignment = 64;  // a cache line, and the widest vector
+constexpr std::size_t cache_line = 64;  // bytes; also the widest vector
+constexpr std::size_t huge_page = 2 << 20;
+
+std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
+
+// Large buffers are faster in huge pages, where the system has them. Only pages that lie inside are asked for, so that
+// no more memory is used.
+void ask_for_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
+#ifdef MADV_HUGEPAGE
+  madvise(memory, size / huge_page * huge_page, MADV_HUGEPAGE);  // where it is refused, pages are small
+#endif
+}
 
 }  // namespace
 
 Buffer::Buffer(std::size_t size) : size_(size) {
   if (size == 0) return;
-  const std::size_t padded = (size + alignment - 1) / alignment * alignment;
+  const bool is_large = size >= 4 * huge_page;
+  const std::size_t alignment = is_large ? huge_page : cache_line;
+  const std::size_t padded = round_up(size, alignment);
   void* memory = padded < size ? nullptr : std::aligned_alloc(alignment, padded);
   if (memory == nullptr) throw RuntimeError(fmt::format("no memory for a tile of {} bytes", size));
+  if (is_large) ask_for_huge_pages(memory, size);
   data_ = static_cast<std::byte*>(memory);
   owner_ = std::shared_ptr<void>(memory, std::free);
 }
@@ -46,6 +60,8 @@ Buffer& Buffer::operator=(const Buffer& other) {
   return *this;
 }
 
-bool Buffer::operator==(const Buffer& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+bool Buffer::operator==(const Buffer& other) const {
+  return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
+}
 
 }  // namespace retile

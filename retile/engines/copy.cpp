@@ -15,9 +15,6 @@ namespace {
 
 constexpr std::int64_t cache_line = 64;  // bytes
 
-// Shorter runs are copied through the caches: their first and last lines are shared with other runs.
-constexpr std::int64_t least_streamed = 512;
-
 // Strides of a row-major tile, in bytes.
 std::vector<std::int64_t> strides_of(const Box& tile, std::int64_t element_size) {
   (void)checked_bytes(volume(tile), element_size);
@@ -34,38 +31,72 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-#ifdef __SSE2__
-
-// Whole lines of the target are written past the caches.
-void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % cache_line);
-  const std::int64_t head = (cache_line - misaligned) % cache_line;
-  copy_bytes(to, from, head);
-  const std::int64_t end = head + (bytes - head) / cache_line * cache_line;
-  for (std::int64_t i = head; i < end; i += cache_line) {
-    const auto* source = reinterpret_cast<const __m128i*>(from + i);
-    auto* target = reinterpret_cast<__m128i*>(to + i);
-    const __m128i first = _mm_loadu_si128(source);
-    const __m128i second = _mm_loadu_si128(source + 1);
-    const __m128i third = _mm_loadu_si128(source + 2);
-    const __m128i fourth = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, first);
-    _mm_stream_si128(target + 1, second);
-    _mm_stream_si128(target + 2, third);
-    _mm_stream_si128(target + 3, fourth);
-  }
-  copy_bytes(to + end, from + end, bytes - end);
+bool is_aligned(const std::byte* address, std::int64_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(alignment) == 0;
 }
 
-// Streamed bytes are seen by other threads only in order with this.
+// --- Stores around the caches: a target line is not read before it is written, and nothing else is evicted for it.
+// That pays where whole lines are written at once; a line that is written in parts, with others in between, costs more.
+
+constexpr std::int64_t word = 4;     // bytes of the smallest streaming store
+constexpr std::int64_t vector = 16;  // and of the largest
+
+// Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little.
+constexpr std::int64_t least_streamed = 256;
+// The same where these lines go through the caches, since the runs are not made of words.
+constexpr std::int64_t least_streamed_bytes = 512;
+// Runs that follow each other in the target are joined to lines on their way; shorter ones are not worth it.
+constexpr std::int64_t least_joined = 16;
+
+#ifdef __SSE2__
+
+constexpr bool has_streaming = true;
+
+void stream_word(std::byte* to, const std::byte* from) {
+  int value = 0;
+  std::memcpy(&value, from, sizeof value);
+  _mm_stream_si32(reinterpret_cast<int*>(to), value);
+}
+
+void stream_vector(std::byte* to, const std::byte* from) {
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+// What is streamed is seen by other threads in order with what comes after this.
 void finish_streaming() { _mm_sfence(); }
 
 #else
 
-void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) { copy_bytes(to, from, bytes); }
+constexpr bool has_streaming = false;
+
+void stream_word(std::byte* to, const std::byte* from) { std::memcpy(to, from, word); }
+void stream_vector(std::byte* to, const std::byte* from) { std::memcpy(to, from, vector); }
 void finish_streaming() {}
 
 #endif
+
+// Whole words, to an address of whole words.
+void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  const std::byte* const end = from + bytes;
+  for (; from != end && !is_aligned(to, vector); to += word, from += word) stream_word(to, from);
+  for (; end - from >= cache_line; to += cache_line, from += cache_line) {
+    for (std::int64_t i = 0; i < cache_line; i += vector) stream_vector(to + i, from + i);
+  }
+  for (; end - from >= vector; to += vector, from += vector) stream_vector(to, from);
+  for (; from != end; to += word, from += word) stream_word(to, from);
+}
+
+// Any bytes, to any address: whole lines around the caches.
+void stream_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % cache_line);
+  const std::int64_t head = std::min(bytes, (cache_line - misaligned) % cache_line);
+  const std::int64_t lines = (bytes - head) / cache_line * cache_line;
+  copy_bytes(to, from, head);
+  stream_words(to + head, from + head, lines);
+  copy_bytes(to + head + lines, from + head + lines, bytes - head - lines);
+}
+
+// --- Short runs.
 
 // A run of exactly `size` bytes.
 template <std::size_t size>
@@ -144,7 +175,7 @@ std::int64_t BoxCopy::range_length(std::int64_t about) const {
 
 void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) const {
   ensure(0 <= range.begin && range.begin <= range.end && range.end <= bytes(), "a range lies in its copy");
-  if (run_bytes_ < least_streamed) stores = Stores::cached;
+  if (!has_streaming) stores = Stores::cached;
   copy_part(0, place, range, stores);
   if (stores == Stores::streaming) finish_streaming();
 }
@@ -152,9 +183,8 @@ void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) con
 // A range of all iterations of a loop: the end of one, whole ones, the start of one.
 void BoxCopy::copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const {
   if (level == loops_.size()) {
-    const auto copy = stores == Stores::streaming && range.size() >= least_streamed ? stream_bytes : copy_bytes;
-    if (range.size() > 0)
-      copy(place.to + (place.to_offset + range.begin), place.from + (place.from_offset + range.begin), range.size());
+    const auto copy = stores == Stores::streaming && range.size() >= least_streamed_bytes ? stream_bytes : copy_bytes;
+    copy(place.to + (place.to_offset + range.begin), place.from + (place.from_offset + range.begin), range.size());
     return;
   }
   const std::int64_t slab = slab_bytes_[level];
@@ -182,6 +212,15 @@ void BoxCopy::copy_whole(std::size_t level, const Place& place, std::int64_t cou
   for (std::int64_t i = 0; i < count; ++i) copy_whole(level + 1, place.at(loop, i), loops_[level + 1].count, stores);
 }
 
+// Whether runs to this address are made of words that are better written around the caches.
+bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const {
+  const auto are_whole = [&](std::int64_t unit) {
+    return is_aligned(to, unit) && run_bytes_ % unit == 0 && outer.to_stride % unit == 0 && inner.to_stride % unit == 0;
+  };
+  const bool are_joined = inner.to_stride == run_bytes_ && run_bytes_ >= least_joined;
+  return are_whole(word) && (are_joined || run_bytes_ >= least_streamed || are_whole(cache_line));
+}
+
 void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const {
   const auto copy_each = [&](auto copy_run) {
     for (std::int64_t i = 0; i < outer.count; ++i) {
@@ -191,6 +230,14 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
     }
   };
   const std::int64_t bytes = run_bytes_;
+  if (stores == Stores::streaming) {
+    if (streams_words(place.to + place.to_offset, outer, inner)) {
+      return copy_each([bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
+    }
+    if (bytes >= least_streamed_bytes) {
+      return copy_each([bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
+    }
+  }
   if (bytes == 1) return copy_each(ExactRun<1>());
   if (bytes == 2) return copy_each(ExactRun<2>());
   if (bytes == 4) return copy_each(ExactRun<4>());
@@ -201,9 +248,6 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
   if (bytes < 16) return copy_each(OverlappingRun<8>(bytes));
   if (bytes <= 32) return copy_each(OverlappingRun<16>(bytes));
   if (bytes <= 64) return copy_each(OverlappingRun<32>(bytes));
-  if (stores == Stores::streaming) {
-    return copy_each([bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
-  }
   copy_each([bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); });
 }
 

@@ -68,6 +68,7 @@ class BoxCopy {
   void copy_range(const Place& place, ByteRange range, Stores stores) const;
   void copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const;
   void copy_whole(std::size_t level, const Place& place, std::int64_t count, Stores stores) const;
+  bool streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const;
   void copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const;
 
   std::vector<Loop> loops_;               // outermost first, at least two

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,7 +58,7 @@ class ShiftedBuffers {
   std::vector<const std::byte*> const_starts() const { return {starts_.begin(), starts_.end()}; }
   bool holds(const Tiles& tiles) const {
     for (std::size_t i = 0; i < tiles.size(); ++i) {
-      if (!std::equal(tiles[i].bytes.begin(), tiles[i].bytes.end(), starts_[i])) return false;
+      if (std::memcmp(tiles[i].bytes.data(), starts_[i], tiles[i].bytes.size()) != 0) return false;
     }
     return tiles.size() == starts_.size();
   }
@@ -162,10 +163,9 @@ TEST(Threads, RunThePlansOfAllPlanners) {
 // Enough bytes for many tasks, and runs of all lengths.
 TEST(Threads, ShareOutLargerArrays) {
   test::RandomProblems random(11);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 30; ++i) {
     const Mesh mesh = parse_mesh(random.pick(meshes));
-    const Shape shape =
-        random.pick(std::vector<Shape>{{720, 480}, {48, 60, 144}, {360720}, {120, 48, 8, 6}, {60, 5760}});
+    const Shape shape = random.pick(std::vector<Shape>{{240, 480}, {48, 60, 48}, {120240}, {60, 48, 8, 6}, {60, 2880}});
     const Problem problem = random.problem(mesh, shape);
     const test::Planning planning = random.pick(test::all_plannings());
     const Plan plan = make_plan(problem, planning.options);

@@ -1,0 +1,272 @@
+// Times the threads engine against a floor: every device's target tile copied once by memcpy, by as many threads.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/problem_times.h"
+#include "bench/text_lines.h"
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/engines/array.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/engines/threads/worker_pool.h"
+#include "retile/planner/planner.h"
+#include "retile/types/text.h"
+#include "retile/version.h"
+
+namespace retile::bench {
+namespace {
+
+struct Arguments {
+  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
+  std::size_t count = 100;
+  std::int64_t scale = 8;
+  int repetitions = 5;
+  int threads = 0;
+};
+
+constexpr std::int64_t element_size = 4;  // bytes
+constexpr std::int64_t grain = 8;         // sizes stay multiples of it, so that every layout still divides them
+constexpr PlannerKind planners[] = {PlannerKind::direct, PlannerKind::wide, PlannerKind::paper};
+
+// The problem with an array about `scale` times smaller, each dimension shrunk alike.
+Problem shrink(const Problem& problem, std::int64_t scale) {
+  const Shape global = problem.source().global_shape();
+  const double factor = std::pow(static_cast<double>(scale), 1.0 / static_cast<double>(global.size()));
+  const auto shrunk = [&](const DistributedType& type) {
+    Shape shape;
+    std::vector<std::vector<AxisPart>> axes;
+    for (const Dimension& dimension : type.dimensions()) {
+      const double tiles = static_cast<double>(dimension.global) / factor / static_cast<double>(grain);
+      shape.push_back(grain * std::max<std::int64_t>(1, std::llround(tiles)));
+      axes.push_back(dimension.axes);
+    }
+    return DistributedType::cut(type.mesh(), shape, axes);
+  };
+  return {problem.id(), shrunk(problem.source()), shrunk(problem.target())};
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<std::byte*> starts_of(Tiles& tiles) {
+  std::vector<std::byte*> starts;
+  for (Tile& tile : tiles) starts.push_back(tile.bytes.data());
+  return starts;
+}
+
+Tiles made_tiles(const MadeArray& array, const Placement& placement) {
+  Tiles tiles;
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    tiles.push_back(make_tile(array, placement.box(device)));
+  }
+  return tiles;
+}
+
+// All bytes of the tiles, in equal shares for the workers: the fewest and longest calls of memcpy.
+class MemcpyFloor {
+ public:
+  MemcpyFloor(WorkerPool& pool, std::size_t tile_bytes, std::size_t tiles)
+      : pool_(pool), tile_bytes_(tile_bytes), bytes_(tile_bytes * tiles) {}
+
+  double seconds(const std::vector<std::byte*>& from, const std::vector<std::byte*>& to) const {
+    const auto workers = static_cast<std::size_t>(pool_.workers());
+    return seconds_of([&] {
+      pool_.for_each(workers, [&](std::size_t worker) {
+        copy_share(from, to, bytes_ * worker / workers, bytes_ * (worker + 1) / workers);
+      });
+      return 0;
+    });
+  }
+
+ private:
+  void copy_share(const std::vector<std::byte*>& from, const std::vector<std::byte*>& to, std::size_t begin,
+                  std::size_t end) const {
+    while (begin < end) {
+      const std::size_t tile = begin / tile_bytes_;
+      const std::size_t offset = begin % tile_bytes_;
+      const std::size_t length = std::min(end - begin, tile_bytes_ - offset);
+      std::memcpy(to[tile] + offset, from[tile] + offset, length);
+      begin += length;
+    }
+  }
+
+  WorkerPool& pool_;
+  std::size_t tile_bytes_;
+  std::size_t bytes_;
+};
+
+// Medians in seconds.
+struct Times {
+  double floor = 0;
+  std::vector<double> planners;
+};
+
+void require_right(const MadeArray& array, const Tiles& tiles, const Plan& plan) {
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const auto device = static_cast<Device>(i);
+    const auto difference = find_difference(array, tiles[i], device, Placement(plan.target).box(device));
+    if (difference) throw RuntimeError(fmt::format("{}, planner {}: {}", plan.id, plan.planner, *difference));
+  }
+}
+
+Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int repetitions) {
+  const MadeArray array{problem.source().global_shape(), element_size, 1};
+  Tiles sources = made_tiles(array, Placement(problem.source()));
+  Tiles expected = made_tiles(array, Placement(problem.target()));
+  Tiles targets = expected;
+  const std::vector<std::byte*> from = starts_of(sources);
+  const std::vector<const std::byte*> const_from(from.begin(), from.end());
+  const std::vector<std::byte*> to = starts_of(targets);
+
+  std::vector<std::unique_ptr<PreparedRun>> runs;
+  for (const PlannerKind planner : planners) {
+    PlanOptions options;
+    options.planner = planner;
+    const Plan plan = make_plan(problem, options);
+    runs.push_back(engine.prepare(movement_of(plan), element_size));
+    for (Tile& tile : targets) std::memset(tile.bytes.data(), 0, tile.bytes.size());
+    runs.back()->execute(const_from, to);
+    require_right(array, targets, plan);
+  }
+
+  const MemcpyFloor floor(pool, targets[0].bytes.size(), targets.size());
+  std::vector<double> floor_times;
+  std::vector<std::vector<double>> run_times(runs.size());
+  for (int i = 0; i < repetitions; ++i) {
+    floor_times.push_back(floor.seconds(starts_of(expected), to));
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      run_times[run].push_back(seconds_of([&] { return runs[run]->execute(const_from, to); }));
+    }
+  }
+  Times times{median(floor_times), {}};
+  for (std::vector<double>& seconds : run_times) times.planners.push_back(median(std::move(seconds)));
+  return times;
+}
+
+// Times over the floor's.
+struct Ratios {
+  double direct;
+  double wide;
+  double better;  // of the two
+  double paper;
+};
+
+Ratios ratios_of(const Times& times) {
+  const double direct = times.planners[0] / times.floor;
+  const double wide = times.planners[1] / times.floor;
+  return {direct, wide, std::min(direct, wide), times.planners[2] / times.floor};
+}
+
+std::string summary(const char* name, const std::vector<Ratios>& all, double Ratios::*ratio) {
+  double logarithms = 0;
+  double worst = 0;
+  for (const Ratios& ratios : all) {
+    logarithms += std::log(ratios.*ratio);
+    worst = std::max(worst, ratios.*ratio);
+  }
+  const double mean = std::exp(logarithms / static_cast<double>(std::max<std::size_t>(1, all.size())));
+  return fmt::format("{:8} geometric mean {:5.2f}, worst {:5.2f}\n", name, mean, worst);
+}
+
+std::string row(const Problem& problem, const Times& times, const Ratios& ratios) {
+  const std::int64_t bytes = problem.target().local_size() * problem.mesh().device_count() * element_size;
+  return fmt::format("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
+                     static_cast<double>(bytes) / 1e6, 1e3 * times.floor, ratios.direct, ratios.wide, ratios.better,
+                     ratios.paper, to_string(problem.source()), to_string(problem.target()));
+}
+
+std::string machine() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+std::vector<Problem> chosen_problems(const Arguments& arguments) {
+  std::vector<Problem> problems;
+  for (const Problem& problem : read_problems(arguments.problems)) {
+    if (problems.size() == arguments.count) break;
+    problems.push_back(shrink(problem, arguments.scale));
+  }
+  std::erase_if(problems, [](const Problem& problem) { return make_plan(problem).cost.floor == 0; });
+  return problems;
+}
+
+void run(const Arguments& arguments) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = arguments.threads > 0 ? arguments.threads : cores;
+  const std::unique_ptr<Engine> engine = make_threads_engine({threads, TileMemory::no_limit});
+  WorkerPool pool(threads);
+  const std::vector<Problem> problems = chosen_problems(arguments);
+  fmt::print(
+      "retile {}; {}, {} threads; the {} of the first {} problems in which a device receives something, their\n"
+      "arrays {} times smaller; medians of {} repetitions\n\n",
+      RETILE_VERSION, machine(), threads, problems.size(), arguments.count, arguments.scale, arguments.repetitions);
+  fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
+             "direct", "wide", "better", "paper");
+  std::vector<Ratios> all;
+  for (const Problem& problem : problems) {
+    const Times times = time_problem(problem, *engine, pool, arguments.repetitions);
+    all.push_back(ratios_of(times));
+    fmt::print("{}", row(problem, times, all.back()));
+    std::fflush(stdout);
+  }
+  fmt::print("\n{}{}{}{}", summary("direct", all, &Ratios::direct), summary("wide", all, &Ratios::wide),
+             summary("better", all, &Ratios::better), summary("paper", all, &Ratios::paper));
+}
+
+int main_with(int argument_count, char** arguments_given) {
+  CLI::App app("Times the threads engine, in multiples of the time that memcpy takes for the target tiles.",
+               "threads_benchmark");
+  Arguments arguments;
+  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
+  app.add_option("--count", arguments.count, "how many of the problems")->capture_default_str();
+  app.add_option("--scale", arguments.scale, "how many times smaller to make the arrays")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--repeat", arguments.repetitions, "repetitions; the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--threads", arguments.threads, "threads; one for each core unless given")->check(CLI::Range(1, 4096));
+  try {
+    app.parse(argument_count, arguments_given);
+    run(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const InputError& error) {
+    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
+    return 1;
+  } catch (const RuntimeError& error) {
+    fmt::print(stderr, "threads_benchmark: {}\n", error.what());
+    return 3;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace retile::bench
+
+int main(int argument_count, char** arguments) {
+  try {
+    return retile::bench::main_with(argument_count, arguments);
+  } catch (const std::exception& error) {
+    std::fputs("threads_benchmark: this is a bug in retile: ", stderr);
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
+    return 70;
+  }
+}
