@@ -235,14 +235,14 @@ NpyHeader read_header(const std::string& name, std::int64_t size, const ReadByte
 
 // --- Data.
 
-// A part of the file in memory: rows that lie close to each other are read together.
+// A part of the file in memory: rows that lie close to each other are read together. Goes forward only.
 class Window {
  public:
   Window(const ReadBytes& read, std::int64_t end) : read_(read), end_(end), buffer_(window_bytes) {}
 
   void copy(std::int64_t offset, std::size_t count, std::byte* out) {
     while (count > 0) {
-      if (offset < begin_ || offset >= begin_ + length_) fill(offset);
+      if (offset >= begin_ + length_) fill(offset);
       const std::int64_t skipped = offset - begin_;
       const std::size_t part = std::min(count, static_cast<std::size_t>(length_ - skipped));
       std::memcpy(out, buffer_.data() + skipped, part);

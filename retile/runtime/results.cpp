@@ -1,10 +1,13 @@
 #include "retile/runtime/results.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -44,10 +47,11 @@ std::uint64_t checksum_of_tile(const ArrayType& type, const Box& box, const Buff
   return sum;
 }
 
-// Every device's number, given those of this process's devices.
-std::vector<std::uint64_t> gather_numbers(const Mesh& mesh, const std::vector<std::uint64_t>& mine, Engine& engine) {
+// The sum of every device's number, given those of this process's devices.
+std::uint64_t sum_over_devices(const Mesh& mesh, const std::vector<std::uint64_t>& mine, Engine& engine) {
   const std::int64_t count = mesh.device_count();
-  if (static_cast<std::int64_t>(mine.size()) == count) return mine;
+  if (static_cast<std::int64_t>(mine.size()) == count)
+    return std::accumulate(mine.begin(), mine.end(), std::uint64_t{0});
   std::vector<AxisPart> axes;
   for (int axis = mesh.axis_count() - 1; axis >= 0; --axis) axes.push_back(mesh.whole(axis));
   const DistributedType by_device(mesh, {{1, axes, count}});
@@ -61,8 +65,12 @@ std::vector<std::uint64_t> gather_numbers(const Mesh& mesh, const std::vector<st
   }
   engine.prepare(movement_of(make_plan(problem)), size)->execute(tiles);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(count));
-  std::memcpy(all.data(), tiles.front().bytes.data(), tiles.front().bytes.size());
-  return all;
+  std::optional<std::string> sum;
+  if (!tiles.empty()) {
+    std::memcpy(all.data(), tiles.front().bytes.data(), tiles.front().bytes.size());
+    sum = fmt::format("{}", std::accumulate(all.begin(), all.end(), std::uint64_t{0}));
+  }
+  return std::stoull(*engine.first_of(sum));  // a process may have no devices
 }
 
 bool contains_element(const Box& box, const Shape& element) {
@@ -96,8 +104,7 @@ std::uint64_t checksum(const Mesh& mesh, const ArrayType& type, const TileBuffer
     if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
     sums[i] = checksum_of_tile(type, type.placement.box(devices[i]), tiles[i]);
   }
-  const std::vector<std::uint64_t> all = gather_numbers(mesh, sums, engine);
-  return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+  return sum_over_devices(mesh, sums, engine);
 }
 
 std::vector<std::string> first_elements(const Mesh& mesh, const ArrayType& type, const TileBuffers& tiles,

@@ -491,8 +491,22 @@ TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
   function.results = {last};
   const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
   EXPECT_EQ(results.peak_bytes, 2 * 800);
+  EXPECT_EQ(runtime::predict_peak_bytes(function), 2 * 800);
   EXPECT_TRUE(
       (array_of<double>(a.type(), results.arrays[0]) == LocalArray<double>{{100}, std::vector<double>(100, 1024)}));
+}
+
+TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
+  LocalFunction function;
+  for (int i = 0; i < 5; ++i) {
+    LocalInstruction instruction;
+    instruction.op = LocalOp::literal;
+    instruction.type = {ElementType::f64, {100}};
+    add_instruction(function, instruction);
+  }
+  function.results = {4};
+  EXPECT_EQ(evaluate(function, {}).peak_bytes, 800);
+  EXPECT_EQ(runtime::predict_peak_bytes(function), 800);
 }
 
 TEST(Local, ResultsMayBeParametersAndMayRepeat) {
