@@ -56,7 +56,8 @@ class EngineTransport final : public Transport {
     const std::vector<ReadyMovement>& movements = prepared(statement, from, to);
     Value value = execute(movements.front(), std::move(operand));
     if (movements.size() == 1) return value;
-    return execute(movements.back(), add_up(std::move(value), movements.back().source_bytes, from.element));
+    Value sums = add_up(std::move(value), movements.back().source_bytes, from.element);  // what was added is freed here
+    return execute(movements.back(), std::move(sums));
   }
 
   std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) override {

@@ -319,7 +319,17 @@ TEST(Failures, CallsThatNestTooDeepAreRefused) {
 
 // --- Memory.
 
-std::int64_t peak_of(const std::string& text) { return run(program_of(text), *make_threads_engine()).peak_bytes; }
+// Measured, and predicted to the byte.
+std::int64_t peak_of(const std::string& text) {
+  const Program program = program_of(text);
+  const auto engine = make_threads_engine();
+  runtime::ProgramRunner runner(program, *engine);
+  const std::int64_t predicted = runner.predict_peak_bytes();
+  const std::int64_t measured =
+      runner.run(made_up_arguments(program, all_devices(program.mesh.device_count()))).peak_bytes;
+  EXPECT_EQ(predicted, measured);
+  return measured;
+}
 
 TEST(Memory, OfDeadValuesIsReused) {
   const std::string chain = R"(mesh {x: 4}
@@ -356,6 +366,18 @@ fn main(a : f64[100{{x}}200, 2]) -> f64[200, 1{{x}}2]{} {{
 )";
   EXPECT_EQ(peak_of(fmt::format(fmt::runtime(program), "", "")), 2 * 1600);
   EXPECT_EQ(peak_of(fmt::format(fmt::runtime(program), ", f64[100{x}200, 2]", ", a")), 3 * 1600);
+}
+
+// Partial sums and their parts, then the parts and the whole.
+TEST(Memory, OfPartialSumsIsFreedOnceTheyAreAdded) {
+  const std::string program = R"(mesh {x: 4}
+fn main(a : f64[100{x}400]) -> f64[100] {
+  b = spmd_op a (t : f64[100]) { return t } as f64[100] sum {x}
+  c = allreduce b as f64[100]
+  return c
+}
+)";
+  EXPECT_EQ(peak_of(program), 2 * 800);
 }
 
 // --- What is prepared once.
