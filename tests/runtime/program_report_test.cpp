@@ -22,37 +22,45 @@ fn main(a : [4{x}8, 4]) -> [8, 2{x}4] {
 }
 )";
 
-// Changes the last byte of the last device's tile in every movement.
+// Another engine, which changes the last byte of the last device's tile in every movement.
 class FaultyEngine final : public Engine {
  public:
+  explicit FaultyEngine(Engine& engine) : engine_(engine) {}
+
   const char* name() const override { return "faulty"; }
-  std::vector<Device> devices(std::int64_t count) const override { return engine_->devices(count); }
+  std::vector<Device> devices(std::int64_t count) const override { return engine_.devices(count); }
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
-    return std::make_unique<Run>(engine_->prepare(movement, element_size));
+    const std::int64_t count = movement.mesh.device_count();
+    const std::vector<Device> mine = engine_.devices(count);
+    return std::make_unique<Run>(engine_.prepare(movement, element_size), !mine.empty() && mine.back() == count - 1);
   }
+  std::optional<std::string> first_of(std::optional<std::string> mine) override { return engine_.first_of(mine); }
+  bool is_speaker() const override { return engine_.is_speaker(); }
 
  private:
   class Run final : public PreparedRun {
    public:
-    explicit Run(std::unique_ptr<PreparedRun> run) : run_(std::move(run)) {}
+    Run(std::unique_ptr<PreparedRun> run, bool has_last) : run_(std::move(run)), has_last_(has_last) {}
     EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
       return run_->execute(sources, targets);
     }
     EngineStatistics execute(Tiles& tiles) override {
       const EngineStatistics statistics = run_->execute(tiles);
-      *(tiles.back().bytes.end() - 1) ^= std::byte{0x80};
+      if (has_last_) *(tiles.back().bytes.end() - 1) ^= std::byte{0x80};
       return statistics;
     }
 
    private:
     std::unique_ptr<PreparedRun> run_;
+    bool has_last_;
   };
 
-  std::unique_ptr<Engine> engine_ = make_reference_engine();
+  Engine& engine_;
 };
 
 TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
-  FaultyEngine engine;
+  const auto right = make_reference_engine();
+  FaultyEngine engine(*right);
   ProgramRunOptions options;
   EXPECT_EQ(run_and_report(program_of(turn), engine, options).difference, std::nullopt);
   options.verify = true;
@@ -61,6 +69,16 @@ TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
   EXPECT_THAT(report.difference.value_or(""),
               ::testing::MatchesRegex("element \\[7, 3\\] of 'b' on device 3 is -?[0-9.]+ instead of -?[0-9.]+"));
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
+}
+
+TEST(ProgramReport, VerificationFailsInAllProcesses) {
+  ProgramRunOptions options;
+  options.verify = true;
+  run_split(2, [&](int, Engine& split) {
+    FaultyEngine engine(split);
+    EXPECT_THAT(run_and_report(program_of(turn), engine, options).difference.value_or(""),
+                ::testing::HasSubstr("element [7, 3] of 'b' on device 3"));
+  });
 }
 
 TEST(ProgramReport, IsTheSameInEveryProcess) {
