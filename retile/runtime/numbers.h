@@ -31,24 +31,24 @@ decltype(auto) with_number(ElementType element, Action action) {
 template <typename Number>
 using Wrapping = std::conditional_t<std::is_integral_v<Number>, std::uint32_t, Number>;
 
-constexpr auto add = []<typename Number>(Number a, Number b) -> Number {
+inline constexpr auto add = []<typename Number>(Number a, Number b) -> Number {
   return static_cast<Number>(static_cast<Wrapping<Number>>(a) + static_cast<Wrapping<Number>>(b));
 };
 
-constexpr auto subtract = []<typename Number>(Number a, Number b) -> Number {
+inline constexpr auto subtract = []<typename Number>(Number a, Number b) -> Number {
   return static_cast<Number>(static_cast<Wrapping<Number>>(a) - static_cast<Wrapping<Number>>(b));
 };
 
-constexpr auto multiply = []<typename Number>(Number a, Number b) -> Number {
+inline constexpr auto multiply = []<typename Number>(Number a, Number b) -> Number {
   return static_cast<Number>(static_cast<Wrapping<Number>>(a) * static_cast<Wrapping<Number>>(b));
 };
 
-constexpr auto negate = []<typename Number>(Number a) -> Number {
+inline constexpr auto negate = []<typename Number>(Number a) -> Number {
   return std::is_integral_v<Number> ? subtract(Number{0}, a) : -a;
 };
 
 // An integer b is not 0.
-constexpr auto divide = []<typename Number>(Number a, Number b) -> Number {
+inline constexpr auto divide = []<typename Number>(Number a, Number b) -> Number {
   if constexpr (std::is_integral_v<Number>) {
     if (b == -1) return negate(a);  // the smallest integer has no negative
   }
@@ -56,7 +56,7 @@ constexpr auto divide = []<typename Number>(Number a, Number b) -> Number {
 };
 
 // NaN where either is NaN.
-constexpr auto larger = []<typename Number>(Number a, Number b) -> Number {
+inline constexpr auto larger = []<typename Number>(Number a, Number b) -> Number {
   if constexpr (std::is_integral_v<Number>) return a > b ? a : b;
   return a > b || a != a ? a : b;
 };

@@ -42,6 +42,24 @@ TEST(Diagnostic, ends_with_the_hint) {
             "hint: what to do\n");
 }
 
+TEST(Diagnostic, notes_follow_with_places_of_their_own) {
+  const SourceText source{"file", "one\ntwo"};
+  Diagnostic diagnostic = diagnose(source, {4, 7}, "what is wrong", "what to do");
+  diagnostic.notes.push_back(diagnose(source, {0, 3}, "what matters too"));
+  diagnostic.notes.push_back(diagnose(source, {1, 2}, "and this"));
+  EXPECT_EQ(to_string(diagnostic),
+            "file:2:1: error: what is wrong\n"
+            "    2 | two\n"
+            "      | ^~~\n"
+            "hint: what to do\n"
+            "file:1:1: note: what matters too\n"
+            "    1 | one\n"
+            "      | ^~~\n"
+            "file:1:2: note: and this\n"
+            "    1 | one\n"
+            "      |  ^\n");
+}
+
 TEST(Diagnostic, fields_tell_the_place) {
   const Diagnostic diagnostic = diagnose(SourceText{"file", "a\nbé two\n", 7}, {6, 9}, "message", "hint");
   EXPECT_EQ(diagnostic.message, "message");

@@ -311,6 +311,52 @@ TEST(ScannerFault, number_beyond_63_bits) {
             "hint: the largest size is 9223372036854775807\n");
 }
 
+TEST_F(Tokens, words_are_taken_whole) {
+  Scanner& scanner = scan("ascent as");
+  EXPECT_TRUE(scanner.looking_at("as"));
+  EXPECT_FALSE(scanner.accept_word("as"));
+  scanner.name("a name");
+  EXPECT_NO_THROW(scanner.expect_word("as", "before a type"));
+  EXPECT_TRUE(scanner.at_end());
+}
+
+TEST(ScannerFault, word_that_is_another) {
+  EXPECT_EQ(fault_in("ascent", [](Scanner& scanner) { scanner.expect_word("as", "before a type"); }),
+            "text:1:1: error: expected 'as' before a type, found 'ascent'\n"
+            "    1 | ascent\n"
+            "      | ^~~~~~\n");
+}
+
+TEST_F(Tokens, decimals_are_kept_as_written) {
+  Scanner& scanner = scan("12 1.50 2e-3 7E+10 4.5e6,");
+  for (const char* number : {"12", "1.50", "2e-3", "7E+10", "4.5e6"}) {
+    EXPECT_TRUE(scanner.looking_at_digit());
+    EXPECT_EQ(scanner.decimal("a number"), number);
+  }
+  EXPECT_FALSE(scanner.looking_at_digit());
+  EXPECT_EQ(scanner.describe_ahead(), "','");
+}
+
+TEST(ScannerFault, decimal_that_is_none) {
+  const auto fault = [](const std::string& text) {
+    return fault_in(text, [](Scanner& scanner) { scanner.decimal("a number"); });
+  };
+  EXPECT_EQ(fault(" x"),
+            "text:1:2: error: expected a number, found 'x'\n"
+            "    1 |  x\n"
+            "      |  ^\n");
+  for (const std::string text : {"1.", "1e", "1e+", "1.5e", "1x", "1.5x", "1e5_"}) {
+    EXPECT_EQ(fault(text), "text:1:1: error: a number is cut short or runs into a word\n    1 | " + text +
+                               "\n      | ^" + std::string(text.size() - 1, '~') + "\nhint: as in 12, 1.5 or 2e-3\n");
+  }
+}
+
+TEST_F(Tokens, reading_goes_on_where_it_is_told) {
+  Scanner& scanner = scan("one two");
+  scanner.go_to(4);
+  EXPECT_EQ(scanner.name("a name"), "two");
+}
+
 TEST(ScannerFault, of_the_caller) {
   const auto fail_here = [](Scanner& scanner) {
     scanner.name("a name");

@@ -63,7 +63,9 @@ void expect_examples_run(const std::vector<std::string>& help_arguments) {
 
 TEST(Help, ExamplesRunWhenPasted) {
   expect_examples_run({"--help"});
-  for (const std::string command : {"plan", "run", "verify", "normalize"}) expect_examples_run({command, "--help"});
+  for (const std::string command : {"plan", "run", "verify", "normalize", "check", "fmt", "lower"}) {
+    expect_examples_run({command, "--help"});
+  }
 }
 
 struct UsageCase {
@@ -81,10 +83,10 @@ void expect_usage_faults(const std::vector<UsageCase>& cases) {
 
 TEST(Usage, NeedsASubcommandThatExists) {
   expect_usage_faults({
-      {{}, "a subcommand is needed: plan, run, verify, normalize", ""},
-      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize", ""},
-      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize", ""},
-      {{""}, "unknown subcommand ; there are plan, run, verify, normalize", ""},
+      {{}, "a subcommand is needed: plan, run, verify, normalize, check, fmt, lower", ""},
+      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize, check, fmt, lower", ""},
+      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize, check, fmt, lower", ""},
+      {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower", ""},
       {{"--verbose"}, "unknown option --verbose", ""},
       {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
   });
@@ -127,6 +129,9 @@ TEST(Usage, TooFewArguments) {
       {{"run", "--seed"}, "--seed needs a value", "run"},
       {{"verify"}, "PLAN is required", "verify"},
       {{"normalize"}, "SEQUENCE is required", "normalize"},
+      {{"check"}, "FILE is required", "check"},
+      {{"fmt"}, "FILE is required", "fmt"},
+      {{"lower"}, "FILE is required", "lower"},
   });
 }
 
@@ -144,6 +149,14 @@ TEST(Usage, ArgumentsThatContradictEachOther) {
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--no-exchange", "--planner", "direct"},
        "--no-exchange and --planner direct contradict each other: direct is one exchange",
        "plan"},
+      {{"lower", "p.spmd", "--no-exchange", "--planner", "direct"},
+       "--no-exchange and --planner direct contradict each other: direct is one exchange",
+       "lower"},
+      {{"lower", "p.spmd", "--dump-after", "check", "--json"},
+       "--dump-after prints a program: no --summary or --json beside it",
+       "lower"},
+      {{"fmt", "p.spmd", "--check", "-i"}, "--check and --in-place contradict each other", "fmt"},
+      {{"fmt", "-", "-i"}, "--in-place needs files: standard input has no place", "fmt"},
   });
 }
 
@@ -163,6 +176,9 @@ TEST(Usage, ValuesThatAnOptionDoesNotTake) {
        "run"},
       {{"run", "--threads", "0"}, "--threads: '0' is no whole number from 1 to 4096", "run"},
       {{"run", "--threads", "4097"}, "--threads: '4097' is no whole number from 1 to 4096", "run"},
+      {{"lower", "p.spmd", "--dump-after", "optimize"},
+       "--dump-after: 'optimize' is unknown; use one of: parse, check, lower",
+       "lower"},
       {{"run", "--repeat", "0"}, "--repeat: '0' is no whole number from 1 to 1000000", "run"},
       {{"run", "--repeat", "1000001"}, "--repeat: '1000001' is no whole number from 1 to 1000000", "run"},
       {{"run", "--repeat", "1.5"}, "--repeat: '1.5' is no whole number from 1 to 1000000", "run"},

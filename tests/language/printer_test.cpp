@@ -75,7 +75,8 @@ Value pick(const std::vector<Value>& values) {
   return *rc::gen::elementOf(values);
 }
 
-int number(int end) { return *rc::gen::inRange(0, end); }
+// Evenly, whatever size RapidCheck is at.
+int number(int end) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, end)); }
 bool flip() { return number(2) == 0; }
 
 Name random_name() { return {pick<std::string>({"a", "b", "c1", "long_name", "_", "matmul2"}), {}}; }
@@ -256,7 +257,6 @@ SyntaxTree random_tree() {
   return tree;
 }
 
-// A comment beside what ends a line would otherwise take in the comment that follows it on that line.
 RC_GTEST_PROP(Printer, RandomTreesParseBack, ()) {
   const SyntaxTree tree = random_tree();
   const std::string text = to_string(tree);

@@ -29,7 +29,8 @@ Nothing is printed where all is right. All mistakes of a program are reported in
 place.
 
 Example:
-  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile check -v -)";
+  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' |
+    retile check - && echo right)";
 
 struct Arguments {
   std::vector<std::string> paths;
