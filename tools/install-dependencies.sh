@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build
-  libcli11-dev libfmt-dev nlohmann-json3-dev
+  libcli11-dev libeigen3-dev libfmt-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   libopenmpi-dev openmpi-bin # the MPI engine
   clang libclang-rt-dev # the fuzzers; libclang-rt-dev holds libFuzzer and the sanitizers
@@ -24,7 +24,7 @@ if ! command -v dpkg-query >/dev/null; then
     command -v "$program" >/dev/null || missing+=("$program")
   done
   if ((${#missing[@]})); then
-    fail "Please install: ${missing[*]} (and the development files of CLI11, fmt, nlohmann-json, GoogleTest, RapidCheck)"
+    fail "Please install: ${missing[*]} (and the development files of CLI11, Eigen, fmt, nlohmann-json, GoogleTest, RapidCheck)"
   fi
   exit 0
 fi

@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/mixing.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -41,14 +42,6 @@ std::int64_t row_length(const Box& box, const Shape& element) {
   return element.empty() ? 1 : std::min(longest_row, box.hi.back() - element.back());
 }
 
-// A bijective mixing of 64 bits (the finalizer of SplitMix64).
-std::uint64_t mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15U;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31U);
-}
-
 // Calls visit(first element of the row, bytes of the row) for each row of the box.
 template <typename Visit>
 void for_each_row(const Box& box, std::int64_t element_size, Visit visit) {
@@ -64,12 +57,12 @@ void for_each_row(const Box& box, std::int64_t element_size, Visit visit) {
 void make_elements(const MadeArray& array, std::int64_t first, std::byte* out, std::size_t bytes) {
   const std::byte* const end = out + bytes;
   for (auto number = static_cast<std::uint64_t>(first); out != end; ++number) {
-    std::uint64_t bits = mix(array.seed ^ mix(number));
+    std::uint64_t bits = mix_bits(array.seed ^ mix_bits(number));
     for (std::int64_t done = 0; done < array.element_size; done += 8) {
       const std::int64_t length = std::min<std::int64_t>(8, array.element_size - done);
       std::memcpy(out, &bits, static_cast<std::size_t>(length));
       out += length;
-      bits = mix(bits);
+      bits = mix_bits(bits);
     }
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,21 +10,10 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
+#include "retile/engines/available_memory.h"
 
 namespace retile {
 namespace {
-
-// Memory that the system can give without swapping, in bytes; nothing where it does not say.
-std::optional<std::int64_t> available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::int64_t kibibytes = 0;
-  std::string unit;
-  while (file >> name >> kibibytes >> unit) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return std::nullopt;
-}
 
 // Per device, for boxes, copies and the allocations of tiles.
 constexpr std::int64_t bookkeeping_bytes = 1024;

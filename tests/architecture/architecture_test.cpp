@@ -50,6 +50,7 @@ const std::vector<LibraryRule> library_rules{
     {"mpi\\.h", "retile/engines/mpi/.*", "retile/engines/mpi"},
     {"nlohmann/.*", "retile/.*\\.cpp", "a .cpp file of retile"},
     {"CLI/.*", "tools/.*", "tools"},
+    {"Eigen/.*", "retile/runtime/.*\\.cpp", "a .cpp file of retile/runtime"},
 };
 
 struct SourceFile {
@@ -210,6 +211,8 @@ TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
       ElementsAre("retile/base/json.h includes nlohmann/json.hpp: it belongs into a .cpp file of retile alone"));
   EXPECT_THAT(find_violations({"retile/render/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
               ElementsAre("retile/render/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
+  EXPECT_THAT(find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\n"}),
+              ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));
 }
 
 }  // namespace

@@ -12,26 +12,36 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/run_program.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
 
 constexpr const char* examples =
-    R"(Each problem is planned, the plan is checked, and made-up data of the element type is moved; every
-device's result is compared with a slice of the global array. Times are of runs between memory that
+    R"(SRC and DST: each problem is planned, the plan is checked, and made-up data of the element type is moved;
+every device's result is compared with a slice of the global array. Times are of runs between memory that
 is there; with --donate, tiles are freed on the way and the peak is that of the largest step.
+
+A file instead of SRC and DST holds a program. Its redistributions are planned, its main function is run,
+and what that returns is printed: type, a checksum that depends on the elements only and not on the layout,
+and the first elements. Where devices that should hold the same do not, the run fails and says where. A
+memory limit is in bytes per device then, and a program that needs more is refused before it runs.
 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   retile run --mesh a=2,b=2 '[512{a}1024, 4096]' '[1024, 1024{a,b}4096]' --threads 2 --repeat 5 --donate
   mpirun -n 8 retile run --mesh x=8 '[1024{x}8192, 4096]' '[8192, 512{x}4096]' --transport messages
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
-    retile run --problems - --repeat 3 --json)";
+    retile run --problems - --repeat 3 --json
+  retile run examples/megatron.spmd --verify
+  retile run examples/chain.spmd --seed 7 --out abcd=abcd.npy
+  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile run -)";
 
 struct Arguments {
   ProblemArguments problem;
   EngineArguments engine;
+  ProgramArguments program;
   int repetitions = 1;
   std::uint64_t seed = 0;
   bool donate = false;
@@ -46,7 +56,29 @@ std::string render_run(const RunReport& report) {
                      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
+// One argument that is no type names a program.
+bool is_program(const ProblemArguments& arguments) {
+  return arguments.source && !arguments.target && !arguments.mesh && !arguments.problems &&
+         !arguments.source->starts_with('[');
+}
+
+int run_program(const Arguments& arguments) {
+  if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
+  if (arguments.donate)
+    throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
+  runtime::ProgramRunOptions options;
+  options.planning = planner_options(arguments.problem);
+  options.repetitions = arguments.repetitions;
+  options.seed = arguments.seed;
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  return run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
+                          arguments.json, *engine);
+}
+
 int run(const Arguments& arguments) {
+  if (is_program(arguments.problem)) return run_program(arguments);
+  if (is_given(arguments.program))
+    throw UsageError("--arg, --out and --verify go with a program: retile run FILE.spmd");
   PipelineOptions options;
   options.running.tiles = arguments.donate ? TileUse::donated : TileUse::kept;
   options.running.repetitions = arguments.repetitions;
@@ -68,6 +100,7 @@ void add_run_command(CLI::App& app, int* status) {
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
   add_engine_options(*command, arguments->engine);
+  add_program_options(*command, arguments->program);
   command->add_option("--repeat", arguments->repetitions, "how often to run; the fastest counts")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()

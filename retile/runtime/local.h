@@ -1,0 +1,45 @@
+// What a device computes on its tiles.
+//
+// Integers wrap. Division of integers by zero fails. A conversion to i32 rounds toward zero, takes what is too large or
+// too small to the nearest i32, and NaN to 0. max, relu and reduce_max give NaN where an operand is NaN. Sums are added
+// in row-major order of the elements that are summed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/engines/buffer.h"
+#include "retile/language/program.h"
+
+namespace retile::runtime {
+
+// Where a function is evaluated.
+struct LocalContext {
+  const Mesh& mesh;
+  Device device;
+  const SourceText& source;  // what ranges point into
+};
+
+struct LocalResults {
+  std::vector<Buffer> arrays;   // row-major
+  std::int64_t peak_bytes = 0;  // of intermediate and final results alive at once
+};
+
+// The tiles are the function's parameters, each as long as its type says. Intermediate results are freed after their
+// last use. Throws RuntimeError where an integer is divided by zero or there is no memory.
+LocalResults evaluate(const language::LocalFunction& function, std::span<const std::byte* const> tiles,
+                      const LocalContext& context);
+
+// The peak of an evaluation, known without one; evaluations may share more memory and never need more.
+std::int64_t predict_peak_bytes(const language::LocalFunction& function);
+
+// The partial sums of an array [count, size], added in order.
+void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out);
+
+// Roughly how many arithmetic operations an evaluation takes.
+double count_operations(const language::LocalFunction& function);
+
+}  // namespace retile::runtime

@@ -1,0 +1,369 @@
+#include "retile/runtime/npy.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/base/utf8.h"
+#include "retile/engines/buffer.h"
+#include "retile/runtime/strided.h"
+
+namespace retile::runtime {
+namespace {
+
+constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::int64_t most_header_bytes = 1 << 16;  // NumPy's are about a hundred
+constexpr std::size_t window_bytes = 1 << 16;
+constexpr std::size_t data_alignment = 64;
+
+[[noreturn]] void fail(const std::string& name, const std::string& message, std::string hint = {}) {
+  throw InputError(fmt::format("{}: {}", name, message), std::move(hint));
+}
+
+// --- Files.
+
+struct CloseFile {
+  void operator()(const int* file) const {
+    ::close(*file);
+    delete file;
+  }
+};
+
+std::shared_ptr<int> own_file(int file) { return {new int(file), CloseFile()}; }
+
+struct OpenFile {
+  std::int64_t size = 0;
+  ReadBytes read;
+};
+
+OpenFile open_for_reading(const std::string& path) {
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (number < 0) throw InputError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)), {});
+  const std::shared_ptr<int> file = own_file(number);
+  struct stat status {};
+  if (::fstat(*file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw InputError(fmt::format("cannot read '{}': it is no plain file", path), {});
+  }
+  const auto read = [file, path](std::int64_t offset, std::span<std::byte> out) {
+    while (!out.empty()) {
+      const ssize_t count = ::pread(*file, out.data(), out.size(), offset);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) throw RuntimeError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+      if (count == 0) throw RuntimeError(fmt::format("'{}' became shorter while it was read", path));
+      out = out.subspan(static_cast<std::size_t>(count));
+      offset += count;
+    }
+  };
+  return {status.st_size, read};
+}
+
+// --- The header: a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
+
+class HeaderParser {
+ public:
+  HeaderParser(const std::string& name, std::string_view text) : name_(name), text_(text) {}
+
+  NpyHeader parse() {
+    NpyHeader header;
+    bool has_type = false;
+    bool has_order = false;
+    bool has_shape = false;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = string();
+      expect(':');
+      if (key == "descr" && !std::exchange(has_type, true)) {
+        read_type(header);
+      } else if (key == "fortran_order" && !std::exchange(has_order, true)) {
+        header.fortran_order = boolean();
+      } else if (key == "shape" && !std::exchange(has_shape, true)) {
+        header.shape = shape();
+      } else {
+        fail(name_, fmt::format("its header has '{}' twice, or where it has no meaning", printable(key)));
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (position_ < text_.size()) fail_here("the end of the header");
+    if (!has_type || !has_order || !has_shape) {
+      fail(name_, "its header lacks 'descr', 'fortran_order' or 'shape'");
+    }
+    return header;
+  }
+
+ private:
+  void skip_space() {
+    while (position_ < text_.size() && std::strchr(" \t\r\n", text_[position_]) != nullptr) ++position_;
+  }
+
+  bool accept(char symbol) {
+    skip_space();
+    if (position_ == text_.size() || text_[position_] != symbol) return false;
+    ++position_;
+    return true;
+  }
+
+  void expect(char symbol) {
+    if (!accept(symbol)) fail_here(fmt::format("'{}'", symbol));
+  }
+
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(position_, word.size()) != word) return false;
+    position_ += word.size();
+    return true;
+  }
+
+  std::string string() {
+    const char quote = accept('"') ? '"' : '\'';
+    if (quote == '\'') expect('\'');
+    const std::size_t end = text_.find(quote, position_);
+    if (end == std::string_view::npos) fail_here("the end of a string");
+    std::string value(text_.substr(position_, end - position_));
+    position_ = end + 1;
+    return value;
+  }
+
+  bool boolean() {
+    if (accept_word("True")) return true;
+    if (!accept_word("False")) fail_here("True or False");
+    return false;
+  }
+
+  std::int64_t number() {
+    skip_space();
+    std::int64_t value = 0;
+    const char* begin = text_.data() + position_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (error != std::errc() || value < 0) fail_here("a size");
+    position_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+
+  Shape shape() {
+    Shape sizes;
+    expect('(');
+    while (!accept(')')) {
+      sizes.push_back(number());
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return sizes;
+  }
+
+  void read_type(NpyHeader& header) {
+    skip_space();
+    if (text_.substr(position_, 1) == "[") fail(name_, "it holds records; retile reads arrays of f4, f8 and i4");
+    const std::string type = string();
+    const std::string_view kind = std::string_view(type).substr(std::min<std::size_t>(1, type.size()));
+    const bool known = kind == "f4" || kind == "f8" || kind == "i4";
+    if (!known || (type[0] != '<' && type[0] != '>')) {
+      fail(name_, fmt::format("it holds elements of type '{}'; retile reads f4, f8 and i4", printable(type)),
+           "convert the array before it is saved, as in array.astype('f4')");
+    }
+    header.element = kind == "f4" ? ElementType::f32 : kind == "f8" ? ElementType::f64 : ElementType::i32;
+    header.other_byte_order = (type[0] == '<') != (std::endian::native == std::endian::little);
+  }
+
+  [[noreturn]] void fail_here(const std::string& expected) const {
+    fail(name_, fmt::format("its header is no .npy header: expected {} at '{}'", expected,
+                            printable(text_.substr(position_, 12))));
+  }
+
+  const std::string& name_;
+  std::string_view text_;
+  std::size_t position_ = 0;
+};
+
+std::int64_t little_endian(std::span<const std::byte> bytes) {
+  std::int64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | std::to_integer<std::int64_t>(bytes[i]);
+  return value;
+}
+
+// Elements times their size; nothing where that does not fit in 63 bits.
+std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
+  if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) return 0;
+  const auto elements = checked_product(header.shape);
+  return elements ? checked_multiply(*elements, bytes_of(header.element)) : std::nullopt;
+}
+
+NpyHeader read_header(const std::string& name, std::int64_t size, const ReadBytes& read) {
+  std::byte start[12]{};
+  const std::int64_t shortest = 10;  // magic, version, length of the header
+  if (size < shortest) fail(name, "it is too short to be a .npy file");
+  read(0, std::span(start).first(static_cast<std::size_t>(shortest)));
+  if (std::memcmp(start, magic.data(), magic.size()) != 0) fail(name, "it is no .npy file");
+  const int version = std::to_integer<int>(start[6]);
+  if (version < 1 || version > 3) fail(name, fmt::format("it is a .npy file of version {}; 1 to 3 are known", version));
+  const std::size_t length_bytes = version == 1 ? 2 : 4;
+  const std::int64_t header_begin = 8 + static_cast<std::int64_t>(length_bytes);
+  if (size < header_begin) fail(name, "it is too short to be a .npy file");
+  read(8, std::span(start).subspan(8, length_bytes));
+  const std::int64_t length = little_endian(std::span(start).subspan(8, length_bytes));
+  if (length > most_header_bytes || length > size - header_begin) {
+    fail(name, fmt::format("its header claims to have {} bytes", length));
+  }
+  std::string text(static_cast<std::size_t>(length), '\0');
+  read(header_begin, std::as_writable_bytes(std::span(text)));
+  NpyHeader header = HeaderParser(name, text).parse();
+  header.data_offset = header_begin + length;
+  const auto bytes = data_bytes(header);
+  if (!bytes || *bytes != size - header.data_offset) {
+    fail(name, fmt::format("its header promises {} bytes of data, and there are {}",
+                           bytes ? fmt::format("{}", *bytes) : "more than 2^63", size - header.data_offset));
+  }
+  return header;
+}
+
+// --- Data.
+
+// A part of the file in memory: rows that lie close to each other are read together. Goes forward only.
+class Window {
+ public:
+  Window(const ReadBytes& read, std::int64_t end) : read_(read), end_(end), buffer_(window_bytes) {}
+
+  void copy(std::int64_t offset, std::size_t count, std::byte* out) {
+    while (count > 0) {
+      if (offset >= begin_ + length_) fill(offset);
+      const std::int64_t skipped = offset - begin_;
+      const std::size_t part = std::min(count, static_cast<std::size_t>(length_ - skipped));
+      std::memcpy(out, buffer_.data() + skipped, part);
+      offset += static_cast<std::int64_t>(part);
+      out += part;
+      count -= part;
+    }
+  }
+
+ private:
+  void fill(std::int64_t offset) {
+    begin_ = offset;
+    length_ = std::min<std::int64_t>(end_ - offset, window_bytes);
+    read_(begin_, std::span(buffer_.data(), static_cast<std::size_t>(length_)));
+  }
+
+  const ReadBytes& read_;
+  std::int64_t end_;
+  Buffer buffer_;
+  std::int64_t begin_ = 0;
+  std::int64_t length_ = 0;
+};
+
+Shape reversed(const Shape& shape) { return {shape.rbegin(), shape.rend()}; }
+
+void swap_bytes(std::byte* elements, std::int64_t count, std::int64_t size) {
+  for (std::int64_t i = 0; i < count; ++i) std::reverse(elements + i * size, elements + (i + 1) * size);
+}
+
+StridedView view_of(const Shape& shape, const Box& box) { return with_long_rows(sliced(shape, box.lo, box.hi)); }
+
+}  // namespace
+
+// --- Reading.
+
+NpyReader::NpyReader(const std::string& path)
+    : NpyReader([&] {
+        OpenFile file = open_for_reading(path);
+        return NpyReader(path, file.size, std::move(file.read));
+      }()) {}
+
+NpyReader::NpyReader(std::string name, std::int64_t size, ReadBytes read)
+    : name_(std::move(name)), read_(std::move(read)), header_(read_header(name_, size, read_)) {}
+
+void NpyReader::read_rows(const Shape& shape, const Box& box, std::byte* out) const {
+  const std::int64_t size = bytes_of(header_.element);
+  Window window(read_, header_.data_offset + *data_bytes(header_));
+  const StridedView rows = view_of(shape, box);
+  const auto bytes = static_cast<std::size_t>(row_length(rows) * size);
+  for_each_row(rows, [&](std::int64_t start) {
+    window.copy(header_.data_offset + start * size, bytes, out);
+    out += bytes;
+  });
+}
+
+void NpyReader::read_box(const Box& box, std::byte* out) const {
+  const std::int64_t size = bytes_of(header_.element);
+  const std::int64_t count = volume(box);
+  if (!header_.fortran_order) {
+    read_rows(header_.shape, box, out);
+  } else {
+    // Row-major with the dimensions in reverse.
+    const Box turned{reversed(box.lo), reversed(box.hi)};
+    Buffer elements(static_cast<std::size_t>(count * size));
+    read_rows(reversed(header_.shape), turned, elements.data());
+    Shape extents;
+    std::vector<std::int64_t> permutation;
+    for (std::size_t d = 0; d < turned.lo.size(); ++d) {
+      extents.push_back(turned.hi[d] - turned.lo[d]);
+      permutation.insert(permutation.begin(), static_cast<std::int64_t>(d));
+    }
+    copy_from_view(transposed(extents, permutation), elements.data(), out, size);
+  }
+  if (header_.other_byte_order) swap_bytes(out, count, size);
+}
+
+// --- Writing.
+
+std::string npy_header_text(ElementType element, const Shape& shape) {
+  const char order = std::endian::native == std::endian::little ? '<' : '>';
+  const char* kind = element == ElementType::f32 ? "f4" : element == ElementType::f64 ? "f8" : "i4";
+  std::string dictionary = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}", order, kind,
+                                       fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  const std::size_t before = magic.size() + 4;  // version 1.0 and the length, two bytes each
+  const std::size_t total = (before + dictionary.size() + data_alignment) / data_alignment * data_alignment;
+  dictionary.append(total - before - dictionary.size() - 1, ' ');
+  dictionary.push_back('\n');
+  const std::size_t length = dictionary.size();
+  const char prefix[] = {1, 0, static_cast<char>(length & 0xFFU), static_cast<char>(length >> 8U)};
+  return std::string(magic) + std::string(prefix, sizeof prefix) + dictionary;
+}
+
+NpyWriter::NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode)
+    : path_(path), element_(element), shape_(shape) {
+  const std::string header = npy_header_text(element, shape);
+  data_offset_ = static_cast<std::int64_t>(header.size());
+  const int flags = O_WRONLY | O_CLOEXEC | (mode == Mode::create ? O_CREAT | O_TRUNC : 0);
+  const int file = ::open(path.c_str(), flags, 0666);
+  if (file < 0) throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  file_ = own_file(file);
+  if (mode == Mode::create) write(0, std::as_bytes(std::span(header)));
+}
+
+void NpyWriter::write(std::int64_t offset, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(*file_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw RuntimeError(fmt::format("cannot write '{}': {}", path_, std::strerror(errno)));
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+}
+
+void NpyWriter::write_box(const Box& box, const std::byte* elements) const {
+  const std::int64_t size = bytes_of(element_);
+  const StridedView rows = view_of(shape_, box);
+  const auto bytes = static_cast<std::size_t>(row_length(rows) * size);
+  for_each_row(rows, [&](std::int64_t start) {
+    write(data_offset_ + start * size, {elements, bytes});
+    elements += bytes;
+  });
+}
+
+}  // namespace retile::runtime

@@ -1,0 +1,58 @@
+// A whole run of a program: arguments in, repeated, checked, its results summed up and written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/language/program.h"
+#include "retile/planner/planner.h"
+
+namespace retile::runtime {
+
+struct ProgramRunOptions {
+  PlanOptions planning;
+  std::uint64_t seed = 0;                        // of arguments that are made up
+  std::map<std::string, std::string> arguments;  // .npy files by parameter of the main function
+  std::map<std::string, std::string> outputs;    // .npy files by name of a value that the main function returns
+  std::optional<std::int64_t> memory_limit;      // bytes per device
+  int repetitions = 1;                           // results are those of the last
+  bool verify = false;                           // compare with a run that puts global arrays together
+  std::function<void()> after_statement;         // for progress; may be empty
+};
+
+struct ResultReport {
+  std::string name;
+  std::string type;
+  Shape shape;
+  std::uint64_t checksum = 0;         // see results.h
+  std::vector<std::string> elements;  // the first ones
+};
+
+struct ProgramReport {
+  std::string engine;
+  std::int64_t devices = 0;
+  std::vector<ResultReport> results;
+  std::optional<std::string> difference;  // of a verified run from what it should be
+  bool verified = false;                  // compared, and no difference found
+  std::vector<double> seconds;            // per repetition
+  std::int64_t peak_bytes_predicted = 0;  // per device
+  std::int64_t peak_bytes_measured = 0;
+};
+
+// Throws InputError where arguments and outputs do not fit the main function or the program needs more memory than the
+// limit, RuntimeError where the run fails, or the machine has not the memory for it. With several processes it is
+// collective, and the report is the same on all but for the seconds.
+ProgramReport run_and_report(const language::Program& program, Engine& engine, const ProgramRunOptions& options = {});
+
+// How often a run calls after_statement.
+std::int64_t count_statements(const language::Program& program, const ProgramRunOptions& options);
+
+// One line, without its end.
+std::string to_json(const ProgramReport& report);
+
+}  // namespace retile::runtime

@@ -1,0 +1,46 @@
+// Random programs give the same bits on every engine, in any number of processes, by slicing, and lowered.
+#include "tests/support/random_programs.h"
+
+#include <gtest/gtest.h>
+
+#include "retile/engines/threads/threads.h"
+#include "retile/language/checker.h"
+#include "retile/language/printer.h"
+#include "retile/language/stages.h"
+#include "tests/support/problems.h"
+#include "tests/support/programs.h"
+
+namespace retile::test {
+namespace {
+
+using language::Program;
+
+// As it is printed after its redistributions have become collectives.
+Program lowered(const std::string& text, const PlanOptions& options) {
+  const language::CheckedProgram checked = language::read_program({"test.spmd", text});
+  return program_of(to_string(tree_after(language::Stage::lower, checked, options)));
+}
+
+TEST(RandomPrograms, RunAlikeEverywhere) {
+  const std::uint32_t count = is_sweep() ? 5000 : 150;
+  for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    SCOPED_TRACE(random_program(seed));
+    run_everywhere(program_of(random_program(seed)), seed);
+  }
+}
+
+TEST(RandomPrograms, RunAlikeOnceTheyAreLowered) {
+  const std::uint32_t count = is_sweep() ? 5000 : 150;
+  const auto engine = make_threads_engine();
+  for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
+    const std::string text = random_program(seed);
+    SCOPED_TRACE(text);
+    const runtime::ProgramRun expected = run(program_of(text), *engine, seed);
+    for (const Planning& planning : all_plannings()) {
+      EXPECT_EQ(run(lowered(text, planning.options), *engine, seed).results, expected.results) << planning.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace retile::test

@@ -1,0 +1,138 @@
+#include "tests/support/programs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/base/mixing.h"
+#include "retile/engines/reference/reference.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/language/checker.h"
+#include "retile/runtime/arguments.h"
+#include "tests/support/split_engine.h"
+
+namespace retile::test {
+namespace {
+
+using language::ArrayType;
+using language::Program;
+using runtime::ProgramRun;
+using runtime::TileBuffers;
+
+const language::Function& main_of(const Program& program) {
+  return program.functions[static_cast<std::size_t>(program.main)];
+}
+
+template <typename Number>
+double element_as_double(const std::byte* bytes) {
+  Number number{};
+  std::memcpy(&number, bytes, sizeof number);
+  return number;
+}
+
+std::vector<double> put_together(const ArrayType& type, const TileBuffers& tiles) {
+  const std::int64_t size = bytes_of(type.element);
+  const Shape& global = type.placement.global_shape();
+  Tile whole = allocate_tile({Shape(global.size(), 0), global}, size);
+  for (std::size_t device = 0; device < tiles.size(); ++device) {
+    const Tile tile{type.placement.box(static_cast<Device>(device)), tiles[device]};
+    copy_box(tile, whole, tile.box, size);
+  }
+  std::vector<double> elements;
+  for (std::size_t i = 0; i < whole.bytes.size(); i += static_cast<std::size_t>(size)) {
+    const std::byte* bytes = whole.bytes.data() + i;
+    elements.push_back(type.element == ElementType::f32   ? element_as_double<float>(bytes)
+                       : type.element == ElementType::f64 ? element_as_double<double>(bytes)
+                                                          : element_as_double<std::int32_t>(bytes));
+  }
+  return elements;
+}
+
+// Runs on made-up arguments, and expects the prediction to hold.
+ProgramRun run_as_predicted(const Program& program, Engine& engine, std::uint64_t seed) {
+  const std::vector<Device> devices = engine.devices(program.mesh.device_count());
+  runtime::ProgramRunner runner(program, engine);
+  const std::int64_t predicted = runner.predict_peak_bytes();
+  ProgramRun run = runner.run(made_up_arguments(program, devices, seed));
+  EXPECT_LE(run.peak_bytes, predicted) << engine.name();
+  return run;
+}
+
+void expect_equal(const ProgramRun& run, const std::vector<Device>& devices, const ProgramRun& expected,
+                  const std::string& what) {
+  ASSERT_EQ(run.results.size(), expected.results.size());
+  for (std::size_t r = 0; r < run.results.size(); ++r) {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      EXPECT_TRUE(run.results[r][i] == expected.results[r][static_cast<std::size_t>(devices[i])])
+          << what << ": result " << r << " on device " << devices[i];
+    }
+  }
+}
+
+}  // namespace
+
+Program program_of(const std::string& text) { return language::read_program({"test.spmd", text}).program; }
+
+std::vector<TileBuffers> made_up_arguments(const Program& program, const std::vector<Device>& devices,
+                                           std::uint64_t seed) {
+  std::vector<TileBuffers> arguments;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(main_of(program).parameter_count); ++i) {
+    const ArrayType& type = main_of(program).values[i].type;
+    arguments.push_back(runtime::read_tiles(
+        type, devices,
+        runtime::made_up_array(type.element, type.placement.global_shape(), mix_bits(seed ^ mix_bits(i)))));
+  }
+  return arguments;
+}
+
+std::vector<std::unique_ptr<Engine>> all_engines() {
+  std::vector<std::unique_ptr<Engine>> engines;
+  engines.push_back(make_reference_engine());
+  engines.push_back(make_threads_engine());
+  return engines;
+}
+
+ProgramRun run(const Program& program, Engine& engine, std::uint64_t seed) {
+  const std::vector<Device> devices = engine.devices(program.mesh.device_count());
+  return runtime::run_program(program, engine, made_up_arguments(program, devices, seed));
+}
+
+ProgramRun run_everywhere(const Program& program, std::uint64_t seed) {
+  const std::vector<Device> devices = all_devices(program.mesh.device_count());
+  ProgramRun expected = run(program, *make_reference_engine(), seed);
+  for (const std::unique_ptr<Engine>& engine : all_engines()) {
+    expect_equal(run_as_predicted(program, *engine, seed), devices, expected, engine->name());
+  }
+  expect_equal(runtime::run_by_slicing(program, made_up_arguments(program, devices, seed)), devices, expected,
+               "slicing");
+  for (const int processes : {2, 3}) {
+    run_split(processes, [&](int process, Engine& engine) {
+      expect_equal(run(program, engine, seed), engine.devices(program.mesh.device_count()), expected,
+                   "process " + std::to_string(process));
+    });
+  }
+  return expected;
+}
+
+std::vector<double> global_array(const Program& program, const ProgramRun& run, std::size_t result) {
+  const auto value = static_cast<std::size_t>(main_of(program).results[result]);
+  return put_together(main_of(program).values[value].type, run.results[result]);
+}
+
+std::vector<double> global_argument(const Program& program, std::size_t parameter, std::uint64_t seed) {
+  const std::vector<Device> devices = all_devices(program.mesh.device_count());
+  return put_together(main_of(program).values[parameter].type, made_up_arguments(program, devices, seed)[parameter]);
+}
+
+std::string failure_of(const Program& program, Engine& engine) {
+  try {
+    run(program, engine);
+  } catch (const RuntimeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace retile::test

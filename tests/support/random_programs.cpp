@@ -1,0 +1,131 @@
+#include "tests/support/random_programs.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "retile/types/text.h"
+#include "tests/support/enumerate.h"
+#include "tests/support/problems.h"
+
+namespace retile::test {
+namespace {
+
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(std::uint32_t seed)
+      : random_(seed),
+        mesh_(parse_mesh(random_.pick<std::string>({"a=2,b=2", "a=2,b=3", "a=6", "a=2,b=2,c=2", "a=4,b=1,c=2"}))),
+        element_(random_.pick<std::string>({"f32", "f64", "i32"})),
+        shape_(divisible_shape(mesh_, 1 + static_cast<int>(random_.number(2)))) {}
+
+  std::string write() {
+    std::vector<std::string> parameters;
+    for (std::size_t i = 0; i < 1 + random_.number(3); ++i) {
+      const std::string name = declare(random_type());
+      parameters.push_back(fmt::format("{} : {}", name, text_of(values_.back().type)));
+    }
+    const std::size_t statements = 2 + random_.number(6);
+    for (std::size_t i = 0; i < statements; ++i) add_statement();
+    std::vector<std::string> results;
+    std::vector<std::string> types;
+    for (std::size_t i = 0; i < 1 + random_.number(3); ++i) {
+      const Value& value = random_.pick(values_);
+      results.push_back(value.name);
+      types.push_back(text_of(value.type));
+    }
+    return fmt::format("mesh {}\n{}fn main({}) -> {} {{\n{}  return {}\n}}\n", to_string(mesh_), functions_,
+                       fmt::join(parameters, ", "), fmt::join(types, ", "), statements_, fmt::join(results, ", "));
+  }
+
+ private:
+  struct Value {
+    std::string name;
+    DistributedType type;
+  };
+
+  DistributedType random_type() { return random_.type(mesh_, shape_); }
+  std::string text_of(const DistributedType& type) const { return element_ + to_string(type); }
+  std::string local_text(const DistributedType& type) const { return element_ + to_string(type.local_shape()); }
+
+  std::string declare(DistributedType type) {
+    values_.push_back({fmt::format("v{}", values_.size()), std::move(type)});
+    return values_.back().name;
+  }
+
+  void add_statement() {
+    switch (random_.number(5)) {
+      case 0:
+      case 1:
+        return redistribute();
+      case 2:
+        return compute();
+      case 3:
+        return add_up();
+      default:
+        return call();
+    }
+  }
+
+  void redistribute() {
+    const Value from = random_.pick(values_);
+    const DistributedType type = random_type();
+    statements_ += fmt::format("  {} = redistribute {} as {}\n", declare(type), from.name, text_of(type));
+  }
+
+  // On two values of one type, which may be the same.
+  void compute() {
+    const Value first = random_.pick(values_);
+    std::vector<Value> alike;
+    for (const Value& value : values_) {
+      if (value.type == first.type) alike.push_back(value);
+    }
+    const Value second = random_.pick(alike);
+    const std::string work = random_.pick<std::string>({"s + t / 3", "(s - t) * s", "max s (-t)", "relu t, s"});
+    const std::string type = text_of(first.type);
+    const bool two = work.find(',') != std::string::npos;
+    const std::string results = two ? declare(first.type) + ", " + declare(first.type) : declare(first.type);
+    statements_ +=
+        fmt::format("  {} = spmd_op {} {} (s : {}, t : {}) {{ return {} }} as {}{}\n", results, first.name, second.name,
+                    local_text(first.type), local_text(first.type), work, type, two ? ", " + type : "");
+  }
+
+  // A partial sum over axes that cut nothing, where there are some.
+  void add_up() {
+    const Value from = random_.pick(values_);
+    std::vector<std::string> axes;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      if (!from.type.uses(mesh_.whole(axis)) && random_.number(3) > 0) axes.push_back(mesh_.axis(axis).name);
+    }
+    if (axes.empty()) return compute();
+    const std::string type = text_of(from.type);
+    const std::string partial = fmt::format("partial{}", values_.size());
+    statements_ +=
+        fmt::format("  {} = spmd_op {} (t : {}) {{ return t * convert (coordinate {} + 1) {} / 3 }} as {} sum {{{}}}\n",
+                    partial, from.name, local_text(from.type), axes[0], element_, type, fmt::join(axes, ", "));
+    statements_ += fmt::format("  {} = allreduce {} as {}\n", declare(from.type), partial, type);
+  }
+
+  void call() {
+    const Value from = random_.pick(values_);
+    const DistributedType type = random_type();
+    const std::string name = fmt::format("function{}", values_.size());
+    functions_ += fmt::format("fn {}(p : {}) -> {} {{\n  q = redistribute p as {}\n  return q\n}}\n", name,
+                              text_of(from.type), text_of(type), text_of(type));
+    statements_ += fmt::format("  {} = {}({})\n", declare(type), name, from.name);
+  }
+
+  RandomProblems random_;
+  Mesh mesh_;
+  std::string element_;
+  Shape shape_;
+  std::vector<Value> values_;
+  std::string functions_;
+  std::string statements_;
+};
+
+}  // namespace
+
+std::string random_program(std::uint32_t seed) { return ProgramWriter(seed).write(); }
+
+}  // namespace retile::test

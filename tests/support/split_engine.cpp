@@ -1,0 +1,151 @@
+#include "tests/support/split_engine.h"
+
+#include <algorithm>
+#include <barrier>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "retile/engines/reference/reference.h"
+
+namespace retile::test {
+namespace {
+
+// What the threads of a run share.
+class Meeting {
+ public:
+  explicit Meeting(int processes)
+      : barrier_(processes), tiles_(static_cast<std::size_t>(processes)), messages_(tiles_.size()) {}
+
+  std::size_t processes() const { return tiles_.size(); }
+
+  // The first process moves everybody's tiles.
+  EngineStatistics execute(std::size_t process, PreparedRun& run, Tiles& mine) {
+    tiles_[process] = &mine;
+    barrier_.arrive_and_wait();
+    if (process == 0) move_all(run);
+    barrier_.arrive_and_wait();
+    if (failure_) std::rethrow_exception(failure_);
+    return statistics_;
+  }
+
+  std::optional<std::string> first_of(std::size_t process, std::optional<std::string> mine) {
+    messages_[process] = std::move(mine);
+    barrier_.arrive_and_wait();
+    const auto first = std::find_if(messages_.begin(), messages_.end(), [](const auto& m) { return m.has_value(); });
+    std::optional<std::string> answer = first == messages_.end() ? std::nullopt : *first;
+    barrier_.arrive_and_wait();
+    return answer;
+  }
+
+ private:
+  void move_all(PreparedRun& run) {
+    try {
+      Tiles all;
+      for (Tiles* part : tiles_) std::move(part->begin(), part->end(), std::back_inserter(all));
+      statistics_ = run.execute(all);
+      auto next = all.begin();
+      for (Tiles* part : tiles_) {
+        for (Tile& tile : *part) tile = std::move(*next++);
+      }
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  std::barrier<> barrier_;
+  std::vector<Tiles*> tiles_;
+  std::vector<std::optional<std::string>> messages_;
+  EngineStatistics statistics_;
+  std::exception_ptr failure_;
+};
+
+class SplitRun final : public PreparedRun {
+ public:
+  SplitRun(Meeting& meeting, std::size_t process, const Movement& movement, std::vector<Device> devices,
+           std::int64_t element_size)
+      : meeting_(meeting),
+        process_(process),
+        source_(movement.source),
+        devices_(std::move(devices)),
+        element_size_(element_size),
+        whole_(make_reference_engine()->prepare(movement, element_size)) {}
+
+  EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    Tiles tiles;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      tiles.push_back(allocate_tile(source_.box(devices_[i]), element_size_));
+      std::copy_n(sources[i], tiles[i].bytes.size(), tiles[i].bytes.data());
+    }
+    const EngineStatistics statistics = execute(tiles);
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      std::copy(tiles[i].bytes.begin(), tiles[i].bytes.end(), targets[i]);
+    return statistics;
+  }
+
+  EngineStatistics execute(Tiles& tiles) override { return meeting_.execute(process_, *whole_, tiles); }
+
+ private:
+  Meeting& meeting_;
+  std::size_t process_;
+  Placement source_;
+  std::vector<Device> devices_;
+  std::int64_t element_size_;
+  std::unique_ptr<PreparedRun> whole_;
+};
+
+class SplitEngine final : public Engine {
+ public:
+  SplitEngine(Meeting& meeting, std::size_t process) : meeting_(meeting), process_(process) {}
+
+  const char* name() const override { return "split"; }
+
+  std::vector<Device> devices(std::int64_t device_count) const override {
+    const auto processes = static_cast<std::int64_t>(meeting_.processes());
+    const std::int64_t share = (device_count + processes - 1) / processes;
+    std::vector<Device> mine;
+    for (Device device = 0; device < device_count; ++device) {
+      if (device / share == static_cast<std::int64_t>(process_)) mine.push_back(device);
+    }
+    return mine;
+  }
+
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+    return std::make_unique<SplitRun>(meeting_, process_, movement, devices(movement.mesh.device_count()),
+                                      element_size);
+  }
+
+  std::optional<std::string> first_of(std::optional<std::string> mine) override {
+    return meeting_.first_of(process_, std::move(mine));
+  }
+  bool is_speaker() const override { return process_ == 0; }
+
+ private:
+  Meeting& meeting_;
+  std::size_t process_;
+};
+
+}  // namespace
+
+void run_split(int processes, const std::function<void(int process, Engine& engine)>& action) {
+  Meeting meeting(processes);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(processes));
+  {
+    std::vector<std::jthread> threads;
+    for (int process = 0; process < processes; ++process) {
+      threads.emplace_back([&, process] {
+        try {
+          SplitEngine engine(meeting, static_cast<std::size_t>(process));
+          action(process, engine);
+        } catch (...) {
+          failures[static_cast<std::size_t>(process)] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace retile::test

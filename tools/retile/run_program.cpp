@@ -1,0 +1,120 @@
+#include "tools/retile/run_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/language/checker.h"
+#include "retile/planner/memory_limit.h"
+#include "retile/render/terminal.h"
+#include "retile/types/text.h"
+#include "tools/retile/command.h"
+#include "tools/retile/program_input.h"
+#include "tools/retile/progress.h"
+#include "tools/retile/usage.h"
+
+namespace retile::command {
+namespace {
+
+using runtime::ProgramReport;
+using runtime::ResultReport;
+
+// "x=x.npy" and more of them.
+std::map<std::string, std::string> files_by_name(const std::vector<std::string>& texts, const std::string& option) {
+  std::map<std::string, std::string> files;
+  for (const std::string& text : texts) {
+    const std::size_t sign = text.find('=');
+    if (sign == 0 || sign == std::string::npos || sign + 1 == text.size()) {
+      throw UsageError(fmt::format("{}: '{}' is not of the form NAME=FILE", option, text));
+    }
+    const std::string name = text.substr(0, sign);
+    if (!files.emplace(name, text.substr(sign + 1)).second) {
+      throw UsageError(fmt::format("{}: '{}' is given more than once", option, name));
+    }
+  }
+  return files;
+}
+
+// A number without a unit is one of bytes: a program's arrays have elements of several sizes.
+std::int64_t limit_in_bytes(const std::string& text) {
+  const SourceText source{"argument --memory-limit", text};
+  const MemoryLimit limit = parse_memory_limit(source);
+  if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
+  if (const auto* number = std::get_if<MemoryElements>(&limit)) return number->elements;
+  throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
+}
+
+std::string render_result(const ResultReport& result) {
+  const bool more = product(result.shape) > static_cast<std::int64_t>(result.elements.size());
+  return fmt::format("{} : {}\n  shape {}  checksum {:#018x}\n  {}{}\n", result.name, result.type,
+                     to_string(result.shape), result.checksum, fmt::join(result.elements, " "), more ? " …" : "");
+}
+
+std::string render_report(const ProgramReport& report) {
+  std::string text;
+  for (const ResultReport& result : report.results) text += render_result(result);
+  const double fastest = *std::min_element(report.seconds.begin(), report.seconds.end());
+  text += fmt::format("{}, {} engine: {}{:.6f} s, peak {} of {} bytes predicted\n", count_of(report.devices, "device"),
+                      report.engine, report.verified ? "verified, " : "", fastest,
+                      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
+  return text;
+}
+
+ProgramReport run_with_progress(const language::Program& program, Engine& engine, runtime::ProgramRunOptions options) {
+  Progress progress("running", static_cast<std::size_t>(count_statements(program, options)));
+  options.after_statement = [&] { progress.advance(); };
+  return run_and_report(program, engine, options);
+}
+
+void print_report(const ProgramReport& report, bool json) {
+  if (json) std::fputs((to_json(report) + "\n").c_str(), stdout);
+  if (!json && !report.difference) std::fputs(render_report(report).c_str(), stdout);
+}
+
+}  // namespace
+
+void add_program_options(CLI::App& command, ProgramArguments& arguments) {
+  command
+      .add_option("--arg", arguments.arguments,
+                  "an argument of a program's main function, from a .npy file; others are made up from the seed")
+      ->type_name("NAME=FILE");
+  command.add_option("--out", arguments.outputs, "write a value that the main function returns to a .npy file")
+      ->type_name("NAME=FILE");
+  command.add_flag("--verify", arguments.verify,
+                   "run the program once more without planner and engine, and compare all results bit by bit");
+}
+
+bool is_given(const ProgramArguments& arguments) {
+  return !arguments.arguments.empty() || !arguments.outputs.empty() || arguments.verify;
+}
+
+int run_program_file(const std::string& path, const ProgramArguments& arguments,
+                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                     Engine& engine) {
+  options.arguments = files_by_name(arguments.arguments, "--arg");
+  options.outputs = files_by_name(arguments.outputs, "--out");
+  options.verify = arguments.verify;
+  if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
+  bool failed_in_program = false;
+  const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
+    try {
+      const ProgramReport report = run_with_progress(checked.program, engine, options);
+      if (engine.is_speaker()) print_report(report, json);
+      if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+    } catch (const RuntimeError& error) {
+      // What has a place in the program is printed like any diagnostic.
+      const std::string text = error.what();
+      if (!text.starts_with(checked.program.source->name + ":")) throw;
+      std::fputs((text + "\n").c_str(), stderr);
+      failed_in_program = true;
+    }
+  });
+  return failed_in_program ? failed : status;
+}
+
+}  // namespace retile::command

@@ -1,0 +1,31 @@
+// retile run FILE.spmd
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/runtime/program_report.h"
+
+namespace retile::command {
+
+// What goes with a program only.
+struct ProgramArguments {
+  std::vector<std::string> arguments;  // NAME=FILE
+  std::vector<std::string> outputs;    // NAME=FILE
+  bool verify = false;
+};
+
+void add_program_options(CLI::App& command, ProgramArguments& arguments);
+
+// True where one of them was given.
+bool is_given(const ProgramArguments& arguments);
+
+// Runs the program in the file and prints its results; the exit status. A memory limit is in bytes per device.
+int run_program_file(const std::string& path, const ProgramArguments& arguments,
+                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                     Engine& engine);
+
+}  // namespace retile::command
