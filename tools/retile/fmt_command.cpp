@@ -63,7 +63,7 @@ int format_file(const Arguments& arguments, const std::string& path) {
   const SourceText source = read_file(path);
   const language::ParseResult parsed = language::parse_program(source);
   if (!parsed.diagnostics.empty()) {
-    print_diagnostics(parsed.diagnostics);
+    std::fputs(text_of(parsed.diagnostics).c_str(), stderr);
     return bad_input;
   }
   const std::string text = to_string(parsed.tree);
@@ -86,7 +86,7 @@ int run(const Arguments& arguments) {
     try {
       status = std::max(status, format_file(arguments, path));
     } catch (const InputError& error) {
-      print_diagnostics({error.diagnostic()});
+      std::fputs(to_string(error.diagnostic()).c_str(), stderr);
       status = bad_input;
     }
   }
