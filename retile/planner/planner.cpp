@@ -16,22 +16,27 @@ namespace retile {
 namespace {
 
 // Stages on meshes of mixed primes are tables with an entry per device.
-constexpr std::int64_t most_mixed_devices = std::int64_t{1} << 20U;
+constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
 
-void check_device_count(const Problem& problem) {
+void check_device_count(const Problem& problem, const PlanOptions& options) {
+  const std::int64_t devices = problem.mesh().device_count();
+  if (devices <= most_tabled_mesh) return;
+  if (options.planner == PlannerKind::wide && options.exchange == ExchangeUse::avoided) {
+    throw InputError(fmt::format("{} devices are too many for wide plans without exchanges", devices),
+                     fmt::format("such plans are made up to {} devices; allow exchanges, or use the paper's planner",
+                                 most_tabled_mesh));
+  }
   const std::vector<AxisPart>& digits = problem.mesh().prime_parts();
   const auto differs = [&](const AxisPart& digit) { return digit.size != digits.front().size; };
-  const bool mixed = std::any_of(digits.begin(), digits.end(), differs);
-  if (!mixed || problem.mesh().device_count() <= most_mixed_devices) return;
+  if (std::none_of(digits.begin(), digits.end(), differs)) return;
   throw InputError(
-      fmt::format("{} devices are too many for a mesh whose size has several prime factors",
-                  problem.mesh().device_count()),
-      fmt::format("such meshes are planned up to {} devices; gather-slice and direct plan any", most_mixed_devices));
+      fmt::format("{} devices are too many for a mesh whose size has several prime factors", devices),
+      fmt::format("such meshes are planned up to {} devices; gather-slice and direct plan any", most_tabled_mesh));
 }
 
 PlannedSteps plan_steps(const Problem& problem, const PlanOptions& options) {
   const bool tabled = options.planner == PlannerKind::wide || options.planner == PlannerKind::paper;
-  if (tabled) check_device_count(problem);
+  if (tabled) check_device_count(problem, options);
   switch (options.planner) {
     case PlannerKind::wide:
       return plan_wide(problem, options);
