@@ -30,6 +30,8 @@ class ExpressionParser {
     }
     Level(const Level&) = delete;
     Level& operator=(const Level&) = delete;
+    Level(Level&&) = delete;
+    Level& operator=(Level&&) = delete;
     ~Level() { --parser_.level_; }
 
    private:

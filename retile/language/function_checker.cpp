@@ -79,6 +79,7 @@ class FunctionChecker {
 
   std::vector<int> find_all(const std::vector<Name>& names) {
     std::vector<int> indices;
+    indices.reserve(names.size());
     for (const Name& name : names) indices.push_back(find(name));
     return indices;
   }

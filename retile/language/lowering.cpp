@@ -53,7 +53,7 @@ std::string participants(const Mesh& mesh, const Placement& before, const Step& 
   symbolic.symbolic = true;  // as the lowered program has it
   const Step listed = std::move(with_lists(Movement{mesh, before, {symbolic}}).steps.front());
   if (step.op == StepOp::allpermute) return "tiles move " + shown_pairs(listed.pairs);
-  const std::string groups = "groups " + shown_groups(listed.groups.list(mesh));
+  std::string groups = "groups " + shown_groups(listed.groups.list(mesh));
   if (step.op != StepOp::exchange) return groups;
   return fmt::format("{} transfers, {}", listed.transfers.size(), groups);
 }
