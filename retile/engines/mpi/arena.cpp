@@ -15,7 +15,8 @@
 namespace retile::mpi {
 namespace {
 
-constexpr std::size_t address_space = std::size_t{1} << 45;  // for all arenas that a process maps: a quarter of what is
+// For all arenas of an engine that a process maps: a sixteenth of what there is, so that engines can be many.
+constexpr std::size_t address_space = std::size_t{1} << 43U;
 
 std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 

@@ -99,5 +99,23 @@ TEST(PreparedRuns, OutliveTheirEngineAndRunOften) {
   }
 }
 
+// Boxes that follow each other in the target need no staging: the peak is that of the tiles.
+TEST(Collectives, GatherStraightIntoTheTarget) {
+  const Mesh mesh({{"a", job_size()}});
+  const Problem problem("", DistributedType::cut(mesh, {24, 10}, {{mesh.whole(0)}, {}}),
+                        DistributedType::replicated(mesh, {24, 10}));
+  MpiOptions options;
+  options.transport = Transport::collectives;
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+  const Movement movement = movement_of(make_plan(problem));
+  const MadeArray array{{24, 10}, 4, 19};
+  Tiles tiles;
+  tiles.push_back(make_tile(array, movement.source.box(job_rank())));
+  const EngineStatistics statistics = engine->prepare(movement, 4)->execute(tiles);
+  EXPECT_EQ(find_difference(array, tiles[0], job_rank(), movement.target().box(job_rank())), std::nullopt);
+  const std::int64_t bytes = 24 * 10 * 4;
+  EXPECT_EQ(statistics.peak_measured, job_size() == 1 ? bytes : bytes / job_size() + bytes);
+}
+
 }  // namespace
 }  // namespace retile::mpi
