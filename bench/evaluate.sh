@@ -5,7 +5,7 @@
 #   bench/evaluate.sh BUILD RESULTS SECONDS SCALE
 #
 # BUILD holds the programs, RESULTS takes the results files, SECONDS are for all measurements together, SCALE is the
-# share of each array's size that is measured.
+# share of each array's size that is measured. PARTS names what to measure: mpi, threads, peers.
 set -euo pipefail
 
 build=$1
@@ -14,7 +14,8 @@ seconds=$3
 scale=$4
 samples=${SAMPLES:-1000}
 root=$(cd "$(dirname "$0")/.." && pwd)
-commit=$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+parts=${PARTS:-mpi threads peers}
+commit=${COMMIT:-$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
 mkdir -p "$results"
 
 # Open MPI asks for permission where root runs it, and to be told where ranks outnumber cores.
@@ -35,28 +36,37 @@ sampled() {
     --commit "$commit" --out "$results/$file"
 }
 
-if command -v mpirun >/dev/null && [ -x "$build/bench/mpi/mpi_peers" ]; then
-  mpi=(mpirun -np "$ranks" "${placement[@]}")
+measure_mpi() {
+  if ! command -v mpirun >/dev/null || ! [ -x "$build/bench/mpi/mpi_peers" ]; then
+    note "no MPI: its measurements are left out"
+    return
+  fi
+  local mpi=(mpirun -np "$ranks" "${placement[@]}")
   sampled mpi-collectives.jsonl 40 "${mpi[@]}" "$build/retile" bench --engine mpi --transport collectives \
     --contenders paper,xla,wide,gather-slice,memcpy
   sampled mpi.jsonl 20 "${mpi[@]}" "$build/retile" bench --engine mpi --contenders paper,xla,wide,direct,memcpy
   note "peers on matrices"
-  peers=memcpy,direct,wide,paper,alltoallw
+  local contenders=memcpy,direct,wide,paper,alltoallw
   for peer in scalapack fftw; do
-    if "$build/bench/mpi/mpi_peers" --help | grep -q "$peer"; then peers=$peers,$peer; fi
+    if "$build/bench/mpi/mpi_peers" --help | grep -q "$peer"; then contenders=$contenders,$peer; fi
   done
-  "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/matrices.jsonl" --contenders "$peers" --scale 0.25 \
-    --time-limit $((seconds * 10 / 100)) --commit "$commit" --out "$results/matrices.jsonl"
-else
-  note "no MPI: its measurements are left out"
-fi
+  "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/matrices.jsonl" --contenders "$contenders" \
+    --scale 0.25 --time-limit $((seconds * 10 / 100)) --commit "$commit" --out "$results/matrices.jsonl"
+}
 
-sampled threads.jsonl 15 "$build/retile" bench --engine threads --threads "$ranks" \
-  --contenders paper,xla,wide,direct,memcpy
+measure_threads() {
+  sampled threads.jsonl 15 "$build/retile" bench --engine threads --threads "$ranks" \
+    --contenders paper,xla,wide,direct,memcpy
+}
 
-for peer in jax_reshard dtensor; do
-  note "$peer, up to $((seconds * 7 / 100)) s"
-  timeout --signal=INT $((seconds * 7 / 100 + 30)) "$root/bench/peers/$peer.py" \
-    "$root/tests/data/problems.jsonl" --retile "$build/retile" --scale "$scale" --limit 100 \
-    --output "$results/$peer.jsonl" || note "$peer: left out or stopped"
-done
+# Each is there where its Python package is.
+measure_peers() {
+  for peer in jax_reshard dtensor; do
+    note "$peer, up to $((seconds * 7 / 100)) s"
+    timeout --signal=INT $((seconds * 7 / 100)) python3 "$root/bench/peers/$peer.py" \
+      "$root/tests/data/problems.jsonl" --retile "$build/retile" --scale "$scale" --limit 100 \
+      --output "$results/$peer.jsonl" || note "$peer: stopped, or not there"
+  done
+}
+
+for part in $parts; do "measure_$part"; done

@@ -15,7 +15,7 @@
 namespace retile {
 namespace {
 
-// Stages on meshes of mixed primes are tables with an entry per device.
+// Some stages are tables with an entry per device: on meshes of mixed primes, and where exchanges are avoided.
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
 
 void check_device_count(const Problem& problem, const PlanOptions& options) {
