@@ -106,6 +106,24 @@ RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopyOnLongRuns, ()) {
   check_case(made);
 }
 
+// Every kernel, at both ends of the lengths that it is for.
+TEST(BoxCopy, CopiesRunsOfEveryLength) {
+  for (std::int64_t length = 1; length <= 600; ++length) {
+    for (const std::int64_t margin : {0, 3, 4}) {
+      const Box box{{0, 0}, {5, length}};
+      const Tile from = filled({{0, 0}, {5, length + 4}}, 1, 1);
+      const Tile background = filled({{0, 0}, {5, length + margin}}, 1, 2);
+      Tile expected = background;
+      copy_box(from, expected, box, 1);
+      for (const Stores stores : {Stores::cached, Stores::streaming}) {
+        Tile to = background;
+        BoxCopy(from.box, to.box, box, 1).run(from.bytes.data(), to.bytes.data(), stores);
+        EXPECT_EQ(to.bytes, expected.bytes) << length << " and " << margin;
+      }
+    }
+  }
+}
+
 RC_GTEST_PROP(BoxPacking, PacksAndUnpacksPieceByPiece, ()) {
   const CopyCase made = arbitrary_case(7);
   const Tile from = filled(made.from, made.element_size, 1);
