@@ -22,7 +22,7 @@ std::vector<std::int64_t> gathered(const Communicator& team, std::int64_t value)
   return all;
 }
 
-constexpr std::int64_t trial_bytes = 1 << 20;
+constexpr std::int64_t trial_bytes = 4 << 20;  // beyond a core's own cache, as tiles are
 
 template <typename Action>
 std::int64_t duration_of(Action action) {
@@ -77,7 +77,7 @@ bool Host::open_arenas() {
 bool Host::find_whether_reading_pays(Reading reading) const {
   std::vector<std::byte> mine(trial_bytes, std::byte{1});
   std::vector<std::byte> room(trial_bytes);
-  std::vector<std::byte> staging(trial_bytes / 8);
+  std::vector<std::byte> staging(trial_bytes / 16);
   const auto next = static_cast<std::size_t>((team_.rank() + 1) % team_.size());
   const std::vector<std::int64_t> addresses = gathered(team_, reinterpret_cast<std::intptr_t>(mine.data()));
   // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -220,15 +220,20 @@ class MpiRun final : public PreparedRun {
 
   // Clocks are compared within a host only: those of different hosts have nothing in common.
   EngineStatistics statistics(std::int64_t start, TileUse use, std::int64_t tiles_measured) const {
-    std::int64_t span[] = {now(), -start};
-    job_->host.team().most(span);
     std::int64_t received = 0;
     for (const auto& [device, bytes] : received_) received = std::max(received, bytes);
     const std::int64_t predicted = tile_peak(sizes_, element_size_, use);
-    std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(),
-                           span[0] + span[1]};
+    std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(), now(),
+                           -start};
+    const std::span<std::int64_t> times = std::span(most).last<2>();
+    const Communicator& team = job_->host.team();
+    if (team.size() < job_->world.size()) {
+      team.most(times);
+      times[0] += times[1];
+      times[1] = 0;
+    }
     job_->world.most(most);
-    return {most[0], most[1], most[2], static_cast<double>(most[3]) * 1e-9};
+    return {most[0], most[1], most[2], static_cast<double>(times[0] + times[1]) * 1e-9};
   }
 
   const std::shared_ptr<Job> job_;
