@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sanitize fuzz bench compare-xla planner-table build-bench lint format fresh install-dependencies clean
+.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table build-bench lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -20,6 +20,10 @@ test: test-release test-fuzz ## all tests, and a short fuzzing of an instrumente
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
+test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
+	cmake --build --preset mpich --parallel $(JOBS)
+	ctest --preset mpich --parallel 1
+
 fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 	@set -e; \
 	set -- build/fuzz/fuzzers/fuzz_*; \
@@ -27,6 +31,9 @@ fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 
 bench: build-bench ## run the benchmarks
 	@set -e; for benchmark in build/release/bench/*_benchmark; do "$$benchmark"; done
+
+bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw, on 8 ranks; on 4 hosts with CLUSTER=1
+	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/mpi_benchmark $(MPI_BENCH_OPTIONS)
 
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla
@@ -58,6 +65,11 @@ clean: ## remove everything built
 # ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
 build/%/build.ninja: CMakePresets.json | install-dependencies
 	cmake --preset $*
+	@touch $@
+
+build/mpich/build.ninja: CMakePresets.json | install-dependencies
+	@tools/install-dependencies.sh libmpich-dev mpich
+	cmake --preset mpich
 	@touch $@
 
 build-bench: build/release/build.ninja

@@ -117,7 +117,11 @@ void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_s
 }
 
 Tile make_tile(const MadeArray& array, const Box& box) {
-  Tile tile{box, Buffer(static_cast<std::size_t>(checked_bytes(volume(box), array.element_size)))};
+  return make_tile(array, box, Buffer(static_cast<std::size_t>(checked_bytes(volume(box), array.element_size))));
+}
+
+Tile make_tile(const MadeArray& array, const Box& box, Buffer room) {
+  Tile tile{box, std::move(room)};
   const Box whole = box_at(Shape(array.shape.size(), 0), array.shape);
   std::byte* out = tile.bytes.data();
   for_each_row(box, array.element_size, [&](const Shape& row, std::size_t bytes) {

@@ -39,6 +39,8 @@ struct MadeArray {
 };
 
 Tile make_tile(const MadeArray& array, const Box& box);
+// In memory that is just large enough.
+Tile make_tile(const MadeArray& array, const Box& box, Buffer room);
 
 // The whole of it.
 Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed);

@@ -57,6 +57,10 @@ class Engine {
   // How many of so many devices share this machine's memory.
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
 
+  // Memory for a tile of this process's, of the kind that the engine moves fastest. Any other kind does as well. Throws
+  // RuntimeError where there is none.
+  virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
+
   // A movement that find_faults() finds no fault in.
   virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
 

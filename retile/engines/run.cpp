@@ -22,7 +22,8 @@ constexpr std::int64_t bookkeeping_bytes = 1024;
 class TileRun {
  public:
   TileRun(const Plan& plan, Engine& engine, const RunOptions& options)
-      : array_{plan.source.global_shape(), options.element_size, options.seed},
+      : engine_(engine),
+        array_{plan.source.global_shape(), options.element_size, options.seed},
         source_(plan.source),
         target_(plan.target),
         use_(options.tiles),
@@ -44,8 +45,11 @@ class TileRun {
 
  private:
   Tiles made_tiles() const {
+    const auto bytes = static_cast<std::size_t>(checked_bytes(source_.local_size(), array_.element_size));
     Tiles tiles;
-    for (const Device device : devices_) tiles.push_back(make_tile(array_, source_.box(device)));
+    for (const Device device : devices_) {
+      tiles.push_back(make_tile(array_, source_.box(device), engine_.allocate(bytes)));
+    }
     return tiles;
   }
 
@@ -69,6 +73,7 @@ class TileRun {
     return statistics;
   }
 
+  Engine& engine_;
   const MadeArray array_;
   const Placement source_;
   const Placement target_;
@@ -78,6 +83,17 @@ class TileRun {
   Tiles sources_;  // where they are kept
   Tiles targets_;
 };
+
+// One process may find less memory than another: then all refuse.
+void require_memory_everywhere(const Plan& plan, Engine& engine, const RunOptions& options) {
+  std::optional<std::string> fault;
+  try {
+    require_memory(plan, engine, options);
+  } catch (const RuntimeError& error) {
+    fault = error.what();
+  }
+  if (const auto first = engine.first_of(fault)) throw RuntimeError(*first);
+}
 
 }  // namespace
 
@@ -93,7 +109,7 @@ void require_memory(const Plan& plan, const Engine& engine, const RunOptions& op
 }
 
 RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) {
-  require_memory(plan, engine, options);
+  require_memory_everywhere(plan, engine, options);
   RunReport report;
   report.id = plan.id;
   report.engine = engine.name();

@@ -172,7 +172,7 @@ TEST(Usage, ValuesThatAnOptionDoesNotTake) {
        "--planner: 'best' is unknown; use one of: wide, paper, direct, gather-slice",
        "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "steam"},
-       "--engine: 'steam' is unknown; use one of: threads, reference",
+       "--engine: 'steam' is unknown; use one of: threads, reference, mpi",
        "run"},
       {{"run", "--threads", "0"}, "--threads: '0' is no whole number from 1 to 4096", "run"},
       {{"run", "--threads", "4097"}, "--threads: '4097' is no whole number from 1 to 4096", "run"},

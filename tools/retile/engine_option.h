@@ -2,21 +2,27 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "retile/engines/engine.h"
+#include "retile/engines/mpi_options.h"
+#include "tools/retile/job.h"
 
 namespace retile::command {
 
 struct EngineArguments {
-  std::string engine = "threads";
+  std::string engine = is_in_job() ? "mpi" : "threads";
   int threads = 0;  // 0: one for each core
+  std::string transport = "auto";
+  std::string device_map = "row-major";
+  std::int64_t staging = mpi::MpiOptions().staging_bytes;
 };
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments);
 
-// Throws RuntimeError where the engine cannot start.
+// Throws InputError where an argument is at fault, and RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
 }  // namespace retile::command

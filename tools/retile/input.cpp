@@ -14,6 +14,7 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/types/element_type.h"
 #include "tools/retile/command.h"
+#include "tools/retile/job.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
 
@@ -41,7 +42,7 @@ std::string read_all(std::FILE* file, const std::string& path) {
 }
 
 std::string read_bytes(const std::string& path) {
-  if (path == "-") return read_all(stdin, "standard input");
+  if (path == "-") return read_in_job([] { return read_all(stdin, "standard input"); });
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
   return read_all(file.get(), path);
@@ -78,9 +79,9 @@ Diagnostic placed(const Diagnostic& diagnostic, const SourceText& line) {
   return diagnose(line, {0, line.text.size()}, diagnostic.message, diagnostic.hint);
 }
 
-void report(const std::string& message, Progress& progress) {
+void report(int status, const std::string& message, Progress& progress) {
   progress.clear();
-  std::fputs(message.c_str(), stderr);
+  report_failure(status, message);
 }
 
 }  // namespace
@@ -181,10 +182,10 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
     try {
       visit(read_problem(line));
     } catch (const InputError& error) {
-      report(to_string(placed(error.diagnostic(), line)), progress);
+      report(bad_input, to_string(placed(error.diagnostic(), line)), progress);
       status = std::max<int>(status, bad_input);
     } catch (const RuntimeError& error) {
-      report(fmt::format("{}:{}: error: {}\n", line.name, line.first_line, error.what()), progress);
+      report(failed, fmt::format("{}:{}: error: {}\n", line.name, line.first_line, error.what()), progress);
       status = failed;
     }
     progress.advance();

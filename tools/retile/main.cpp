@@ -12,6 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/version.h"
 #include "tools/retile/command.h"
+#include "tools/retile/job.h"
 #include "tools/retile/program_input.h"
 #include "tools/retile/usage.h"
 
@@ -32,7 +33,7 @@ Exit status: 0 done, 1 the input is at fault, 2 the usage is at fault, 3 a run o
 bug in retile. Nothing but results is written to standard output.)";
 
 int fail(int status, const std::string& message) {
-  std::fputs(message.c_str(), stderr);
+  report_failure(status, message);
   return status;
 }
 
@@ -78,18 +79,27 @@ int run(int argument_count, char** arguments) {
   return finish(status);
 }
 
+int run_in_job(int argument_count, char** arguments) {
+  const Job job;
+  try {
+    return run(argument_count, arguments);
+  } catch (const std::exception& error) {
+    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
+  } catch (...) {
+    return fail(bug, "retile: this is a bug in retile\n");
+  }
+}
+
 }  // namespace
 }  // namespace retile::command
 
 int main(int argument_count, char** arguments) {
   try {
-    return retile::command::run(argument_count, arguments);
-  } catch (const std::exception& error) {
-    std::fputs("retile: this is a bug in retile: ", stderr);
+    return retile::command::run_in_job(argument_count, arguments);
+  } catch (const std::exception& error) {  // MPI does not start
+    std::fputs("retile: ", stderr);
     std::fputs(error.what(), stderr);
     std::fputs("\n", stderr);
-  } catch (...) {
-    std::fputs("retile: this is a bug in retile\n", stderr);
   }
-  return retile::command::bug;
+  return retile::command::failed;
 }

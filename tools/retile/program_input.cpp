@@ -1,14 +1,17 @@
 #include "tools/retile/program_input.h"
 
-#include <cstdio>
+#include <string>
 
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/job.h"
 
 namespace retile::command {
 
 void print_diagnostics(const std::vector<Diagnostic>& diagnostics) {
-  for (const Diagnostic& diagnostic : diagnostics) std::fputs(to_string(diagnostic).c_str(), stderr);
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) text += to_string(diagnostic);
+  report_failure(bad_input, text);
 }
 
 int for_each_program(const std::vector<std::string>& paths,

@@ -1,0 +1,91 @@
+#include "bench/mpi/alltoallw.h"
+
+#include "retile/engines/mpi/communicator.h"
+#include "retile/engines/mpi/host_read.h"
+#include "retile/plan/groups.h"
+
+namespace retile::bench {
+namespace {
+
+using mpi::check;
+
+std::vector<int> ints(const Shape& values) { return {values.begin(), values.end()}; }
+
+MPI_Datatype subarray(const Box& tile, const Box& box, MPI_Datatype element) {
+  Shape sizes;
+  Shape extents;
+  Shape starts;
+  for (std::size_t i = 0; i < box.lo.size(); ++i) {
+    sizes.push_back(tile.hi[i] - tile.lo[i]);
+    extents.push_back(box.hi[i] - box.lo[i]);
+    starts.push_back(box.lo[i] - tile.lo[i]);
+  }
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  check(MPI_Type_create_subarray(static_cast<int>(box.lo.size()), ints(sizes).data(), ints(extents).data(),
+                                 ints(starts).data(), MPI_ORDER_C, element, &type),
+        "MPI_Type_create_subarray");
+  return type;
+}
+
+MPI_Datatype element_of(std::int64_t element_size) {
+  if (element_size == 4) return MPI_FLOAT;
+  if (element_size == 8) return MPI_DOUBLE;
+  if (element_size == 2) return MPI_SHORT;
+  return MPI_BYTE;
+}
+
+}  // namespace
+
+Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
+    : comm_(comm), element_size_(bytes_of(problem.element_type())), element_(element_of(element_size_)) {
+  int rank = 0;
+  int size = 0;
+  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  for (Side* side : {&sent_, &received_}) {
+    side->counts.assign(static_cast<std::size_t>(size), 0);
+    side->displacements.assign(static_cast<std::size_t>(size), 0);
+    side->types.assign(static_cast<std::size_t>(size), element_);
+  }
+  const Placement before(problem.source());
+  const Placement after(problem.target());
+  for (const Transfer& transfer : balanced_transfers(before, after)) {
+    if (transfer.from == rank) add(sent_, static_cast<int>(transfer.to), before.box(rank), transfer.box);
+    if (transfer.to == rank) add(received_, static_cast<int>(transfer.from), after.box(rank), transfer.box);
+  }
+  const std::optional<Box> kept = intersect(before.box(rank), after.box(rank));
+  if (kept && own_part == OwnPart::copied) own_.emplace(before.box(rank), after.box(rank), *kept, element_size_);
+  if (kept && own_part == OwnPart::sent) {
+    add(sent_, rank, before.box(rank), *kept);
+    add(received_, rank, after.box(rank), *kept);
+  }
+}
+
+Alltoallw::~Alltoallw() {
+  for (Side* side : {&sent_, &received_}) {
+    for (MPI_Datatype& type : side->types) {
+      if (type != element_) MPI_Type_free(&type);
+    }
+  }
+}
+
+void Alltoallw::add(Side& side, int peer, const Box& tile, const Box& box) {
+  const auto index = static_cast<std::size_t>(peer);
+  if (BoxPacking(tile, box, element_size_).run_count() == 1) {
+    side.counts[index] = static_cast<int>(volume(box));
+    side.displacements[index] = static_cast<int>(mpi::place_in_tile(tile, box, element_size_, 0));
+  } else {
+    side.counts[index] = 1;
+    side.types[index] = subarray(tile, box, element_);
+    check(MPI_Type_commit(&side.types[index]), "MPI_Type_commit");
+  }
+}
+
+void Alltoallw::run(const std::byte* source, std::byte* target) const {
+  if (own_) own_->run(source, target);
+  check(MPI_Alltoallw(source, sent_.counts.data(), sent_.displacements.data(), sent_.types.data(), target,
+                      received_.counts.data(), received_.displacements.data(), received_.types.data(), comm_),
+        "MPI_Alltoallw");
+}
+
+}  // namespace retile::bench

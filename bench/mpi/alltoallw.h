@@ -1,0 +1,48 @@
+// The contender: one MPI_Alltoallw with subarray types, written as well as can be.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "retile/engines/copy.h"
+#include "retile/planner/problem.h"
+
+namespace retile::bench {
+
+// What a rank keeps is copied, or sent to itself along with the rest.
+enum class OwnPart { copied, sent };
+
+// One rank per device. Each element is sent once, by a holder of it that has no more to send than others. Boxes that
+// are contiguous in a tile are so for MPI too. Types are made once.
+class Alltoallw {
+ public:
+  Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part);
+  Alltoallw(const Alltoallw&) = delete;
+  Alltoallw& operator=(const Alltoallw&) = delete;
+  ~Alltoallw();
+
+  void run(const std::byte* source, std::byte* target) const;
+
+ private:
+  // For each rank: so many of a type, from so many bytes on.
+  struct Side {
+    std::vector<int> counts;
+    std::vector<int> displacements;
+    std::vector<MPI_Datatype> types;
+  };
+
+  void add(Side& side, int peer, const Box& tile, const Box& box);
+
+  MPI_Comm comm_;
+  std::int64_t element_size_;
+  MPI_Datatype element_;
+  Side sent_;
+  Side received_;
+  std::optional<BoxCopy> own_;
+};
+
+}  // namespace retile::bench

@@ -1,0 +1,125 @@
+#include "retile/engines/mpi/arena.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "retile/base/error.h"
+
+namespace retile::mpi {
+namespace {
+
+constexpr std::size_t address_space = std::size_t{1} << 45;  // for all arenas that a process maps: a quarter of what is
+
+std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+std::size_t whole_pages(std::size_t size) { return (size + page_size() - 1) / page_size() * page_size(); }
+
+// A file beyond the limit would end the process with a signal.
+bool files_may_be_large() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+}  // namespace
+
+std::size_t Arena::usual_size(int processes) {
+  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_size();
+  return whole_pages(std::min(memory, address_space / static_cast<std::size_t>(processes)));
+}
+
+Arena::Arena(int descriptor, std::byte* base, std::size_t size) : descriptor_(descriptor), base_(base), size_(size) {}
+
+Arena::~Arena() {
+  munmap(base_, size_);
+  close(descriptor_);
+}
+
+std::shared_ptr<Arena> Arena::map(int descriptor, std::size_t size) {
+  if (descriptor < 0) return nullptr;
+  void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (base == MAP_FAILED) {
+    close(descriptor);
+    return nullptr;
+  }
+  return std::shared_ptr<Arena>(new Arena(descriptor, static_cast<std::byte*>(base), size));
+}
+
+std::shared_ptr<Arena> Arena::make(std::size_t size, std::uint64_t cookie) {
+  const int descriptor = files_may_be_large() ? memfd_create("retile", MFD_CLOEXEC) : -1;
+  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
+    close(descriptor);
+    return nullptr;
+  }
+  std::shared_ptr<Arena> arena = map(descriptor, size);
+  if (arena == nullptr) return nullptr;
+  new (arena->base_) Header{cookie, 0, 0, 0};
+  const std::size_t first = whole_pages(sizeof(Header));
+  arena->holes_.emplace(first, size - first);
+  return arena;
+}
+
+std::shared_ptr<Arena> Arena::open(std::int64_t process, int descriptor, std::size_t size, std::uint64_t cookie) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
+  const int mine = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  // Where ranks do not see each other's processes, the number may be another's; a smaller file must not be read.
+  if (mine >= 0 && lseek(mine, 0, SEEK_END) != static_cast<off_t>(size)) {
+    close(mine);
+    return nullptr;
+  }
+  std::shared_ptr<Arena> arena = map(mine, size);
+  return arena != nullptr && arena->header().cookie == cookie ? arena : nullptr;
+}
+
+std::optional<std::uint64_t> Arena::offset_of(const std::byte* address) const {
+  if (std::less<>()(address, base_) || !std::less<>()(address, base_ + size_)) return std::nullopt;
+  return static_cast<std::uint64_t>(address - base_);
+}
+
+Buffer Arena::allocate(const std::shared_ptr<Arena>& arena, std::size_t size) {
+  const std::optional<std::uint64_t> offset = arena->take(size);
+  if (!offset) throw RuntimeError(fmt::format("no memory for a tile of {} bytes", size));
+  std::byte* data = arena->at(*offset);
+  const auto free = [arena, offset = *offset, size](void*) { arena->give_back(offset, size); };
+  return {data, size, std::shared_ptr<void>(data, free)};
+}
+
+std::optional<std::uint64_t> Arena::take(std::size_t size) {
+  if (size > size_) return std::nullopt;
+  const std::size_t pages = std::max(whole_pages(size), page_size());
+  const std::lock_guard lock(mutex_);
+  const auto hole =
+      std::find_if(holes_.begin(), holes_.end(), [&](const auto& entry) { return entry.second >= pages; });
+  if (hole == holes_.end()) return std::nullopt;
+  const auto [offset, length] = *hole;
+  holes_.erase(hole);
+  if (length > pages) holes_.emplace(offset + pages, length - pages);
+  return offset;
+}
+
+void Arena::give_back(std::uint64_t offset, std::size_t size) {
+  std::size_t pages = std::max(whole_pages(size), page_size());
+  madvise(base_ + offset, pages, MADV_REMOVE);
+  const std::lock_guard lock(mutex_);
+  auto next = holes_.upper_bound(offset);
+  if (next != holes_.end() && next->first == offset + pages) {
+    pages += next->second;
+    next = holes_.erase(next);
+  }
+  if (next != holes_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += pages;
+      return;
+    }
+  }
+  holes_.emplace(offset, pages);
+}
+
+}  // namespace retile::mpi

@@ -1,0 +1,62 @@
+// Memory that ranks of one host share: each rank has an arena of its own, and all of them have it mapped.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "retile/engines/buffer.h"
+
+namespace retile::mpi {
+
+// A file without a name, as large as the machine's memory and mostly holes. What is freed becomes a hole again, so the
+// system has it back at once, whoever has it mapped.
+class Arena {
+ public:
+  // The first bytes of an arena, through which ranks know each other's state.
+  struct Header {
+    std::uint64_t cookie;                  // tells the arena from whatever else a descriptor might lead to
+    std::atomic<std::uint64_t> published;  // how many sets of tiles the owner has offered to readers
+    std::atomic<std::uint64_t> finished;   // how many sets of others' tiles it is done with
+    std::atomic<std::uint64_t> table;      // offset of the addresses of the tiles on offer
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters between processes need no lock");
+
+  // Null where the system does not have it.
+  static std::shared_ptr<Arena> make(std::size_t size, std::uint64_t cookie);
+  // Another process's arena. Null where it cannot be seen.
+  static std::shared_ptr<Arena> open(std::int64_t process, int descriptor, std::size_t size, std::uint64_t cookie);
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  // A size for which address space suffices where this many processes map each other's arenas.
+  static std::size_t usual_size(int processes);
+
+  int descriptor() const { return descriptor_; }
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+  // Where an address lies in the arena, if it does.
+  std::optional<std::uint64_t> offset_of(const std::byte* address) const;
+
+  // Of the owner. The arena lives as long as its buffers. Throws RuntimeError where it has no room.
+  static Buffer allocate(const std::shared_ptr<Arena>& arena, std::size_t size);
+
+ private:
+  Arena(int descriptor, std::byte* base, std::size_t size);
+  static std::shared_ptr<Arena> map(int descriptor, std::size_t size);
+  std::optional<std::uint64_t> take(std::size_t size);
+  void give_back(std::uint64_t offset, std::size_t size);
+
+  int descriptor_;
+  std::byte* base_;
+  std::size_t size_;
+  std::mutex mutex_;                            // buffers may be freed by any thread
+  std::map<std::uint64_t, std::size_t> holes_;  // free ranges: size by offset, no two of them adjacent
+};
+
+}  // namespace retile::mpi

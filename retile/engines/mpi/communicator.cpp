@@ -1,0 +1,107 @@
+#include "retile/engines/mpi/communicator.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "retile/base/error.h"
+
+namespace retile::mpi {
+namespace {
+
+constexpr int most_yields = 200;  // before sleeping: some 100 microseconds where nobody else wants the core
+constexpr std::chrono::microseconds nap(20);
+
+}  // namespace
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  throw RuntimeError(fmt::format("{}: {}", call, length == 0 ? "unknown error" : text));
+}
+
+Communicator::Communicator(MPI_Comm comm) : comm_(comm) {
+  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+}
+
+Communicator Communicator::duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return Communicator(copy);
+}
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), rank_(other.rank_), size_(other.size_) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(comm_, other.comm_);
+  std::swap(rank_, other.rank_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Communicator::~Communicator() {
+  int is_finalized = 0;
+  if (comm_ != MPI_COMM_NULL && MPI_Finalized(&is_finalized) == MPI_SUCCESS && is_finalized == 0) MPI_Comm_free(&comm_);
+}
+
+Communicator Communicator::split(int color, int key) const {
+  MPI_Comm part = MPI_COMM_NULL;
+  check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
+  return Communicator(part);
+}
+
+Communicator Communicator::split_by_host() const {
+  MPI_Comm part = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &part), "MPI_Comm_split_type");
+  return Communicator(part);
+}
+
+void Communicator::barrier() const { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+
+std::int64_t Communicator::least(std::int64_t value) const {
+  std::int64_t result = 0;
+  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, MPI_MIN, comm_), "MPI_Allreduce");
+  return result;
+}
+
+void Communicator::most(std::span<std::int64_t> values) const {
+  const auto count = static_cast<int>(values.size());
+  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+}
+
+void Communicator::gather(std::int64_t value, std::span<std::int64_t> all) const {
+  ensure(static_cast<int>(all.size()) == size_, "a gathered list has an entry for each rank");
+  check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm_), "MPI_Allgather");
+}
+
+std::optional<std::string> Communicator::first_of(const std::optional<std::string>& mine) const {
+  const auto speaker = static_cast<int>(least(mine ? rank_ : size_));
+  if (speaker == size_) return std::nullopt;
+  constexpr std::size_t most_said = 1 << 16;
+  std::string text = mine.value_or("").substr(0, most_said);
+  auto length = static_cast<int>(text.size());
+  check(MPI_Bcast(&length, 1, MPI_INT, speaker, comm_), "MPI_Bcast");
+  text.resize(static_cast<std::size_t>(length));
+  check(MPI_Bcast(text.data(), length, MPI_CHAR, speaker, comm_), "MPI_Bcast");
+  return text;
+}
+
+void Idle::pause() {
+  int found = 0;  // nobody sends with this tag: the call is made for the work that MPI does in it
+  check(MPI_Iprobe(MPI_ANY_SOURCE, 1, communicator_.get(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  if (++pauses_ <= most_yields) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+}  // namespace retile::mpi

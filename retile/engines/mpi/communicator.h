@@ -1,0 +1,65 @@
+// MPI communicators that free themselves, and the one place where results of MPI calls are looked at.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace retile::mpi {
+
+// Every MPI call goes through this. Throws RuntimeError with the call's name and MPI's words where the code is an
+// error; whoever knows the rank and the step adds them.
+void check(int code, const char* call);
+
+// A communicator of our own: errors are returned, and no message of anybody else's is seen. Its making and its end are
+// collective. After MPI_Finalize there is nothing left to free, so it may outlive MPI.
+class Communicator {
+ public:
+  static Communicator duplicate(MPI_Comm comm);
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  // Ranks of one color together, in order of their keys.
+  Communicator split(int color, int key) const;
+  // Ranks that can share memory together.
+  Communicator split_by_host() const;
+
+  MPI_Comm get() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // Collectives on few numbers.
+  void barrier() const;
+  std::int64_t least(std::int64_t value) const;
+  void most(std::span<std::int64_t> values) const;  // entry by entry, in place
+  void gather(std::int64_t value, std::span<std::int64_t> all) const;
+  // What the first rank that has something says; nothing where none has.
+  std::optional<std::string> first_of(const std::optional<std::string>& mine) const;
+
+ private:
+  explicit Communicator(MPI_Comm comm);
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+// Waiting for other ranks: lets MPI work, and leaves the core to them where ranks outnumber cores.
+class Idle {
+ public:
+  explicit Idle(const Communicator& communicator) : communicator_(communicator) {}
+  void pause();
+  void reset() { pauses_ = 0; }
+
+ private:
+  const Communicator& communicator_;
+  int pauses_ = 0;
+};
+
+}  // namespace retile::mpi

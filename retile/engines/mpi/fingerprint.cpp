@@ -1,0 +1,53 @@
+#include "retile/engines/mpi/fingerprint.h"
+
+namespace retile::mpi {
+namespace {
+
+class Hash {
+ public:
+  void add(std::int64_t value) {
+    state_ = (state_ ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U;
+    state_ ^= state_ >> 29U;
+  }
+  // With its length, so that neighbouring lists cannot be taken for others.
+  void add(std::span<const std::int64_t> values) {
+    add(static_cast<std::int64_t>(values.size()));
+    for (const std::int64_t value : values) add(value);
+  }
+  void add(const Placement& placement) {
+    add(placement.global_shape());
+    add(placement.local_shape());
+    for (Device device = 0; device < placement.device_count(); ++device) add(placement.offset(device));
+  }
+  void add(const Step& step, const Mesh& mesh) {
+    add(static_cast<std::int64_t>(step.op));
+    for (const std::vector<Device>& group : step.groups.list(mesh)) add(group);
+    for (const DevicePair& pair : step.pairs) {
+      add(pair.source);
+      add(pair.target);
+    }
+    for (const Transfer& transfer : step.transfers) {
+      add(transfer.from);
+      add(transfer.to);
+      add(transfer.box.lo);
+      add(transfer.box.hi);
+    }
+    add(step.after);
+  }
+  std::int64_t value() const { return static_cast<std::int64_t>(state_ >> 1U); }
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace
+
+std::int64_t fingerprint(const Movement& movement, std::span<const std::int64_t> more) {
+  Hash hash;
+  hash.add(more);
+  hash.add(movement.source);
+  for (const Step& step : movement.steps) hash.add(step, movement.mesh);
+  return hash.value();
+}
+
+}  // namespace retile::mpi

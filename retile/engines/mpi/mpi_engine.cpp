@@ -1,0 +1,320 @@
+#include "retile/engines/mpi/mpi_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/engines/mpi/communicator.h"
+#include "retile/engines/mpi/device_ranks.h"
+#include "retile/engines/mpi/fingerprint.h"
+#include "retile/engines/mpi/host.h"
+#include "retile/engines/mpi/stage_work.h"
+#include "retile/engines/schedule.h"
+#include "retile/engines/tile_memory.h"
+#include "retile/plan/groups.h"
+
+namespace retile::mpi {
+namespace {
+
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// What all runs of an engine share. Runs outlive the engine.
+struct Job {
+  Job(MPI_Comm comm, const MpiOptions& job_options)
+      : options(job_options), world(Communicator::duplicate(comm)), host(world, options.hosts, options.reading) {}
+
+  const MpiOptions options;
+  const Communicator world;
+  Host host;
+};
+
+// Tiles that are kept by their owner are read from where they are; all between them and the target are in two scratch
+// buffers in turn.
+struct KeptSizes {
+  std::int64_t scratch[2] = {0, 0};  // elements
+
+  explicit KeptSizes(const std::vector<std::int64_t>& sizes) {
+    for (std::size_t i = 1; i + 1 < sizes.size(); ++i) scratch[i % 2] = std::max(scratch[i % 2], sizes[i]);
+  }
+};
+
+// Bytes per device, staging not included. `sizes` as stage_sizes().
+std::int64_t tile_peak(const std::vector<std::int64_t>& sizes, std::int64_t element_size, TileUse use) {
+  const auto sum = [](std::int64_t a, std::int64_t b) { return checked_add(a, b).value_or(INT64_MAX); };
+  std::int64_t peak = sizes.front();
+  if (use == TileUse::kept) {
+    const KeptSizes kept(sizes);
+    peak = sum(sum(peak, sizes.back()), sum(kept.scratch[0], kept.scratch[1]));
+  } else {
+    for (std::size_t i = 1; i < sizes.size(); ++i) peak = std::max(peak, sum(sizes[i - 1], sizes[i]));
+  }
+  return checked_bytes(peak, element_size);
+}
+
+class MpiRun final : public PreparedRun {
+ public:
+  MpiRun(std::shared_ptr<Job> job, const Movement& movement, std::int64_t element_size, const DeviceRanks& ranks)
+      : job_(std::move(job)),
+        source_(movement.source),
+        target_(movement.target()),
+        steps_(movement.steps),
+        devices_(ranks.devices_of(job_->world.rank())),
+        element_size_(element_size),
+        sizes_(stage_sizes(movement)),
+        teams_(job_->world),
+        stages_(make_schedule(movement)) {
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const StageContext context{job_->world, job_->host, ranks, job_->options, teams_, movement.mesh, element_size};
+      const std::size_t step = stages_[i].step();
+      in_step(step, [&] {
+        if (i == 0) first_own_.emplace(stages_[i], steps_[step], movement.before(step), TileSight::own, context);
+        work_.emplace_back(stages_[i], steps_[step], movement.before(step), TileSight::mapped, context);
+      });
+      for (const Device device : devices_) count_received(stages_[i].received_by(device));
+    }
+    allocate_staging();
+  }
+
+  EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    const TileSight sight = agree_to_start(sources, [&] { require_buffers(sources, targets, devices_); });
+    const std::int64_t start = now();
+    if (!kept_) kept_ = std::make_unique<KeptMemory>(make_kept_memory());
+    if (stages_.empty()) copy_all(sources, targets);
+    std::vector<const std::byte*> from(sources.begin(), sources.end());
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const bool is_last = i + 1 == stages_.size();
+      std::vector<std::byte*> to(targets.begin(), targets.end());
+      if (!is_last) to = pointers_to<std::byte*>(kept_->scratch[(i + 1) % 2]);
+      run_stage(i, sight, from, to);
+      from.assign(to.begin(), to.end());
+    }
+    return statistics(start, TileUse::kept, kept_->memory.peak());
+  }
+
+  EngineStatistics execute(Tiles& tiles) override {
+    std::vector<const std::byte*> sources;
+    for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
+    const TileSight sight = agree_to_start(sources, [&] { require_tiles(tiles, source_, devices_, element_size_); });
+    const std::int64_t start = now();
+    TileMemory memory(devices_.size());
+    std::vector<CountedBuffer> current;
+    for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(memory.adopt(i, std::move(tiles[i].bytes)));
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      std::vector<CountedBuffer> next = allocate_tiles(memory, sizes_[i + 1]);
+      run_stage(i, sight, pointers_to<const std::byte*>(current), pointers_to<std::byte*>(next));
+      current = std::move(next);
+    }
+    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {target_.box(devices_[i]), current[i].release()};
+    return statistics(start, TileUse::donated, memory.peak());
+  }
+
+ private:
+  // The memory of runs that keep their tiles: made for the first one, used again by those after it.
+  struct KeptMemory {
+    TileMemory memory;
+    std::vector<CountedBuffer> scratch[2];  // by device
+  };
+
+  template <typename Pointer>
+  static std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
+    std::vector<Pointer> pointers;
+    for (CountedBuffer& tile : tiles) pointers.push_back(tile.data());
+    return pointers;
+  }
+
+  // Adds the rank and the step to what fails.
+  template <typename Action>
+  void in_step(std::size_t step, Action action) const {
+    try {
+      action();
+    } catch (const RuntimeError& error) {
+      throw RuntimeError(
+          fmt::format("rank {}, step {}, {}: {}", job_->world.rank(), step, to_string(steps_[step]), error.what()));
+    }
+  }
+
+  void count_received(const std::vector<Transfer>& transfers) {
+    std::int64_t& received = received_[transfers.front().to];
+    for (const Transfer& transfer : transfers) {
+      if (transfer.from != transfer.to) received += volume(transfer.box) * element_size_;
+    }
+  }
+
+  void allocate_staging() {
+    std::int64_t needed = first_own_ ? first_own_->staging_needed() : 0;
+    for (const StageWork& work : work_) needed = std::max(needed, work.staging_needed());
+    std::optional<std::string> fault;
+    try {
+      if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
+    } catch (const RuntimeError& error) {
+      fault = fmt::format("rank {}: {}", job_->world.rank(), error.what());
+    }
+    if (const auto first = job_->world.first_of(fault)) throw RuntimeError(*first);
+  }
+
+  // All ranks start together, or none does where one was given what it cannot start with.
+  template <typename Require>
+  TileSight agree_to_start(std::span<const std::byte* const> sources, Require require) const {
+    enum Start : std::int64_t { refused, with_own_tiles, with_mapped_tiles };
+    std::optional<RuntimeError> fault;
+    try {
+      require();
+    } catch (const RuntimeError& error) {
+      fault = error;
+    }
+    const bool is_mapped =
+        std::all_of(sources.begin(), sources.end(), [&](const std::byte* source) { return job_->host.sees(source); });
+    const std::int64_t start = job_->world.least(fault ? refused : is_mapped ? with_mapped_tiles : with_own_tiles);
+    if (fault) throw *fault;
+    if (start == refused) throw RuntimeError("another rank was given tiles that the run does not start from");
+    return start == with_mapped_tiles ? TileSight::mapped : TileSight::own;
+  }
+
+  std::vector<CountedBuffer> allocate_tiles(TileMemory& memory, std::int64_t elements) const {
+    std::vector<CountedBuffer> tiles;
+    const auto bytes = static_cast<std::size_t>(checked_bytes(elements, element_size_));
+    for (std::size_t i = 0; i < devices_.size(); ++i) tiles.push_back(memory.adopt(i, job_->host.allocate(bytes)));
+    return tiles;
+  }
+
+  KeptMemory make_kept_memory() const {
+    const KeptSizes sizes(sizes_);
+    KeptMemory kept{TileMemory(devices_.size()), {}};
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      kept.memory.add(i, checked_bytes(sizes_.front() + sizes_.back(), element_size_));
+    }
+    for (const std::size_t parity : {0U, 1U}) {
+      if (sizes.scratch[parity] > 0) kept.scratch[parity] = allocate_tiles(kept.memory, sizes.scratch[parity]);
+    }
+    return kept;
+  }
+
+  void run_stage(std::size_t stage, TileSight sight, std::span<const std::byte* const> from,
+                 std::span<std::byte* const> to) {
+    const StageWork& work = stage == 0 && sight == TileSight::own ? *first_own_ : work_[stage];
+    in_step(stages_[stage].step(), [&] {
+      work.run(job_->world, job_->host, from, to, {staging_.begin(), staging_.end()});
+    });
+  }
+
+  void copy_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
+    const auto bytes = static_cast<std::size_t>(checked_bytes(sizes_.front(), element_size_));
+    for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(targets[i], sources[i], bytes);
+  }
+
+  // A rank's staging is shared by its devices.
+  std::int64_t staging_per_device() const { return share_of(static_cast<std::int64_t>(staging_.size())); }
+  std::int64_t share_of(std::int64_t bytes) const {
+    const auto devices = static_cast<std::int64_t>(devices_.size());
+    return (bytes + devices - 1) / devices;
+  }
+
+  // Clocks are compared within a host only: those of different hosts have nothing in common.
+  EngineStatistics statistics(std::int64_t start, TileUse use, std::int64_t tiles_measured) const {
+    std::int64_t span[] = {now(), -start};
+    job_->host.team().most(span);
+    std::int64_t received = 0;
+    for (const auto& [device, bytes] : received_) received = std::max(received, bytes);
+    const std::int64_t predicted = tile_peak(sizes_, element_size_, use);
+    std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(),
+                           span[0] + span[1]};
+    job_->world.most(most);
+    return {most[0], most[1], most[2], static_cast<double>(most[3]) * 1e-9};
+  }
+
+  const std::shared_ptr<Job> job_;
+  const Placement source_;
+  const Placement target_;
+  const std::vector<Step> steps_;
+  const std::vector<Device> devices_;
+  const std::int64_t element_size_;
+  const std::vector<std::int64_t> sizes_;  // elements: of the source's tiles, then after each stage
+  TeamCommunicators teams_;
+  const std::vector<Stage> stages_;
+  std::vector<StageWork> work_;              // with sources that all ranks of a host see
+  std::optional<StageWork> first_own_;       // the first stage with sources that only their owners see
+  std::map<Device, std::int64_t> received_;  // bytes
+  Buffer staging_;
+  std::unique_ptr<KeptMemory> kept_;
+};
+
+class MpiEngine final : public Engine {
+ public:
+  MpiEngine(MPI_Comm comm, const MpiOptions& options) : job_(std::make_shared<Job>(comm, options)) {
+    const std::int64_t least = std::max<std::int64_t>(least_staging, std::int64_t{64} * job_->world.size());
+    if (options.staging_bytes < least || options.staging_bytes > most_staging) {
+      throw RuntimeError(
+          fmt::format("staging of {} bytes is not between {} and {}", options.staging_bytes, least, most_staging));
+    }
+  }
+
+  const char* name() const override { return "mpi"; }
+
+  std::vector<Device> devices(std::int64_t device_count) const override {
+    return ranks_of(device_count).devices_of(job_->world.rank());
+  }
+
+  std::int64_t devices_on_machine(std::int64_t device_count) const override {
+    return static_cast<std::int64_t>(ranks_of(device_count).devices_per_rank()) * job_->host.member_count();
+  }
+
+  Buffer allocate(std::size_t bytes) override { return job_->host.allocate(bytes); }
+
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+    const Movement listed = with_lists(movement);
+    require_same(listed, element_size);
+    return std::make_unique<MpiRun>(job_, listed, element_size, ranks_of(listed.mesh.device_count()));
+  }
+
+  std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const override {
+    const std::int64_t tiles = tile_peak(stage_sizes(movement), element_size, use);
+    return checked_add(tiles, job_->options.staging_bytes).value_or(INT64_MAX);
+  }
+
+  std::optional<std::string> first_of(std::optional<std::string> mine) override { return job_->world.first_of(mine); }
+  bool is_speaker() const override { return job_->world.rank() == 0; }
+
+ private:
+  DeviceRanks ranks_of(std::int64_t device_count) const {
+    return {device_count, job_->world.size(), job_->options.device_map};
+  }
+
+  // Ranks with different ideas of the run would wait for each other forever, or write where they must not.
+  void require_same(const Movement& movement, std::int64_t element_size) const {
+    const MpiOptions& options = job_->options;
+    std::vector<std::int64_t> more{element_size, options.staging_bytes, static_cast<std::int64_t>(options.transport),
+                                   static_cast<std::int64_t>(options.hosts)};
+    more.insert(more.end(), options.device_map.begin(), options.device_map.end());
+    const std::int64_t mine = fingerprint(movement, more);
+    std::int64_t range[] = {mine, -mine};
+    job_->world.most(range);
+    if (range[0] == -range[1]) return;
+    throw RuntimeError("the ranks were given different movements, element sizes or options");
+  }
+
+  const std::shared_ptr<Job> job_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options) {
+  return std::make_unique<MpiEngine>(comm, options);
+}
+
+EngineStatistics execute(const Plan& plan, MPI_Comm comm, std::int64_t element_size, const std::byte* source,
+                         std::byte* target, const MpiOptions& options) {
+  MpiEngine engine(comm, options);
+  const std::unique_ptr<PreparedRun> run = engine.prepare(movement_of(plan), element_size);
+  return run->execute({&source, 1}, {&target, 1});
+}
+
+}  // namespace retile::mpi

@@ -1,0 +1,103 @@
+// Devices on ranks: listed maps, results of prepared runs, the plain call of MPI programs.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "retile/engines/array.h"
+#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/planner/planner.h"
+#include "tests/mpi/job/job.h"
+#include "tests/support/problems.h"
+
+namespace retile::mpi {
+namespace {
+
+TEST(Devices, AreWhereTheMapSays) {
+  const std::int64_t count = 2 * job_size();
+  MpiOptions options;
+  for (std::int64_t device = count; device-- > 0;) options.device_map.push_back(device);
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+  const Device last = count - 1 - 2 * job_rank();
+  EXPECT_EQ(engine->devices(count), (std::vector<Device>{last - 1, last}));
+}
+
+TEST(Devices, MoveTheirTilesWhereverTheyAre) {
+  test::RandomProblems random(31);
+  const std::int64_t count = 2 * job_size();
+  for (int i = 0; i < 5; ++i) {
+    MpiOptions options;
+    options.device_map = random.permutation(static_cast<std::size_t>(count));
+    const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+    const Mesh mesh({{"a", count}});
+    const Problem problem = random.problem(mesh, {24, 24});
+    const Movement movement = movement_of(make_plan(problem));
+    const MadeArray array{{24, 24}, 4, 7};
+    Tiles tiles;
+    for (const Device device : engine->devices(count)) tiles.push_back(make_tile(array, movement.source.box(device)));
+    engine->prepare(movement, 4)->execute(tiles);
+    const std::vector<Device> devices = engine->devices(count);
+    for (std::size_t j = 0; j < devices.size(); ++j) {
+      EXPECT_EQ(find_difference(array, tiles[j], devices[j], movement.target().box(devices[j])), std::nullopt);
+    }
+  }
+}
+
+TEST(PlainCall, MovesOneTilePerRank) {
+  const Mesh mesh({{"a", job_size()}});
+  const AxisPart axis = mesh.whole(0);
+  const Problem problem("", DistributedType::cut(mesh, {24, 48}, {{axis}, {}}),
+                        DistributedType::cut(mesh, {24, 48}, {{}, {axis}}));
+  const MadeArray array{{24, 48}, 3, 11};
+  const Tile source = make_tile(array, Placement(problem.source()).box(job_rank()));
+  Tile target = allocate_tile(Placement(problem.target()).box(job_rank()), 3);
+  execute(make_plan(problem), MPI_COMM_WORLD, 3, source.bytes.data(), target.bytes.data());
+  EXPECT_EQ(find_difference(array, target, job_rank(), target.box), std::nullopt);
+}
+
+// A communicator of half the ranks, while the others do nothing.
+TEST(PlainCall, WorksOnPartOfTheRanks) {
+  MPI_Comm part = MPI_COMM_NULL;
+  const int half = (job_size() + 1) / 2;
+  MPI_Comm_split(MPI_COMM_WORLD, job_rank() < half ? 0 : MPI_UNDEFINED, 0, &part);
+  if (part == MPI_COMM_NULL) return;
+  const Mesh mesh({{"a", half}});
+  const Problem problem("", DistributedType::cut(mesh, {24}, {{mesh.whole(0)}}),
+                        DistributedType::replicated(mesh, {24}));
+  const MadeArray array{{24}, 8, 13};
+  const Tile source = make_tile(array, Placement(problem.source()).box(job_rank()));
+  Tile target = allocate_tile(Placement(problem.target()).box(job_rank()), 8);
+  execute(make_plan(problem), part, 8, source.bytes.data(), target.bytes.data());
+  EXPECT_EQ(find_difference(array, target, job_rank(), target.box), std::nullopt);
+  MPI_Comm_free(&part);
+}
+
+// Tiles in memory of the engine's, a run of them given back to the system in the end.
+TEST(PreparedRuns, OutliveTheirEngineAndRunOften) {
+  const Mesh mesh({{"a", job_size()}});
+  const AxisPart axis = mesh.whole(0);
+  const Problem problem("", DistributedType::cut(mesh, {24, 24}, {{axis}, {}}),
+                        DistributedType::cut(mesh, {24, 24}, {{}, {axis}}));
+  const Movement movement = movement_of(make_plan(problem));
+  auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const auto run = engine->prepare(movement, 4);
+  Tiles tiles;
+  const MadeArray array{{24, 24}, 4, 17};
+  const Box box = movement.source.box(job_rank());
+  for (int i = 0; i < 50; ++i) {
+    tiles.clear();
+    if (engine != nullptr) {
+      tiles.push_back(make_tile(array, box, engine->allocate(static_cast<std::size_t>(volume(box)) * 4)));
+    } else {
+      tiles.push_back(make_tile(array, box));
+    }
+    run->execute(tiles);
+    EXPECT_EQ(find_difference(array, tiles[0], job_rank(), movement.target().box(job_rank())), std::nullopt);
+    if (i == 25) engine.reset();
+  }
+}
+
+}  // namespace
+}  // namespace retile::mpi

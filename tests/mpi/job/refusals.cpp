@@ -1,0 +1,114 @@
+// What ranks refuse, all of them alike.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "retile/engines/array.h"
+#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/planner/planner.h"
+#include "tests/mpi/job/job.h"
+
+namespace retile::mpi {
+namespace {
+
+Movement movement_over(const Mesh& mesh, std::int64_t rows) {
+  const AxisPart axis = mesh.whole(0);
+  const Problem problem("", DistributedType::cut(mesh, {rows, 24}, {{axis}, {}}),
+                        DistributedType::cut(mesh, {rows, 24}, {{}, {axis}}));
+  return movement_of(make_plan(problem));
+}
+
+// Only one rank differs; with one rank there is nothing to differ from.
+bool differs() { return job_rank() == job_size() - 1; }
+
+TEST(Refusals, DifferentMovements) {
+  const Mesh mesh({{"a", job_size()}});
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const Movement movement = movement_over(mesh, differs() ? 48 : 24);
+  if (job_size() == 1) return;
+  EXPECT_EQ(error_of([&] { engine->prepare(movement, 4); }),
+            "the ranks were given different movements, element sizes or options");
+}
+
+TEST(Refusals, DifferentElementSizes) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
+  if (job_size() == 1) return;
+  EXPECT_EQ(error_of([&] { engine->prepare(movement, differs() ? 8 : 4); }),
+            "the ranks were given different movements, element sizes or options");
+}
+
+TEST(Refusals, DifferentOptions) {
+  if (job_size() == 1) return;
+  MpiOptions options;
+  if (differs()) options.staging_bytes *= 2;
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
+  EXPECT_EQ(error_of([&] { engine->prepare(movement, 4); }),
+            "the ranks were given different movements, element sizes or options");
+}
+
+// After a refusal the engine is as good as before.
+TEST(Refusals, LeaveTheEngineUsable) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
+  const bool is_refused = error_of([&] { engine->prepare(movement, differs() ? 8 : 4); }) != "";
+  EXPECT_EQ(is_refused, job_size() > 1);
+  const auto run = engine->prepare(movement, 4);
+  const Device device = job_rank();
+  const MadeArray array{{24, 24}, 4, 5};
+  Tiles tiles;
+  tiles.push_back(make_tile(array, movement.source.box(device)));
+  run->execute(tiles);
+  EXPECT_EQ(find_difference(array, tiles[0], device, movement.target().box(device)), std::nullopt);
+}
+
+TEST(Refusals, TilesThatTheRunDoesNotStartFrom) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
+  const auto run = engine->prepare(movement, 4);
+  Tiles tiles;
+  tiles.push_back(allocate_tile(movement.source.box(job_rank()), differs() ? 2 : 4));
+  const std::string error = error_of([&] { run->execute(tiles); });
+  if (differs()) {
+    EXPECT_THAT(error, testing::MatchesRegex("device [0-9]+ starts with .* in [0-9]+ bytes instead of .*"));
+  } else {
+    EXPECT_EQ(error, "another rank was given tiles that the run does not start from");
+  }
+}
+
+TEST(Refusals, BuffersThatAreMissing) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const auto run = engine->prepare(movement_over(Mesh({{"a", job_size()}}), 24), 4);
+  EXPECT_THAT(error_of([&] { run->execute({}, {}); }), testing::HasSubstr("0 source and 0 target buffers"));
+}
+
+TEST(Refusals, DevicesThatCannotBeSharedOut) {
+  if (job_size() == 1) return;
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const std::int64_t devices = job_size() + 1;
+  EXPECT_EQ(error_of([&] { engine->devices(devices); }),
+            std::to_string(devices) + " devices cannot be shared out evenly to " + std::to_string(job_size()) +
+                " ranks: start a number of ranks that divides " + std::to_string(devices));
+}
+
+TEST(Refusals, StagingThatIsTooSmallOrTooLarge) {
+  for (const std::int64_t bytes : {std::int64_t{0}, least_staging - 1, (std::int64_t{1} << 30U) + 1}) {
+    MpiOptions options;
+    options.staging_bytes = bytes;
+    EXPECT_THAT(error_of([&] { make_mpi_engine(MPI_COMM_WORLD, options); }), testing::HasSubstr("staging of")) << bytes;
+  }
+}
+
+// A tile larger than the address space of an arena, where no memory is touched.
+TEST(Refusals, MemoryThatIsNotThere) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  EXPECT_EQ(error_of([&] { engine->allocate(std::size_t{1} << 62U); }),
+            "no memory for a tile of 4611686018427387904 bytes");
+}
+
+}  // namespace
+}  // namespace retile::mpi

@@ -1,0 +1,54 @@
+// Sizes beyond what MPI counts in 32 bits, without memory of such sizes.
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <cstdint>
+
+#include "retile/engines/mpi/host_read.h"
+#include "retile/engines/mpi/messages.h"
+
+namespace retile::mpi {
+namespace {
+
+constexpr std::int64_t gibibyte = std::int64_t{1} << 30U;
+
+TEST(Pieces, CoverABoxOfManyGibibytesInOrder) {
+  const std::int64_t bytes = 37 * gibibyte + 5;
+  std::int64_t pieces = 0;
+  std::int64_t end = 0;
+  while (end < bytes) {
+    const ByteRange piece = piece_at(end, most_message_bytes, bytes);
+    ASSERT_EQ(piece.begin, end);
+    ASSERT_GT(piece.size(), 0);
+    ASSERT_LE(piece.size(), INT_MAX);
+    end = piece.end;
+    ++pieces;
+  }
+  EXPECT_EQ(end, bytes);
+  EXPECT_EQ(pieces, 38);
+}
+
+TEST(Pieces, AreShortOnlyAtTheEnd) {
+  EXPECT_EQ(piece_at(0, 4, 10), (ByteRange{0, 4}));
+  EXPECT_EQ(piece_at(4, 4, 10), (ByteRange{4, 8}));
+  EXPECT_EQ(piece_at(8, 4, 10), (ByteRange{8, 10}));
+  EXPECT_EQ(piece_at(0, 4, 4), (ByteRange{0, 4}));
+}
+
+// No sum overflows next to the largest size there is.
+TEST(Pieces, EndWhereSizesEnd) {
+  EXPECT_EQ(piece_at(INT64_MAX - 3, most_message_bytes, INT64_MAX), (ByteRange{INT64_MAX - 3, INT64_MAX}));
+}
+
+TEST(Places, AreCountedBeyond32Bits) {
+  const Box tile{{0, 0}, {3 * gibibyte, 4}};
+  const Box box{{2 * gibibyte, 1}, {3 * gibibyte, 3}};
+  EXPECT_EQ(place_in_tile(tile, box, 8, 0), (2 * gibibyte * 4 + 1) * 8);
+  EXPECT_EQ(place_in_tile(tile, box, 8, 2 * 8), ((2 * gibibyte + 1) * 4 + 1) * 8);
+  EXPECT_EQ(place_in_tile(tile, box, 8, 2 * gibibyte * 8 - 1), ((3 * gibibyte - 1) * 4 + 2) * 8 + 7);
+}
+
+TEST(Places, OfAScalarIsItsByte) { EXPECT_EQ(place_in_tile({}, {}, 16, 7), 7); }
+
+}  // namespace
+}  // namespace retile::mpi

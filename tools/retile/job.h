@@ -1,0 +1,36 @@
+// The MPI job that this process is a rank of, where mpirun started several; else the process alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "retile/engines/engine.h"
+#include "retile/engines/mpi_options.h"
+
+namespace retile::command {
+
+// True where mpirun started this process together with others.
+bool is_in_job();
+
+// From here to the end of its life, the process is a rank of its job. Only the first rank writes to standard output.
+class Job {
+ public:
+  // Throws RuntimeError where MPI does not start.
+  Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job();
+};
+
+// Starts MPI if need be. Throws RuntimeError where retile was built without it.
+std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options);
+
+// Standard input belongs to the first rank alone: what it reads there, all ranks get.
+std::string read_in_job(const std::function<std::string()>& read);
+
+// Writes to standard error what went wrong: once, where it went wrong for all ranks alike. Where it did not, the others
+// wait for this one, and the whole job ends with the status.
+void report_failure(int status, const std::string& message);
+
+}  // namespace retile::command
