@@ -85,9 +85,13 @@ void require_limit(const Program& program, std::int64_t predicted, const Program
                                  predicted, *options.memory_limit));
 }
 
+// Per device, for boxes and the allocations of tiles.
+constexpr std::int64_t bookkeeping_bytes = 1024;
+
 // A verification has at most the results, the tiles and as much again in global arrays.
 void require_available(std::int64_t predicted, std::int64_t devices, bool verify) {
-  const auto needed = checked_multiply(predicted, devices * (verify ? 3 : 1));
+  const auto per_device = checked_add(predicted, bookkeeping_bytes);
+  const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices * (verify ? 3 : 1));
   const std::optional<std::int64_t> available = available_memory();
   if (needed && (!available || *needed <= *available)) return;
   throw RuntimeError(fmt::format("the program needs {} bytes on each of {} devices{}, and {} are free in all",
@@ -191,7 +195,6 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   check_options(program, options);
   std::vector<ReadBox> sources;
   do_together(engine, [&] { sources = argument_sources(program, options); });
-  const std::vector<Device> devices = engine.devices(program.mesh.device_count());
   const ProgramOptions running{options.planning, options.after_statement};
   ProgramReport report;
   report.engine = engine.name();
@@ -202,6 +205,7 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   do_together(engine, [&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
+  const std::vector<Device> devices = engine.devices(report.devices);
   ProgramRun run;
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};

@@ -1,6 +1,7 @@
 #include "retile/runtime/runtime.h"
 
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -17,16 +18,20 @@ using language::Program;
 const Function& main_of(const Program& program) { return program.functions[static_cast<std::size_t>(program.main)]; }
 
 // Tiles of other sizes would be read past their ends.
+void require_argument(bool condition, const char* what) {
+  if (!condition) throw RuntimeError(std::string("the arguments do not fit the program: ") + what);
+}
+
 std::vector<Value> values_of(const Program& program, MemoryMeter& meter, std::size_t device_count,
                              std::vector<TileBuffers> arguments) {
   const Function& main = main_of(program);
-  ensure(arguments.size() == static_cast<std::size_t>(main.parameter_count), "every parameter has an argument");
+  require_argument(arguments.size() == static_cast<std::size_t>(main.parameter_count), "one for each parameter");
   std::vector<Value> values;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::int64_t bytes = tile_bytes(main.values[i].type);
-    ensure(arguments[i].size() == device_count, "every device has a tile of each argument");
+    require_argument(arguments[i].size() == device_count, "one tile for each device");
     for (const Buffer& tile : arguments[i]) {
-      ensure(tile.size() == static_cast<std::size_t>(bytes), "an argument's tile is as long as its type says");
+      require_argument(tile.size() == static_cast<std::size_t>(bytes), "tiles as long as their types say");
     }
     values.push_back(std::make_shared<Array>(meter, bytes, std::move(arguments[i])));
   }
@@ -49,15 +54,15 @@ ProgramRun run_and_time(Interpreter& interpreter, MemoryMeter& meter, std::vecto
 }  // namespace
 
 ProgramRunner::ProgramRunner(const Program& program, Engine& engine, const ProgramOptions& options)
-    : program_(program),
-      engine_(engine),
-      planner_(options.planning),
-      transport_(make_engine_transport(program, engine, planner_, meter_)),
-      interpreter_(std::make_unique<Interpreter>(program, *transport_, meter_, options)) {}
+    : program_(program), engine_(engine), planner_(options.planning), options_(options) {}
 
 ProgramRunner::~ProgramRunner() = default;
 
 ProgramRun ProgramRunner::run(std::vector<TileBuffers> arguments) {
+  if (!interpreter_) {
+    transport_ = make_engine_transport(program_, engine_, planner_, meter_);
+    interpreter_ = std::make_unique<Interpreter>(program_, *transport_, meter_, options_);
+  }
   return run_and_time(*interpreter_, meter_,
                       values_of(program_, meter_, transport_->devices().size(), std::move(arguments)));
 }

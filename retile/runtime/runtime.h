@@ -49,8 +49,9 @@ class ProgramRunner {
   const language::Program& program_;
   Engine& engine_;
   MovementPlanner planner_;
+  const ProgramOptions options_;
   MemoryMeter meter_;
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Transport> transport_;  // both from the first run on
   std::unique_ptr<Interpreter> interpreter_;
 };
 

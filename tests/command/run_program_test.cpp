@@ -181,6 +181,13 @@ TEST_F(RunProgram, RefusesWhatTheMachineCannotHold) {
                                          "[0-9]+ are free in all\n"));
 }
 
+TEST_F(RunProgram, RefusesMeshesThatTheMachineCannotHold) {
+  const ProcessResult result = run_retile(
+      {"run", "-"}, "mesh {x: 2147483647}\nfn main(a : [2]) -> [2] {\n  b = undistribute a\n  return b\n}\n");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_THAT(result.errors, HasSubstr("the program needs 8 bytes on each of 2147483647 devices, and "));
+}
+
 TEST_F(RunProgram, FailuresInTheProgramHaveTheirPlace) {
   folder_.write("zero.spmd",
                 "mesh {x: 2}\nfn main(a : i32[1{x}2]) -> i32[1{x}2] {\n"

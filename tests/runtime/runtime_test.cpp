@@ -302,6 +302,25 @@ fn main(a : i32[1{x}4]) -> i32[4] {
   });
 }
 
+TEST(Failures, ArgumentsThatDoNotFitAreRefused) {
+  const Program program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
+  const auto engine = make_reference_engine();
+  const auto failure = [&](std::vector<runtime::TileBuffers> arguments) -> std::string {
+    try {
+      runtime::run_program(program, *engine, std::move(arguments));
+    } catch (const RuntimeError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  std::vector<runtime::TileBuffers> arguments = made_up_arguments(program, {0, 1});
+  EXPECT_EQ(failure(arguments), "no error");
+  EXPECT_EQ(failure({arguments[0]}), "the arguments do not fit the program: one for each parameter");
+  EXPECT_EQ(failure({arguments[0], {Buffer(16)}}), "the arguments do not fit the program: one tile for each device");
+  EXPECT_EQ(failure({arguments[0], arguments[0]}),
+            "the arguments do not fit the program: tiles as long as their types say");
+}
+
 // call0 calls nobody, call1 calls call0, and so on; main calls the last.
 std::string nested_calls(int count) {
   std::string text = "mesh {x: 1}\nfn call0(a : [2]) -> [2] {\n  return a\n}\n";

@@ -1,9 +1,10 @@
 #include "tools/retile/program_input.h"
 
-#include <cstdio>
+#include <string>
 
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/job.h"
 
 namespace retile::command {
 
@@ -20,10 +21,10 @@ int for_each_program(const std::vector<std::string>& paths,
     try {
       visit(language::read_program(read_file(path)));
     } catch (const language::ProgramError& error) {
-      std::fputs(text_of(error.diagnostics()).c_str(), stderr);
+      report_failure(bad_input, text_of(error.diagnostics()));
       status = bad_input;
     } catch (const InputError& error) {
-      std::fputs(to_string(error.diagnostic()).c_str(), stderr);
+      report_failure(bad_input, to_string(error.diagnostic()));
       status = bad_input;
     }
   }

@@ -34,9 +34,9 @@ Examples:
   mpirun -n 8 retile run --mesh x=8 '[1024{x}8192, 4096]' '[8192, 512{x}4096]' --transport messages
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
     retile run --problems - --repeat 3 --json
-  retile run examples/megatron.spmd --verify
-  retile run examples/chain.spmd --seed 7 --out abcd=abcd.npy
-  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile run -)";
+  echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile run - --verify
+  with a file of one's own, an argument from NumPy and the result for it
+    mpirun -n 4 retile run program.spmd --arg a=a.npy --out b=b.npy)";
 
 struct Arguments {
   ProblemArguments problem;

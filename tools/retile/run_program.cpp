@@ -14,6 +14,7 @@
 #include "retile/render/terminal.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
+#include "tools/retile/job.h"
 #include "tools/retile/program_input.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
@@ -110,7 +111,7 @@ int run_program_file(const std::string& path, const ProgramArguments& arguments,
       // What has a place in the program is printed like any diagnostic.
       const std::string text = error.what();
       if (!text.starts_with(checked.program.source->name + ":")) throw;
-      std::fputs((text + "\n").c_str(), stderr);
+      report_failure(failed, text + "\n");
       failed_in_program = true;
     }
   });
