@@ -83,10 +83,10 @@ void expect_usage_faults(const std::vector<UsageCase>& cases) {
 
 TEST(Usage, NeedsASubcommandThatExists) {
   expect_usage_faults({
-      {{}, "a subcommand is needed: plan, run, verify, normalize, check, fmt, lower", ""},
-      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize, check, fmt, lower", ""},
-      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize, check, fmt, lower", ""},
-      {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower", ""},
+      {{}, "a subcommand is needed: plan, run, verify, normalize, check, fmt, lower, bench", ""},
+      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
+      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
+      {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
       {{"--verbose"}, "unknown option --verbose", ""},
       {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
   });

@@ -5,10 +5,12 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -156,13 +158,14 @@ RC_GTEST_PROP(XlaRules, EveryPlanVerifies, ()) {
 }
 
 TEST(XlaRules, PlansMoveTheRightData) {
+  const std::unique_ptr<Engine> engine = make_reference_engine();
   RandomProblems random(2);
   for (const char* text : {"a=2", "a=6", "a=2,b=2,c=2", "a=3,b=2", "a=12", "a=4,b=4", "a=2,b=3,c=2"}) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 30; ++i) {
       const Shape global = random.shape(1 + i % 3, {mesh.device_count(), 1, 2, 3, 6, 12});
       const Problem problem = random.problem(mesh, global);
-      EXPECT_EQ(run_plan(plan_by_xla_rules(problem)).difference, std::nullopt) << describe(problem);
+      EXPECT_EQ(run_plan(plan_by_xla_rules(problem), *engine).difference, std::nullopt) << describe(problem);
     }
   }
 }

@@ -204,7 +204,7 @@ class Turns(Folder):
         self.assertEqual(ours["shape"], [24, 36])
         process, document = self.report(self.output, "--no-plots")
         self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertIn("## reference, 12 devices, beside made-up 1.0", document)
+        self.assertIn("## reference, 12 devices, problems.jsonl, beside made-up 1.0", document)
         self.assertIn("| made-up | paper | 1 |", document)
 
     def test_a_failure_costs_one_problem(self):

@@ -19,9 +19,9 @@ void add_plan_command(CLI::App& app, int* status);
 void add_run_command(CLI::App& app, int* status);
 void add_verify_command(CLI::App& app, int* status);
 void add_normalize_command(CLI::App& app, int* status);
-void add_bench_command(CLI::App& app, int* status);
 void add_check_command(CLI::App& app, int* status);
 void add_fmt_command(CLI::App& app, int* status);
 void add_lower_command(CLI::App& app, int* status);
+void add_bench_command(CLI::App& app, int* status);
 
 }  // namespace retile::command

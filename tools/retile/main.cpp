@@ -54,10 +54,10 @@ int run(int argument_count, char** arguments) {
   add_run_command(app, &status);
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
-  add_bench_command(app, &status);
   add_check_command(app, &status);
   add_fmt_command(app, &status);
   add_lower_command(app, &status);
+  add_bench_command(app, &status);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
