@@ -2,8 +2,13 @@
 //
 //   text ──read_problem──▶ Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
 //
+// and for programs, whose redistributions take the path above:
+//
+//   text ──parse_program──▶ SyntaxTree ──check_program──▶ Program ──run_program──▶ arrays
+//                               └──────lower──────▶ SyntaxTree of collectives, a program again
+//
 // Every value prints: to_string() for people, to_json() for programs. The folders follow the path:
-// base, types, collectives, plan, planner, engines.
+// base, types, collectives, plan, planner, engines; language (checker.h, lowering.h), runtime (runtime.h).
 #pragma once
 
 #include <optional>

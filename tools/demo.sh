@@ -25,6 +25,10 @@ title "checked by a verifier that knows nothing of the planner"
 title "run on real data, every device's result compared with a slice of the global array"
 "$retile" run --problems examples/paper.jsonl
 
+title "a program of the language: what its redistributions become and cost, then run and verified"
+"$retile" lower --summary examples/chain.spmd
+"$retile" run examples/chain.spmd --verify
+
 title "a sequence that gathers everything, rewritten into normal form"
 "$retile" normalize examples/peak.txt
 
