@@ -120,6 +120,18 @@ TEST_F(WideOptimality, Sweep) {
   EXPECT_EQ(dearer_, 0);
 }
 
+TEST(WidePlanner, RefusesMeshesThatAreTooLargeToListWithoutExchanges) {
+  const Mesh mesh = parse_mesh("x=32768,y=32768");
+  const Problem problem("", parse_type("[1{x}32768, 32768]", mesh), parse_type("[32768, 1{x}32768]", mesh));
+  try {
+    make_plan(problem, portable_planning().options);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostic().message, "1073741824 devices are too many for wide plans without exchanges");
+  }
+  EXPECT_TRUE(make_plan(problem).cost.optimal);
+}
+
 // --- The three-step theorem.
 
 void expect_three_steps(const Problem& problem) {
