@@ -7,27 +7,6 @@
 #include <fstream>
 
 namespace retile::bench {
-namespace {
-
-constexpr std::int64_t grain = 8;  // sizes stay multiples of it, so that every layout over 8 devices divides them
-
-}  // namespace
-
-Problem shrink(const Problem& problem, std::int64_t scale) {
-  const auto rank = static_cast<double>(problem.source().rank());
-  const double factor = std::pow(static_cast<double>(scale), 1.0 / rank);
-  const auto shrunk = [&](const DistributedType& type) {
-    Shape shape;
-    std::vector<std::vector<AxisPart>> axes;
-    for (const Dimension& dimension : type.dimensions()) {
-      const double tiles = static_cast<double>(dimension.global) / factor / static_cast<double>(grain);
-      shape.push_back(grain * std::max<std::int64_t>(1, std::llround(tiles)));
-      axes.push_back(dimension.axes);
-    }
-    return DistributedType::cut(type.mesh(), shape, axes);
-  };
-  return {problem.id(), shrunk(problem.source()), shrunk(problem.target()), problem.element_type()};
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -1,16 +1,10 @@
-// What benchmarks of engines share: problems of a size that fits, medians, and summaries of ratios.
+// What benchmarks of engines share: medians, and summaries of ratios.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "retile/planner/problem.h"
-
 namespace retile::bench {
-
-// The problem with an array about `scale` times smaller, each dimension shrunk alike.
-Problem shrink(const Problem& problem, std::int64_t scale);
 
 double median(std::vector<double> values);
 

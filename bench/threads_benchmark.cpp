@@ -3,16 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/comparison.h"
 #include "bench/problem_times.h"
 #include "bench/text_lines.h"
 #include "retile/base/diagnostic.h"
@@ -20,6 +19,7 @@
 #include "retile/engines/array.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/engines/threads/worker_pool.h"
+#include "retile/evaluation/sampler.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "retile/version.h"
@@ -36,30 +36,7 @@ struct Arguments {
 };
 
 constexpr std::int64_t element_size = 4;  // bytes
-constexpr std::int64_t grain = 8;         // sizes stay multiples of it, so that every layout still divides them
 constexpr PlannerKind planners[] = {PlannerKind::direct, PlannerKind::wide, PlannerKind::paper};
-
-// The problem with an array about `scale` times smaller, each dimension shrunk alike.
-Problem shrink(const Problem& problem, std::int64_t scale) {
-  const Shape global = problem.source().global_shape();
-  const double factor = std::pow(static_cast<double>(scale), 1.0 / static_cast<double>(global.size()));
-  const auto shrunk = [&](const DistributedType& type) {
-    Shape shape;
-    std::vector<std::vector<AxisPart>> axes;
-    for (const Dimension& dimension : type.dimensions()) {
-      const double tiles = static_cast<double>(dimension.global) / factor / static_cast<double>(grain);
-      shape.push_back(grain * std::max<std::int64_t>(1, std::llround(tiles)));
-      axes.push_back(dimension.axes);
-    }
-    return DistributedType::cut(type.mesh(), shape, axes);
-  };
-  return {problem.id(), shrunk(problem.source()), shrunk(problem.target())};
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::vector<std::byte*> starts_of(Tiles& tiles) {
   std::vector<std::byte*> starts;
@@ -171,14 +148,9 @@ Ratios ratios_of(const Times& times) {
 }
 
 std::string summary(const char* name, const std::vector<Ratios>& all, double Ratios::*ratio) {
-  double logarithms = 0;
-  double worst = 0;
-  for (const Ratios& ratios : all) {
-    logarithms += std::log(ratios.*ratio);
-    worst = std::max(worst, ratios.*ratio);
-  }
-  const double mean = std::exp(logarithms / static_cast<double>(std::max<std::size_t>(1, all.size())));
-  return fmt::format("{:8} geometric mean {:5.2f}, worst {:5.2f}\n", name, mean, worst);
+  RatioSummary summary;
+  for (const Ratios& ratios : all) summary.add(ratios.*ratio);
+  return fmt::format("{:8} {}\n", name, summary.text());
 }
 
 std::string row(const Problem& problem, const Times& times, const Ratios& ratios) {
@@ -188,19 +160,11 @@ std::string row(const Problem& problem, const Times& times, const Ratios& ratios
                      ratios.paper, to_string(problem.source()), to_string(problem.target()));
 }
 
-std::string machine() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
-
 std::vector<Problem> chosen_problems(const Arguments& arguments) {
   std::vector<Problem> problems;
   for (const Problem& problem : read_problems(arguments.problems)) {
     if (problems.size() == arguments.count) break;
-    problems.push_back(shrink(problem, arguments.scale));
+    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
   }
   std::erase_if(problems, [](const Problem& problem) { return make_plan(problem).cost.floor == 0; });
   return problems;
@@ -215,7 +179,8 @@ void run(const Arguments& arguments) {
   fmt::print(
       "retile {}; {}, {} threads; the {} of the first {} problems in which a device receives something, their\n"
       "arrays {} times smaller; medians of {} repetitions\n\n",
-      RETILE_VERSION, machine(), threads, problems.size(), arguments.count, arguments.scale, arguments.repetitions);
+      RETILE_VERSION, processor_name(), threads, problems.size(), arguments.count, arguments.scale,
+      arguments.repetitions);
   fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
              "direct", "wide", "better", "paper");
   std::vector<Ratios> all;

@@ -22,6 +22,7 @@
 #include "retile/engines/array.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/mpi_engine.h"
+#include "retile/evaluation/sampler.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 
@@ -199,7 +200,7 @@ std::vector<Problem> problems_of(const Arguments& arguments) {
   std::vector<Problem> problems;
   for (const Problem& problem : read_problems(arguments.problems)) {
     if (problems.size() == arguments.count) break;
-    problems.push_back(shrink(problem, arguments.scale));
+    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
   }
   return problems;
 }
