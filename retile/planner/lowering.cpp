@@ -222,16 +222,17 @@ Stages routed_stages(const Problem& problem, const NormalPath& path, const Route
 }
 
 Stages permuted_stages(const Problem& problem, const NormalPath& path) {
+  const GridTable target = target_table(problem, path);
   Stages stages{source_table(problem, path)};
-  stages.push_back(deal(stages.back(), path.sliced));
+  // Whoever gets what it will need does not have to be sent it by the permutation.
+  stages.push_back(deal_toward(stages.back(), path.sliced, target));
   Shape grid = path.sliced;
   for (const CutMove& move : path.moves) {
     const GridTable merged = coarsen(stages.back(), merged_grid(grid, move));
     grid = grid_after(grid, move);
-    stages.push_back(deal(merged, grid));
+    stages.push_back(deal_toward(merged, grid, target));
   }
-  const GridTable target = target_table(problem, path);
-  if (path.moved != path.target) stages.push_back(deal(target, path.moved));
+  if (path.moved != path.target) stages.push_back(deal_toward(target, path.moved, stages.back()));
   stages.push_back(target);
   return stages;
 }

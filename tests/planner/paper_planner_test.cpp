@@ -52,6 +52,14 @@ TEST(PaperPlanner, slices_along_the_right_axis) {
   EXPECT_EQ(plan.cost.total, 0);
 }
 
+// A device that slices what it will need takes no part in the permutation.
+TEST(PaperPlanner, slices_toward_the_target_before_a_permutation) {
+  const Plan plan = paper_plan(problem_of("a=2,b=2,c=2", "[8{a}16]", "[4{b,c}16]"));
+  ASSERT_EQ(plan.steps.size(), 2U);
+  const std::vector<DevicePair>& pairs = plan.steps[1].pairs;
+  EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), [](const DevicePair& p) { return p.source != p.target; }), 4);
+}
+
 // Groups that follow mesh axes need 6.
 TEST(PaperPlanner, chooses_groups_freely) {
   const Plan plan = paper_plan(problem_of("a=2,b=2,c=2", "[4, 1{a,b}4]", "[1{a,c}4, 4]"));
