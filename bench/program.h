@@ -7,6 +7,7 @@
 #include <string>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
 
 namespace retile::bench {
 
@@ -34,6 +35,9 @@ int run_program(const Program<Arguments>& program, int argument_count, char** gi
   } catch (const InputError& error) {
     std::fputs(to_string(error.diagnostic()).c_str(), stderr);
     return 1;
+  } catch (const RuntimeError& error) {
+    std::fprintf(stderr, "%s: %s\n", program.name, error.what());
+    return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: this is a bug in retile: %s\n", program.name, error.what());
     return 70;

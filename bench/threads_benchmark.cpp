@@ -13,8 +13,8 @@
 
 #include "bench/comparison.h"
 #include "bench/problem_times.h"
+#include "bench/program.h"
 #include "bench/text_lines.h"
-#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/engines/threads/threads.h"
@@ -194,10 +194,7 @@ void run(const Arguments& arguments) {
              summary("better", all, &Ratios::better), summary("paper", all, &Ratios::paper));
 }
 
-int main_with(int argument_count, char** arguments_given) {
-  CLI::App app("Times the threads engine, in multiples of the time that memcpy takes for the target tiles.",
-               "threads_benchmark");
-  Arguments arguments;
+void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
   app.add_option("--count", arguments.count, "how many of the problems")->capture_default_str();
   app.add_option("--scale", arguments.scale, "how many times smaller to make the arrays")
@@ -207,31 +204,15 @@ int main_with(int argument_count, char** arguments_given) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--threads", arguments.threads, "threads; one for each core unless given")->check(CLI::Range(1, 4096));
-  try {
-    app.parse(argument_count, arguments_given);
-    run(arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const InputError& error) {
-    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-    return 1;
-  } catch (const RuntimeError& error) {
-    fmt::print(stderr, "threads_benchmark: {}\n", error.what());
-    return 3;
-  }
-  return 0;
 }
+
+constexpr Program<Arguments> threads_benchmark{
+    "threads_benchmark", "Times the threads engine, in multiples of the time that memcpy takes for the target tiles.",
+    declare, run};
 
 }  // namespace
 }  // namespace retile::bench
 
 int main(int argument_count, char** arguments) {
-  try {
-    return retile::bench::main_with(argument_count, arguments);
-  } catch (const std::exception& error) {
-    std::fputs("threads_benchmark: this is a bug in retile: ", stderr);
-    std::fputs(error.what(), stderr);
-    std::fputs("\n", stderr);
-    return 70;
-  }
+  return retile::bench::run_program(retile::bench::threads_benchmark, argument_count, arguments);
 }

@@ -16,8 +16,8 @@
 #include "bench/comparison.h"
 #include "bench/mpi/alltoallw.h"
 #include "bench/mpi/bare_collectives.h"
+#include "bench/mpi/mpi_program.h"
 #include "bench/text_lines.h"
-#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/engines/mpi/communicator.h"
@@ -241,9 +241,7 @@ void run(const Arguments& arguments) {
   }
 }
 
-int main_with(int argument_count, char** arguments_given) {
-  CLI::App app("Times the MPI engine against MPI_Alltoallw and against bare collectives.", "mpi_benchmark");
-  Arguments arguments;
+void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
   app.add_option("--count", arguments.count, "how many of them, from the first")->capture_default_str();
   app.add_option("--scale", arguments.scale, "how many times smaller the arrays are made")
@@ -252,27 +250,14 @@ int main_with(int argument_count, char** arguments_given) {
   app.add_option("--repeat", arguments.repetitions, "runs of each contender, in turn")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  try {
-    app.parse(argument_count, arguments_given);
-    run(arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const InputError& error) {
-    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-    return 1;
-  } catch (const RuntimeError& error) {
-    fmt::print(stderr, "mpi_benchmark: {}\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 3);
-  }
-  return 0;
 }
+
+constexpr Program<Arguments> mpi_benchmark{
+    "mpi_benchmark", "Times the MPI engine against MPI_Alltoallw and against bare collectives.", declare, run};
 
 }  // namespace
 }  // namespace retile::bench
 
 int main(int argument_count, char** arguments) {
-  MPI_Init(&argument_count, &arguments);
-  const int status = retile::bench::main_with(argument_count, arguments);
-  MPI_Finalize();
-  return status;
+  return retile::bench::run_mpi_program(retile::bench::mpi_benchmark, argument_count, arguments);
 }

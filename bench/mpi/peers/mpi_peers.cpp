@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/mpi/mpi_program.h"
 #include "bench/mpi/peers/peers.h"
 #include "bench/text_lines.h"
-#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/evaluation/campaign.h"
@@ -52,9 +52,7 @@ void run(const Arguments& arguments) {
   }
 }
 
-int main_with(int argument_count, char** arguments_given) {
-  CLI::App app("Measures the MPI engine beside MPI_Alltoallw, ScaLAPACK and FFTW.", "mpi_peers");
-  Arguments arguments;
+void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; matrices unless told");
   app.add_option("--contenders", arguments.contenders,
                  fmt::format("of {}; {}", std::string(contender_names), peer_names()))
@@ -67,27 +65,14 @@ int main_with(int argument_count, char** arguments_given) {
   app.add_option("--time-limit", arguments.time_limit, "start no problem after so many seconds");
   app.add_option("--commit", arguments.commit, "what was built, for the record");
   app.add_option("--out", arguments.out, "the file of results, added to");
-  try {
-    app.parse(argument_count, arguments_given);
-    run(arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const InputError& error) {
-    std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-    return 1;
-  } catch (const RuntimeError& error) {
-    fmt::print(stderr, "mpi_peers: {}\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 3);
-  }
-  return 0;
 }
+
+constexpr Program<Arguments> mpi_peers{"mpi_peers", "Measures the MPI engine beside MPI_Alltoallw, ScaLAPACK and FFTW.",
+                                       declare, run};
 
 }  // namespace
 }  // namespace retile::bench
 
 int main(int argument_count, char** arguments) {
-  MPI_Init(&argument_count, &arguments);
-  const int status = retile::bench::main_with(argument_count, arguments);
-  MPI_Finalize();
-  return status;
+  return retile::bench::run_mpi_program(retile::bench::mpi_peers, argument_count, arguments);
 }
