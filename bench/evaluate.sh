@@ -16,6 +16,7 @@ samples=${SAMPLES:-1000}
 root=$(cd "$(dirname "$0")/.." && pwd)
 parts=${PARTS:-mpi threads peers}
 commit=${COMMIT:-$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
+export COMMIT=$commit # for the peers
 mkdir -p "$results"
 
 # Open MPI asks for permission where root runs it, and to be told where ranks outnumber cores.

@@ -124,7 +124,8 @@ def _said_by(command):
 
 def _run_record(peer, arguments, given, version):
     devices = max(map(device_count, given.problems))
-    commit = _said_by(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"])
+    # The command that is measured may come from elsewhere than the tree around this script: COMMIT says what it is.
+    commit = os.environ.get("COMMIT") or _said_by(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"])
     return {
         "version": version.removeprefix("retile "),
         "commit": commit or "unknown",
