@@ -100,6 +100,9 @@ TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
             "retile: --size: '12' is no size in bytes; write 64MB or 64MB-800MB\nTry 'retile bench --help'.\n");
   EXPECT_EQ(bench({"--rank", "4-2"}).status, 1);
   EXPECT_EQ(bench({"--scale", "2"}).status, 2);
+  EXPECT_EQ(bench({"--problems", "/dev/null"}).errors,
+            "/dev/null:1:1: error: there are no problems in this file\n    1 | \n      | ^\nhint: each line is one, as "
+            "JSON\n");
   std::ofstream(path_) << "not a result\n";
   const ProcessResult result = bench({"--samples", "1"});
   EXPECT_EQ(result.status, 1);

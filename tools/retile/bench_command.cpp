@@ -95,8 +95,7 @@ class ProblemList {
       : sampling_(sampling), samples_(arguments.problems ? 0 : arguments.samples) {
     if (arguments.adversarial) listed_ = adversarial_problems();
     if (!arguments.problems) return;
-    for_each_line(read_file(*arguments.problems),
-                  [&](const SourceText& line) { listed_.push_back(parse_problem(line)); });
+    for (const SourceText& line : problem_lines(*arguments.problems)) listed_.push_back(parse_problem(line));
   }
 
   std::size_t size() const { return listed_.size() + static_cast<std::size_t>(samples_); }

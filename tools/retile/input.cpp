@@ -162,6 +162,15 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
   return options;
 }
 
+std::vector<SourceText> problem_lines(const std::string& path) {
+  const SourceText file = read_file(path);
+  std::vector<SourceText> lines;
+  for_each_line(file, [&](const SourceText& line) { lines.push_back(line); });
+  if (lines.empty())
+    throw InputError(diagnose(file, {0, 0}, "there are no problems in this file", "each line is one, as JSON"));
+  return lines;
+}
+
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit) {
   check_usage(arguments);
@@ -170,12 +179,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
     visit(problem_of(arguments));
     return done;
   }
-  const SourceText file = read_file(*arguments.problems);
-  std::vector<SourceText> lines;
-  for_each_line(file, [&](const SourceText& line) { lines.push_back(line); });
-  if (lines.empty())
-    throw InputError(diagnose(file, {0, 0}, "there are no problems in this file", "each line is one, as JSON"));
-
+  const std::vector<SourceText> lines = problem_lines(*arguments.problems);
   int status = done;
   Progress progress(std::string(action), lines.size());
   for (const SourceText& line : lines) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "retile/base/diagnostic.h"
 #include "retile/planner/planner.h"
@@ -21,6 +22,9 @@ bool is_blank(std::string_view text);
 
 // Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
 void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
+
+// The problems of a file, as text. Throws InputError where there are none.
+std::vector<SourceText> problem_lines(const std::string& path);
 
 // The options that say which problems to solve, and how to plan them.
 struct ProblemArguments {
