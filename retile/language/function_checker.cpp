@@ -288,7 +288,7 @@ class FunctionChecker {
     }
   }
 
-  void check_operation(const CollectiveSyntax& syntax, const StatementSyntax& statement) {
+  void check_operation(const StepSyntax& syntax, const StatementSyntax& statement) {
     const int operand = find(syntax.operand);
     const std::string word = retile::name_of(syntax.op);
     check_result_count(statement, 1, word);
@@ -303,7 +303,7 @@ class FunctionChecker {
       return;
     }
     Step step{syntax.op, syntax.moves, {}, {}, {}, source->placement.local_shape(), target->placement, 0, true};
-    statement_.operation = Collective{operand, std::move(step)};
+    statement_.operation = StepStatement{operand, std::move(step)};
   }
 
   bool refuse_sum(const Name& name, int operand, const std::string& word) {
@@ -389,6 +389,7 @@ class FunctionChecker {
     function.statements = std::move(statements_);
     function.results = std::move(results_);
     function.range = syntax_.name.place;
+    function.return_range = syntax_.return_place;
     return function;
   }
 

@@ -292,9 +292,9 @@ class Parser {
   }
 
   // collective = ( ( "dynslice" | "allgather" | "alltoall" ) moves | "allpermute" | "exchange" ) name "as" type ;
-  CollectiveSyntax collective(StepOp op) {
+  StepSyntax collective(StepOp op) {
     const std::string word = scanner_.name("an operation");
-    CollectiveSyntax syntax;
+    StepSyntax syntax;
     syntax.op = op;
     if (op != StepOp::allpermute && op != StepOp::exchange) syntax.moves = moves(op);
     syntax.operand = scan_value_name(scanner_, "the operand of " + word);

@@ -213,7 +213,7 @@ class Printer {
     print_line(fmt::format("{}allreduce {} as {}", start, op.operand.text, type_text(op.type)), 2, beside);
   }
 
-  void print_operation(const std::string& start, const CollectiveSyntax& op, const std::string& beside) {
+  void print_operation(const std::string& start, const StepSyntax& op, const std::string& beside) {
     const std::string moves = join(op.moves, ", ", [](const Move& move) {
       if (move.from < 0) return fmt::format("{}: {}", move.to, move.factor);
       if (move.to < 0) return fmt::format("{}: {}", move.from, move.factor);

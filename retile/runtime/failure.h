@@ -20,7 +20,7 @@ inline RuntimeError failure_at(const SourceText& source, SourceRange range, std:
   return RuntimeError(text);
 }
 
-// Does work that may fail in some processes of an engine or a transport, and throws in all what the first of them has
+// Does work that may fail in some processes of an engine or a mover, and throws in all what the first of them has
 // to say: no process waits for one that has given up. A process that finds the input at fault says so itself.
 template <typename Processes, typename Action>
 void do_together(Processes& processes, Action action) {

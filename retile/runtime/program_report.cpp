@@ -24,11 +24,10 @@ namespace retile::runtime {
 namespace {
 
 using language::Function;
+using language::LoweredProgram;
 using language::Program;
 
 constexpr std::int64_t most_elements_shown = 8;
-
-const Function& main_of(const Program& program) { return program.functions[static_cast<std::size_t>(program.main)]; }
 
 std::vector<language::Value> parameters_of(const Program& program) {
   const Function& main = main_of(program);
@@ -73,17 +72,6 @@ void check_options(const Program& program, const ProgramRunOptions& options) {
 }
 
 // --- Memory.
-
-void require_limit(const Program& program, std::int64_t predicted, const ProgramRunOptions& options,
-                   const Engine& engine) {
-  if (!options.memory_limit) return;
-  if (const auto excess = language::find_excess(program, *options.memory_limit, options.planning)) {
-    throw InputError(*excess);
-  }
-  if (predicted <= *options.memory_limit) return;
-  throw RuntimeError(fmt::format("the {} engine needs {} bytes per device, and the limit is {}", engine.name(),
-                                 predicted, *options.memory_limit));
-}
 
 // Per device, for boxes and the allocations of tiles.
 constexpr std::int64_t bookkeeping_bytes = 1024;
@@ -156,14 +144,15 @@ std::optional<std::string> find_difference(const language::Value& value, Device 
                      format_element(value.type.element, expected.data() + number * size));
 }
 
-std::optional<std::string> compare_with_slicing(const Program& program, const std::vector<ReadBox>& sources,
+std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, const std::vector<ReadBox>& sources,
                                                 const std::vector<TileBuffers>& results, const ProgramOptions& options,
                                                 Engine& engine) {
+  const Program& program = lowered.program;
   const std::int64_t device_count = program.mesh.device_count();
   std::optional<std::string> difference;
   do_together(engine, [&] {
     const ProgramRun expected =
-        run_by_slicing(program, read_arguments(program, sources, all_devices(device_count)), options);
+        run_by_slicing(lowered, read_arguments(program, sources, all_devices(device_count)), options);
     const std::vector<Device> devices = engine.devices(device_count);
     const std::vector<language::Value> values = results_of(program);
     for (std::size_t r = 0; r < values.size() && !difference; ++r) {
@@ -191,21 +180,25 @@ ResultReport report_result(const Program& program, const language::Value& value,
 
 }  // namespace
 
-ProgramReport run_and_report(const Program& program, Engine& engine, const ProgramRunOptions& options) {
+ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, const ProgramRunOptions& options) {
+  const Program& program = lowered.program;
   check_options(program, options);
   std::vector<ReadBox> sources;
   do_together(engine, [&] { sources = argument_sources(program, options); });
-  const ProgramOptions running{options.planning, options.after_statement};
+  const ProgramOptions running{options.after_statement};
   ProgramReport report;
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
-  ProgramRunner runner(program, engine, running);
-  report.peak_bytes_predicted = runner.predict_peak_bytes();
-  require_limit(program, report.peak_bytes_predicted, options, engine);
+  const language::MemoryPeak predicted = find_memory_peak(lowered, prediction_of(engine));
+  report.peak_bytes_predicted = predicted.bytes;
+  if (options.memory_limit && predicted.bytes > *options.memory_limit) {
+    throw InputError(excess_of(predicted, program, *options.memory_limit));
+  }
   do_together(engine, [&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
   const std::vector<Device> devices = engine.devices(report.devices);
+  ProgramRunner runner(lowered, engine, running);
   ProgramRun run;
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};
@@ -216,7 +209,7 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   }
   report.peak_bytes_measured = run.peak_bytes;
   if (options.verify) {
-    report.difference = compare_with_slicing(program, sources, run.results, running, engine);
+    report.difference = compare_with_slicing(lowered, sources, run.results, running, engine);
     report.verified = !report.difference;
   }
   const std::vector<language::Value> values = results_of(program);

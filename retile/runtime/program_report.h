@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "retile/engines/engine.h"
-#include "retile/language/program.h"
-#include "retile/planner/planner.h"
+#include "retile/language/lowering.h"
 
 namespace retile::runtime {
 
 struct ProgramRunOptions {
-  PlanOptions planning;
   std::uint64_t seed = 0;                        // of arguments that are made up
   std::map<std::string, std::string> arguments;  // .npy files by parameter of the main function
   std::map<std::string, std::string> outputs;    // .npy files by name of a value that the main function returns
@@ -47,7 +45,8 @@ struct ProgramReport {
 // Throws InputError where arguments and outputs do not fit the main function or the program needs more memory than the
 // limit, RuntimeError where the run fails, or the machine has not the memory for it. With several processes it is
 // collective, and the report is the same on all but for the seconds.
-ProgramReport run_and_report(const language::Program& program, Engine& engine, const ProgramRunOptions& options = {});
+ProgramReport run_and_report(const language::LoweredProgram& lowered, Engine& engine,
+                             const ProgramRunOptions& options = {});
 
 // How often a run calls after_statement.
 std::int64_t count_statements(const language::Program& program, const ProgramRunOptions& options);

@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
-#include "retile/language/stages.h"
 #include "retile/plan/groups.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -19,7 +19,7 @@ namespace {
 using namespace language;
 
 SyntaxTree lowered(const CheckedProgram& program, const PlanOptions& options = {}) {
-  return tree_after(Stage::lower, program, options);
+  return tree_after(Pass::lower, program, options);
 }
 
 std::string lowered_text(const std::string& text, const PlanOptions& options = {}) {
@@ -37,11 +37,11 @@ void expect_right_steps(const Program& program) {
   for (const Function& function : program.functions) {
     for (const Statement& statement : function.statements) {
       ASSERT_FALSE(std::holds_alternative<Redistribute>(statement.operation));
-      const auto* collective = std::get_if<Collective>(&statement.operation);
-      if (collective == nullptr) continue;
-      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {collective->step}};
+      const auto* step = std::get_if<StepStatement>(&statement.operation);
+      if (step == nullptr) continue;
+      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {step->step}};
       EXPECT_EQ(find_faults(with_lists(movement)), std::vector<std::string>{});
-      EXPECT_EQ(collective->step.after == result_of(function, statement).type.placement, true);
+      EXPECT_EQ(step->step.after == result_of(function, statement).type.placement, true);
     }
   }
 }
@@ -217,10 +217,10 @@ TEST(Lowering, SaysWhereThereIsNoPlan) {
   }
 }
 
-// --- Stages.
+// --- Passes.
 
-TEST(Stages, CheckSpellsOutTypes) {
-  EXPECT_EQ(to_string(tree_after(Stage::check, checked(R"(mesh {x: 2}
+TEST(Passes, CheckSpellsOutTypes) {
+  EXPECT_EQ(to_string(tree_after(Pass::check, checked(R"(mesh {x: 2}
 type t = [4{x}8]
 fn main(a: t) -> [8], t {
   b = undistribute a
@@ -241,17 +241,17 @@ fn main(a: [4{x}8]) -> [8], [4{x}8] {
 )");
 }
 
-TEST(Stages, AreFoundByName) {
-  for (const Stage stage : {Stage::parse, Stage::check, Stage::lower}) {
-    EXPECT_EQ(find_stage(name_of(stage)), stage);
-    EXPECT_NE(stage_names.find(name_of(stage)), std::string_view::npos);
+TEST(Passes, AreFoundByName) {
+  for (const Pass pass : {Pass::parse, Pass::check, Pass::lower}) {
+    EXPECT_EQ(find_pass(name_of(pass)), pass);
+    EXPECT_NE(pass_names.find(name_of(pass)), std::string_view::npos);
   }
-  EXPECT_EQ(find_stage("optimize"), std::nullopt);
+  EXPECT_EQ(find_pass("optimize"), std::nullopt);
 }
 
-TEST(Stages, ParseIsCanonicalForm) {
+TEST(Passes, ParseIsCanonicalForm) {
   const CheckedProgram program = checked(read_source("examples/paper/chain.spmd"));
-  EXPECT_EQ(to_string(tree_after(Stage::parse, program, {})), to_string(program.tree));
+  EXPECT_EQ(to_string(tree_after(Pass::parse, program, {})), to_string(program.tree));
 }
 
 }  // namespace

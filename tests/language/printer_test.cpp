@@ -213,7 +213,7 @@ StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
         return Move{op == StepOp::dynslice ? -1 : number(3), op == StepOp::allgather ? -1 : number(3), 1 + number(9)};
       });
       if (!has_moves) moves.clear();
-      statement.operation = CollectiveSyntax{op, moves, random_name(), random_type(mesh)};
+      statement.operation = StepSyntax{op, moves, random_name(), random_type(mesh)};
       break;
     }
     default:

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "retile/base/error.h"
+#include "retile/language/liveness.h"
 #include "tests/support/local_arrays.h"
 
 namespace retile::test {
@@ -491,7 +492,7 @@ TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
   function.results = {last};
   const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
   EXPECT_EQ(results.peak_bytes, 2 * 800);
-  EXPECT_EQ(runtime::predict_peak_bytes(function), 2 * 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 2 * 800);
   EXPECT_TRUE(
       (array_of<double>(a.type(), results.arrays[0]) == LocalArray<double>{{100}, std::vector<double>(100, 1024)}));
 }
@@ -506,7 +507,26 @@ TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
   }
   function.results = {4};
   EXPECT_EQ(evaluate(function, {}).peak_bytes, 800);
-  EXPECT_EQ(runtime::predict_peak_bytes(function), 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 800);
+}
+
+// A chain of negations and reshapes: two arrays at once, however many look at them.
+TEST(Local, ReshapesLookAtTheirOperand) {
+  const LocalArray<double> a{{100}, std::vector<double>(100, 1.0)};
+  LocalFunction function;
+  int last = add_parameter(function, a.type());
+  for (int i = 0; i < 6; ++i) {
+    LocalInstruction instruction;
+    instruction.op = i % 3 == 0 ? LocalOp::negate : LocalOp::reshape;
+    instruction.operands = {last};
+    instruction.type = {ElementType::f64, i % 3 == 1 ? Shape{10, 10} : Shape{100}};
+    last = add_instruction(function, instruction);
+  }
+  function.results = {last};
+  const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
+  EXPECT_EQ(results.peak_bytes, 2 * 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 2 * 800);
+  EXPECT_TRUE((array_of<double>(a.type(), results.arrays[0]) == a));
 }
 
 TEST(Local, ResultsMayBeParametersAndMayRepeat) {
@@ -525,6 +545,8 @@ TEST(Local, ResultsMayBeParametersAndMayRepeat) {
   add_instruction(function, reshape);
   function.results = {0, 1, 1, 2, 0};
   const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
+  EXPECT_EQ(results.peak_bytes, 5 * 8);
+  EXPECT_EQ(language::local_peak_bytes(function), 5 * 8);
   ASSERT_EQ(results.arrays.size(), 5U);
   for (const std::size_t i : {0U, 4U}) EXPECT_TRUE((array_of<float>(a.type(), results.arrays[i]) == a));
   for (const std::size_t i : {1U, 2U, 3U}) {

@@ -11,7 +11,7 @@
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 using runtime::ProgramReport;
 using runtime::ProgramRunOptions;
 
@@ -108,11 +108,12 @@ TEST(ProgramReport, StatementsOfRepetitionsAndVerificationAreCounted) {
   const auto engine = make_reference_engine();
   run_and_report(program_of(turn), *engine, options);
   EXPECT_EQ(count, 4);
-  EXPECT_EQ(runtime::count_statements(program_of(turn), options), 4);
+  EXPECT_EQ(runtime::count_statements(program_of(turn).program, options), 4);
 }
 
 TEST(ProgramReport, ParametersGetDifferentNumbers) {
-  const Program program = program_of("mesh {x: 1}\nfn main(a : [99], b : [99]) -> [99], [99] {\n  return a, b\n}\n");
+  const LoweredProgram program =
+      program_of("mesh {x: 1}\nfn main(a : [99], b : [99]) -> [99], [99] {\n  return a, b\n}\n");
   const auto engine = make_reference_engine();
   const ProgramReport report = runtime::run_and_report(program, *engine);
   EXPECT_NE(report.results[0].checksum, report.results[1].checksum);

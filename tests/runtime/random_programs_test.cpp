@@ -5,20 +5,20 @@
 
 #include "retile/engines/threads/threads.h"
 #include "retile/language/checker.h"
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
-#include "retile/language/stages.h"
 #include "tests/support/problems.h"
 #include "tests/support/programs.h"
 
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 
 // As it is printed after its redistributions have become collectives.
-Program lowered(const std::string& text, const PlanOptions& options) {
+LoweredProgram lowered(const std::string& text, const PlanOptions& options) {
   const language::CheckedProgram checked = language::read_program({"test.spmd", text});
-  return program_of(to_string(tree_after(language::Stage::lower, checked, options)));
+  return program_of(to_string(tree_after(language::Pass::lower, checked, options)));
 }
 
 TEST(RandomPrograms, RunAlikeEverywhere) {

@@ -16,7 +16,7 @@
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 using runtime::ProgramRun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 // --- Statements.
 
 TEST(Runtime, ResultsMayBeParametersAndMayRepeat) {
-  const Program program =
+  const LoweredProgram program =
       program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : i32[3]) -> i32[3], [2{x}4], [2{x}4] {\n  return b, a, a\n}\n");
   const ProgramRun result = run_everywhere(program);
   EXPECT_EQ(global_array(program, result, 0), global_argument(program, 1));
@@ -33,7 +33,7 @@ TEST(Runtime, ResultsMayBeParametersAndMayRepeat) {
 }
 
 TEST(Runtime, SpmdOpsRunOnEveryTileAndKnowTheirDevice) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main(a : i32[1{x}2, 1{y}3]) -> i32[1{x}2, 1{y}3], i32[1{x}2, 1{y}3] {
   number, same = spmd_op a (tile : i32[1, 1]) {
       n = coordinate x * 10 + coordinate y
@@ -48,7 +48,7 @@ fn main(a : i32[1{x}2, 1{y}3]) -> i32[1{x}2, 1{y}3], i32[1{x}2, 1{y}3] {
 }
 
 TEST(Runtime, RedistributionsKeepTheGlobalArray) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main(a : f64[12, 6]) -> f64[2{x,y}12, 6], f64[12, 6] {
   b = distribute a as f64[6{x}12, 2{y}6]
   c = redistribute b as f64[4{y}12, 3{x}6]
@@ -64,7 +64,7 @@ fn main(a : f64[12, 6]) -> f64[2{x,y}12, 6], f64[12, 6] {
 }
 
 TEST(Runtime, CollectivesMoveAsTheirTypesSay) {
-  const Program program = program_of(R"(mesh {x: 2, y: 2}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 2}
 fn main(a : i32[4{x}8, 4]) -> i32[4{y}8, 2{x}4] {
   b = dynslice(1: 2) a as i32[4{x}8, 2{y}4]
   c = alltoall(0 -> 1: 2) b as i32[8, 1{x,y}4]
@@ -78,7 +78,7 @@ fn main(a : i32[4{x}8, 4]) -> i32[4{y}8, 2{x}4] {
 }
 
 TEST(Runtime, ExchangesLeadToPlacementsThatNoTypeHas) {
-  const Program program = program_of(R"(mesh {x: 3}
+  const LoweredProgram program = program_of(R"(mesh {x: 3}
 fn main(a : i32[2{x}6]) -> i32[2{x}6] {
   b = exchange a as i32[2 of 6] at [4] [0] [2]
   c = exchange b as i32[2{x}6]
@@ -89,7 +89,7 @@ fn main(a : i32[2{x}6]) -> i32[2{x}6] {
 }
 
 TEST(Runtime, FunctionsAreCalledAgainAndAgain) {
-  const Program program = program_of(R"(mesh {x: 4}
+  const LoweredProgram program = program_of(R"(mesh {x: 4}
 fn turn(a : f64[2{x}8, 8]) -> f64[2{x}8, 8] {
   b = redistribute a as f64[8, 2{x}8]
   c = spmd_op b (t : f64[8, 2]) { return transpose t [1, 0] } as f64[2{x}8, 8]
@@ -131,7 +131,7 @@ TEST(AllReduce, AddsInOrderOfTheCoordinatesWhetherTheTileDividesOrNot) {
     for (const char* element : {"f32", "f64", "i32"}) {
       for (const char* axes : {"x", "y", "z", "x, y", "x, z", "y, z", "x, y, z"}) {
         const std::string type = fmt::format("{}[{}]", element, size);
-        const Program program = program_of(fmt::format(R"(mesh {{x: 2, y: 3, z: 1}}
+        const LoweredProgram program = program_of(fmt::format(R"(mesh {{x: 2, y: 3, z: 1}}
 fn main(a : {0}) -> {0} {{
   s = spmd_op a (t : {0}) {{
       n = coordinate {1} * 7 + 1
@@ -141,7 +141,7 @@ fn main(a : {0}) -> {0} {{
   return b
 }}
 )",
-                                                       type, axes[0], element, size, axes));
+                                                              type, axes[0], element, size, axes));
         SCOPED_TRACE(type + " over " + axes);
         run_everywhere(program);
       }
@@ -157,7 +157,7 @@ Number sum_in_order(const std::vector<Number>& numbers) {
 }
 
 TEST(AllReduce, OfSeveralAxesAddsRowMajorInOneSum) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main() -> f32[6] {
   s = spmd_op () {
       n = convert (coordinate x * 3 + coordinate y) f32
@@ -179,7 +179,7 @@ fn main() -> f32[6] {
 }
 
 TEST(AllReduce, OneAxisAfterTheOther) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main() -> i32[2] {
   s = spmd_op () {
       return broadcast (coordinate x * 10 + coordinate y) [2]
@@ -193,7 +193,7 @@ fn main() -> i32[2] {
 }
 
 TEST(AllReduce, LeavesCutDimensionsAlone) {
-  const Program program = program_of(R"(mesh {x: 2, y: 2}
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 2}
 fn multiply(a : f64[4, 3{x}6], b : f64[3{x}6, 2{y}4]) -> f64[4, 2{y}4] sum {x} {
   c = spmd_op a b (s : f64[4, 3], t : f64[3, 2]) { return matmul s t } as f64[4, 2{y}4] sum {x}
   return c
@@ -239,7 +239,7 @@ TEST(Disagreement, FailsTheRunAtTheStatement) {
 }
 
 TEST(Disagreement, FailsInAllProcessesAlike) {
-  const Program program = program_of(disagreeing);
+  const LoweredProgram program = program_of(disagreeing);
   std::vector<std::string> failures(4);
   run_split(4, [&](int process, Engine& engine) {
     failures[static_cast<std::size_t>(process)] = failure_of(program, engine);
@@ -266,7 +266,7 @@ fn main(a : [4]) -> [4] {
 // --- Other failures.
 
 TEST(Failures, TheFirstDeviceThatDividesByZeroIsNamed) {
-  const Program program = program_of(R"(mesh {x: 8}
+  const LoweredProgram program = program_of(R"(mesh {x: 8}
 fn main(a : i32[1000{x}8000]) -> i32[1000{x}8000] {
   b = spmd_op a (t : i32[1000]) {
       // zero from device 2 on; enough work for several threads
@@ -290,7 +290,7 @@ fn main(a : i32[1000{x}8000]) -> i32[1000{x}8000] {
 }
 
 TEST(Failures, OfOneProcessEndTheOthers) {
-  const Program program = program_of(R"(mesh {x: 4}
+  const LoweredProgram program = program_of(R"(mesh {x: 4}
 fn main(a : i32[1{x}4]) -> i32[4] {
   b = spmd_op a (t : i32[1]) { return t / broadcast (3 - coordinate x) [1] } as i32[1{x}4]
   c = undistribute b
@@ -303,7 +303,7 @@ fn main(a : i32[1{x}4]) -> i32[4] {
 }
 
 TEST(Failures, ArgumentsThatDoNotFitAreRefused) {
-  const Program program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
+  const LoweredProgram program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
   const auto engine = make_reference_engine();
   const auto failure = [&](std::vector<runtime::TileBuffers> arguments) -> std::string {
     try {
@@ -340,12 +340,12 @@ TEST(Failures, CallsThatNestTooDeepAreRefused) {
 
 // Measured, and predicted to the byte.
 std::int64_t peak_of(const std::string& text) {
-  const Program program = program_of(text);
+  const LoweredProgram program = program_of(text);
   const auto engine = make_threads_engine();
   runtime::ProgramRunner runner(program, *engine);
-  const std::int64_t predicted = runner.predict_peak_bytes();
+  const std::int64_t predicted = find_memory_peak(program, runtime::prediction_of(*engine)).bytes;
   const std::int64_t measured =
-      runner.run(made_up_arguments(program, all_devices(program.mesh.device_count()))).peak_bytes;
+      runner.run(made_up_arguments(program, all_devices(program.program.mesh.device_count()))).peak_bytes;
   EXPECT_EQ(predicted, measured);
   return measured;
 }
@@ -417,7 +417,7 @@ class CountingEngine final : public Engine {
 };
 
 TEST(Preparation, HappensOncePerStatementHoweverOftenItRuns) {
-  const Program program = program_of(R"(mesh {x: 2}
+  const LoweredProgram program = program_of(R"(mesh {x: 2}
 fn turn(a : [2{x}4, 4]) -> [4, 2{x}4] {
   b = redistribute a as [4, 2{x}4]
   return b
@@ -450,9 +450,9 @@ TEST(Preparation, StatementsAreCountedThroughCalls) {
   const auto with_main = [&](int called) {
     return program_of(text + fmt::format("fn main(a : [2]) -> [2] {{\n  b = call{}(a)\n  return b\n}}\n", called));
   };
-  const Program eight = with_main(3);
-  EXPECT_EQ(runtime::count_statements(eight), 8);
-  EXPECT_EQ(runtime::count_statements(with_main(70)), INT64_MAX);
+  const LoweredProgram eight = with_main(3);
+  EXPECT_EQ(runtime::count_statements(eight.program), 8);
+  EXPECT_EQ(runtime::count_statements(with_main(70).program), INT64_MAX);
   int count = 0;
   runtime::ProgramOptions options;
   options.after_statement = [&] { ++count; };

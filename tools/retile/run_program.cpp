@@ -66,10 +66,11 @@ std::string render_report(const ProgramReport& report) {
   return text;
 }
 
-ProgramReport run_with_progress(const language::Program& program, Engine& engine, runtime::ProgramRunOptions options) {
-  Progress progress("running", static_cast<std::size_t>(count_statements(program, options)));
+ProgramReport run_with_progress(const language::LoweredProgram& lowered, Engine& engine,
+                                runtime::ProgramRunOptions options) {
+  Progress progress("running", static_cast<std::size_t>(count_statements(lowered.program, options)));
   options.after_statement = [&] { progress.advance(); };
-  return run_and_report(program, engine, options);
+  return run_and_report(lowered, engine, options);
 }
 
 void print_report(const ProgramReport& report, bool json) {
@@ -95,8 +96,8 @@ bool is_given(const ProgramArguments& arguments) {
 }
 
 int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                     Engine& engine) {
+                     const std::optional<std::string>& memory_limit, const PlanOptions& planning,
+                     runtime::ProgramRunOptions options, bool json, Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   options.verify = arguments.verify;
@@ -104,7 +105,7 @@ int run_program_file(const std::string& path, const ProgramArguments& arguments,
   bool failed_in_program = false;
   const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
     try {
-      const ProgramReport report = run_with_progress(checked.program, engine, options);
+      const ProgramReport report = run_with_progress(lower_program(checked.program, planning), engine, options);
       if (engine.is_speaker()) print_report(report, json);
       if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
     } catch (const RuntimeError& error) {
