@@ -12,7 +12,9 @@ namespace retile::language {
 using Movements = std::vector<std::shared_ptr<const Movement>>;
 
 struct LoweredStatement {
-  Movements movements;  // of a redistribution or a step one, of an allreduce two (see all_reduce.h), of others none
+  // Of a redistribution or a step one, of others none. Of an allreduce two: before the second every device adds up its
+  // tiles along the second dimension of three, in order, for the sum of the partial tiles of its row.
+  Movements movements;
   std::shared_ptr<const Plan> plan;  // of a redistribution
 };
 
@@ -23,7 +25,8 @@ struct LoweredProgram {
 };
 
 // Equal redistributions are planned once, and share their movement. The memory limit of the options is for single
-// redistributions. Throws InputError at the statement where there is no plan.
+// redistributions. Throws InputError at the statement where there is no plan, and where calls nest too
+// deep.
 LoweredProgram lower_program(Program program, const PlanOptions& options = {});
 
 }  // namespace retile::language

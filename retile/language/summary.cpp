@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <variant>
 
 #include "retile/base/arithmetic.h"
@@ -39,7 +40,7 @@ class LineCounter {
   int line_;
 };
 
-// Costs and memory throw RuntimeError where they do not fit.
+// Throws RuntimeError where a figure does not fit.
 MovementFigures figures_of(const Movements& movements, CostModel model, std::int64_t element_size) {
   MovementFigures figures;
   for (const auto& movement : movements) {
@@ -56,38 +57,39 @@ MovementFigures figures_of(const Movements& movements, CostModel model, std::int
   return figures;
 }
 
-struct PlacedMovement {
-  std::size_t position;
-  MovementSummary summary;
-};
-
-PlacedMovement summarize(const LoweredProgram& lowered, const Function& function, const Statement& statement,
-                         const Movements& movements) {
-  const Mesh& mesh = lowered.program.mesh;
-  const Value& operand = operand_of(function, statement);
-  const Value& result = result_of(function, statement);
+MovementFigures figures_of(const LoweredProgram& lowered, const Statement& statement, const Movements& movements,
+                           ElementType element) {
   try {
-    return {statement.range.begin,
-            {function.name, result.name, 0, operation_name(statement), describe(mesh, operand.type),
-             describe(mesh, result.type),
-             figures_of(movements, lowered.options.cost_model, bytes_of(operand.type.element))}};
+    return figures_of(movements, lowered.options.cost_model, bytes_of(element));
   } catch (const RuntimeError&) {
     throw InputError(diagnose(*lowered.program.source, statement.range,
                               "the cost or memory of this statement does not fit in 63 bits"));
   }
 }
 
-std::vector<PlacedMovement> movements_of(const LoweredProgram& lowered) {
-  std::vector<PlacedMovement> placed;
-  for (std::size_t f = 0; f < lowered.statements.size(); ++f) {
-    const Function& function = lowered.program.functions[f];
-    for (std::size_t i = 0; i < function.statements.size(); ++i) {
-      const Movements& movements = lowered.statements[f][i].movements;
-      if (!movements.empty()) placed.push_back(summarize(lowered, function, function.statements[i], movements));
-    }
+// Of the function with this number.
+void add_movements(const LoweredProgram& lowered, std::size_t number, LineCounter& lines,
+                   std::vector<MovementSummary>& summaries) {
+  const Mesh& mesh = lowered.program.mesh;
+  const Function& function = lowered.program.functions[number];
+  for (std::size_t i = 0; i < function.statements.size(); ++i) {
+    const Statement& statement = function.statements[i];
+    const Movements& movements = lowered.statements[number][i].movements;
+    if (movements.empty()) continue;
+    const Value& operand = operand_of(function, statement);
+    const Value& result = result_of(function, statement);
+    summaries.push_back({function.name, result.name, lines.line_at(statement.range.begin), operation_name(statement),
+                         describe(mesh, operand.type), describe(mesh, result.type),
+                         figures_of(lowered, statement, movements, operand.type.element)});
   }
-  std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
-  return placed;
+}
+
+std::vector<std::size_t> in_source_order(const std::vector<Function>& functions) {
+  std::vector<std::size_t> order(functions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return functions[a].range.begin < functions[b].range.begin; });
+  return order;
 }
 
 std::string name_of(const Function& function, int number) {
@@ -117,9 +119,8 @@ ProgramSummary summarize(const LoweredProgram& lowered) {
   summary.planner = retile::name_of(lowered.options.planner);
   summary.cost_model = retile::name_of(lowered.options.cost_model);
   LineCounter lines(*lowered.program.source);
-  for (PlacedMovement& movement : movements_of(lowered)) {
-    movement.summary.line = lines.line_at(movement.position);
-    summary.movements.push_back(std::move(movement.summary));
+  for (const std::size_t function : in_source_order(lowered.program.functions)) {
+    add_movements(lowered, function, lines, summary.movements);
   }
   set_peak(summary, lowered);
   return summary;

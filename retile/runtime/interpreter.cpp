@@ -22,23 +22,8 @@ using language::Program;
 using language::SpmdOp;
 using language::Statement;
 
-constexpr int most_nested_calls = 1000;  // each takes room on the stack
-
 // Less work than this is done before other threads have started.
 constexpr double least_parallel_operations = 1e6;
-
-void require_shallow_calls(const Program& program) {
-  std::vector<int> depth(program.functions.size(), 1);  // callees come before callers
-  for (std::size_t f = 0; f < depth.size(); ++f) {
-    for (const Statement& statement : program.functions[f].statements) {
-      const auto* call = std::get_if<Call>(&statement.operation);
-      if (call != nullptr) depth[f] = std::max(depth[f], depth[static_cast<std::size_t>(call->function)] + 1);
-    }
-    if (depth[f] <= most_nested_calls) continue;
-    throw InputError(diagnose(*program.source, program.functions[f].range,
-                              fmt::format("calls nest deeper than {}", most_nested_calls)));
-  }
-}
 
 // The values with these numbers, moved out of the frame where this is their last use.
 std::vector<SharedArray> take(std::vector<SharedArray>& frame, const std::vector<int>& values,
@@ -53,9 +38,9 @@ std::vector<SharedArray> take(std::vector<SharedArray>& frame, const std::vector
 
 }  // namespace
 
-Interpreter::Interpreter(const LoweredProgram& lowered, Mover& mover, MemoryMeter& meter, const ProgramOptions& options)
-    : lowered_(lowered), program_(lowered.program), mover_(mover), meter_(meter), options_(options) {
-  require_shallow_calls(program_);
+Interpreter::Interpreter(const LoweredProgram& lowered, Mover& mover, MemoryMeter& meter,
+                         const AfterStatement& after_statement)
+    : lowered_(lowered), program_(lowered.program), mover_(mover), meter_(meter), after_statement_(after_statement) {
   for (const Function& function : program_.functions) last_uses_.push_back(language::last_uses(function));
 }
 
@@ -97,7 +82,7 @@ std::vector<SharedArray> Interpreter::run(int number, std::size_t index, std::ve
                                   operand_of(function, statement).type, result_of(function, statement).type,
                                   std::move(operands.front())));
   }
-  if (options_.after_statement) options_.after_statement();
+  if (after_statement_) after_statement_();
   return results;
 }
 

@@ -15,8 +15,9 @@ namespace retile::runtime {
 
 class Interpreter {
  public:
-  // All must outlive it. Throws InputError where calls nest too deep.
-  Interpreter(const language::LoweredProgram& lowered, Mover& mover, MemoryMeter& meter, const ProgramOptions& options);
+  // All must outlive it.
+  Interpreter(const language::LoweredProgram& lowered, Mover& mover, MemoryMeter& meter,
+              const AfterStatement& after_statement);
 
   std::vector<SharedArray> run_main(std::vector<SharedArray> arguments);
 
@@ -33,7 +34,7 @@ class Interpreter {
   const language::Program& program_;
   Mover& mover_;
   MemoryMeter& meter_;
-  const ProgramOptions options_;
+  const AfterStatement after_statement_;
   std::unique_ptr<WorkerPool> workers_;      // once there is work for several
   std::vector<std::vector<int>> last_uses_;  // by function
 };

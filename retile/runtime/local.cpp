@@ -12,10 +12,12 @@
 #include "retile/base/error.h"
 #include "retile/language/liveness.h"
 #include "retile/language/memory_meter.h"
+#include "retile/runtime/elements.h"
 #include "retile/runtime/failure.h"
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
+#include "retile/types/text.h"
 
 namespace retile::runtime {
 namespace {
@@ -165,6 +167,7 @@ class Evaluation {
   }
 
   void concatenate(const LocalInstruction& instruction, std::byte* out) const {
+    const std::int64_t size = bytes_of(instruction.type.element);
     const auto dimension = static_cast<std::size_t>(instruction.numbers[0]);
     Shape lo(instruction.type.shape.size(), 0);
     Shape hi = instruction.type.shape;
@@ -172,7 +175,12 @@ class Evaluation {
     for (const int operand : instruction.operands) {
       lo[dimension] = hi[dimension];
       hi[dimension] += type(operand).shape[dimension];
-      copy_to_view(sliced(instruction.type.shape, lo, hi), array(operand), out, bytes_of(instruction.type.element));
+      const StridedView rows = with_long_rows(sliced(instruction.type.shape, lo, hi));
+      const std::byte* elements = array(operand);
+      for_each_row(rows, [&](std::int64_t start) {
+        std::copy_n(elements, row_length(rows) * size, out + start * size);
+        elements += row_length(rows) * size;
+      });
     }
   }
 
@@ -290,10 +298,7 @@ class Evaluation {
     if (zero == divisors + count) return;
     std::string place;
     if (!instruction.type.shape.empty()) {
-      Shape index = row_major_strides(instruction.type.shape);
-      for (std::size_t d = 0; d < index.size(); ++d)
-        index[d] = (zero - divisors) / index[d] % instruction.type.shape[d];
-      place = fmt::format(" at [{}] of its tile", fmt::join(index, ", "));
+      place = fmt::format(" at {} of its tile", to_string(element_index(instruction.type.shape, zero - divisors)));
     }
     throw failure_at(context_.source, instruction.range,
                      fmt::format("device {} divides by zero{}", context_.device, place));

@@ -136,23 +136,21 @@ std::optional<std::string> find_difference(const language::Value& value, Device 
   if (tile == expected) return std::nullopt;
   const std::int64_t size = bytes_of(value.type.element);
   const std::int64_t number = (std::mismatch(tile.begin(), tile.end(), expected.begin()).first - tile.begin()) / size;
-  Shape element = element_index(value.type.placement.local_shape(), number);
-  const Shape corner = value.type.placement.offset(device);
-  for (std::size_t d = 0; d < element.size(); ++d) element[d] += corner[d];
-  return fmt::format("element {} of '{}' on device {} is {} instead of {}", to_string(element), value.name, device,
+  return fmt::format("element {} of '{}' on device {} is {} instead of {}",
+                     to_string(element_index(value.type.placement, device, number)), value.name, device,
                      format_element(value.type.element, tile.data() + number * size),
                      format_element(value.type.element, expected.data() + number * size));
 }
 
 std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, const std::vector<ReadBox>& sources,
-                                                const std::vector<TileBuffers>& results, const ProgramOptions& options,
-                                                Engine& engine) {
+                                                const std::vector<TileBuffers>& results,
+                                                const AfterStatement& after_statement, Engine& engine) {
   const Program& program = lowered.program;
   const std::int64_t device_count = program.mesh.device_count();
   std::optional<std::string> difference;
   do_together(engine, [&] {
     const ProgramRun expected =
-        run_by_slicing(lowered, read_arguments(program, sources, all_devices(device_count)), options);
+        run_by_slicing(lowered, read_arguments(program, sources, all_devices(device_count)), after_statement);
     const std::vector<Device> devices = engine.devices(device_count);
     const std::vector<language::Value> values = results_of(program);
     for (std::size_t r = 0; r < values.size() && !difference; ++r) {
@@ -185,7 +183,6 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
   check_options(program, options);
   std::vector<ReadBox> sources;
   do_together(engine, [&] { sources = argument_sources(program, options); });
-  const ProgramOptions running{options.after_statement};
   ProgramReport report;
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
@@ -198,7 +195,7 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
   const std::vector<Device> devices = engine.devices(report.devices);
-  ProgramRunner runner(lowered, engine, running);
+  ProgramRunner runner(lowered, engine, options.after_statement);
   ProgramRun run;
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};
@@ -209,7 +206,7 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
   }
   report.peak_bytes_measured = run.peak_bytes;
   if (options.verify) {
-    report.difference = compare_with_slicing(lowered, sources, run.results, running, engine);
+    report.difference = compare_with_slicing(lowered, sources, run.results, options.after_statement, engine);
     report.verified = !report.difference;
   }
   const std::vector<language::Value> values = results_of(program);

@@ -56,23 +56,23 @@ ProgramRun run_and_time(Interpreter& interpreter, Mover& mover, MemoryMeter& met
 
 }  // namespace
 
-ProgramRunner::ProgramRunner(const LoweredProgram& lowered, Engine& engine, const ProgramOptions& options)
-    : lowered_(lowered), engine_(engine), options_(options) {}
+ProgramRunner::ProgramRunner(const LoweredProgram& lowered, Engine& engine, const AfterStatement& after_statement)
+    : lowered_(lowered), engine_(engine), after_statement_(after_statement) {}
 
 ProgramRunner::~ProgramRunner() = default;
 
 ProgramRun ProgramRunner::run(std::vector<TileBuffers> arguments) {
   if (!interpreter_) {
     mover_ = make_engine_mover(lowered_.program, engine_, meter_);
-    interpreter_ = std::make_unique<Interpreter>(lowered_, *mover_, meter_, options_);
+    interpreter_ = std::make_unique<Interpreter>(lowered_, *mover_, meter_, after_statement_);
   }
   return run_and_time(*interpreter_, *mover_, meter_,
                       arrays_of(lowered_.program, meter_, mover_->devices().size(), std::move(arguments)));
 }
 
 ProgramRun run_program(const LoweredProgram& lowered, Engine& engine, std::vector<TileBuffers> arguments,
-                       const ProgramOptions& options) {
-  return ProgramRunner(lowered, engine, options).run(std::move(arguments));
+                       const AfterStatement& after_statement) {
+  return ProgramRunner(lowered, engine, after_statement).run(std::move(arguments));
 }
 
 language::PredictMovement prediction_of(const Engine& engine) {
@@ -82,10 +82,10 @@ language::PredictMovement prediction_of(const Engine& engine) {
 }
 
 ProgramRun run_by_slicing(const LoweredProgram& lowered, std::vector<TileBuffers> arguments,
-                          const ProgramOptions& options) {
+                          const AfterStatement& after_statement) {
   MemoryMeter meter;
   const std::unique_ptr<Mover> mover = make_slicing_mover(lowered.program, meter);
-  Interpreter interpreter(lowered, *mover, meter, options);
+  Interpreter interpreter(lowered, *mover, meter, after_statement);
   return run_and_time(interpreter, *mover, meter,
                       arrays_of(lowered.program, meter, mover->devices().size(), std::move(arguments)));
 }

@@ -13,9 +13,7 @@
 
 namespace retile::runtime {
 
-struct ProgramOptions {
-  std::function<void()> after_statement;  // for progress; may be empty
-};
+using AfterStatement = std::function<void()>;  // for progress; may be empty
 
 struct ProgramRun {
   std::vector<TileBuffers> results;  // of the main function, in order, for the engine's devices
@@ -30,7 +28,7 @@ class Mover;
 // With several processes every call is collective.
 class ProgramRunner {
  public:
-  ProgramRunner(const language::LoweredProgram& lowered, Engine& engine, const ProgramOptions& options = {});
+  ProgramRunner(const language::LoweredProgram& lowered, Engine& engine, const AfterStatement& after_statement = {});
   ProgramRunner(const ProgramRunner&) = delete;
   ProgramRunner& operator=(const ProgramRunner&) = delete;
   ~ProgramRunner();
@@ -42,7 +40,7 @@ class ProgramRunner {
  private:
   const language::LoweredProgram& lowered_;
   Engine& engine_;
-  const ProgramOptions options_;
+  const AfterStatement after_statement_;
   MemoryMeter meter_;
   std::unique_ptr<Mover> mover_;  // both from the first run on
   std::unique_ptr<Interpreter> interpreter_;
@@ -50,7 +48,7 @@ class ProgramRunner {
 
 // One run.
 ProgramRun run_program(const language::LoweredProgram& lowered, Engine& engine, std::vector<TileBuffers> arguments,
-                       const ProgramOptions& options = {});
+                       const AfterStatement& after_statement = {});
 
 // What movements take on the engine.
 language::PredictMovement prediction_of(const Engine& engine);
@@ -58,7 +56,7 @@ language::PredictMovement prediction_of(const Engine& engine);
 // The same program without engine or planner, on all devices in this process: global arrays are put together and cut
 // anew. What run_program() gives is checked against it.
 ProgramRun run_by_slicing(const language::LoweredProgram& lowered, std::vector<TileBuffers> arguments,
-                          const ProgramOptions& options = {});
+                          const AfterStatement& after_statement = {});
 
 // How often after_statement is called in a run; as many as 64 bits can count where there are more.
 std::int64_t count_statements(const language::Program& program);

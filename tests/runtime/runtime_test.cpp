@@ -454,10 +454,8 @@ TEST(Preparation, StatementsAreCountedThroughCalls) {
   EXPECT_EQ(runtime::count_statements(eight.program), 8);
   EXPECT_EQ(runtime::count_statements(with_main(70).program), INT64_MAX);
   int count = 0;
-  runtime::ProgramOptions options;
-  options.after_statement = [&] { ++count; };
   const auto engine = make_reference_engine();
-  run_program(eight, *engine, made_up_arguments(eight, {0, 1}), options);
+  runtime::run_program(eight, *engine, made_up_arguments(eight, {0, 1}), [&] { ++count; });
   EXPECT_EQ(count, 8);
 }
 
