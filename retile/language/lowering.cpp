@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <variant>
 
@@ -87,23 +86,20 @@ class Lowering {
   std::shared_ptr<const Plan> plan(const DistributedType& source, const DistributedType& target, ElementType element,
                                    const Statement& statement) {
     try {
-      return planner_.plan(Problem({}, source, target, element), options_);
+      return plans_.plan(Problem({}, source, target, element), options_);
     } catch (const InputError& error) {
       const Diagnostic& fault = error.diagnostic();
       throw InputError(diagnose(*program_.source, statement.range, fault.message, fault.hint));
     }
   }
 
-  std::shared_ptr<const Movement> movement_of(const std::shared_ptr<const Plan>& plan) {
-    std::shared_ptr<const Movement>& movement = movements_[plan];
-    if (!movement) movement = std::make_shared<const Movement>(retile::movement_of(*plan));
-    return movement;
+  static std::shared_ptr<const Movement> movement_of(const std::shared_ptr<const Plan>& plan) {
+    return {plan, &plan->movement};
   }
 
   const Program& program_;
   const PlanOptions& options_;
-  Planner planner_;
-  std::map<std::shared_ptr<const Plan>, std::shared_ptr<const Movement>> movements_;
+  PlanCache plans_;
 };
 
 constexpr int most_nested_calls = 1000;  // each takes room on the stack, of what counts and of what runs

@@ -7,18 +7,18 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"
 #include "retile/language/memory_meter.h"
 #include "retile/language/syntax.h"
-#include "retile/planner/cost_model.h"
 
 namespace retile::language {
 namespace {
 
 std::string operation_name(const Statement& statement) {
   if (const auto* op = std::get_if<Redistribute>(&statement.operation)) return name_of(op->kind);
-  if (const auto* op = std::get_if<StepStatement>(&statement.operation)) return retile::name_of(op->step.op);
+  if (const auto* op = std::get_if<StepStatement>(&statement.operation)) return retile::name_of(op_of(op->step));
   return "allreduce";
 }
 
@@ -41,14 +41,14 @@ class LineCounter {
 };
 
 // Throws RuntimeError where a figure does not fit.
-MovementFigures figures_of(const Movements& movements, CostModel model, std::int64_t element_size) {
+MovementFigures figures_of(const Movements& movements, const CostModel& model, std::int64_t element_size) {
   MovementFigures figures;
   for (const auto& movement : movements) {
     figures.steps += static_cast<std::int64_t>(movement->steps.size());
     for (std::size_t i = 0; i < movement->steps.size(); ++i) {
       const Step& step = movement->steps[i];
       const Placement& before = movement->before(i);
-      const auto received = checked_multiply(step_cost(CostModel::volume, step, before), element_size);
+      const auto received = checked_multiply(step_cost(volume_model(), step, before), element_size);
       figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before)));
       figures.received_bytes = add_bytes(figures.received_bytes, fitting(received));
     }
@@ -60,7 +60,7 @@ MovementFigures figures_of(const Movements& movements, CostModel model, std::int
 MovementFigures figures_of(const LoweredProgram& lowered, const Statement& statement, const Movements& movements,
                            ElementType element) {
   try {
-    return figures_of(movements, lowered.options.cost_model, bytes_of(element));
+    return figures_of(movements, *lowered.options.cost_model, bytes_of(element));
   } catch (const RuntimeError&) {
     throw InputError(diagnose(*lowered.program.source, statement.range,
                               "the cost or memory of this statement does not fit in 63 bits"));
@@ -117,7 +117,7 @@ void set_peak(ProgramSummary& summary, const LoweredProgram& lowered) {
 ProgramSummary summarize(const LoweredProgram& lowered) {
   ProgramSummary summary;
   summary.planner = retile::name_of(lowered.options.planner);
-  summary.cost_model = retile::name_of(lowered.options.cost_model);
+  summary.cost_model = lowered.options.cost_model->name();
   LineCounter lines(*lowered.program.source);
   for (const std::size_t function : in_source_order(lowered.program.functions)) {
     add_movements(lowered, function, lines, summary.movements);
