@@ -12,6 +12,8 @@
 namespace retile::bench {
 namespace {
 
+using namespace contenders;
+
 struct Arguments {
   std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
   std::string plans = RETILE_SOURCE_DIR "/tests/data/xla_plans.jsonl";

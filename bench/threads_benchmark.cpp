@@ -164,7 +164,7 @@ std::vector<Problem> chosen_problems(const Arguments& arguments) {
   std::vector<Problem> problems;
   for (const Problem& problem : read_problems(arguments.problems)) {
     if (problems.size() == arguments.count) break;
-    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
+    problems.push_back(evaluation::scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
   }
   std::erase_if(problems, [](const Problem& problem) { return make_plan(problem).cost.floor == 0; });
   return problems;

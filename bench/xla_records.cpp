@@ -31,7 +31,7 @@ std::vector<XlaRecord> read_xla_records(const std::string& problems, const std::
   std::map<std::string, Problem> left = problems_by_id(problems);
   std::vector<XlaRecord> records;
   for (const SourceText& line : read_lines(plans)) {
-    XlaPlan plan = parse_xla_plan(line);
+    contenders::XlaPlan plan = contenders::parse_xla_plan(line);
     auto found = left.extract(plan.id);
     if (found.empty()) {
       fail_at(line, fmt::format("there is no problem \"{}\" left for this plan", plan.id),

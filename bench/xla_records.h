@@ -13,7 +13,7 @@ namespace retile::bench {
 struct XlaRecord {
   SourceText line;  // of the plan
   Problem problem;
-  XlaPlan plan;
+  contenders::XlaPlan plan;
 };
 
 // In the order of the plans. Problems without a plan are left out, and standard error says how many.

@@ -200,7 +200,7 @@ std::vector<Problem> problems_of(const Arguments& arguments) {
   std::vector<Problem> problems;
   for (const Problem& problem : read_problems(arguments.problems)) {
     if (problems.size() == arguments.count) break;
-    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
+    problems.push_back(evaluation::scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
   }
   return problems;
 }

@@ -7,7 +7,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 std::size_t index_of(int dimension) { return static_cast<std::size_t>(dimension); }
@@ -244,4 +244,4 @@ TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& i
   return assignment_of(digits);
 }
 
-}  // namespace retile
+}  // namespace retile::contenders

@@ -14,7 +14,7 @@
 #include "retile/base/error.h"
 #include "retile/contenders/tile_assignment.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 constexpr std::int64_t most_devices = std::int64_t{1} << 20U;
@@ -510,4 +510,4 @@ bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {
   return std::equal(planned.begin(), planned.end(), recorded.steps.begin(), recorded.steps.end(), is_same);
 }
 
-}  // namespace retile
+}  // namespace retile::contenders

@@ -7,7 +7,7 @@
 
 #include "retile/base/error.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 class CampaignRun {
@@ -98,4 +98,4 @@ class CampaignRun {
 
 CampaignSummary run_campaign(const Campaign& campaign, Engine& engine) { return CampaignRun(campaign, engine).run(); }
 
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -12,7 +12,7 @@
 #include "retile/evaluation/results.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 struct Campaign {
   std::size_t problem_count = 0;
@@ -35,4 +35,4 @@ struct CampaignSummary {
 // With several processes a collective call; the summary counts results on the speaker alone.
 CampaignSummary run_campaign(const Campaign& campaign, Engine& engine);
 
-}  // namespace retile
+}  // namespace retile::evaluation

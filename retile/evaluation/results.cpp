@@ -19,7 +19,7 @@
 #include "retile/types/text.h"
 #include "retile/version.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -201,4 +201,4 @@ void ResultsFile::append(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) learn(line, 1);
 }
 
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -15,7 +15,7 @@
 #include "retile/evaluation/sampler.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 // How the results after it were made.
 struct RunRecord {
@@ -63,4 +63,4 @@ class ResultsFile {
   std::set<std::tuple<std::string, std::string, std::string>> known_;  // id, engine, contender
 };
 
-}  // namespace retile
+}  // namespace retile::evaluation

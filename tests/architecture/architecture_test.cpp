@@ -37,6 +37,12 @@ const std::vector<FolderRule> folder_rules{
     {"evaluation", {"base", "types", "collectives", "plan", "planner", "engines", "contenders"}},
 };
 
+// Built as retile_evaluation: the library does not carry them, and nothing directly in retile/ includes them.
+const std::vector<std::string> folders_apart{"contenders", "evaluation"};
+
+// Built on the core: what is declared there is in retile::FOLDER.
+const std::vector<std::string> folders_with_namespaces{"language", "runtime", "contenders", "evaluation"};
+
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp"};
 
@@ -109,11 +115,17 @@ std::vector<std::string> find_violations(const SourceFile& file) {
   const std::string folder = folder_of(file.path);
   const FolderRule* rule = rule_of(folder);
   if (!folder.empty() && rule == nullptr) violations.push_back(file.path + ": there is no rule for its folder");
+  if (contains(folders_with_namespaces, folder) && file.text.find("namespace retile::" + folder) == std::string::npos) {
+    violations.push_back(file.path + ": it is not in namespace retile::" + folder);
+  }
   for (const std::string& header : included_headers(file.text)) {
     const auto report = [&](const std::string& why) {
       if (!why.empty()) violations.push_back(file.path + " includes " + header + ": " + why);
     };
     if (rule != nullptr) report(folder_violation(*rule, header));
+    if (rule == nullptr && file.path.starts_with("retile/") && contains(folders_apart, folder_of(header))) {
+      report("the library does not carry " + folder_of(header));
+    }
     report(library_violation(file.path, header));
   }
   return violations;
@@ -181,7 +193,8 @@ TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
               ElementsAre("retile/engines/run.cpp includes retile/collectives/sequence.h: engines does not see "
                           "collectives"));
-  EXPECT_THAT(find_violations({"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\n"}),
+  EXPECT_THAT(find_violations(
+                  {"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\nnamespace retile::language {}\n"}),
               ElementsAre("retile/language/lower.cpp includes retile/engines/run.h: language does not see engines"));
   EXPECT_THAT(find_violations({"retile/planner/x.cpp", "#include \"retile/contenders/xla.h\"\n"}),
               ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
@@ -203,6 +216,20 @@ TEST(ArchitectureChecker, FindsALibraryThatDoesNotStandAlone) {
               ElementsAre("retile/plan/x.h includes tools/retile/input.h: the library stands alone"));
 }
 
+TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
+  EXPECT_THAT(find_violations({"retile/pipeline.h", "#include \"retile/evaluation/measure.h\"\n"}),
+              ElementsAre("retile/pipeline.h includes retile/evaluation/measure.h: the library does not carry "
+                          "evaluation"));
+  EXPECT_THAT(find_violations({"tools/retile/bench_command.cpp", "#include \"retile/evaluation/measure.h\"\n"}),
+              IsEmpty());
+}
+
+TEST(ArchitectureChecker, finds_folders_without_their_namespace) {
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile {\n}\n"}),
+              ElementsAre("retile/contenders/xla.cpp: it is not in namespace retile::contenders"));
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile::contenders {\n}\n"}), IsEmpty());
+}
+
 TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include <mpi.h>\n"}),
               ElementsAre("retile/engines/run.cpp includes mpi.h: it belongs into retile/engines/mpi alone"));
@@ -211,8 +238,9 @@ TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
       ElementsAre("retile/base/json.h includes nlohmann/json.hpp: it belongs into a .cpp file of retile alone"));
   EXPECT_THAT(find_violations({"retile/render/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
               ElementsAre("retile/render/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
-  EXPECT_THAT(find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\n"}),
-              ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));
+  EXPECT_THAT(
+      find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\nnamespace retile::runtime {}\n"}),
+      ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 class Results : public testing::Test {
@@ -139,4 +139,4 @@ TEST_F(Results, AnythingElseIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -20,6 +20,8 @@
 namespace retile::command {
 namespace {
 
+using namespace evaluation;
+
 constexpr const char* examples =
     R"(Problems are sampled as in the paper's evaluation, or read from a file. Each is planned by every
 contender, run once and checked, then timed: contenders take turns, repetition by repetition. Results

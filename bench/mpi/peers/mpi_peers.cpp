@@ -19,6 +19,8 @@
 namespace retile::bench {
 namespace {
 
+using namespace evaluation;
+
 struct Arguments {
   std::string problems = RETILE_SOURCE_DIR "/bench/mpi/peers/matrices.jsonl";
   std::vector<std::string> contenders{"memcpy", "direct", "wide", "paper", "alltoallw"};
