@@ -23,7 +23,7 @@ struct Campaign {
   int repetitions = 5;
   double time_limit = 0;                // seconds after which no problem is begun; 0: none
   std::string results;                  // path of the file, which only the speaking process reads and writes
-  RunRecord record;                     // devices and processes are filled in
+  RunRecord record;                     // engine, devices, processes and repetitions are filled in
   std::function<void()> after_problem;  // for progress
 };
 

@@ -34,4 +34,7 @@ class Problem {
 // A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
+// A line without its end, from which parse_problem() makes an equal problem.
+std::string to_json(const Problem& problem);
+
 }  // namespace retile

@@ -46,7 +46,7 @@ void run(const Arguments& arguments) {
   campaign.results = arguments.out;
   campaign.record.commit = arguments.commit;
   campaign.record.scale = arguments.scale;
-  campaign.record.transport = "auto";
+  campaign.record.engine_options = {{"transport", "auto"}};
   campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
   const CampaignSummary summary = run_campaign(campaign, *engine);
   if (engine->is_speaker()) {
