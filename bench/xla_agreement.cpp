@@ -15,11 +15,6 @@ namespace {
 
 using namespace contenders;
 
-struct Arguments {
-  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::string plans = RETILE_SOURCE_DIR "/tests/data/xla_plans.jsonl";
-};
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -28,7 +23,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string kinds_of(const Plan& plan) {
   std::vector<std::string> kinds;
-  for (const Step& step : plan.steps) kinds.emplace_back(name_of(step.op));
+  for (const Step& step : plan.steps()) kinds.emplace_back(retile::name_of(op_of(step)));
   return joined(kinds);
 }
 
@@ -53,10 +48,9 @@ std::string collectives_of(const XlaPlan& plan) {
 
 std::string collectives_of(const Plan& plan) {
   std::vector<std::string> collectives;
-  for (const Step& step : plan.steps) {
-    if (step.op != StepOp::dynslice) {
-      collectives.push_back(fmt::format("{} {}", name_of(step.op), step.after.local_size()));
-    }
+  for (const Step& step : plan.steps()) {
+    if (op_of(step) == StepOp::dynslice) continue;
+    collectives.push_back(fmt::format("{} {}", retile::name_of(op_of(step)), step.after.local_size()));
   }
   return joined(collectives);
 }
@@ -108,19 +102,15 @@ std::string to_text(const Table& table) {
   return text;
 }
 
-void run(const Arguments& arguments) {
+void run(const XlaFiles& files) {
   Table table;
-  for (const XlaRecord& record : read_xla_records(arguments.problems, arguments.plans)) table.add(record);
+  for (const XlaRecord& record : read_xla_records(files)) table.add(record);
   fmt::print("{}", to_text(table));
 }
 
-void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
-  app.add_option("PLANS", arguments.plans, "XLA's plan of each, one a line as JSON");
-}
-
-constexpr Program<Arguments> xla_agreement{
-    "xla_agreement", "Compares the model of XLA's resharding rules with what the compiler did.", declare, run};
+constexpr Program<XlaFiles> xla_agreement{"xla_agreement",
+                                          "Compares the model of XLA's resharding rules with what the compiler did.",
+                                          declare_xla_files, run};
 
 }  // namespace
 }  // namespace retile::bench
