@@ -16,7 +16,10 @@ PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& optio
 }
 
 PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
-  Plan plan = make_plan(problem, options.planning);
+  PlanOptions planning = options.planning;
+  planning.tiles = options.running.tiles;
+  planning.engine = engine.memory();
+  Plan plan = make_plan(problem, planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());
   require_memory(plan, engine, running);  // before the check of every box, which takes longer
