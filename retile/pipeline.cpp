@@ -7,7 +7,6 @@
 #include "retile/base/error.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/verify.h"
-#include "retile/types/text.h"
 
 namespace retile {
 
@@ -26,20 +25,6 @@ PipelineResult run_pipeline(const Problem& problem, Engine& engine, const Pipeli
   require_right(plan);
   RunReport report = run_plan(plan, engine, running);
   return {problem, std::move(plan), std::move(report)};
-}
-
-Problem read_problem(const SourceText& line) { return parse_problem(line); }
-
-Problem read_problem(const SourceText& mesh_text, const SourceText& source_text, const SourceText& target_text,
-                     ElementType element_type) {
-  const Mesh mesh = parse_mesh(mesh_text);
-  DistributedType source = parse_type(source_text, mesh);
-  DistributedType target = parse_type(target_text, mesh);
-  if (auto fault = Problem::find_fault(source, target)) {
-    throw InputError(
-        diagnose(target_text, {0, target_text.text.size()}, std::move(fault->message), std::move(fault->hint)));
-  }
-  return {{}, std::move(source), std::move(target), element_type};
 }
 
 void require_right(const Plan& plan) {

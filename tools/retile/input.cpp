@@ -53,7 +53,7 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText mesh{"argument --mesh", *arguments.mesh};
   const SourceText source{"argument SRC", *arguments.source};
   const SourceText target{"argument DST", *arguments.target};
-  return read_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
+  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
 }
 
 MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
@@ -186,7 +186,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   Progress progress(std::string(action), lines.size());
   for (const SourceText& line : lines) {
     try {
-      visit(read_problem(line));
+      visit(parse_problem(line));
     } catch (const InputError& error) {
       report(bad_input, to_string(placed(error.diagnostic(), line)), progress);
       status = std::max<int>(status, bad_input);
