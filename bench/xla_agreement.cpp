@@ -1,6 +1,7 @@
 // Compares the model of XLA's rules with what the compiler did, problem by problem.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -70,7 +71,7 @@ struct Table {
     const Plan plan = at_line(record.line, [&] { return plan_by_xla_rules(record.problem); });
     Row& row = rows[kinds_of(plan)];
     ++row.problems;
-    row.above_bound += plan.memory.peak > plan.memory.bound ? 1 : 0;
+    row.above_bound += plan.memory.peak > std::max(plan.memory.source, plan.memory.target) ? 1 : 0;
     if (has_collectives_of(plan, record.plan)) {
       ++row.agreeing;
     } else {

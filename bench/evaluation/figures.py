@@ -154,7 +154,7 @@ def cheaper_is_faster(problems, model):
 def peak_over_bound(results):
     """Of plans: the most elements that a device holds over the larger of source and target tile."""
     memories = [result.memory for result in results if result.memory]
-    return [memory["peak"] / memory["bound"] for memory in memories if memory["bound"]]
+    return [memory["peak"] / max(memory["source"], memory["target"]) for memory in memories]
 
 
 def measured_over_predicted(results):

@@ -193,7 +193,7 @@ def _result_of(value):
         skipped=skipped,
         steps=steps,
         cost=_optional_numbers(value, "cost", ["paper", "volume", "floor"]),
-        memory=_optional_numbers(value, "memory", ["bound", "peak"]),
+        memory=_optional_numbers(value, "memory", ["source", "target", "peak"]),
         planning_ns=_optional_count(value, "planning_ns"),
         received_bytes_max=_optional_count(value, "received_bytes_max"),
         peak_bytes=_optional_numbers(value, "peak_bytes", ["predicted", "measured"]),

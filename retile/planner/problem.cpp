@@ -73,6 +73,18 @@ Problem parse_problem(const SourceText& line) {
   return {std::move(id), std::move(source), std::move(target), element_type};
 }
 
+Problem parse_problem(const SourceText& mesh_text, const SourceText& source_text, const SourceText& target_text,
+                      ElementType element_type) {
+  const Mesh mesh = parse_mesh(mesh_text);
+  DistributedType source = parse_type(source_text, mesh);
+  DistributedType target = parse_type(target_text, mesh);
+  if (auto fault = Problem::find_fault(source, target)) {
+    throw InputError(
+        diagnose(target_text, {0, target_text.text.size()}, std::move(fault->message), std::move(fault->hint)));
+  }
+  return {{}, std::move(source), std::move(target), element_type};
+}
+
 std::string to_json(const Problem& problem) {
   Json json;
   json["id"] = problem.id();

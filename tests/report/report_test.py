@@ -215,8 +215,8 @@ class Figures(Folder):
 
     def test_memory(self):
         series = self.series(
-            result("p", "xla", [1], memory={"bound": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
-            result("q", "xla", [1], memory={"bound": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
+            result("p", "xla", [1], memory={"source": 2, "target": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
+            result("q", "xla", [1], memory={"source": 4, "target": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
         )
         results = figures.results_of(series.results, "xla")
         self.assertEqual(figures.peak_over_bound(results), [2, 1])
