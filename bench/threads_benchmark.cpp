@@ -113,7 +113,7 @@ Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int
     PlanOptions options;
     options.planner = planner;
     const Plan plan = make_plan(problem, options);
-    runs.push_back(engine.prepare(movement_of(plan), element_size));
+    runs.push_back(engine.prepare(plan.movement, element_size));
     for (Tile& tile : targets) std::memset(tile.bytes.data(), 0, tile.bytes.size());
     runs.back()->execute(const_from, to);
     require_right(array, targets, plan);

@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string kinds_of(const Plan& plan) {
   std::vector<std::string> kinds;
-  for (const Step& step : plan.steps) kinds.emplace_back(name_of(step.op));
+  for (const Step& step : plan.steps()) kinds.emplace_back(name_of(op_of(step)));
   return joined(kinds);
 }
 
@@ -51,9 +51,9 @@ std::string collectives_of(const XlaPlan& plan) {
 
 std::string collectives_of(const Plan& plan) {
   std::vector<std::string> collectives;
-  for (const Step& step : plan.steps) {
-    if (step.op != StepOp::dynslice) {
-      collectives.push_back(fmt::format("{} {}", name_of(step.op), step.after.local_size()));
+  for (const Step& step : plan.steps()) {
+    if (op_of(step) != StepOp::dynslice) {
+      collectives.push_back(fmt::format("{} {}", name_of(op_of(step)), step.after.local_size()));
     }
   }
   return joined(collectives);

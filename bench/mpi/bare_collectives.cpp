@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/plan/lists.h"
@@ -28,13 +27,12 @@ int rank_in(MPI_Comm comm) {
 }  // namespace
 
 BareCollectives::BareCollectives(const Plan& plan, MPI_Comm comm, std::int64_t element_size) : comm_(comm) {
-  std::int64_t most = plan.source.local_size();
-  for (const Step& step : with_lists(plan).steps) {
-    add(step, plan.mesh(), comm, element_size);
-    most = std::max(most, step.after.local_size());
+  const Movement movement = with_lists(plan.movement);
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    add(movement.steps[i].operation, movement.before(i).local_size() * element_size, comm);
   }
-  sent_ = touched(most * element_size);
-  received_ = touched(most * element_size);
+  sent_ = touched(height(movement) * element_size);
+  received_ = touched(height(movement) * element_size);
 }
 
 BareCollectives::~BareCollectives() {
@@ -43,32 +41,24 @@ BareCollectives::~BareCollectives() {
   }
 }
 
-void BareCollectives::add(const Step& step, const Mesh& mesh, MPI_Comm comm, std::int64_t element_size) {
+void BareCollectives::add(const StepOperation& operation, std::int64_t bytes, MPI_Comm comm) {
+  if (std::holds_alternative<SliceStep>(operation)) return;
+  ensure(!std::holds_alternative<ExchangeStep>(operation), "an exchange is no collective");
   const int rank = rank_in(comm);
-  const std::int64_t bytes = product(step.local_in) * element_size;
-  Collective collective{step.op, MPI_COMM_NULL, static_cast<int>(bytes), rank, rank};
-  switch (step.op) {
-    case StepOp::dynslice:
-      return;
-    case StepOp::alltoall:
-    case StepOp::allgather: {
-      const std::vector<std::vector<Device>> groups = step.groups.list(mesh);
-      const auto mine = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Device>& group) {
-        return std::find(group.begin(), group.end(), rank) != group.end();
-      });
-      const auto color = static_cast<int>(mine - groups.begin());
-      check(MPI_Comm_split(comm, color, rank, &collective.group), "MPI_Comm_split");
-      if (step.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
-      break;
+  Collective collective{op_of(operation), MPI_COMM_NULL, static_cast<int>(bytes), rank, rank};
+  if (const auto* permute = std::get_if<PermuteStep>(&operation)) {
+    for (const DevicePair& pair : *permute->pairs) {
+      if (pair.source == rank) collective.to = static_cast<int>(pair.target);
+      if (pair.target == rank) collective.from = static_cast<int>(pair.source);
     }
-    case StepOp::allpermute:
-      for (const DevicePair& pair : step.pairs) {
-        if (pair.source == rank) collective.to = static_cast<int>(pair.target);
-        if (pair.target == rank) collective.from = static_cast<int>(pair.source);
-      }
-      break;
-    case StepOp::exchange:
-      throw InternalError("an exchange is no collective");
+  } else {
+    const Groups& groups = *groups_of(operation);
+    const auto mine = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Device>& group) {
+      return std::find(group.begin(), group.end(), rank) != group.end();
+    });
+    const auto color = static_cast<int>(mine - groups.begin());
+    check(MPI_Comm_split(comm, color, rank, &collective.group), "MPI_Comm_split");
+    if (collective.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
   }
   collectives_.push_back(collective);
 }

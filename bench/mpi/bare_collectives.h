@@ -31,7 +31,8 @@ class BareCollectives {
     int from;
   };
 
-  void add(const Step& step, const Mesh& mesh, MPI_Comm comm, std::int64_t element_size);
+  // `bytes`: what a rank holds before it.
+  void add(const StepOperation& operation, std::int64_t bytes, MPI_Comm comm);
 
   MPI_Comm comm_;
   std::vector<Collective> collectives_;

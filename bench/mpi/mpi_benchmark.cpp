@@ -124,7 +124,7 @@ class ProblemRun {
   }
 
   void add_engine(const char* name, const Plan& plan, Engine& engine, const Tile& source) {
-    const std::shared_ptr<PreparedRun> run = engine.prepare(movement_of(plan), element_size_);
+    const std::shared_ptr<PreparedRun> run = engine.prepare(plan.movement, element_size_);
     contenders_.push_back({name, [this, run, &source] {
                              const std::byte* from = source.bytes.data();
                              std::byte* to = target_.bytes.data();
