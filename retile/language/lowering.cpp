@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "retile/language/memory.h"
 #include "retile/planner/plan_cache.h"
 
 namespace retile::language {
@@ -117,16 +118,32 @@ void require_shallow_calls(const Program& program) {
   }
 }
 
-}  // namespace
-
-LoweredProgram lower_program(Program program, const PlanOptions& options) {
-  require_shallow_calls(program);
+LoweredProgram lower_by(PlannerKind planner, Program program, PlanOptions options) {
+  options.planner = planner;
+  options.memory_limit.reset();
+  options.tiles = TileUse::donated;
   LoweredProgram lowered{std::move(program), options, {}};
   Lowering lowering(lowered.program, options);
   for (const Function& function : lowered.program.functions) {
     std::vector<LoweredStatement>& statements = lowered.statements.emplace_back();
     for (const Statement& statement : function.statements) statements.push_back(lowering.lower(function, statement));
   }
+  return lowered;
+}
+
+}  // namespace
+
+LoweredProgram lower_program(Program program, const PlanOptions& options) {
+  require_shallow_calls(program);
+  const bool is_automatic = options.planner == PlannerKind::automatic;
+  LoweredProgram lowered = lower_by(is_automatic ? PlannerKind::wide : options.planner, std::move(program), options);
+  if (!options.memory_limit) return lowered;
+  MemoryPeak peak = find_memory_peak(lowered, options.engine);
+  if (peak.bytes > *options.memory_limit && is_automatic) {
+    lowered = lower_by(PlannerKind::lean, std::move(lowered.program), options);
+    peak = find_memory_peak(lowered, options.engine);
+  }
+  if (peak.bytes > *options.memory_limit) throw InputError(excess_of(peak, lowered.program, *options.memory_limit));
   return lowered;
 }
 

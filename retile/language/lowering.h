@@ -24,9 +24,10 @@ struct LoweredProgram {
   std::vector<std::vector<LoweredStatement>> statements;  // by function and statement
 };
 
-// Equal redistributions are planned once, and share their movement. The memory limit of the options is for single
-// redistributions. Throws InputError at the statement where there is no plan, and where calls nest too
-// deep.
+// Equal redistributions are planned once, and share their movement. The memory limit of the options is for the whole
+// program on their engine: where the planner is auto, it is lean for all where wide does not fit. Throws InputError at
+// the statement where there is no plan or too much memory is needed, with the smallest limit that works, and where
+// calls nest too deep.
 LoweredProgram lower_program(Program program, const PlanOptions& options = {});
 
 }  // namespace retile::language

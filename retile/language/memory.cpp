@@ -67,8 +67,8 @@ struct Frame {
 
 class MemoryAnalysis {
  public:
-  MemoryAnalysis(const LoweredProgram& lowered, const PredictMovement& predict)
-      : lowered_(lowered), program_(lowered.program), predict_(predict), peaks_(program_.functions.size()) {
+  MemoryAnalysis(const LoweredProgram& lowered, const EngineMemory& engine)
+      : lowered_(lowered), program_(lowered.program), engine_(engine), peaks_(program_.functions.size()) {
     for (std::size_t i = 0; i < program_.functions.size(); ++i) {  // callees come first
       last_uses_.push_back(last_uses(program_.functions[i]));
       owners_.push_back(find_owners(program_.functions[i], lowered.statements[i]));
@@ -191,7 +191,7 @@ class MemoryAnalysis {
       const Movements& movements = at(at(lowered_.statements, frame.index), number).movements;
       const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
       peak.bytes = count_at(statement.range, [&] {
-        return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, predict_));
+        return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, engine_));
       });
     }
     return peak;
@@ -199,7 +199,7 @@ class MemoryAnalysis {
 
   const LoweredProgram& lowered_;
   const Program& program_;
-  const PredictMovement& predict_;
+  const EngineMemory engine_;
   std::vector<std::vector<int>> last_uses_;           // by function and value
   std::vector<std::vector<int>> owners_;              // by function and value
   std::vector<std::map<Context, MemoryPeak>> peaks_;  // by function
@@ -207,17 +207,17 @@ class MemoryAnalysis {
 
 }  // namespace
 
-MemoryPeak find_memory_peak(const LoweredProgram& lowered, const PredictMovement& predict) {
-  return MemoryAnalysis(lowered, predict).find();
+MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine) {
+  return MemoryAnalysis(lowered, engine).find();
 }
 
 std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
-                               const PredictMovement& predict) {
+                               const EngineMemory& engine) {
   const auto bytes = [&](const Placement& tiles) {
     return fitting(checked_multiply(tiles.local_size(), element_size));
   };
   const auto peak_of = [&](const Movement& movement, TileUse tiles) {
-    return movement.steps.empty() ? bytes(movement.source) : predict(movement, element_size, tiles);
+    return movement.steps.empty() ? bytes(movement.source) : predict_peak_bytes(movement, element_size, tiles, engine);
   };
   const Movement& first = *movements.front();
   const std::int64_t first_peak = peak_of(first, use);

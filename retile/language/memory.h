@@ -2,16 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "retile/base/diagnostic.h"
-#include "retile/engines/tile_places.h"
 #include "retile/language/lowering.h"
+#include "retile/plan/memory.h"
 
 namespace retile::language {
-
-// What a movement needs on an engine: its predict_peak_bytes(). Throws RuntimeError where it does not fit in 63 bits.
-using PredictMovement = std::function<std::int64_t(const Movement&, std::int64_t element_size, TileUse)>;
 
 // Bytes per device at the program's worst moment.
 struct MemoryPeak {
@@ -25,16 +21,16 @@ struct MemoryPeak {
 //                  arguments from the beginning. A movement without steps gives its operand's array on, a call those
 //                  that its function returns, and what the main function returns again is copied at the end
 //   spmd_op        local_peak_bytes() beside its operands
-//   movements      what is predicted for them, the operand being donated where nobody needs its array any longer
+//   movements      predict_peak_bytes() of them, the operand being donated where nobody needs its array any longer
 //   allreduce      the same for both, and between them the partial sums beside their sums
 //   calls          the callee's peak
 // Where a function is called in very many ways, it is counted as if callers needed all arguments after the call.
 // Throws InputError where bytes do not fit in 63 bits.
-MemoryPeak find_memory_peak(const LoweredProgram& lowered, const PredictMovement& predict = predict_peak_bytes);
+MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine = {});
 
 // Of one statement that moves data, its operand counted and nothing else. Throws as the prediction does.
 std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
-                               const PredictMovement& predict = predict_peak_bytes);
+                               const EngineMemory& engine = {});
 
 // Where it is in the source.
 SourceRange place_of(const MemoryPeak& peak, const Program& program);

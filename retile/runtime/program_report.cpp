@@ -186,11 +186,7 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
   ProgramReport report;
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
-  const language::MemoryPeak predicted = find_memory_peak(lowered, prediction_of(engine));
-  report.peak_bytes_predicted = predicted.bytes;
-  if (options.memory_limit && predicted.bytes > *options.memory_limit) {
-    throw InputError(excess_of(predicted, program, *options.memory_limit));
-  }
+  report.peak_bytes_predicted = find_memory_peak(lowered, engine.memory()).bytes;
   do_together(engine, [&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });

@@ -75,12 +75,6 @@ ProgramRun run_program(const LoweredProgram& lowered, Engine& engine, std::vecto
   return ProgramRunner(lowered, engine, after_statement).run(std::move(arguments));
 }
 
-language::PredictMovement prediction_of(const Engine& engine) {
-  return [&engine](const Movement& movement, std::int64_t element_size, TileUse use) {
-    return engine.predict_peak_bytes(movement, element_size, use);
-  };
-}
-
 ProgramRun run_by_slicing(const LoweredProgram& lowered, std::vector<TileBuffers> arguments,
                           const AfterStatement& after_statement) {
   MemoryMeter meter;

@@ -8,7 +8,6 @@
 
 #include "retile/engines/engine.h"
 #include "retile/language/lowering.h"
-#include "retile/language/memory.h"
 #include "retile/runtime/shared_array.h"
 
 namespace retile::runtime {
@@ -18,7 +17,7 @@ using AfterStatement = std::function<void()>;  // for progress; may be empty
 struct ProgramRun {
   std::vector<TileBuffers> results;  // of the main function, in order, for the engine's devices
   double seconds = 0;
-  std::int64_t peak_bytes = 0;  // per device; at most what is predicted
+  std::int64_t peak_bytes = 0;  // per device; at most what language/memory.h finds for the engine
 };
 
 class Interpreter;
@@ -49,9 +48,6 @@ class ProgramRunner {
 // One run.
 ProgramRun run_program(const language::LoweredProgram& lowered, Engine& engine, std::vector<TileBuffers> arguments,
                        const AfterStatement& after_statement = {});
-
-// What movements take on the engine.
-language::PredictMovement prediction_of(const Engine& engine);
 
 // The same program without engine or planner, on all devices in this process: global arrays are put together and cut
 // anew. What run_program() gives is checked against it.

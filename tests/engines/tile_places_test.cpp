@@ -42,9 +42,7 @@ TEST(TilePlaces, LeaveTheTargetWhereTilesAreTooLargeForIt) {
   EXPECT_EQ(large.odd_scratch, 4);
 }
 
-Movement movement_for(const Problem& problem) {
-  return movement_of(make_plan(problem, test::paper_planning().options));
-}
+Movement movement_for(const Problem& problem) { return make_plan(problem, test::paper_planning().options).movement; }
 
 TEST(StageSizes, LeaveOutSlices) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");

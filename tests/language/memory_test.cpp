@@ -197,8 +197,21 @@ TEST(MemoryPeak, WaysToCallAFunctionAreBounded) {
 // --- Limits and large numbers.
 
 std::string excess_of(const std::string& text, std::int64_t limit) {
-  const LoweredProgram lowered = lower_program(checked(text).program);
-  return to_string(excess_of(find_memory_peak(lowered), lowered.program, limit));
+  PlanOptions options;
+  options.memory_limit = limit;
+  return diagnostic_of([&] { return lower_program(checked(text).program, options); });
+}
+
+// 64 bytes by way of a tile between, 48 by an exchange.
+TEST(Excess, IsPlannedAwayWhereThePlannerIsFree) {
+  const std::string text = redistribution("{x: 2, y: 2}", "[1{x,y}4, 4]", "[4, 2{x}4]", true);
+  PlanOptions options;
+  options.memory_limit = 48;
+  const LoweredProgram lowered = lower_program(checked(text).program, options);
+  EXPECT_EQ(lowered.options.planner, PlannerKind::lean);
+  EXPECT_EQ(find_memory_peak(lowered).bytes, 48);
+  options.planner = PlannerKind::wide;
+  EXPECT_THROW(lower_program(checked(text).program, options), InputError);
 }
 
 TEST(Excess, NamesTheStatementAndTheSmallestLimit) {

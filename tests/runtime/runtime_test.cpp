@@ -9,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/language/memory.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/programs.h"
 #include "tests/support/split_engine.h"
@@ -343,7 +344,7 @@ std::int64_t peak_of(const std::string& text) {
   const LoweredProgram program = program_of(text);
   const auto engine = make_threads_engine();
   runtime::ProgramRunner runner(program, *engine);
-  const std::int64_t predicted = find_memory_peak(program, runtime::prediction_of(*engine)).bytes;
+  const std::int64_t predicted = find_memory_peak(program, engine->memory()).bytes;
   const std::int64_t measured =
       runner.run(made_up_arguments(program, all_devices(program.program.mesh.device_count()))).peak_bytes;
   EXPECT_EQ(predicted, measured);

@@ -10,6 +10,7 @@
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/language/checker.h"
+#include "retile/language/memory.h"
 #include "retile/runtime/arguments.h"
 #include "tests/support/split_engine.h"
 
@@ -51,7 +52,7 @@ std::vector<double> put_together(const ArrayType& type, const TileBuffers& tiles
 // Runs on made-up arguments, and expects the prediction to hold to the byte.
 ProgramRun run_as_predicted(const LoweredProgram& program, Engine& engine, std::uint64_t seed) {
   ProgramRun result = run(program, engine, seed);
-  EXPECT_EQ(result.peak_bytes, find_memory_peak(program, runtime::prediction_of(engine)).bytes) << engine.name();
+  EXPECT_EQ(result.peak_bytes, find_memory_peak(program, engine.memory()).bytes) << engine.name();
   return result;
 }
 

@@ -41,12 +41,10 @@ std::map<std::string, std::string> files_by_name(const std::vector<std::string>&
   return files;
 }
 
-// A number without a unit is one of bytes: a program's arrays have elements of several sizes.
 std::int64_t limit_in_bytes(const std::string& text) {
   const SourceText source{"argument --memory-limit", text};
   const MemoryLimit limit = parse_memory_limit(source);
   if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
-  if (const auto* number = std::get_if<MemoryElements>(&limit)) return number->elements;
   throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
 }
 
@@ -96,12 +94,13 @@ bool is_given(const ProgramArguments& arguments) {
 }
 
 int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, const PlanOptions& planning,
+                     const std::optional<std::string>& memory_limit, PlanOptions planning,
                      runtime::ProgramRunOptions options, bool json, Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   options.verify = arguments.verify;
-  if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
+  if (memory_limit) planning.memory_limit = limit_in_bytes(*memory_limit);
+  planning.engine = engine.memory();
   bool failed_in_program = false;
   const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
     try {

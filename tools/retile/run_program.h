@@ -25,7 +25,7 @@ bool is_given(const ProgramArguments& arguments);
 
 // Runs the program in the file and prints its results; the exit status. A memory limit is in bytes per device.
 int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, const PlanOptions& planning,
+                     const std::optional<std::string>& memory_limit, PlanOptions planning,
                      runtime::ProgramRunOptions options, bool json, Engine& engine);
 
 }  // namespace retile::command
