@@ -407,7 +407,7 @@ hint: above 4096 devices they are left out; make the plan with --full
 TEST(ParsePlan, CallsAPlanWithoutIdByNoName) {
   std::string text = right_plan;
   text.erase(1, std::string("\"id\": \"p\",").size());
-  const Plan plan = parse_plan({"plan.json", text});
+  const Plan plan = parse_plan({"plan.json", text}).plan;
   EXPECT_EQ(plan.id, "");
 }
 
@@ -415,7 +415,7 @@ TEST(ParsePlan, MayLeaveOutThePlanningTime) {
   std::string text = right_plan;
   const std::string time = " \"planning_ns\": 0,\n";
   text.erase(text.find(time), time.size());
-  EXPECT_EQ(parse_plan({"plan.json", text}).planning_ns, 0);
+  EXPECT_EQ(parse_plan({"plan.json", text}).plan.planning_ns, 0);
 }
 
 TEST(ParsePlan, CountsLinesFromWhereTheTextStarts) {
