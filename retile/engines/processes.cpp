@@ -1,6 +1,5 @@
 #include "retile/engines/processes.h"
 
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -21,114 +20,80 @@ class OneProcess final : public Processes {
 
 // What a process throws.
 struct Failure {
-  enum class Kind : std::uint8_t { input, program, runtime };
-  Kind kind = Kind::runtime;
+  enum class Kind : std::uint8_t { input, program, runtime } kind = Kind::runtime;
   Diagnostic diagnostic;
-
-  explicit Failure(std::string message) { diagnostic.message = std::move(message); }
-  Failure(Kind failure_kind, Diagnostic what) : kind(failure_kind), diagnostic(std::move(what)) {}
-
-  [[noreturn]] void raise() const {
-    if (kind == Kind::input) throw InputError(diagnostic);
-    if (kind == Kind::program) throw ProgramFailure(diagnostic);
-    throw RuntimeError(diagnostic.message);
-  }
 };
 
 std::optional<Failure> failure_of(const std::function<void()>& action) {
+  Failure failure;
   try {
     action();
+    return std::nullopt;
   } catch (const InputError& error) {
-    return Failure(Failure::Kind::input, error.diagnostic());
+    failure = {Failure::Kind::input, error.diagnostic()};
   } catch (const ProgramFailure& error) {
-    return Failure(Failure::Kind::program, error.diagnostic());
+    failure = {Failure::Kind::program, error.diagnostic()};
   } catch (const RuntimeError& error) {
-    return Failure(error.what());
+    failure.diagnostic.message = error.what();
   } catch (const std::bad_alloc&) {
-    return Failure("out of memory");
+    failure.diagnostic.message = "out of memory";
   }
-  return std::nullopt;
-}
-
-// Failures as bytes. Both directions visit the same fields.
-class Packing {
- public:
-  template <typename Number>
-  void number(const Number& number) {
-    bytes_.append(reinterpret_cast<const char*>(&number), sizeof number);
-  }
-  void text(const std::string& text) {
-    number(text.size());
-    bytes_ += text;
-  }
-  void notes(const std::vector<Diagnostic>& notes);
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class Unpacking {
- public:
-  explicit Unpacking(std::string bytes) : bytes_(std::move(bytes)) {}
-
-  template <typename Number>
-  void number(Number& number) {
-    std::memcpy(&number, bytes_.data() + done_, sizeof number);
-    done_ += sizeof number;
-  }
-  void text(std::string& text) {
-    std::size_t size = 0;
-    number(size);
-    text = bytes_.substr(done_, size);
-    done_ += size;
-  }
-  void notes(std::vector<Diagnostic>& notes);
-
- private:
-  std::string bytes_;
-  std::size_t done_ = 0;
-};
-
-template <typename Direction, typename AnyDiagnostic>
-void visit(Direction& direction, AnyDiagnostic& diagnostic) {
-  direction.text(diagnostic.message);
-  direction.text(diagnostic.hint);
-  direction.text(diagnostic.source_name);
-  direction.number(diagnostic.line);
-  direction.number(diagnostic.column);
-  direction.text(diagnostic.line_text);
-  direction.number(diagnostic.length);
-  direction.number(diagnostic.range);
-  direction.notes(diagnostic.notes);
-}
-
-void Packing::notes(const std::vector<Diagnostic>& notes) {
-  number(notes.size());
-  for (const Diagnostic& note : notes) visit(*this, note);
-}
-
-void Unpacking::notes(std::vector<Diagnostic>& notes) {
-  std::size_t count = 0;
-  number(count);
-  notes.resize(count);
-  for (Diagnostic& note : notes) visit(*this, note);
-}
-
-std::string to_bytes(const Failure& failure) {
-  Packing packing;
-  packing.number(failure.kind);
-  visit(packing, failure.diagnostic);
-  return packing.take();
-}
-
-Failure failure_from(std::string bytes) {
-  Unpacking unpacking(std::move(bytes));
-  Failure failure("");
-  unpacking.number(failure.kind);
-  visit(unpacking, failure.diagnostic);
   return failure;
 }
+
+[[noreturn]] void raise(const Failure& failure) {
+  if (failure.kind == Failure::Kind::input) throw InputError(failure.diagnostic);
+  if (failure.kind == Failure::Kind::program) throw ProgramFailure(failure.diagnostic);
+  throw RuntimeError(failure.diagnostic.message);
+}
+
+// Puts failures into bytes, or takes them out again: both go through the same fields.
+class FailureBytes {
+ public:
+  explicit FailureBytes(Failure failure) { visit(failure); }
+  explicit FailureBytes(std::string bytes) : bytes_(std::move(bytes)), is_taking_(true) {}
+
+  const std::string& bytes() const { return bytes_; }
+  Failure take() {
+    Failure failure;
+    visit(failure);
+    return failure;
+  }
+
+ private:
+  void visit(Failure& failure) {
+    visit_raw(&failure.kind, sizeof failure.kind);
+    visit(failure.diagnostic);
+  }
+  void visit(Diagnostic& diagnostic) {
+    for (std::string* text : {&diagnostic.message, &diagnostic.hint, &diagnostic.source_name, &diagnostic.line_text}) {
+      visit_list(*text);
+      visit_raw(text->data(), text->size());
+    }
+    for (int* number : {&diagnostic.line, &diagnostic.column, &diagnostic.length}) visit_raw(number, sizeof *number);
+    visit_raw(&diagnostic.range, sizeof diagnostic.range);
+    visit_list(diagnostic.notes);
+    for (Diagnostic& note : diagnostic.notes) visit(note);
+  }
+  template <typename List>
+  void visit_list(List& list) {
+    std::size_t size = list.size();
+    visit_raw(&size, sizeof size);
+    list.resize(size);
+  }
+  void visit_raw(void* data, std::size_t size) {
+    if (is_taking_) {
+      bytes_.copy(static_cast<char*>(data), size, taken_);
+      taken_ += size;
+    } else {
+      bytes_.append(static_cast<const char*>(data), size);
+    }
+  }
+
+  std::string bytes_;
+  bool is_taking_ = false;
+  std::size_t taken_ = 0;
+};
 
 }  // namespace
 
@@ -148,8 +113,8 @@ std::optional<std::string> Processes::first_text(const std::optional<std::string
 
 void Processes::do_together(const std::function<void()>& action) const {
   const std::optional<Failure> mine = failure_of(action);
-  const std::optional<std::string> first = first_text(mine ? std::optional(to_bytes(*mine)) : std::nullopt);
-  if (first) failure_from(*first).raise();
+  const auto first = first_text(mine ? std::optional(FailureBytes(*mine).bytes()) : std::nullopt);
+  if (first) raise(FailureBytes(*first).take());
 }
 
 const Processes& one_process() {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace retile {
 
@@ -41,11 +42,6 @@ class Processes {
   // Does work that may fail in some processes, and throws in all what the first of them did: no process waits for one
   // that has given up. Carries InputError, ProgramFailure and RuntimeError; no memory becomes a RuntimeError.
   void do_together(const std::function<void()>& action) const;
-
- protected:
-  Processes() = default;
-  Processes(const Processes&) = default;
-  Processes& operator=(const Processes&) = default;
 
  private:
   std::string share(std::string text, int from) const;
