@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "retile/base/error.h"
+
 namespace retile {
 
 // Half-open range of bytes in a SourceText.
@@ -45,6 +47,16 @@ class InputError : public std::runtime_error {
  public:
   explicit InputError(Diagnostic diagnostic);
   InputError(std::string message, std::string hint);
+  const Diagnostic& diagnostic() const { return diagnostic_; }
+
+ private:
+  Diagnostic diagnostic_;
+};
+
+// A program failed while it ran, at a place in its text. what() is the printed diagnostic without its last end of line.
+class ProgramFailure : public RuntimeError {
+ public:
+  explicit ProgramFailure(Diagnostic diagnostic);
   const Diagnostic& diagnostic() const { return diagnostic_; }
 
  private:

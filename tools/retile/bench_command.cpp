@@ -168,7 +168,7 @@ void run(const Arguments& arguments) {
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  Progress progress("measuring", engine->is_speaker() ? problems.size() : 0);
+  Progress progress("measuring", engine->processes().is_speaker() ? problems.size() : 0);
   Campaign campaign;
   campaign.problem_count = problems.size();
   campaign.problem = [&](std::size_t index) { return scale_problem(problems.at(index), arguments.scale); };
@@ -179,10 +179,10 @@ void run(const Arguments& arguments) {
   campaign.results = arguments.out;
   campaign.record = run_record(arguments, sampling);
   campaign.after_problem = [&] { progress.advance(); };
-  prepare_for_signals(arguments.out, engine->is_speaker());
+  prepare_for_signals(arguments.out, engine->processes().is_speaker());
   const CampaignSummary summary = run_campaign(campaign, *engine);
   progress.clear();
-  if (!engine->is_speaker()) return;
+  if (!engine->processes().is_speaker()) return;
   fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
              group_digits(static_cast<std::int64_t>(problems.size())),
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);

@@ -42,7 +42,7 @@ std::string read_all(std::FILE* file, const std::string& path) {
 }
 
 std::string read_bytes(const std::string& path) {
-  if (path == "-") return read_in_job([] { return read_all(stdin, "standard input"); });
+  if (path == "-") return read_all(stdin, "standard input");
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
   return read_all(file.get(), path);
@@ -81,13 +81,13 @@ Diagnostic placed(const Diagnostic& diagnostic, const SourceText& line) {
 
 void report(int status, const std::string& message, Progress& progress) {
   progress.clear();
-  report_failure(status, message);
+  report_failure(status, message.c_str());
 }
 
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
+  SourceText file{path == "-" ? "standard input" : path, read_in_job([&] { return read_bytes(path); })};
   const std::size_t zero = file.text.find('\0');
   if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
   return file;

@@ -33,7 +33,7 @@ Exit status: 0 done, 1 the input is at fault, 2 the usage is at fault, 3 a run o
 bug in retile. Nothing but results is written to standard output.)";
 
 int fail(int status, const std::string& message) {
-  report_failure(status, message);
+  report_failure(status, message.c_str());
   return status;
 }
 
@@ -59,6 +59,7 @@ int run(int argument_count, char** arguments) {
   add_lower_command(app, &status);
   add_bench_command(app, &status);
   try {
+    require_same_arguments(argument_count, arguments);
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return fail(bad_usage, usage_message(app, error));
@@ -71,22 +72,30 @@ int run(int argument_count, char** arguments) {
     return fail(bad_input, text_of(error.diagnostics()));
   } catch (const InputError& error) {
     return fail(bad_input, to_string(error.diagnostic()));
+  } catch (const ProgramFailure& error) {
+    return fail(failed, to_string(error.diagnostic()));
   } catch (const RuntimeError& error) {
     return fail(failed, fmt::format("retile: {}\n", error.what()));
   } catch (const std::bad_alloc&) {
-    return fail(failed, "retile: out of memory\n");
+    throw;
+  } catch (const std::exception& error) {
+    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
   }
   return finish(status);
 }
 
+// Nothing gets past here: other ranks may wait for this one, and the end of the job would wait for them. Messages are
+// plain, since there may be no memory.
 int run_in_job(int argument_count, char** arguments) {
   const Job job;
   try {
     return run(argument_count, arguments);
-  } catch (const std::exception& error) {
-    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
+  } catch (const std::bad_alloc&) {
+    report_failure(failed, "retile: out of memory\n");
+    return failed;
   } catch (...) {
-    return fail(bug, "retile: this is a bug in retile\n");
+    report_failure(bug, "retile: this is a bug in retile\n");
+    return bug;
   }
 }
 
@@ -96,6 +105,8 @@ int run_in_job(int argument_count, char** arguments) {
 int main(int argument_count, char** arguments) {
   try {
     return retile::command::run_in_job(argument_count, arguments);
+  } catch (const std::bad_alloc&) {
+    std::fputs("retile: out of memory\n", stderr);
   } catch (const std::exception& error) {  // MPI does not start
     std::fputs("retile: ", stderr);
     std::fputs(error.what(), stderr);

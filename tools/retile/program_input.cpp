@@ -21,10 +21,10 @@ int for_each_program(const std::vector<std::string>& paths,
     try {
       visit(language::read_program(read_file(path)));
     } catch (const language::ProgramError& error) {
-      report_failure(bad_input, text_of(error.diagnostics()));
+      report_failure(bad_input, text_of(error.diagnostics()).c_str());
       status = bad_input;
     } catch (const InputError& error) {
-      report_failure(bad_input, to_string(error.diagnostic()));
+      report_failure(bad_input, to_string(error.diagnostic()).c_str());
       status = bad_input;
     }
   }

@@ -14,7 +14,6 @@
 #include "retile/render/terminal.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
-#include "tools/retile/job.h"
 #include "tools/retile/program_input.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
@@ -99,21 +98,11 @@ int run_program_file(const std::string& path, const ProgramArguments& arguments,
   options.outputs = files_by_name(arguments.outputs, "--out");
   options.verify = arguments.verify;
   if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
-  bool failed_in_program = false;
-  const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
-    try {
-      const ProgramReport report = run_with_progress(checked.program, engine, options);
-      if (engine.is_speaker()) print_report(report, json);
-      if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
-    } catch (const RuntimeError& error) {
-      // What has a place in the program is printed like any diagnostic.
-      const std::string text = error.what();
-      if (!text.starts_with(checked.program.source->name + ":")) throw;
-      report_failure(failed, text + "\n");
-      failed_in_program = true;
-    }
+  return for_each_program({path}, [&](const language::CheckedProgram& checked) {
+    const ProgramReport report = run_with_progress(checked.program, engine, options);
+    if (engine.processes().is_speaker()) print_report(report, json);
+    if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   });
-  return failed_in_program ? failed : status;
 }
 
 }  // namespace retile::command
