@@ -55,9 +55,9 @@ std::int64_t memory_bound(const Problem& problem, const PlanOptions& options) {
   const std::int64_t limit = options.memory_limit.value_or(least);
   if (limit < least) {
     const auto bytes = checked_multiply(least, bytes_of(problem.element_type()));
-    throw InputError(fmt::format("a memory limit of {} elements per device is too small", limit),
-                     fmt::format("the larger of source and target tile has {} elements{}, and that is enough", least,
-                                 bytes ? fmt::format(" ({} bytes)", *bytes) : ""));
+    throw MemoryLimitError(fmt::format("a memory limit of {} elements per device is too small", limit),
+                           fmt::format("the larger of source and target tile has {} elements{}, and that is enough",
+                                       least, bytes ? fmt::format(" ({} bytes)", *bytes) : ""));
   }
   return limit;
 }

@@ -9,6 +9,7 @@
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -51,9 +52,9 @@ int run(const Arguments& arguments) {
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
     const Plan plan = make_plan(problem, plan_options(arguments.problem, problem));
-    if (!arguments.json && !first) std::puts("");
+    const std::string blank_line = arguments.json || first ? "" : "\n";
     first = false;
-    std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);
+    write_result(arguments.json ? to_json(plan, lists) + "\n" : blank_line + render_plan(plan, palette_of(stdout)));
   });
 }
 
