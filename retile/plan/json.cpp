@@ -195,6 +195,7 @@ std::string to_json(const Plan& plan, PlanLists lists) {
   if (listed && has_symbolic_steps(plan.steps)) return to_json(with_lists(plan), lists);
   Json json;
   json["id"] = plan.id;
+  json["mesh"] = Json::object();
   for (const Axis& axis : plan.mesh().axes()) json["mesh"][axis.name] = axis.size;
   json["source"] = to_string(plan.source);
   json["target"] = to_string(plan.target);

@@ -138,7 +138,7 @@ std::vector<SourceText> read_values(const std::string& path, const std::string& 
   std::vector<SourceText> values = values_of(file);
   if (values.empty())
     throw InputError(
-        diagnose(file, {0, 0}, fmt::format("there are no {} in this file", what), "each is a JSON object"));
+        diagnose(file, {0, 0}, fmt::format("there are no {} in this file", what), "each line is one, as JSON"));
   return values;
 }
 

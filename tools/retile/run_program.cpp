@@ -47,7 +47,8 @@ void check_distinct(const std::map<std::string, std::string>& outputs) {
   std::map<std::filesystem::path, std::string> names;
   for (const auto& [name, file] : outputs) {
     std::error_code ignored;
-    const auto [earlier, is_new] = names.emplace(std::filesystem::weakly_canonical(file, ignored), name);
+    const auto [earlier, is_new] =
+        names.emplace(std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored), name);
     if (is_new || ignored) continue;
     throw UsageError(fmt::format("--out: '{}' and '{}' are written to one file, '{}'", earlier->second, name, file));
   }
