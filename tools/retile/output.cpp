@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <new>
-#include <string_view>
 #include <vector>
 
 #include "retile/base/error.h"
@@ -62,9 +61,13 @@ void add_color_option(CLI::App& command) {
 
 const Palette& palette_of(std::FILE* file) { return has_colors(file) ? colored : plain; }
 
-void write_result(const std::string& text) {
+void write_part(std::string_view text) {
   clear_progress();
-  std::fputs(text.c_str(), stdout);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void write_result(std::string_view text) {
+  write_part(text);
   std::fflush(stdout);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "retile/base/diagnostic.h"
 
@@ -16,8 +17,10 @@ void add_color_option(CLI::App& command);
 // The colours of what is written there: none unless it is a terminal, or they are asked for.
 const Palette& palette_of(std::FILE* file);
 
-// Writes a result, at once: whoever waits for it sees it before the next one is made.
-void write_result(const std::string& text);
+// Writes a result, or the rest of one, at once: whoever waits for it sees it before the next one is made.
+void write_result(std::string_view text);
+// Writes what is no whole result yet.
+void write_part(std::string_view text);
 
 // Writes what went wrong, and returns the status.
 int fail(int status, const std::string& message);

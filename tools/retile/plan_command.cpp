@@ -1,8 +1,9 @@
 // retile plan
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "retile/plan/json.h"
 #include "retile/planner/planner.h"
@@ -45,6 +46,20 @@ void check_lists(const Problem& problem) {
                    fmt::format("at most {} are listed", most_full_devices));
 }
 
+void write_line(const Plan& plan, PlanLists lists) {
+  bool has_begun = false;
+  try {
+    write_json(plan, lists, [&](std::string_view text) {
+      has_begun = true;
+      write_part(text);
+    });
+  } catch (...) {
+    if (has_begun) write_result("\n");  // the next result gets a line of its own
+    throw;
+  }
+  write_result("\n");
+}
+
 int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
@@ -52,9 +67,8 @@ int run(const Arguments& arguments) {
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
     const Plan plan = make_plan(problem, plan_options(arguments.problem, problem));
-    const std::string blank_line = arguments.json || first ? "" : "\n";
-    first = false;
-    write_result(arguments.json ? to_json(plan, lists) + "\n" : blank_line + render_plan(plan, palette_of(stdout)));
+    if (arguments.json) return write_line(plan, lists);
+    write_result((std::exchange(first, false) ? "" : "\n") + render_plan(plan, palette_of(stdout)));
   });
 }
 

@@ -26,8 +26,8 @@ Example:
   retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile verify -)";
 
 int verify(const SourceText& text) {
-  const Plan plan = parse_plan(text);
-  const std::vector<std::string> faults = find_faults(plan);
+  const auto [plan, statements] = parse_plan(text);
+  const std::vector<std::string> faults = find_faults(plan, statements);
   const std::string place = fmt::format("{}:{}", text.name, text.first_line);
   std::string message;
   for (const std::string& fault : faults) {
@@ -36,7 +36,7 @@ int verify(const SourceText& text) {
   if (!faults.empty()) return fail(failed, message);
   write_result(fmt::format("{}: {} verified: {}, cost {} ({}), peak {} of {} elements allowed\n", place,
                            plan.id.empty() ? "plan" : printable(plan.id),
-                           count_of(static_cast<std::int64_t>(plan.steps.size()), "step"),
+                           count_of(static_cast<std::int64_t>(plan.steps().size()), "step"),
                            group_digits(plan.cost.total), printable(plan.cost.model), group_digits(plan.memory.peak),
                            group_digits(plan.memory.bound)));
   return done;
