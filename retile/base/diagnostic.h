@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/base/error.h"
+#include "retile/base/palette.h"
 
 namespace retile {
 
@@ -40,7 +41,7 @@ struct Diagnostic {
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {});
 
 // "name:line:column: error: message", the line with a caret, the hint; then the notes in the same manner.
-std::string to_string(const Diagnostic& diagnostic);
+std::string to_string(const Diagnostic& diagnostic, const Palette& palette = plain);
 
 // The user's input is at fault.
 class InputError : public std::runtime_error {
@@ -61,6 +62,12 @@ class ProgramFailure : public RuntimeError {
 
  private:
   Diagnostic diagnostic_;
+};
+
+// At fault is not the problem, but the memory that it was to be solved in.
+class MemoryLimitError : public InputError {
+ public:
+  using InputError::InputError;
 };
 
 // Why a value is not legal, before it is known where in a text it stands.
