@@ -115,21 +115,18 @@ int run_program_file(const std::string& path, const ProgramArguments& arguments,
   check_distinct(options.outputs);
   options.verify = arguments.verify;
   if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
-  bool failed_in_program = false;
-  const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
-    try {
-      const ProgramReport report = run_with_progress(checked.program, engine, options);
-      if (engine.is_speaker()) print_report(report, json);
-      if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
-    } catch (const RuntimeError& error) {
-      // What has a place in the program is printed like any diagnostic.
-      const std::string text = error.what();
-      if (!text.starts_with(checked.program.source->name + ":")) throw;
-      fail(failed, text + "\n");
-      failed_in_program = true;
-    }
-  });
-  return failed_in_program ? failed : status;
+  const language::CheckedProgram checked = language::read_program(read_file(path));
+  try {
+    const ProgramReport report = run_with_progress(checked.program, engine, options);
+    if (engine.is_speaker()) print_report(report, json);
+    if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+    return done;
+  } catch (const RuntimeError& error) {
+    // What has a place in the program is printed like any diagnostic.
+    const std::string text = error.what();
+    if (!text.starts_with(checked.program.source->name + ":")) throw;
+    return fail(failed, text + "\n");
+  }
 }
 
 }  // namespace retile::command
