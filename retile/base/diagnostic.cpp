@@ -55,6 +55,11 @@ std::string render(const Diagnostic& diagnostic, std::string_view kind, std::str
   return out;
 }
 
+std::string without_last_end_of_line(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 }  // namespace
 
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint) {
@@ -90,5 +95,8 @@ InputError::InputError(Diagnostic diagnostic)
 
 InputError::InputError(std::string message, std::string hint)
     : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}, {}}) {}
+
+ProgramFailure::ProgramFailure(Diagnostic diagnostic)
+    : RuntimeError(without_last_end_of_line(to_string(diagnostic))), diagnostic_(std::move(diagnostic)) {}
 
 }  // namespace retile

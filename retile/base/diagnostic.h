@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "retile/base/error.h"
 #include "retile/base/palette.h"
 
 namespace retile {
@@ -57,6 +58,16 @@ class InputError : public std::runtime_error {
 class MemoryLimitError : public InputError {
  public:
   using InputError::InputError;
+};
+
+// A program failed while it ran, at a place in its text. what() is the printed diagnostic without its last end of line.
+class ProgramFailure : public RuntimeError {
+ public:
+  explicit ProgramFailure(Diagnostic diagnostic);
+  const Diagnostic& diagnostic() const { return diagnostic_; }
+
+ private:
+  Diagnostic diagnostic_;
 };
 
 // Why a value is not legal, before it is known where in a text it stands.

@@ -44,7 +44,7 @@ std::string read_all(std::FILE* file, const std::string& path) {
 }
 
 std::string read_bytes(const std::string& path) {
-  if (path == "-") return read_in_job([] { return read_all(stdin, "standard input"); });
+  if (path == "-") return read_all(stdin, "standard input");
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
   return read_all(file.get(), path);
@@ -55,7 +55,7 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText mesh{"argument --mesh", *arguments.mesh};
   const SourceText source{"argument SRC", *arguments.source};
   const SourceText target{"argument DST", *arguments.target};
-  return read_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
+  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
 }
 
 SourceText memory_limit_text(const ProblemArguments& arguments) {
@@ -127,7 +127,7 @@ std::vector<SourceText> values_of(const SourceText& file) {
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
+  SourceText file{path == "-" ? "standard input" : path, read_in_job([&] { return read_bytes(path); })};
   const std::size_t zero = file.text.find('\0');
   if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
   return file;
@@ -156,16 +156,18 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
   add_planner_options(command, arguments);
   command
       .add_option("--memory-limit", arguments.memory_limit,
-                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of\n"
-                  "the larger of source and target tile (1.5x)")
+                  "most that a device may hold at once in a run, its source and target tiles included:\n"
+                  "bytes (4096, 512MiB), or a factor of the larger of the two (2.5x)")
       ->type_name("LIMIT");
 }
 
 void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
   command
       .add_option("--planner", arguments.planner,
+                  "auto: wide, or lean where that does not fit the memory limit;\n"
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
+                  "lean: the one of these whose run takes the least memory;\n"
                   "gather-slice: gather everything, then slice")
       ->check(known_name(planner_names))
       ->capture_default_str()
@@ -194,7 +196,7 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
   PlanOptions options = planner_options(arguments);
   if (arguments.memory_limit) {
-    options.memory_limit = elements_of(memory_limit_of(arguments), problem);
+    options.memory_limit = bytes_of(memory_limit_of(arguments), problem);
   }
   return options;
 }
@@ -218,7 +220,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   Progress progress(std::string(action), lines.size());
   int status = done;
   for (const SourceText& line : lines) {
-    const auto work = [&] { return visit(read_problem(line)), done; };
+    const auto work = [&] { return visit(parse_problem(line)), done; };
     status = std::max(status, attempt(work, &line));
     progress.advance();
   }

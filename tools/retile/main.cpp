@@ -59,6 +59,7 @@ int run(int argument_count, char** arguments) {
   add_man_command(app);
   try {
     status = attempt([&] {
+      require_same_arguments(argument_count, arguments);
       app.parse(argument_count, arguments);
       return status;
     });
@@ -69,18 +70,26 @@ int run(int argument_count, char** arguments) {
     write_result(text.str());
   } catch (const UsageError& error) {
     return fail(bad_usage, usage_message(app, error));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
   }
   return finish(status);
 }
 
+// Nothing gets past here: other ranks may wait for this one, and the end of the job would wait for them. Messages are
+// plain, since there may be no memory.
 int run_in_job(int argument_count, char** arguments) {
   const Job job;
   try {
     return run(argument_count, arguments);
-  } catch (const std::exception& error) {
-    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
+  } catch (const std::bad_alloc&) {
+    report_failure(failed, "retile: out of memory\n");
+    return failed;
   } catch (...) {
-    return fail(bug, "retile: this is a bug in retile\n");
+    report_failure(bug, "retile: this is a bug in retile\n");
+    return bug;
   }
 }
 
@@ -104,6 +113,8 @@ int main(int argument_count, char** arguments) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of writing it
   try {
     return retile::command::run_in_job(argument_count, arguments);
+  } catch (const std::bad_alloc&) {
+    std::fputs("retile: out of memory\n", stderr);
   } catch (const std::exception& error) {  // MPI does not start
     std::fputs("retile: ", stderr);
     std::fputs(error.what(), stderr);

@@ -73,7 +73,7 @@ void write_result(std::string_view text) {
 
 int fail(int status, const std::string& message) {
   clear_progress();
-  report_failure(status, message);
+  report_failure(status, message.c_str());
   return status;
 }
 
@@ -84,6 +84,8 @@ int attempt(const std::function<int()>& work, const SourceText* line) {
     return fail(bad_input, text_of(error.diagnostics()));
   } catch (const InputError& error) {
     return fail(bad_input, text_of({placed(error.diagnostic(), line)}));
+  } catch (const ProgramFailure& error) {
+    return fail(failed, text_of({error.diagnostic()}));
   } catch (const RuntimeError& error) {
     return fail_at(line, error.what());
   } catch (const std::bad_alloc&) {

@@ -54,12 +54,10 @@ void check_distinct(const std::map<std::string, std::string>& outputs) {
   }
 }
 
-// A number without a unit is one of bytes: a program's arrays have elements of several sizes.
 std::int64_t limit_in_bytes(const std::string& text) {
   const SourceText source{"argument --memory-limit", text};
   const MemoryLimit limit = parse_memory_limit(source);
   if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
-  if (const auto* number = std::get_if<MemoryElements>(&limit)) return number->elements;
   throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
 }
 
@@ -107,26 +105,18 @@ bool is_given(const ProgramArguments& arguments) {
   return !arguments.arguments.empty() || !arguments.outputs.empty() || arguments.verify;
 }
 
-int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                     Engine& engine) {
+void run_program_file(const std::string& path, const ProgramArguments& arguments,
+                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                      Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   check_distinct(options.outputs);
   options.verify = arguments.verify;
   if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
   const language::CheckedProgram checked = language::read_program(read_file(path));
-  try {
-    const ProgramReport report = run_with_progress(checked.program, engine, options);
-    if (engine.is_speaker()) print_report(report, json);
-    if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
-    return done;
-  } catch (const RuntimeError& error) {
-    // What has a place in the program is printed like any diagnostic.
-    const std::string text = error.what();
-    if (!text.starts_with(checked.program.source->name + ":")) throw;
-    return fail(failed, text + "\n");
-  }
+  const ProgramReport report = run_with_progress(checked.program, engine, options);
+  if (engine.processes().is_speaker()) print_report(report, json);
+  if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
 }
 
 }  // namespace retile::command
