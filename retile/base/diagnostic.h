@@ -54,6 +54,12 @@ class InputError : public std::runtime_error {
   Diagnostic diagnostic_;
 };
 
+// At fault is not the problem, but the memory that it was to be solved in.
+class MemoryLimitError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 // A program failed while it ran, at a place in its text. what() is the printed diagnostic without its last end of line.
 class ProgramFailure : public RuntimeError {
  public:
@@ -62,12 +68,6 @@ class ProgramFailure : public RuntimeError {
 
  private:
   Diagnostic diagnostic_;
-};
-
-// At fault is not the problem, but the memory that it was to be solved in.
-class MemoryLimitError : public InputError {
- public:
-  using InputError::InputError;
 };
 
 // Why a value is not legal, before it is known where in a text it stands.

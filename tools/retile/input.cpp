@@ -227,14 +227,4 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   return status;
 }
 
-int for_each_program(const std::vector<std::string>& paths,
-                     const std::function<void(const language::CheckedProgram& program)>& visit) {
-  int status = done;
-  for (const std::string& path : paths) {
-    const auto work = [&] { return visit(language::read_program(read_file(path))), done; };
-    status = std::max(status, attempt(work));
-  }
-  return status;
-}
-
 }  // namespace retile::command

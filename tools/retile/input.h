@@ -1,4 +1,4 @@
-// Where the command's problems and programs come from: its arguments, or files.
+// Where the command's problems come from: its arguments, or files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
-#include "retile/language/checker.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 
@@ -52,10 +51,5 @@ PlanOptions planner_options(const ProblemArguments& arguments);
 // progress bar says is being done, once it takes long.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit);
-
-// Calls visit(program) for each file that holds a right one and returns the exit status. What is wrong with the others
-// is reported on standard error. "-" is standard input.
-int for_each_program(const std::vector<std::string>& paths,
-                     const std::function<void(const language::CheckedProgram& program)>& visit);
 
 }  // namespace retile::command

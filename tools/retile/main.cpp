@@ -70,6 +70,10 @@ int run(int argument_count, char** arguments) {
     write_result(text.str());
   } catch (const UsageError& error) {
     return fail(bad_usage, usage_message(app, error));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
   }
   return finish(status);
 }

@@ -71,8 +71,9 @@ int run_program(const Arguments& arguments) {
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  return run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
-                          arguments.json, *engine);
+  run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
+                   arguments.json, *engine);
+  return done;
 }
 
 int run(const Arguments& arguments) {

@@ -105,9 +105,9 @@ bool is_given(const ProgramArguments& arguments) {
   return !arguments.arguments.empty() || !arguments.outputs.empty() || arguments.verify;
 }
 
-int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                     Engine& engine) {
+void run_program_file(const std::string& path, const ProgramArguments& arguments,
+                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                      Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   check_distinct(options.outputs);
@@ -117,7 +117,6 @@ int run_program_file(const std::string& path, const ProgramArguments& arguments,
   const ProgramReport report = run_with_progress(checked.program, engine, options);
   if (engine.processes().is_speaker()) print_report(report, json);
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
-  return done;
 }
 
 }  // namespace retile::command
