@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/scanner.h"
 #include "retile/types/text.h"
 
 namespace retile {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/scanner.h"
+
 namespace retile {
 namespace {
 
