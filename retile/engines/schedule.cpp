@@ -76,11 +76,12 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
   return stages;
 }
 
-Stage::Stage(const Movement& movement, StageSteps steps)
+Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides)
     : step_(steps.last),
       before_(movement.before(steps.first)),
       held_(movement.before(steps.last)),
-      after_(movement.steps[steps.last].after) {
+      after_(movement.steps[steps.last].after),
+      strides_(std::move(strides)) {
   const Step& step = movement.steps[steps.last];
   switch (step.op) {
     case StepOp::dynslice:
@@ -97,6 +98,9 @@ Stage::Stage(const Movement& movement, StageSteps steps)
       break;
   }
 }
+
+Stage::Stage(const Placement& tiles, BufferStrides strides)
+    : before_(tiles), held_(tiles), after_(tiles), strides_(std::move(strides)) {}
 
 void Stage::list_groups(const Mesh& mesh, const Step& step) {
   groups_ = step.groups.list(mesh);
@@ -149,10 +153,15 @@ std::vector<Transfer> Stage::sent_by(Device device) const {
   return pieces;
 }
 
-std::vector<Stage> make_schedule(const Movement& movement) {
+std::vector<Stage> make_schedule(const Movement& movement, const BufferStrides& strides) {
   const Movement listed = with_lists(movement);
   std::vector<Stage> stages;
-  for (const StageSteps& steps : stage_steps(listed.steps)) stages.emplace_back(listed, steps);
+  for (const StageSteps& steps : stage_steps(listed.steps)) {
+    BufferStrides ends;
+    if (steps.first == 0) ends.sources = strides.sources;
+    if (steps.last + 1 == listed.steps.size()) ends.targets = strides.targets;
+    stages.emplace_back(listed, steps, std::move(ends));
+  }
   return stages;
 }
 

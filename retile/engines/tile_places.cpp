@@ -18,8 +18,8 @@ std::int64_t donated_peak(const std::vector<std::int64_t>& sizes) {
   return peak;
 }
 
-std::int64_t kept_peak(const std::vector<std::int64_t>& sizes) {
-  const KeptPlaces places = kept_places(sizes);
+std::int64_t kept_peak(const std::vector<std::int64_t>& sizes, TileUse use) {
+  const KeptPlaces places = kept_places(sizes, use);
   return add_sizes(add_sizes(sizes.front(), sizes.back()), add_sizes(places.even_scratch, places.odd_scratch));
 }
 
@@ -33,12 +33,13 @@ std::vector<std::int64_t> stage_sizes(const Movement& movement) {
   return sizes;
 }
 
-KeptPlaces kept_places(const std::vector<std::int64_t>& sizes) {
+KeptPlaces kept_places(const std::vector<std::int64_t>& sizes, TileUse use) {
   using Place = KeptPlaces::Place;
   KeptPlaces kept{{Place::owner}, 0, 0};
   for (std::size_t i = 1; i < sizes.size(); ++i) {
     const bool even = (sizes.size() - 1 - i) % 2 == 0;
-    if (even && sizes[i] <= sizes.back()) {
+    const bool is_last = i + 1 == sizes.size();
+    if (is_last || (even && use == TileUse::kept && sizes[i] <= sizes.back())) {
       kept.places.push_back(Place::target);
     } else {
       kept.places.push_back(even ? Place::even_scratch : Place::odd_scratch);
@@ -51,7 +52,7 @@ KeptPlaces kept_places(const std::vector<std::int64_t>& sizes) {
 
 std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) {
   const std::vector<std::int64_t> sizes = stage_sizes(movement);
-  return checked_bytes(use == TileUse::kept ? kept_peak(sizes) : donated_peak(sizes), element_size);
+  return checked_bytes(use == TileUse::donated ? donated_peak(sizes) : kept_peak(sizes, use), element_size);
 }
 
 }  // namespace retile

@@ -10,15 +10,16 @@ namespace retile {
 
 // What becomes of the tiles that a run starts from.
 enum class TileUse {
-  kept,     // they stay their owner's, who also has memory for the tiles of the target
-  donated,  // they are freed as the run goes
+  kept,          // they stay their owner's, who also has memory for the tiles of the target
+  kept_strided,  // the same, but what the target's tiles do not need of that memory is not the run's
+  donated,       // they are freed as the run goes
 };
 
 // Local sizes in elements: of the source, then after each stage.
 std::vector<std::int64_t> stage_sizes(const Movement& movement);
 
 // The memory of a run that keeps its tiles. Stages read and write in turn: what comes an even number of stages before
-// the target lies in the target's memory where it fits, all else in one of two scratch buffers.
+// the target lies in the target's memory where that is packed and it fits, all else in one of two scratch buffers.
 struct KeptPlaces {
   enum class Place { owner, target, even_scratch, odd_scratch };
 
@@ -27,7 +28,7 @@ struct KeptPlaces {
   std::int64_t odd_scratch = 0;
 };
 
-KeptPlaces kept_places(const std::vector<std::int64_t>& sizes);
+KeptPlaces kept_places(const std::vector<std::int64_t>& sizes, TileUse use);
 
 // Bytes per device of an engine that copies from tile to tile: no staging. Throws RuntimeError where they do not fit in
 // 63 bits.

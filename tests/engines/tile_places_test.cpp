@@ -15,16 +15,16 @@ using ::testing::ElementsAre;
 using Place = KeptPlaces::Place;
 
 TEST(TilePlaces, OfOneStageNeedNoScratch) {
-  const KeptPlaces places = kept_places({10, 20});
+  const KeptPlaces places = kept_places({10, 20}, TileUse::kept);
   EXPECT_THAT(places.places, ElementsAre(Place::owner, Place::target));
   EXPECT_EQ(places.even_scratch, 0);
   EXPECT_EQ(places.odd_scratch, 0);
 }
 
-TEST(TilePlaces, OfNothingAreTheOwners) { EXPECT_THAT(kept_places({10}).places, ElementsAre(Place::owner)); }
+TEST(TilePlaces, OfNothingAreTheOwners) { EXPECT_THAT(kept_places({10}, TileUse::kept).places, ElementsAre(Place::owner)); }
 
 TEST(TilePlaces, AlternateBetweenTargetAndScratch) {
-  const KeptPlaces places = kept_places({10, 4, 5, 6, 7});
+  const KeptPlaces places = kept_places({10, 4, 5, 6, 7}, TileUse::kept);
   EXPECT_THAT(places.places,
               ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
   EXPECT_EQ(places.even_scratch, 0);
@@ -32,10 +32,10 @@ TEST(TilePlaces, AlternateBetweenTargetAndScratch) {
 }
 
 TEST(TilePlaces, LeaveTheTargetWhereTilesAreTooLargeForIt) {
-  const KeptPlaces places = kept_places({10, 8, 4, 3, 7});
+  const KeptPlaces places = kept_places({10, 8, 4, 3, 7}, TileUse::kept);
   EXPECT_THAT(places.places,
               ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
-  const KeptPlaces large = kept_places({10, 4, 8, 3, 7});
+  const KeptPlaces large = kept_places({10, 4, 8, 3, 7}, TileUse::kept);
   EXPECT_THAT(large.places,
               ElementsAre(Place::owner, Place::odd_scratch, Place::even_scratch, Place::odd_scratch, Place::target));
   EXPECT_EQ(large.even_scratch, 8);
