@@ -64,7 +64,7 @@ void finish_streaming() {}
 #endif
 
 // Whole words, to an address of whole words.
-void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
+[[gnu::always_inline]] inline void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
   const std::byte* const end = from + bytes;
   for (; from != end && !is_aligned(to, vector); to += word, from += word) stream_word(to, from);
   for (; end - from >= cache_line; to += cache_line, from += cache_line) {
@@ -119,9 +119,10 @@ BoxCopy::BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, s
     from_offset_ += (box.lo[i] - from.box.lo[i]) * from_strides[i];
     to_offset_ += (box.lo[i] - to.box.lo[i]) * to_strides[i];
   }
-  const DimensionOrder dimensions = order_of(order == RangeOrder::of_source ? from : to);
-  for (std::size_t i = dimensions.size(); i-- > 0;) {
-    const std::size_t dimension = dimensions[i];
+  const TileLayout& ordered = order == RangeOrder::of_source ? from : to;
+  const DimensionOrder dimensions = ordered.strides.empty() ? DimensionOrder() : order_of(ordered);
+  for (std::size_t i = box.lo.size(); i-- > 0;) {
+    const std::size_t dimension = dimensions.empty() ? i : dimensions[i];
     add_loop({box.hi[dimension] - box.lo[dimension], from_strides[dimension], to_strides[dimension]});
   }
   if (order == RangeOrder::fast && run_bytes_ < cache_line && loops_.size() > 2) {

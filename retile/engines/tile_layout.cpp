@@ -103,7 +103,14 @@ Strides packed_strides(const Box& box, std::int64_t element_size, const Dimensio
 
 Strides strides_of(const TileLayout& tile, std::int64_t element_size) {
   if (!tile.strides.empty()) return tile.strides;
-  return packed_strides(tile.box, element_size, as_they_come(tile.box.lo.size()));
+  (void)checked_bytes(volume(tile.box), element_size);
+  Strides strides(tile.box.lo.size());
+  std::int64_t stride = element_size;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= tile.box.hi[i] - tile.box.lo[i];
+  }
+  return strides;
 }
 
 std::optional<Reach> reach_of(const TileLayout& tile, std::int64_t element_size) {
