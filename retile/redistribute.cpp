@@ -90,7 +90,7 @@ ByteRedistribution::ByteRedistribution(const Plan& plan, std::int64_t element_si
   require_right(plan);
   const std::unique_ptr<Engine> threads = options.engine == nullptr ? make_threads_engine() : nullptr;
   Engine& engine = options.engine == nullptr ? *threads : *options.engine;
-  const Movement movement = movement_of(plan);
+  const Movement& movement = plan.movement;
   devices_ = engine.devices(plan.mesh().device_count());
   BufferStrides strides;
   std::optional<RuntimeError> fault;

@@ -1,7 +1,7 @@
 #include "bench/mpi/alltoallw.h"
 
 #include "retile/engines/mpi/communicator.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile::bench {
 namespace {

@@ -44,7 +44,7 @@ class Stage {
   static TileLayout layout_of(const Placement& placement, const std::vector<Strides>& strides, Device device) {
     return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
   }
-  void list_groups(const Mesh& mesh, const Step& step);
+  void list_groups(const Groups& groups);
   void list_transfers(std::vector<Transfer> transfers);
 
   std::size_t step_ = 0;
@@ -53,7 +53,7 @@ class Stage {
   Placement after_;
   BufferStrides strides_;
   // Either every member of a group reads from every member; devices without a group read from themselves.
-  std::vector<std::vector<Device>> groups_;
+  Groups groups_;
   std::vector<std::size_t> group_of_;  // by device
   // Or all pieces are listed, in order of the devices that get them.
   std::vector<Transfer> transfers_;
@@ -62,8 +62,10 @@ class Stage {
   std::vector<std::size_t> first_sent_;      // by device, in sent_, and the end
 };
 
-// Works out the lists of symbolic steps. The first stage reads from sources and the last one writes to targets that lie
-// as the strides of all devices say; tiles between them are packed. A movement without steps has no stages.
-std::vector<Stage> make_schedule(const Movement& movement, const BufferStrides& strides = {});
+// Works out the lists of steps that lack them. The first stage reads from sources and the last one writes to targets that
+// lie as the strides of all devices say. Tiles between them are packed, with their dimensions in the order of their
+// device's source: what keeps its order from end to end is never transposed. A movement without steps has no stages.
+std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides);
+inline std::vector<Stage> make_schedule(const Movement& movement) { return make_schedule(movement, 1, {}); }
 
 }  // namespace retile

@@ -31,8 +31,8 @@ class DigitRouter : public Router {
   DigitRouter(const Problem& problem, const CutProblem& cuts) : problem_(problem), cuts_(cuts) {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
     digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
-    source_levels_ = digit_table(problem.source());
-    target_levels_ = digit_table(problem.target());
+    source_levels_ = digit_levels(problem.source());
+    target_levels_ = digit_levels(problem.target());
     common_.reserve(source_levels_.size());
     for (int i = 0; i < cuts.rank; ++i) {
       const std::vector<int>& from = source_levels_[static_cast<std::size_t>(i)];
@@ -50,12 +50,12 @@ class DigitRouter : public Router {
     return find_functions() ? Verdict::lowers : Verdict::undecided;
   }
 
-  Routes routes(std::span<const Cuts> layers) override {
+  std::vector<TileTable> routes(std::span<const Cuts> layers) override {
     measure(layers);
     list_episodes(layers);
     ensure(find_functions(), "a path that was judged to lower has functions for its levels");
-    Routes routes;
-    for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back(table(k));
+    std::vector<TileTable> routes;
+    for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back({cuts_.grid(layers[k]), tiles_in(k)});
     return routes;
   }
 
@@ -63,12 +63,13 @@ class DigitRouter : public Router {
     measure(layers);
     list_episodes(layers);
     if (!find_functions()) return std::nullopt;
-    std::vector<DigitTable> tables(layers.size(), DigitTable(static_cast<std::size_t>(cuts_.rank)));
+    std::vector<DigitTable> tables(layers.size(),
+                                   {problem_.mesh(), DigitLevels(static_cast<std::size_t>(cuts_.rank))});
     for (const Episode& episode : episodes_) {
       const int digit = sole_digit(episode.function);
       if (digit < 0) return std::nullopt;
       for (std::size_t k = episode.first; k <= episode.last; ++k) {
-        std::vector<int>& levels = tables[k][static_cast<std::size_t>(episode.dimension)];
+        std::vector<int>& levels = tables[k].levels[static_cast<std::size_t>(episode.dimension)];
         levels.resize(std::max(levels.size(), static_cast<std::size_t>(episode.level)));
         levels[static_cast<std::size_t>(episode.level) - 1] = digit;
       }
@@ -78,6 +79,7 @@ class DigitRouter : public Router {
 
  private:
   static constexpr int most_tries = 4096;
+  static constexpr std::int64_t most_summed_devices = 4096;
 
   static int sole_digit(const Function& function) {
     int found = -1;
@@ -202,7 +204,7 @@ class DigitRouter : public Router {
     tries_left_ = most_tries;
     sums_ = false;
     if (choose_functions(0)) return true;
-    if (cuts_.device_count > most_listed_devices) return false;
+    if (cuts_.device_count > most_summed_devices) return false;
     tries_left_ = most_tries;
     sums_ = true;
     return choose_functions(0);
@@ -307,9 +309,9 @@ class DigitRouter : public Router {
     return sum % cuts_.primes.front();
   }
 
-  TileTable table(std::size_t layer) const {
+  std::vector<std::int32_t> tiles_in(std::size_t layer) const {
     const auto rank = static_cast<std::size_t>(cuts_.rank);
-    TileTable tiles(static_cast<std::size_t>(cuts_.device_count) * rank);
+    std::vector<std::int32_t> tiles(static_cast<std::size_t>(cuts_.device_count) * rank);
     // Episodes of a dimension come with ascending levels among the fixed and among the free ones, but not
     // across: sort them once.
     std::vector<const Episode*> present;
@@ -330,8 +332,8 @@ class DigitRouter : public Router {
   const Problem& problem_;
   const CutProblem& cuts_;
   int digit_count_ = 0;
-  DigitTable source_levels_;
-  DigitTable target_levels_;
+  DigitLevels source_levels_;
+  DigitLevels target_levels_;
   std::vector<int> common_;  // leading levels of each dimension with one digit in source and target
 
   // Of the layers that were judged last.
@@ -345,34 +347,6 @@ class DigitRouter : public Router {
 };
 
 }  // namespace
-
-DigitTable digit_table(const DistributedType& type) {
-  const std::vector<AxisPart>& digits = type.mesh().prime_parts();
-  DigitTable table(static_cast<std::size_t>(type.rank()));
-  for (int i = 0; i < type.rank(); ++i) {
-    std::vector<int>& levels = table[static_cast<std::size_t>(i)];
-    if (!type.dimension(i).axes.empty()) levels.reserve(digits.size());
-    for (const AxisPart& part : type.dimension(i).axes) {
-      for (std::size_t d = digits.size(); d-- > 0;) {
-        const bool inside =
-            digits[d].axis == part.axis && digits[d].major >= part.major && digits[d].major < part.major * part.size;
-        if (inside) levels.push_back(static_cast<int>(d));
-      }
-    }
-    std::reverse(levels.begin(), levels.end());
-  }
-  return table;
-}
-
-DistributedType type_of(const Problem& problem, const DigitTable& digits) {
-  const std::vector<AxisPart>& parts = problem.mesh().prime_parts();
-  std::vector<std::vector<AxisPart>> axes(digits.size());
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    for (std::size_t l = digits[i].size(); l-- > 0;) axes[i].push_back(parts[static_cast<std::size_t>(digits[i][l])]);
-    axes[i] = merge_neighbours(axes[i]);
-  }
-  return DistributedType::cut(problem.mesh(), problem.source().global_shape(), axes);
-}
 
 std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts) {
   return std::make_unique<DigitRouter>(problem, cuts);

@@ -7,25 +7,19 @@
 #include <span>
 #include <vector>
 
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
+#include "retile/grids/grid.h"
 #include "retile/planner/cut_problem.h"
 
 namespace retile {
 
-// alltoall(from, to; factor) on cuts.
-struct CutMove {
-  int from = 0;
-  int to = 0;
-  std::int64_t factor = 1;
-};
-
 // A weak path in normal form: grids are numbers of tiles per dimension.
 struct NormalPath {
-  Shape source;
-  Shape sliced;  // after the slices
-  std::vector<CutMove> moves;
-  Shape moved;  // after the moves
-  Shape target;
+  Grid source;
+  Grid sliced;  // after the slices
+  std::vector<Move> moves;
+  Grid moved;  // after the moves
+  Grid target;
   bool permuted = false;  // with a permutation after the moves
 };
 
@@ -37,7 +31,7 @@ enum class Verdict { lowers, refuted, undecided };
 using Judge = std::function<Verdict(std::span<const Cuts> layers)>;
 
 struct SearchOptions {
-  CostModel cost_model = CostModel::paper;
+  const CostModel* cost_model = &paper_model();
   std::int64_t most_nodes = 200000;  // of the search; beyond them the result is no longer proved
 };
 

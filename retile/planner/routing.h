@@ -12,28 +12,19 @@
 #include <span>
 #include <vector>
 
-#include "retile/plan/groups.h"
+#include "retile/grids/digit_table.h"
+#include "retile/grids/tile_table.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/path_search.h"
 
 namespace retile {
 
-// Per layer, the tile that each device goes through.
-using Routes = std::vector<TileTable>;
-
-// The digits (indices into Mesh::prime_parts()) that cut each dimension, major to minor.
-using DigitTable = std::vector<std::vector<int>>;
-
-// The digits of a type on a mesh of a single prime, and the type again.
-DigitTable digit_table(const DistributedType& type);
-DistributedType type_of(const Problem& problem, const DigitTable& digits);
-
 class Router {
  public:
   virtual ~Router() = default;
   virtual Verdict judge(std::span<const Cuts> layers) = 0;
-  // The routes of layers that were judged to lower.
-  virtual Routes routes(std::span<const Cuts> layers) = 0;
+  // The routes of layers that were judged to lower: the tile of each layer that each device goes through.
+  virtual std::vector<TileTable> routes(std::span<const Cuts> layers) = 0;
   // The same as digits per layer, where that is all it takes: no memory per device.
   virtual std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts>) { return std::nullopt; }
 };
@@ -47,8 +38,5 @@ std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProbl
 
 // The layers of a path.
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path);
-
-// The tiles that a type gives the devices.
-TileTable tile_table(const DistributedType& type);
 
 }  // namespace retile

@@ -9,15 +9,14 @@
 namespace retile {
 namespace {
 
-// Number of tiles of a grid.
-// The tiles that `to` has of the tiles of `from`, dimension by dimension, as numbers in row-major order.
-std::vector<std::int32_t> tile_numbers(const TileTable& tiles, const Shape& from, const Shape& to) {
-  const std::size_t rank = from.size();
-  const std::size_t devices = rank == 0 ? 0 : tiles.size() / rank;
-  std::vector<std::int32_t> numbers(devices);
-  for (std::size_t device = 0; device < devices; ++device) {
+// The tiles of another grid that hold the table's, or are the first in them, as numbers in row-major order.
+std::vector<std::int32_t> tile_numbers(const TileTable& table, const Grid& grid) {
+  std::vector<std::int32_t> numbers(table.device_count());
+  for (std::size_t device = 0; device < numbers.size(); ++device) {
     std::int64_t number = 0;
-    for (std::size_t i = 0; i < rank; ++i) number = number * to[i] + tiles[device * rank + i] * to[i] / from[i];
+    for (std::size_t i = 0; i < grid.size(); ++i) {
+      number = number * grid[i] + table.tile(device)[i] * grid[i] / table.grid[i];
+    }
     numbers[device] = static_cast<std::int32_t>(number);
   }
   return numbers;
@@ -27,8 +26,6 @@ class TableRouter : public Router {
  public:
   TableRouter(const Problem& problem, const CutProblem& cuts)
       : cuts_(cuts),
-        source_grid_(cuts.grid(cuts.source)),
-        target_grid_(cuts.grid(cuts.target)),
         source_(tile_table(problem.source())),
         target_(tile_table(problem.target())) {}
 
@@ -36,9 +33,9 @@ class TableRouter : public Router {
     if (cuts_.rank == 0) return Verdict::lowers;
     grids_.clear();
     for (const Cuts& layer : layers) grids_.push_back(cuts_.grid(layer));
-    starts_ = tile_numbers(source_, source_grid_, grids_.front());
+    starts_ = tile_numbers(source_, grids_.front());
     // The last layer may be cut less than the target, and then holds its tiles; never more.
-    ends_ = tile_numbers(target_, target_grid_, grids_.back());
+    ends_ = tile_numbers(target_, grids_.back());
     if (grids_.size() == 1) return starts_ == ends_ ? Verdict::lowers : Verdict::refuted;
     if (grids_.size() == 2) return ends_are_even() ? Verdict::lowers : Verdict::refuted;
     if (!count_uses()) return Verdict::undecided;
@@ -50,17 +47,18 @@ class TableRouter : public Router {
     return tries_left_ > 0 ? Verdict::refuted : Verdict::undecided;
   }
 
-  Routes routes(std::span<const Cuts> layers) override {
+  std::vector<TileTable> routes(std::span<const Cuts> layers) override {
     ensure(judge(layers) == Verdict::lowers, "a path that was judged to lower has routes");
     const auto rank = static_cast<std::size_t>(cuts_.rank);
-    Routes routes(layers.size(), TileTable(static_cast<std::size_t>(cuts_.device_count) * rank));
+    std::vector<TileTable> routes(layers.size());
     for (std::size_t k = 0; k < layers.size() && rank > 0; ++k) {
+      routes[k] = {grids_[k], std::vector<std::int32_t>(static_cast<std::size_t>(cuts_.device_count) * rank)};
       for (std::size_t device = 0; device < static_cast<std::size_t>(cuts_.device_count); ++device) {
         std::int64_t number = k == 0                   ? starts_[device]
                               : k + 1 == layers.size() ? ends_[device]
                                                        : chosen_[device * grids_.size() + k];
         for (std::size_t i = rank; i-- > 0; number /= grids_[k][i]) {
-          routes[k][device * rank + i] = static_cast<std::int32_t>(number % grids_[k][i]);
+          routes[k].tiles[device * rank + i] = static_cast<std::int32_t>(number % grids_[k][i]);
         }
       }
     }
@@ -100,9 +98,7 @@ class TableRouter : public Router {
   // Of two tiles of a dimension cut into `from` and into `to`, in units of 1/lcm of the dimension.
   static std::int64_t overlap(std::int64_t p, std::int64_t from, std::int64_t q, std::int64_t to) {
     const std::int64_t unit = std::lcm(from, to);
-    const std::int64_t a = unit / from;
-    const std::int64_t b = unit / to;
-    return std::max<std::int64_t>(0, std::min((p + 1) * a, (q + 1) * b) - std::max(p * a, q * b));
+    return intersect(tile_interval(p, unit / from), tile_interval(q, unit / to)).size();
   }
 
   // uses_[k]: how many devices still have to go from tile p of layer k to tile q of layer k + 1. False
@@ -192,13 +188,11 @@ class TableRouter : public Router {
   }
 
   const CutProblem& cuts_;
-  Shape source_grid_;
-  Shape target_grid_;
   TileTable source_;
   TileTable target_;
 
   // Of the layers that were judged last.
-  std::vector<Shape> grids_;
+  std::vector<Grid> grids_;
   std::vector<std::int32_t> starts_;
   std::vector<std::int32_t> ends_;
   std::vector<std::vector<std::int32_t>> uses_;
@@ -227,27 +221,13 @@ std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path) {
     return out;
   };
   std::vector<Cuts> layers{cuts.source};
-  Shape grid = path.sliced;
-  for (const CutMove& move : path.moves) {
-    grid[static_cast<std::size_t>(move.from)] /= move.factor;
-    layers.push_back(exponents(grid));
-    grid[static_cast<std::size_t>(move.to)] *= move.factor;
+  Grid grid = path.sliced;
+  for (const Move& move : path.moves) {
+    layers.push_back(exponents(merged_grid(grid, move)));
+    grid = grid_after(grid, move);
   }
   if (path.moved != path.target) layers.push_back(cuts.target);
   return layers;
-}
-
-TileTable tile_table(const DistributedType& type) {
-  const auto rank = static_cast<std::size_t>(type.rank());
-  TileTable tiles(static_cast<std::size_t>(type.mesh().device_count()) * rank);
-  for (Device device = 0; device < type.mesh().device_count(); ++device) {
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Dimension& dimension = type.dimension(static_cast<int>(i));
-      tiles[static_cast<std::size_t>(device) * rank + i] =
-          static_cast<std::int32_t>(base_offset(type.mesh(), dimension, device) / dimension.tile);
-    }
-  }
-  return tiles;
 }
 
 }  // namespace retile

@@ -242,7 +242,7 @@ TEST(Redistribute, asks_for_the_problems_element_type) {
 TEST(Redistribute, refuses_a_plan_that_is_wrong) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
-  plan.steps[0].pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
   EXPECT_NE(error_of([&] { Redistribution<float> redistribution(plan); }).find("is wrong"), std::string::npos);
 }
 

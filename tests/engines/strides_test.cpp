@@ -95,7 +95,7 @@ TEST(StridedBuffers, are_moved_as_they_lie_by_every_plan) {
     for (const test::Planning& planning : test::all_plannings()) plans.push_back(make_plan(problem, planning.options));
     const Plan& plan = random.pick(plans);
     const std::int64_t element_size = random.pick(element_sizes);
-    const Movement movement = movement_of(plan);
+    const Movement movement = plan.movement;
     const BufferStrides strides{random_side(random, movement.source, element_size),
                                 random_side(random, movement.target(), element_size)};
     for (const std::unique_ptr<Engine>& engine : engines) {
@@ -110,7 +110,7 @@ TEST(StridedBuffers, are_moved_by_every_sample) {
   const std::unique_ptr<Engine> reference = make_reference_engine();
   const std::unique_ptr<Engine> threads = make_threads_engine({2, TileMemory::no_limit});
   for (const test::SamplePlan& sample : test::sample_plans()) {
-    const Movement movement = movement_of(sample.plan);
+    const Movement movement = sample.plan.movement;
     for (int i = 0; i < 5; ++i) {
       const std::int64_t element_size = random.pick(element_sizes);
       const BufferStrides strides{random_side(random, movement.source, element_size),
@@ -125,7 +125,7 @@ TEST(StridedBuffers, are_moved_by_every_sample) {
 TEST(StridedBuffers, are_transposed_in_parts) {
   const std::unique_ptr<Engine> threads = make_threads_engine({3, TileMemory::no_limit});
   const Problem problem = test::problem_of("a=2", "[1100{a}2200, 2300]", "[2200, 1150{a}2300]");
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   const std::vector<Strides> columns(2, {4, 1100 * 4});
   const std::vector<Strides> padded(2, {1160 * 4, 4});
   EXPECT_EQ(fault_of(*threads, movement, 4, {columns, {}}), "");
@@ -137,7 +137,7 @@ TEST(StridedBuffers, are_no_room_for_tiles_on_the_way) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   const Plan plan = make_plan(problem, test::paper_planning().options);
   ASSERT_EQ(test::kinds(plan), "saag");
-  const Movement movement = movement_of(plan);
+  const Movement movement = plan.movement;
   const std::unique_ptr<Engine> threads = make_threads_engine({2, TileMemory::no_limit});
   const auto peak_of = [&](const BufferStrides& strides) {
     const Buffers sources(movement.source, strides.sources, 4);
@@ -160,7 +160,7 @@ TEST(StridedBuffers, are_no_room_for_tiles_on_the_way) {
 
 TEST(StridedBuffers, are_not_donated) {
   const auto samples = test::sample_plans();
-  const Movement movement = movement_of(test::sample_plan(samples, "alltoall"));
+  const Movement movement = test::sample_plan(samples, "alltoall").movement;
   std::vector<std::unique_ptr<Engine>> engines;
   engines.push_back(make_reference_engine());
   engines.push_back(make_threads_engine());

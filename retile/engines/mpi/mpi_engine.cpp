@@ -17,7 +17,7 @@
 #include "retile/engines/mpi/rank_work.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/tile_memory.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile::mpi {
 namespace {
@@ -74,7 +74,7 @@ class MpiRun final : public PreparedRun {
         strides_(std::move(strides)),
         sizes_(stage_sizes(movement)),
         teams_(job_->world),
-        stages_(make_schedule(movement, strides_)) {
+        stages_(make_schedule(movement, element_size, strides_)) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       const StageContext context{job_->world, job_->host, ranks, job_->options, teams_, movement.mesh, element_size};
       const std::size_t step = stages_[i].step();

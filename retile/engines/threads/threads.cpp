@@ -71,7 +71,7 @@ class ThreadsRun final : public PreparedRun {
         kept_peak_(predict_peak_bytes(movement, element_size, kept_use())),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated)) {
     std::vector<std::int64_t> received(devices_.size());  // bytes
-    for (const Stage& stage : make_schedule(movement, strides_)) {
+    for (const Stage& stage : make_schedule(movement, element_size, strides_)) {
       const std::vector<Transfer> pieces = all_pieces(stage);
       for (const Transfer& piece : pieces) {
         if (piece.from != piece.to) received[static_cast<std::size_t>(piece.to)] += volume(piece.box) * element_size;
