@@ -10,7 +10,6 @@
 
 #include "retile/collectives/rewriting.h"
 #include "retile/collectives/sequence.h"
-#include "retile/planner/gather_slice.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
@@ -62,7 +61,7 @@ TEST(Section4, eq_naive_redistribution_and_eq_max_of_localsizes) {
     const std::vector<DistributedType> types = all_prime_types(mesh, divisible_shape(mesh, 2));
     for (const DistributedType& source : types) {
       for (const DistributedType& target : types) {
-        const Sequence naive = gather_and_slice(Problem("naive", source, target));
+        const Sequence naive = gather_and_slice(source, target);
         ASSERT_TRUE(std::regex_match(kinds(naive), std::regex("g*s*")));
         ASSERT_TRUE(same_placement(naive.target(), target));
         const std::int64_t ends = std::max(source.local_size(), target.local_size());
@@ -400,7 +399,7 @@ TEST(Section4, ex_extra_permutation_rewriting_the_naive_sequence) {
   const Mesh mesh = parse_mesh("a0=2,a1=2,a2=2");
   const DistributedType source = parse_type("[1{a0,a1,a2}8, 8]", mesh);
   const DistributedType target = parse_type("[8, 1{a0,a1,a2}8]", mesh);
-  const Sequence naive = gather_and_slice(Problem("ex", source, target));
+  const Sequence naive = gather_and_slice(source, target);
   EXPECT_EQ(height(naive), 64);
   const Sequence result = normalize(naive).result();
   EXPECT_TRUE(is_normal_form(result));

@@ -85,8 +85,8 @@ void expect_consistent(const Problem& problem, const SearchResult& result) {
     EXPECT_EQ(path.sliced[i] % path.source[i], 0);
     EXPECT_EQ(path.moved[i] % path.target[i], 0);
   }
-  const CutMove* previous = nullptr;
-  for (const CutMove& move : path.moves) {
+  const Move* previous = nullptr;
+  for (const Move& move : path.moves) {
     const auto from = static_cast<std::size_t>(move.from);
     const auto to = static_cast<std::size_t>(move.to);
     EXPECT_NE(from, to);

@@ -218,6 +218,21 @@ rc::Gen<Sequence> arbitrary_sequence(const DistributedType& source, int longest)
   return rc::gen::resize(rc::kNominalSize, rc::gen::exec(draw));
 }
 
+Sequence gather_and_slice(const DistributedType& source, const DistributedType& target) {
+  Sequence sequence(source);
+  if (same_placement(source, target)) return sequence;
+  const auto is_cut = [](const Dimension& dimension) { return dimension.tile < dimension.global; };
+  for (int i = 0; i < source.rank(); ++i) {
+    if (is_cut(source.dimension(i))) sequence.append(AllGather{i, source.dimension(i).axes});
+  }
+  for (int i = 0; i < target.rank(); ++i) {
+    std::vector<AxisPart> axes = target.dimension(i).axes;  // one of size 1 may still cut, in name, another dimension
+    std::erase_if(axes, [](const AxisPart& part) { return part.size == 1; });
+    if (is_cut(target.dimension(i))) sequence.append(DynSlice{i, axes});
+  }
+  return sequence;
+}
+
 std::string kinds(const Sequence& sequence) {
   std::string out;
   for (const Collective& step : sequence.steps()) out += "sagp"[static_cast<std::size_t>(kind_of(step))];

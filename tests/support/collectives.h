@@ -50,6 +50,10 @@ std::int64_t for_each_weak_sequence(const WeakSequence& start, int most_added, F
 // Up to `longest` steps of every kind, with one to three prime parts each.
 rc::Gen<Sequence> arbitrary_sequence(const DistributedType& source, int longest);
 
+// eq:naive-redistribution: every dimension is gathered that is cut, then sliced as in the target. Nothing where both
+// place the same boxes.
+Sequence gather_and_slice(const DistributedType& source, const DistributedType& target);
+
 // One character per step: s(lice), a(lltoall), g(ather), p(ermute).
 std::string kinds(const Sequence& sequence);
 

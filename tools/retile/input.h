@@ -33,7 +33,7 @@ struct ProblemArguments {
   std::optional<std::string> target;
   std::optional<std::string> problems;
   std::optional<std::string> element_type;
-  std::string planner = "wide";
+  std::string planner = "auto";
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
   bool no_exchange = false;

@@ -11,7 +11,6 @@
 #include "retile/engines/schedule.h"
 #include "retile/engines/threads/copy_tasks.h"
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/engines/tile_places.h"
 
 namespace retile {
 namespace {
@@ -67,7 +66,7 @@ class ThreadsRun final : public PreparedRun {
         element_size_(element_size),
         strides_(require_strides(strides, source_, target_, devices_, element_size)),
         sizes_(stage_sizes(movement)),
-        places_(kept_places(sizes_, kept_use())),
+        places_(kept_places(sizes_, kept_use(), EngineMemory::Between::in_target)),
         kept_peak_(predict_peak_bytes(movement, element_size, kept_use())),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated)) {
     std::vector<std::int64_t> received(devices_.size());  // bytes

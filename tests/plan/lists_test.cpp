@@ -10,6 +10,7 @@
 #include <set>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
@@ -19,11 +20,9 @@
 namespace retile::test {
 namespace {
 
-using Groups = std::vector<std::vector<Device>>;
-
 // Every tile of the grid equally often, in random order.
-GridTable random_table(RandomProblems& random, const Shape& grid, std::int64_t devices) {
-  GridTable table{grid, TileTable(static_cast<std::size_t>(devices) * grid.size())};
+TileTable random_table(RandomProblems& random, const Shape& grid, std::int64_t devices) {
+  TileTable table{grid, std::vector<std::int32_t>(static_cast<std::size_t>(devices) * grid.size())};
   const std::vector<std::int64_t> order = random.permutation(static_cast<std::size_t>(devices));
   for (std::size_t device = 0; device < order.size(); ++device) {
     std::int64_t number = order[device] % product(grid);
@@ -35,11 +34,11 @@ GridTable random_table(RandomProblems& random, const Shape& grid, std::int64_t d
 }
 
 // A tile of the finer grid for every device, inside the one it has, each equally often; who gets which is random.
-GridTable random_dealing(RandomProblems& random, const GridTable& within, const Shape& finer) {
+TileTable random_dealing(RandomProblems& random, const TileTable& within, const Shape& finer) {
   const std::size_t rank = finer.size();
   std::map<std::vector<std::int32_t>, std::int64_t> served;  // devices per tile
-  GridTable dealt{finer, within.tiles};
-  for (const std::int64_t device : random.permutation(static_cast<std::size_t>(within.device_count()))) {
+  TileTable dealt{finer, within.tiles};
+  for (const std::int64_t device : random.permutation(within.device_count())) {
     std::int32_t* tile = dealt.tiles.data() + static_cast<std::size_t>(device) * rank;
     std::int64_t choice = served[std::vector<std::int32_t>(tile, tile + rank)]++;
     for (std::size_t i = rank; i-- > 0;) {
@@ -49,24 +48,6 @@ GridTable random_dealing(RandomProblems& random, const GridTable& within, const 
     }
   }
   return dealt;
-}
-
-GridTable coarsen(const GridTable& table, const Shape& grid) {
-  GridTable coarse{grid, table.tiles};
-  for (std::size_t at = 0; at < coarse.tiles.size(); ++at) {
-    const std::size_t i = at % grid.size();
-    coarse.tiles[at] = static_cast<std::int32_t>(coarse.tiles[at] / (table.grid[i] / grid[i]));
-  }
-  return coarse;
-}
-
-// Boxes of the table in an array of this shape.
-Placement placement_of(const Shape& global, const GridTable& table) {
-  Shape local = global;
-  for (std::size_t i = 0; i < local.size(); ++i) local[i] /= table.grid[i];
-  std::vector<std::int64_t> corners;
-  for (std::size_t at = 0; at < table.tiles.size(); ++at) corners.push_back(table.tiles[at] * local[at % local.size()]);
-  return {global, local, corners};
 }
 
 void expect_partition(const Groups& groups, std::int64_t devices) {
@@ -129,11 +110,11 @@ Grids random_alltoall_grids(RandomProblems& random, int rank, std::int64_t devic
   return grids;
 }
 
-void expect_alltoall_groups(const GridTable& before, const GridTable& after, const Grids& grids, const Shape& global) {
+void expect_alltoall_groups(const TileTable& before, const TileTable& after, const Grids& grids, const Shape& global) {
   const Groups groups = alltoall_groups(before, after);
   const Placement held = placement_of(global, before);
   const Placement got = placement_of(global, after);
-  expect_partition(groups, before.device_count());
+  expect_partition(groups, static_cast<std::int64_t>(before.device_count()));
   EXPECT_EQ(groups, order_groups(groups, held));
   for (const std::vector<Device>& group : groups) {
     ASSERT_EQ(static_cast<std::int64_t>(group.size()), product(grids.before) / product(grids.common));
@@ -142,15 +123,15 @@ void expect_alltoall_groups(const GridTable& before, const GridTable& after, con
 }
 
 // König's theorem: every even dealing between two grids splits into groups that make up one box before and after.
-TEST(Groups, EveryEvenDealingHasAlltoallGroups) {
+TEST(Lists, EveryEvenDealingHasAlltoallGroups) {
   RandomProblems random(71);
   int covered = 0;
   for (const std::int64_t devices : {2, 4, 6, 8, 12, 16, 24, 30, 36, 48, 60, 64}) {
     for (int i = 0; i < 60; ++i) {
       const int rank = 2 + i % 3;
       const Grids grids = random_alltoall_grids(random, rank, devices);
-      const GridTable before = random_table(random, grids.before, devices);
-      const GridTable after = random_dealing(random, coarsen(before, grids.common), grids.after);
+      const TileTable before = random_table(random, grids.before, devices);
+      const TileTable after = random_dealing(random, coarsen(before, grids.common), grids.after);
       expect_alltoall_groups(before, after, grids, Shape(static_cast<std::size_t>(rank), devices));
       ASSERT_FALSE(HasFailure()) << devices << " devices, " << to_string(grids.before) << to_string(grids.after);
       ++covered;
@@ -159,15 +140,15 @@ TEST(Groups, EveryEvenDealingHasAlltoallGroups) {
   EXPECT_EQ(covered, 720);
 }
 
-TEST(Groups, AllgatherGroupsHoldEachTileOnce) {
+TEST(Lists, AllgatherGroupsHoldEachTileOnce) {
   RandomProblems random(72);
   int covered = 0;
   for (const std::int64_t devices : {2, 4, 6, 8, 12, 24, 30, 36, 64}) {
     for (int i = 0; i < 60; ++i) {
       const Grids grids = random_alltoall_grids(random, 2 + i % 3, devices);
       const Shape global(grids.before.size(), devices);
-      const GridTable before = random_table(random, grids.before, devices);
-      const GridTable after = coarsen(before, grids.common);
+      const TileTable before = random_table(random, grids.before, devices);
+      const TileTable after = coarsen(before, grids.common);
       const Groups groups = allgather_groups(before, after);
       const Placement held = placement_of(global, before);
       expect_partition(groups, devices);
@@ -185,7 +166,7 @@ TEST(Groups, AllgatherGroupsHoldEachTileOnce) {
 
 // --- Pairs.
 
-TEST(Groups, MatchTilesIsABijectionThatKeepsWhatItCan) {
+TEST(Lists, MatchTilesIsABijectionThatKeepsWhatItCan) {
   RandomProblems random(73);
   for (int i = 0; i < 300; ++i) {
     const Shape grid = random.shape(1 + i % 3, {1, 2, 3});
@@ -193,7 +174,7 @@ TEST(Groups, MatchTilesIsABijectionThatKeepsWhatItCan) {
     const Shape global(grid.size(), 6);
     const Placement before = placement_of(global, random_table(random, grid, devices));
     const Placement after = placement_of(global, random_table(random, grid, devices));
-    const std::vector<DevicePair> pairs = match_tiles(before, after);
+    const std::vector<DevicePair> pairs = match_tiles(tile_table(before), tile_table(after));
     std::set<Device> sources;
     ASSERT_EQ(static_cast<std::int64_t>(pairs.size()), devices);
     for (std::size_t target = 0; target < pairs.size(); ++target) {
@@ -208,7 +189,7 @@ TEST(Groups, MatchTilesIsABijectionThatKeepsWhatItCan) {
 
 // --- Transfers.
 
-TEST(Groups, BalancedTransfersBringEachDeviceWhatItLacksOnce) {
+TEST(Lists, BalancedTransfersBringEachDeviceWhatItLacksOnce) {
   RandomProblems random(74);
   for (int i = 0; i < 200; ++i) {
     const int rank = 1 + i % 3;
@@ -220,7 +201,7 @@ TEST(Groups, BalancedTransfersBringEachDeviceWhatItLacksOnce) {
     const Placement after = placement_of(global, random_table(random, to, devices));
     std::vector<std::int64_t> received(static_cast<std::size_t>(devices));
     std::map<Device, int> sent;
-    for (const Transfer& transfer : balanced_transfers(before.global_shape(), grid_table(before), grid_table(after))) {
+    for (const Transfer& transfer : balanced_transfers(before.global_shape(), tile_table(before), tile_table(after))) {
       EXPECT_NE(transfer.from, transfer.to);
       EXPECT_TRUE(contains(before.box(transfer.from), transfer.box));
       EXPECT_TRUE(contains(after.box(transfer.to), transfer.box));
@@ -262,7 +243,7 @@ Groups connected(const std::vector<Transfer>& transfers, std::int64_t devices) {
   return listed;
 }
 
-TEST(Groups, ExchangeGroupsAreWhatTransfersConnect) {
+TEST(Lists, ExchangeGroupsAreWhatTransfersConnect) {
   RandomProblems random(75);
   for (int i = 0; i < 200; ++i) {
     const std::int64_t devices = 2 + i % 11;
@@ -273,22 +254,37 @@ TEST(Groups, ExchangeGroupsAreWhatTransfersConnect) {
       const auto to = static_cast<Device>(random.number(static_cast<std::size_t>(devices)));
       if (from != to) transfers.push_back({from, to, before.box(from)});
     }
-    const Groups groups = exchange_groups(transfers, grid_table(before));
+    const Groups groups = exchange_groups(transfers, before);
     EXPECT_EQ(groups, order_groups(connected(transfers, devices), before));
   }
 }
 
-TEST(Groups, GridTableNumbersTheTiles) {
-  const Mesh mesh = parse_mesh("a=2,b=3");
-  const GridTable table = grid_table(Placement(parse_type("[2{b}6, 4{a}8]", mesh)));
-  EXPECT_EQ(table.grid, (Shape{3, 2}));
-  EXPECT_EQ(table.tiles, (TileTable{0, 0, 1, 0, 2, 0, 0, 1, 1, 1, 2, 1}));
-  EXPECT_EQ(table.device_count(), 6);
+// --- The order of the plan format.
+
+TEST(OrderGroups, SortsMembersByTheCornersTheyHeldAndGroupsBySmallestMember) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const Placement before(parse_type("[1{a,b}4]", mesh));  // corners 0, 2, 1, 3
+  EXPECT_EQ(order_groups({{0, 1, 2, 3}}, before), (Groups{{0, 2, 1, 3}}));
+  EXPECT_EQ(order_groups({{3, 2}, {1, 0}}, before), (Groups{{0, 1}, {2, 3}}));
+  EXPECT_EQ(order_groups({{3, 0}, {1, 2}}, before), (Groups{{0, 3}, {2, 1}}));
+}
+
+TEST(OrderGroups, SortsCornersRowMajorAndEqualOnesByDevice) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  EXPECT_EQ(order_groups({{3, 2, 1, 0}}, Placement(parse_type("[2{b}4, 2{a}4]", mesh))), (Groups{{0, 2, 1, 3}}));
+  EXPECT_EQ(order_groups({{3, 2, 1, 0}}, Placement(parse_type("[2{b}4]", mesh))), (Groups{{0, 2, 1, 3}}));
+  EXPECT_EQ(order_groups({{3, 2, 1, 0}}, Placement(parse_type("[4]", mesh))), (Groups{{0, 1, 2, 3}}));
+}
+
+// A plan that somebody wrote can be printed whatever is wrong with it.
+TEST(OrderGroups, TakesEmptyGroupsAndUnknownDevices) {
+  const Placement before(parse_type("[2{a}4]", parse_mesh("a=2")));
+  EXPECT_EQ(order_groups({{1, 7, -1, 0}, {}}, before), (Groups{{}, {-1, 7, 0, 1}}));
 }
 
 // --- Plans of many devices leave their lists to be worked out.
 
-TEST(Groups, WithListsCompletesSymbolicPlans) {
+TEST(Lists, WithListsCompletesPlansWithoutThem) {
   RandomProblems random(76);
   std::map<StepOp, int> steps;
   for (const char* text : {"a=8,b=8,c=8", "a=32,b=32", "a=9,b=9,c=9"}) {
@@ -297,12 +293,17 @@ TEST(Groups, WithListsCompletesSymbolicPlans) {
       const std::int64_t size = mesh.axis(0).size == 9 ? 729 : 1024;
       const Problem problem = random.problem(mesh, Shape(static_cast<std::size_t>(1 + i % 3), size));
       for (const Planning& planning : {paper_planning(), wide_planning()}) {
-        const Plan plan = make_plan(problem, planning.options);
-        EXPECT_EQ(has_symbolic_steps(plan.steps), !plan.steps.empty()) << describe(problem);
-        const Plan listed = with_lists(plan);
-        EXPECT_FALSE(has_symbolic_steps(listed.steps));
-        EXPECT_EQ(find_faults(listed), std::vector<std::string>()) << planning.name << ": " << describe(problem);
-        for (const Step& step : listed.steps) ++steps[step.op];
+        Plan plan = make_plan(problem, planning.options);
+        for (const Step& step : plan.steps()) {
+          EXPECT_EQ(is_listed(step.operation), op_of(step) == StepOp::dynslice) << describe(problem);
+        }
+        EXPECT_EQ(find_faults(plan), std::vector<std::string>()) << planning.name << ": " << describe(problem);
+        plan.movement = with_lists(plan.movement);
+        EXPECT_EQ(find_faults(plan), std::vector<std::string>()) << planning.name << ": " << describe(problem);
+        for (const Step& step : plan.steps()) {
+          EXPECT_TRUE(is_listed(step.operation));
+          ++steps[op_of(step)];
+        }
       }
     }
   }
@@ -312,18 +313,38 @@ TEST(Groups, WithListsCompletesSymbolicPlans) {
   }
 }
 
-// A symbolic plan and a tabled one cost the same: the mesh is cut in two ways, and the axes are the same digits.
-TEST(Groups, WithListsChangesNothingElse) {
+TEST(Lists, WithListsChangesNothingElse) {
   const Problem problem = problem_of("a=8,b=8,c=8", "[8{a,b}512, 64{c}512]", "[512, 1{c,b,a}512]");
   const Plan plan = make_plan(problem, paper_planning().options);
-  const Plan listed = with_lists(plan);
-  EXPECT_EQ(listed.cost.total, plan.cost.total);
-  ASSERT_EQ(listed.steps.size(), plan.steps.size());
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    EXPECT_EQ(listed.steps[i].after, plan.steps[i].after);
-    EXPECT_EQ(to_string(listed.steps[i]), to_string(plan.steps[i]));
-  }
-  EXPECT_EQ(with_lists(listed).steps.size(), listed.steps.size());
+  const Movement listed = with_lists(plan.movement);
+  ASSERT_FALSE(plan.steps().empty());
+  EXPECT_NE(listed.steps, plan.steps());
+  EXPECT_EQ(without_lists(listed).steps, plan.steps());
+  EXPECT_EQ(with_lists(listed).steps, listed.steps);
+}
+
+TEST(Lists, OfAnArrayOfRankZeroHoldEveryDeviceAlone) {
+  const Placement scalar(parse_type("[]", parse_mesh("a=3")));
+  const auto listed = [&](StepOperation operation) {
+    Step step{std::move(operation), scalar};
+    list_devices(step, scalar);
+    return step.operation;
+  };
+  const Groups alone{{0}, {1}, {2}};
+  EXPECT_EQ(listed(GatherStep{}), StepOperation(GatherStep{{}, alone}));
+  EXPECT_EQ(listed(AllToAllStep{}), StepOperation(AllToAllStep{{}, alone}));
+  EXPECT_EQ(listed(PermuteStep{}), StepOperation(PermuteStep{{{{0, 0}, {1, 1}, {2, 2}}}}));
+  EXPECT_EQ(listed(ExchangeStep{}), StepOperation(ExchangeStep{std::vector<Transfer>()}));
+}
+
+TEST(Lists, ThatCannotBeAreRefused) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const auto list = [&](StepOperation operation, const char* before, const char* after) {
+    Step step{std::move(operation), Placement(parse_type(after, mesh))};
+    list_devices(step, Placement(parse_type(before, mesh)));
+  };
+  EXPECT_THROW(list(PermuteStep{}, "[2{a}4, 4]", "[4, 2{a}4]"), RuntimeError);
+  EXPECT_THROW(list(AllToAllStep{{{0, 1, 2}}, {}}, "[2{a}4, 4]", "[4, 1{a,b}4]"), RuntimeError);
 }
 
 }  // namespace
