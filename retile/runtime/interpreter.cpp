@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "retile/language/liveness.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/local.h"
 
 namespace retile::runtime {
@@ -96,7 +95,7 @@ std::vector<SharedArray> Interpreter::compute(const Function& function, const St
     computed[i] = evaluate(operation.body, tiles, {program_.mesh, devices[i], *program_.source});
   };
   const double operations = count_operations(operation.body) * static_cast<double>(devices.size());
-  do_together(mover_, [&] { for_each_device(operations, compute_on); });
+  mover_.processes().do_together([&] { for_each_device(operations, compute_on); });
 
   std::int64_t peak = devices.empty() ? language::local_peak_bytes(operation.body) : 0;
   for (const LocalResults& local : computed) peak = std::max(peak, local.peak_bytes);
@@ -137,9 +136,10 @@ void Interpreter::require_agreement(const Function& function, const Statement& s
                                     const std::vector<SharedArray>& results) {
   for (std::size_t r = 0; r < results.size(); ++r) {
     const language::Value& declaration = function.values[static_cast<std::size_t>(statement.results[r])];
-    if (const auto first = mover_.first_of(mover_.find_disagreement(declaration, *results[r]))) {
-      throw RuntimeError(*first);
-    }
+    const std::optional<Diagnostic> found = mover_.find_disagreement(declaration, *results[r]);
+    mover_.processes().do_together([&] {
+      if (found) throw ProgramFailure(*found);
+    });
   }
 }
 

@@ -13,7 +13,6 @@
 #include "retile/language/liveness.h"
 #include "retile/language/memory_meter.h"
 #include "retile/runtime/elements.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
@@ -300,8 +299,8 @@ class Evaluation {
     if (!instruction.type.shape.empty()) {
       place = fmt::format(" at {} of its tile", to_string(element_index(instruction.type.shape, zero - divisors)));
     }
-    throw failure_at(context_.source, instruction.range,
-                     fmt::format("device {} divides by zero{}", context_.device, place));
+    throw ProgramFailure(diagnose(context_.source, instruction.range,
+                                  fmt::format("device {} divides by zero{}", context_.device, place)));
   }
 
   LocalResults take_results() {

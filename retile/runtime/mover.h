@@ -3,9 +3,9 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "retile/base/diagnostic.h"
 #include "retile/engines/engine.h"
 #include "retile/language/lowering.h"
 #include "retile/runtime/shared_array.h"
@@ -29,10 +29,9 @@ class Mover {
 
   // What is wrong with a value that a statement has computed, where its type says that devices hold the same and they
   // do not.
-  virtual std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) = 0;
+  virtual std::optional<Diagnostic> find_disagreement(const language::Value& declaration, const Array& array) = 0;
 
-  // What the first process that has something says.
-  virtual std::optional<std::string> first_of(std::optional<std::string> mine) = 0;
+  virtual const Processes& processes() const { return one_process(); }
 };
 
 // Moves tiles on the engine. Movements are prepared when they are first met and kept. What it is made with must outlive

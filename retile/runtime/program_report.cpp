@@ -14,7 +14,6 @@
 #include "retile/language/type_text.h"
 #include "retile/runtime/arguments.h"
 #include "retile/runtime/elements.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/npy.h"
 #include "retile/runtime/results.h"
 #include "retile/runtime/runtime.h"
@@ -148,7 +147,7 @@ std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, c
   const Program& program = lowered.program;
   const std::int64_t device_count = program.mesh.device_count();
   std::optional<std::string> difference;
-  do_together(engine, [&] {
+  engine.processes().do_together([&] {
     const ProgramRun expected =
         run_by_slicing(lowered, read_arguments(program, sources, all_devices(device_count)), after_statement);
     const std::vector<Device> devices = engine.devices(device_count);
@@ -160,7 +159,7 @@ std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, c
       }
     }
   });
-  return engine.first_of(difference);
+  return engine.processes().first_text(difference);
 }
 
 // --- Results.
@@ -182,12 +181,12 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
   const Program& program = lowered.program;
   check_options(program, options);
   std::vector<ReadBox> sources;
-  do_together(engine, [&] { sources = argument_sources(program, options); });
+  engine.processes().do_together([&] { sources = argument_sources(program, options); });
   ProgramReport report;
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
   report.peak_bytes_predicted = find_memory_peak(lowered, engine.memory()).bytes;
-  do_together(engine, [&] {
+  engine.processes().do_together([&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
   const std::vector<Device> devices = engine.devices(report.devices);
@@ -196,7 +195,7 @@ ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, cons
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};
     std::vector<TileBuffers> arguments;
-    do_together(engine, [&] { arguments = read_arguments(program, sources, devices); });
+    engine.processes().do_together([&] { arguments = read_arguments(program, sources, devices); });
     run = runner.run(std::move(arguments));
     report.seconds.push_back(run.seconds);
   }

@@ -6,7 +6,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/interpreter.h"
 #include "retile/runtime/mover.h"
 
@@ -44,7 +43,7 @@ ProgramRun run_and_time(Interpreter& interpreter, Mover& mover, MemoryMeter& met
   std::vector<SharedArray> results = interpreter.run_main(std::move(arguments));
   ProgramRun run;
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  do_together(mover, [&] {
+  mover.processes().do_together([&] {
     for (SharedArray& array : results) {  // what is returned again is copied
       if (array.use_count() > 1) array = std::make_shared<Array>(meter, array->tile_bytes(), array->tiles);
     }

@@ -48,24 +48,24 @@ double error_of(const Numbers& is, const Numbers& should) {
   return difference / largest;
 }
 
-TEST(Examples, Lst_simple_MultipliesMatrices) {
+TEST(Examples, lst_simple_multiplies_matrices) {
   const LoweredProgram program = example("paper/simple.spmd");
   EXPECT_EQ(result_of(program), multiply(global_argument(program, 0), global_argument(program, 1), 256, 1024, 10));
 }
 
-TEST(Examples, Lst_complex_multi_MultipliesMatrices) {
+TEST(Examples, lst_complex_multi_multiplies_matrices) {
   const LoweredProgram program = example("paper/matmul.spmd");
   EXPECT_EQ(result_of(program), multiply(global_argument(program, 0), global_argument(program, 1), 256, 1024, 1024));
 }
 
-TEST(Examples, Lst_resharding_MultipliesThreeMatrices) {
+TEST(Examples, lst_resharding_multiplies_three_matrices) {
   const LoweredProgram program = example("paper/chain.spmd");
   const Numbers first = multiply(global_argument(program, 0), global_argument(program, 1), 32, 1024, 2048);
   const Numbers both = multiply(first, global_argument(program, 2), 32, 2048, 256);
   EXPECT_LT(error_of(result_of(program), both), 1e-5);
 }
 
-TEST(Examples, ChainMultipliesFourMatrices) {
+TEST(Examples, chain_multiplies_four_matrices) {
   const LoweredProgram program = example("chain.spmd");
   Numbers product = global_argument(program, 0);
   for (const std::size_t factor : {1U, 2U, 3U})
@@ -73,7 +73,7 @@ TEST(Examples, ChainMultipliesFourMatrices) {
   EXPECT_EQ(result_of(program), product);
 }
 
-TEST(Examples, MegatronIsTwoLayers) {
+TEST(Examples, megatron_is_two_layers) {
   const LoweredProgram program = example("megatron.spmd");
   Numbers hidden = multiply(global_argument(program, 0), global_argument(program, 1), 32, 64, 256);
   for (double& x : hidden) x = std::max(x, 0.0);
@@ -90,7 +90,7 @@ Numbers transform_along(const Numbers& cube, const Numbers& w, std::size_t size,
   return result;
 }
 
-TEST(Examples, PencilsTransformAlongEveryDimension) {
+TEST(Examples, pencils_transform_along_every_dimension) {
   const LoweredProgram program = example("pencils.spmd");
   Numbers cube = global_argument(program, 0);
   for (const std::size_t stride : {1U, 12U, 144U})
@@ -98,7 +98,7 @@ TEST(Examples, PencilsTransformAlongEveryDimension) {
   EXPECT_EQ(result_of(program), cube);
 }
 
-TEST(Examples, AttentionIsAttention) {
+TEST(Examples, attention_is_attention) {
   constexpr std::size_t heads = 8;
   constexpr std::size_t length = 16;
   constexpr std::size_t width = 8;

@@ -172,7 +172,7 @@ TYPED_TEST(LocalFloats, FunctionsActElementByElement) {
   });
 }
 
-TEST(Local, DivisionOfAnIntegerByZeroNamesTheStatementAndTheElement) {
+TEST(Local, division_of_an_integer_by_zero_names_the_statement_and_the_element) {
   const LocalArray<std::int32_t> a{{2, 3}, {1, 2, 3, 4, 5, 6}};
   const LocalArray<std::int32_t> b{{2, 3}, {1, 1, 1, 1, 0, 0}};
   LocalInstruction instruction;
@@ -215,7 +215,7 @@ TYPED_TEST(LocalOps, ConvertsFromEveryType) {
   check_conversions<TypeParam, std::int32_t>();
 }
 
-TEST(Local, ConversionsToIntegersSaturate) {
+TEST(Local, conversions_to_integers_saturate) {
   const LocalArray<float> a{{6}, {NAN, INFINITY, -INFINITY, -1.9F, 2147483648.0F, 2147483520.0F}};
   LocalInstruction instruction;
   instruction.op = LocalOp::convert;
@@ -247,7 +247,7 @@ TYPED_TEST(LocalOps, IotaCountsAlongADimension) {
   });
 }
 
-TEST(Local, CoordinatesAreThoseOfTheDevice) {
+TEST(Local, coordinates_are_those_of_the_device) {
   const std::vector<std::int32_t> coordinates{1, 2, 0};  // of device 5 along x, y, z
   for (int axis = 0; axis < 3; ++axis) {
     LocalInstruction instruction;
@@ -463,7 +463,7 @@ TYPED_TEST(LocalOps, RowsAreAddedInOrder) {
   EXPECT_THAT(sums, ::testing::ElementsAre(531, 642));
 }
 
-TEST(Local, SumsKeepTheSignOfZeroAndTheOrder) {
+TEST(Local, sums_keep_the_sign_of_zero_and_the_order) {
   LocalInstruction instruction;
   instruction.op = LocalOp::reduce_sum;
   instruction.numbers = {0};
@@ -478,7 +478,7 @@ TEST(Local, SumsKeepTheSignOfZeroAndTheOrder) {
 
 // --- Functions of several instructions.
 
-TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
+TEST(Local, intermediate_results_are_freed_after_their_last_use) {
   const LocalArray<double> a{{100}, std::vector<double>(100, 1.0)};
   LocalFunction function;
   int last = add_parameter(function, a.type());
@@ -497,7 +497,7 @@ TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
       (array_of<double>(a.type(), results.arrays[0]) == LocalArray<double>{{100}, std::vector<double>(100, 1024)}));
 }
 
-TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
+TEST(Local, results_that_nobody_uses_are_freed_at_once) {
   LocalFunction function;
   for (int i = 0; i < 5; ++i) {
     LocalInstruction instruction;
@@ -511,7 +511,7 @@ TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
 }
 
 // A chain of negations and reshapes: two arrays at once, however many look at them.
-TEST(Local, ReshapesLookAtTheirOperand) {
+TEST(Local, reshapes_look_at_their_operand) {
   const LocalArray<double> a{{100}, std::vector<double>(100, 1.0)};
   LocalFunction function;
   int last = add_parameter(function, a.type());
@@ -529,7 +529,7 @@ TEST(Local, ReshapesLookAtTheirOperand) {
   EXPECT_TRUE((array_of<double>(a.type(), results.arrays[0]) == a));
 }
 
-TEST(Local, ResultsMayBeParametersAndMayRepeat) {
+TEST(Local, results_may_be_parameters_and_may_repeat) {
   const LocalArray<float> a{{2}, {1, 2}};
   LocalFunction function;
   add_parameter(function, a.type());
@@ -554,7 +554,7 @@ TEST(Local, ResultsMayBeParametersAndMayRepeat) {
   }
 }
 
-TEST(Local, CountsOperations) {
+TEST(Local, counts_operations) {
   LocalFunction function;
   add_parameter(function, {ElementType::f32, {4, 5}});
   add_parameter(function, {ElementType::f32, {5, 6}});

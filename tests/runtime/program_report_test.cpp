@@ -29,13 +29,14 @@ class FaultyEngine final : public Engine {
 
   const char* name() const override { return "faulty"; }
   std::vector<Device> devices(std::int64_t count) const override { return engine_.devices(count); }
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
     const std::int64_t count = movement.mesh.device_count();
     const std::vector<Device> mine = engine_.devices(count);
-    return std::make_unique<Run>(engine_.prepare(movement, element_size), !mine.empty() && mine.back() == count - 1);
+    return std::make_unique<Run>(engine_.prepare(movement, element_size, strides),
+                                 !mine.empty() && mine.back() == count - 1);
   }
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return engine_.first_of(mine); }
-  bool is_speaker() const override { return engine_.is_speaker(); }
+  const Processes& processes() const override { return engine_.processes(); }
 
  private:
   class Run final : public PreparedRun {
@@ -58,7 +59,7 @@ class FaultyEngine final : public Engine {
   Engine& engine_;
 };
 
-TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
+TEST(ProgramReport, verification_finds_what_an_engine_does_wrong) {
   const auto right = make_reference_engine();
   FaultyEngine engine(*right);
   ProgramRunOptions options;
@@ -71,7 +72,7 @@ TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
 }
 
-TEST(ProgramReport, VerificationFailsInAllProcesses) {
+TEST(ProgramReport, verification_fails_in_all_processes) {
   ProgramRunOptions options;
   options.verify = true;
   run_split(2, [&](int, Engine& split) {
@@ -81,7 +82,7 @@ TEST(ProgramReport, VerificationFailsInAllProcesses) {
   });
 }
 
-TEST(ProgramReport, IsTheSameInEveryProcess) {
+TEST(ProgramReport, is_the_same_in_every_process) {
   ProgramRunOptions options;
   options.verify = true;
   options.repetitions = 2;
@@ -99,7 +100,7 @@ TEST(ProgramReport, IsTheSameInEveryProcess) {
   });
 }
 
-TEST(ProgramReport, StatementsOfRepetitionsAndVerificationAreCounted) {
+TEST(ProgramReport, statements_of_repetitions_and_verification_are_counted) {
   ProgramRunOptions options;
   options.repetitions = 3;
   options.verify = true;
@@ -111,7 +112,7 @@ TEST(ProgramReport, StatementsOfRepetitionsAndVerificationAreCounted) {
   EXPECT_EQ(runtime::count_statements(program_of(turn).program, options), 4);
 }
 
-TEST(ProgramReport, ParametersGetDifferentNumbers) {
+TEST(ProgramReport, parameters_get_different_numbers) {
   const LoweredProgram program =
       program_of("mesh {x: 1}\nfn main(a : [99], b : [99]) -> [99], [99] {\n  return a, b\n}\n");
   const auto engine = make_reference_engine();

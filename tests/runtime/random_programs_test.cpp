@@ -21,7 +21,7 @@ LoweredProgram lowered(const std::string& text, const PlanOptions& options) {
   return program_of(to_string(tree_after(language::Pass::lower, checked, options)));
 }
 
-TEST(RandomPrograms, RunAlikeEverywhere) {
+TEST(RandomPrograms, run_alike_everywhere) {
   const std::uint32_t count = is_sweep() ? 5000 : 150;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     SCOPED_TRACE(random_program(seed));
@@ -29,7 +29,7 @@ TEST(RandomPrograms, RunAlikeEverywhere) {
   }
 }
 
-TEST(RandomPrograms, RunAlikeOnceTheyAreLowered) {
+TEST(RandomPrograms, run_alike_once_they_are_lowered) {
   const std::uint32_t count = is_sweep() ? 5000 : 150;
   const auto engine = make_threads_engine();
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
