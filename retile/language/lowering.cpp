@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "retile/language/liveness.h"
 #include "retile/language/memory.h"
 #include "retile/planner/plan_cache.h"
 
@@ -66,6 +67,24 @@ class Lowering {
  public:
   Lowering(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
 
+  std::vector<LoweredStatement> lower(const Function& function) {
+    const std::vector<int> last = last_uses(function);
+    std::vector<LoweredStatement> lowered;
+    for (const Statement& statement : function.statements) {
+      const auto number = static_cast<int>(lowered.size());
+      const bool is_kept = moves_data(statement) && last[operand_number(statement)] > number;
+      // What takes the least memory depends on it, and nothing else does: plans are shared by more statements.
+      options_.tiles = is_kept && options_.planner == PlannerKind::lean ? TileUse::kept : TileUse::donated;
+      lowered.push_back(lower(function, statement));
+    }
+    return lowered;
+  }
+
+ private:
+  static std::size_t operand_number(const Statement& statement) {
+    return static_cast<std::size_t>(operands_of(statement).front());
+  }
+
   LoweredStatement lower(const Function& function, const Statement& statement) {
     if (!moves_data(statement)) return {};
     const ArrayType& from = operand_of(function, statement).type;
@@ -83,7 +102,6 @@ class Lowering {
     return {{movement_of(redistribution)}, redistribution};
   }
 
- private:
   std::shared_ptr<const Plan> plan(const DistributedType& source, const DistributedType& target, ElementType element,
                                    const Statement& statement) {
     try {
@@ -99,7 +117,7 @@ class Lowering {
   }
 
   const Program& program_;
-  const PlanOptions& options_;
+  PlanOptions options_;
   PlanCache plans_;
 };
 
@@ -121,13 +139,9 @@ void require_shallow_calls(const Program& program) {
 LoweredProgram lower_by(PlannerKind planner, Program program, PlanOptions options) {
   options.planner = planner;
   options.memory_limit.reset();
-  options.tiles = TileUse::donated;
   LoweredProgram lowered{std::move(program), options, {}};
   Lowering lowering(lowered.program, options);
-  for (const Function& function : lowered.program.functions) {
-    std::vector<LoweredStatement>& statements = lowered.statements.emplace_back();
-    for (const Statement& statement : function.statements) statements.push_back(lowering.lower(function, statement));
-  }
+  for (const Function& function : lowered.program.functions) lowered.statements.push_back(lowering.lower(function));
   return lowered;
 }
 
@@ -140,8 +154,12 @@ LoweredProgram lower_program(Program program, const PlanOptions& options) {
   if (!options.memory_limit) return lowered;
   MemoryPeak peak = find_memory_peak(lowered, options.engine);
   if (peak.bytes > *options.memory_limit && is_automatic) {
-    lowered = lower_by(PlannerKind::lean, std::move(lowered.program), options);
-    peak = find_memory_peak(lowered, options.engine);
+    LoweredProgram lean = lower_by(PlannerKind::lean, lowered.program, options);
+    const MemoryPeak lean_peak = find_memory_peak(lean, options.engine);
+    if (lean_peak.bytes < peak.bytes) {
+      lowered = std::move(lean);
+      peak = lean_peak;
+    }
   }
   if (peak.bytes > *options.memory_limit) throw InputError(excess_of(peak, lowered.program, *options.memory_limit));
   return lowered;
