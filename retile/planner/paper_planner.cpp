@@ -16,8 +16,9 @@ namespace {
 // Digits where they are enough, tables where they are not.
 class PathRouter {
  public:
-  PathRouter(const Problem& problem, const CutProblem& cuts) : problem_(problem), cuts_(cuts) {
-    if (cuts.primes.size() <= 1) digits_ = make_digit_router(problem, cuts);
+  PathRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+      : problem_(problem), cuts_(cuts), budget_(budget) {
+    if (cuts.primes.size() <= 1) digits_ = make_digit_router(problem, cuts, budget);
   }
 
   Verdict judge(std::span<const Cuts> layers) {
@@ -41,12 +42,13 @@ class PathRouter {
   static constexpr std::int64_t most_searched_devices = 64;  // by tables, after digits found nothing
 
   Router& tables() {
-    if (!tables_) tables_ = make_table_router(problem_, cuts_);
+    if (!tables_) tables_ = make_table_router(problem_, cuts_, budget_);
     return *tables_;
   }
 
   const Problem& problem_;
   const CutProblem& cuts_;
+  WorkBudget& budget_;
   std::unique_ptr<Router> digits_;
   std::unique_ptr<Router> tables_;
 };
@@ -72,11 +74,10 @@ std::vector<Step> lower(const Problem& problem, const CutProblem& cuts, const No
 PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options) {
   if (same_placement(problem.source(), problem.target())) return {};
   const CutProblem cuts = cut_problem_of(problem);
-  PathRouter router(problem, cuts);
-  SearchOptions search_options;
-  search_options.cost_model = options.cost_model;
+  WorkBudget budget = WorkBudget::of_effort(options.effort);
+  PathRouter router(problem, cuts, budget);
   const SearchResult found = search_paths(
-      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, search_options);
+      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, budget, options.cost_model);
   // Under other weights a path that slices after its moves may beat a permutation: the search does not look at those.
   const std::int64_t lower_bound = options.cost_model == CostModel::paper ? found.lower_bound : 0;
   return {lower(problem, cuts, found.path, router), lower_bound};

@@ -31,20 +31,20 @@ struct Depth {
 
 class Search {
  public:
-  Search(const CutProblem& problem, const Judge& judge, const SearchOptions& options)
-      : problem_(problem), judge_(judge), options_(options), width_(problem.source.size()) {}
+  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, CostModel cost_model)
+      : problem_(problem), judge_(judge), budget_(budget), cost_model_(cost_model), width_(problem.source.size()) {}
 
   SearchResult run() {
     list_depths();
     std::int64_t unexplored = std::numeric_limits<std::int64_t>::max();
     for (const Depth& depth : depths_) {
       if (depth.lower_bound > best_.cost) break;  // depths ascend by their bounds
-      if (nodes_left() <= 0) {
+      if (budget_.is_spent()) {
         unexplored = std::min(unexplored, depth.lower_bound);
         continue;
       }
       explore(depth);
-      if (nodes_left() <= 0) {  // with fewer moves than in the last round, all paths of this depth were seen
+      if (budget_.is_spent()) {  // with fewer moves than in the last round, all paths of this depth were seen
         const std::int64_t rest =
             (move_count_ - 1) * least_move_cost(local_size_) + least_gather_cost(local_size_, gathers_);
         unexplored = std::min(unexplored, std::max(depth.lower_bound, rest));
@@ -63,20 +63,18 @@ class Search {
   // So long paths are looked at that may only win by what devices receive.
   static constexpr std::int64_t most_tie_nodes = 2000;
 
-  std::int64_t nodes_left() const { return options_.most_nodes - nodes_; }
-
   // --- Prices of single steps, by the cost model.
 
   std::int64_t move_cost(std::int64_t factor) const {
-    return options_.cost_model == CostModel::paper ? local_size_ : local_size_ - local_size_ / factor;
+    return cost_model_ == CostModel::paper ? local_size_ : local_size_ - local_size_ / factor;
   }
   std::int64_t least_move_cost(std::int64_t local_size) const {
-    if (options_.cost_model == CostModel::paper || problem_.primes.empty()) return local_size;
+    if (cost_model_ == CostModel::paper || problem_.primes.empty()) return local_size;
     return local_size - local_size / problem_.primes.front();
   }
   std::int64_t least_gather_cost(std::int64_t local_size, bool gathers) const {
     if (!gathers) return 0;
-    return options_.cost_model == CostModel::paper ? problem_.target_size : problem_.target_size - local_size;
+    return cost_model_ == CostModel::paper ? problem_.target_size : problem_.target_size - local_size;
   }
 
   // --- Depths.
@@ -126,7 +124,7 @@ class Search {
     go_straight();
     // Few moves first: the cheapest path with a permutation then bounds the number of moves worth looking at.
     const std::int64_t gather = least_gather_cost(local_size_, gathers_);
-    for (move_count_ = 0; move_count_ * least_move_cost(local_size_) + gather <= best_.cost && nodes_left() > 0;
+    for (move_count_ = 0; move_count_ * least_move_cost(local_size_) + gather <= best_.cost && !budget_.is_spent();
          ++move_count_) {
       slice(0, 0, depth.totals.empty() ? 0 : depth.totals[0] - problem_.source_total[0]);
     }
@@ -189,7 +187,7 @@ class Search {
   // --- Slices: every way to make the depth's cuts, prime by prime and dimension by dimension.
 
   void slice(std::size_t prime, int dimension, int left) {
-    if (nodes_left() <= 0) return;
+    if (budget_.is_spent()) return;
     if (prime == problem_.primes.size()) {
       count_slice_steps();
       move(0, 0);
@@ -235,7 +233,8 @@ class Search {
 
   void move(int k, std::int64_t cost) {
     ++nodes_;
-    if (nodes_left() <= 0) return;
+    budget_.spend(units_of_node);
+    if (budget_.is_spent()) return;
     const Cuts& cuts = stack_[static_cast<std::size_t>(k)];
     const int lacking = count_lacking(cuts);
     if (k + lacking > move_count_) return;
@@ -285,7 +284,7 @@ class Search {
       moves_.push_back({from, to, factor});
       move(k + 1, cost + move_cost(factor));
       moves_.pop_back();
-      if (nodes_left() <= 0) return;
+      if (budget_.is_spent()) return;
     }
   }
 
@@ -303,7 +302,7 @@ class Search {
     std::int64_t size = local_size_;
     for (const std::int64_t factor : gather_factors_) {
       size *= factor;
-      price.cost += options_.cost_model == CostModel::paper ? size : size - size / factor;
+      price.cost += cost_model_ == CostModel::paper ? size : size - size / factor;
     }
     return price;
   }
@@ -336,7 +335,8 @@ class Search {
 
   const CutProblem& problem_;
   const Judge& judge_;
-  const SearchOptions& options_;
+  WorkBudget& budget_;
+  const CostModel cost_model_;
   const std::size_t width_;
 
   std::vector<Depth> depths_;
@@ -358,8 +358,8 @@ class Search {
 
 }  // namespace
 
-SearchResult search_paths(const CutProblem& problem, const Judge& judge, const SearchOptions& options) {
-  return Search(problem, judge, options).run();
+SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget, CostModel cost_model) {
+  return Search(problem, judge, budget, cost_model).run();
 }
 
 }  // namespace retile

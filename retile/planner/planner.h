@@ -31,6 +31,7 @@ struct PlanOptions {
   CostModel cost_model = CostModel::paper;
   ExchangeUse exchange = ExchangeUse::allowed;
   std::optional<std::int64_t> memory_limit;  // elements per device; by default the larger of source and target
+  double effort = 1;                         // how much longer a plan is looked for than by default, see work_budget.h
 
   bool operator==(const PlanOptions&) const = default;
 };

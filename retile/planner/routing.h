@@ -15,6 +15,7 @@
 #include "retile/plan/groups.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/path_search.h"
+#include "retile/planner/work_budget.h"
 
 namespace retile {
 
@@ -28,6 +29,7 @@ using DigitTable = std::vector<std::vector<int>>;
 DigitTable digit_table(const DistributedType& type);
 DistributedType type_of(const Problem& problem, const DigitTable& digits);
 
+// What a router cannot tell within the budget is undecided; routes() needs none.
 class Router {
  public:
   virtual ~Router() = default;
@@ -40,10 +42,10 @@ class Router {
 
 // For meshes of a single prime: levels of cuts are digits, and routing them is linear algebra over the
 // prime's field. Its work depends on the number of digits, not of devices. Up to 31 digits.
-std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts);
+std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
 
-// For any mesh: tables of devices. Exact while the search for routes stays within its budget.
-std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts);
+// For any mesh: tables of devices. Exact while the search for routes stays within its tries.
+std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
 
 // The layers of a path.
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path);

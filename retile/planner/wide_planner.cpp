@@ -38,8 +38,13 @@ struct PortableCandidate {
 class WidePlanner {
  public:
   WidePlanner(const Problem& problem, const PlanOptions& options)
-      : problem_(problem), options_(options), cuts_(cut_problem_of(problem)), global_(problem.source().global_shape()) {
-    router_ = cuts_.primes.size() <= 1 ? make_digit_router(problem, cuts_) : make_table_router(problem, cuts_);
+      : problem_(problem),
+        options_(options),
+        cuts_(cut_problem_of(problem)),
+        global_(problem.source().global_shape()),
+        budget_(WorkBudget::of_effort(options.effort)) {
+    router_ = cuts_.primes.size() <= 1 ? make_digit_router(problem, cuts_, budget_)
+                                       : make_table_router(problem, cuts_, budget_);
     if (is_symbolic()) {
       source_digits_ = digit_table(problem.source());
       target_digits_ = digit_table(problem.target());
@@ -410,6 +415,7 @@ class WidePlanner {
   const PlanOptions& options_;
   const CutProblem cuts_;
   const Shape global_;
+  WorkBudget budget_;
   std::unique_ptr<Router> router_;
   GridTable source_;  // of meshes that are tabled
   GridTable target_;
