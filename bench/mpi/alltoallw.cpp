@@ -2,7 +2,7 @@
 
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/host_read.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile::bench {
 namespace {

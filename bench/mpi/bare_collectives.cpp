@@ -6,7 +6,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile::bench {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/grids/tile_table.h"
 
 namespace retile {
 namespace {
@@ -134,21 +135,17 @@ bool TileAssignment::is_replicated() const {
 }
 
 TileAssignment assignment_of(const DistributedType& type) {
+  const TileTable table = tile_table(type);
   TileAssignment assignment;
-  for (const Dimension& dimension : type.dimensions()) assignment.counts.push_back(dimension.global / dimension.tile);
+  assignment.counts = table.grid;
   const std::int64_t tiles = product(assignment.counts);
   const std::int64_t device_count = type.mesh().device_count();
   assignment.replicas = device_count / tiles;
   std::vector<Device> first(static_cast<std::size_t>(tiles));  // where the tile's next replica goes
   for (std::size_t tile = 0; tile < first.size(); ++tile) first[tile] = static_cast<Device>(tile) * assignment.replicas;
   assignment.devices.resize(static_cast<std::size_t>(device_count));
-  Shape corner(assignment.rank());
   for (Device device = 0; device < device_count; ++device) {
-    type.base_offset(device, corner);
-    std::int64_t tile = 0;
-    for (std::size_t i = 0; i < corner.size(); ++i) {
-      tile = tile * assignment.counts[i] + corner[i] / type.dimensions()[i].tile;
-    }
+    const std::int64_t tile = table.number(static_cast<std::size_t>(device));
     assignment.devices[static_cast<std::size_t>(first[static_cast<std::size_t>(tile)]++)] = device;
   }
   return assignment;
@@ -156,25 +153,23 @@ TileAssignment assignment_of(const DistributedType& type) {
 
 Placement placement_of(const TileAssignment& assignment, const Shape& global) {
   const std::size_t rank = assignment.rank();
-  Shape local(rank);
-  for (std::size_t i = 0; i < rank; ++i) local[i] = global[i] / assignment.counts[i];
-  std::vector<std::int64_t> corners(assignment.devices.size() * rank);
+  TileTable table{assignment.counts, std::vector<std::int32_t>(assignment.devices.size() * rank)};
   for (std::size_t position = 0; position < assignment.devices.size(); ++position) {
     std::int64_t tile = static_cast<std::int64_t>(position) / assignment.replicas;
-    const std::size_t corner = static_cast<std::size_t>(assignment.devices[position]) * rank;
+    const std::size_t row = static_cast<std::size_t>(assignment.devices[position]) * rank;
     for (std::size_t i = rank; i-- > 0; tile /= assignment.counts[i]) {
-      corners[corner + i] = tile % assignment.counts[i] * local[i];
+      table.tiles[row + i] = static_cast<std::int32_t>(tile % assignment.counts[i]);
     }
   }
-  return {global, local, std::move(corners)};
+  return placement_of(global, table);
 }
 
 TileAssignment after_moves(const TileAssignment& before, std::span<const Move> moves) {
   Digits digits(before);
   for (const Move& move : moves) {
-    const std::size_t moved = move.from == -1 ? digits.take_major(digits.replicas(), move.factor)
+    const std::size_t moved = move.from == replicas ? digits.take_major(digits.replicas(), move.factor)
                                               : digits.take(index_of(move.from), move.factor);
-    digits.give(move.to == -1 ? digits.replicas() : index_of(move.to), moved);
+    digits.give(move.to == replicas ? digits.replicas() : index_of(move.to), moved);
   }
   return assignment_of(digits);
 }

@@ -30,9 +30,11 @@ struct TileAssignment {
 TileAssignment assignment_of(const DistributedType& type);
 Placement placement_of(const TileAssignment& assignment, const Shape& global);
 
+// In the place of a move's dimension: digits come from the replicas of tiles, or become such.
+constexpr int replicas = -1;
+
 // The moves say which digits of the grid change their dimension: of each `from`, the minor ones, to become the minor
-// ones of `to`. Without a `to` they become replicas (an allgather), without a `from` they come from replicas (a
-// dynslice, and its moves are in order of dimensions).
+// ones of `to`. Moves from replicas (a dynslice) are in order of dimensions.
 TileAssignment after_moves(const TileAssignment& before, std::span<const Move> moves);
 
 // Devices whose tiles differ only in the digits that the moves take from their dimensions.

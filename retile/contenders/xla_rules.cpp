@@ -13,6 +13,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/contenders/tile_assignment.h"
+#include "retile/plan/lists.h"
 
 namespace retile {
 namespace {
@@ -20,15 +21,12 @@ namespace {
 constexpr std::int64_t most_devices = std::int64_t{1} << 20U;
 
 // A step between tile assignments.
-struct Stage {
-  StepOp op = StepOp::dynslice;
-  std::vector<Move> moves;
-  std::vector<std::vector<Device>> groups;
-  std::vector<DevicePair> pairs;
+struct AssignmentStep {
+  StepOperation operation;
   TileAssignment after;
 };
 
-using Stages = std::vector<Stage>;
+using Steps = std::vector<AssignmentStep>;
 
 // Whether everything may be gathered where no rule matches.
 enum class LastResort { allowed, refused };
@@ -36,59 +34,58 @@ enum class LastResort { allowed, refused };
 // Thrown where the compiler would end.
 struct FailedCheck {};
 
-std::optional<Stages> try_reshard(const TileAssignment& source, const TileAssignment& target, LastResort last_resort);
+std::optional<Steps> try_reshard(const TileAssignment& source, const TileAssignment& target, LastResort last_resort);
 
-Stages reshard(const TileAssignment& source, const TileAssignment& target) {
+Steps reshard(const TileAssignment& source, const TileAssignment& target) {
   return try_reshard(source, target, LastResort::allowed).value();
 }
 
-void append(Stages& stages, Stages more) {
-  stages.insert(stages.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+void append(Steps& steps, Steps more) {
+  steps.insert(steps.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 // --- Single collectives.
 
-Stage permute(const TileAssignment& source, const TileAssignment& target) {
-  Stage stage{StepOp::allpermute, {}, {}, {}, target};
-  for (std::size_t i = 0; i < source.devices.size(); ++i) {
-    stage.pairs.push_back({source.devices[i], target.devices[i]});
-  }
-  return stage;
+AssignmentStep permute(const TileAssignment& source, const TileAssignment& target) {
+  std::vector<DevicePair> pairs;
+  for (std::size_t i = 0; i < source.devices.size(); ++i) pairs.push_back({source.devices[i], target.devices[i]});
+  return {PermuteStep{std::move(pairs)}, target};
 }
 
-Stages permute_if_needed(const TileAssignment& source, const TileAssignment& target) {
-  return source == target ? Stages{} : Stages{permute(source, target)};
+Steps permute_if_needed(const TileAssignment& source, const TileAssignment& target) {
+  return source == target ? Steps{} : Steps{permute(source, target)};
 }
 
-Stage slice(const TileAssignment& source, const TileAssignment& target) {
-  Stage stage{StepOp::dynslice, {}, {}, {}, target};
+AssignmentStep slice(const TileAssignment& source, const TileAssignment& target) {
+  SliceStep step;
   for (std::size_t i = 0; i < source.rank(); ++i) {
     const std::int64_t factor = target.counts[i] / source.counts[i];
-    if (factor > 1) stage.moves.push_back({-1, static_cast<int>(i), factor});
+    if (factor > 1) step.slices.push_back({static_cast<int>(i), factor});
   }
-  return stage;
+  return {std::move(step), target};
 }
 
 // One gather per dimension, last to first.
-Stages gather(const TileAssignment& source, const Shape& counts) {
-  Stages stages;
+Steps gather(const TileAssignment& source, const Shape& counts) {
+  Steps steps;
   TileAssignment now = source;
   for (std::size_t i = source.rank(); i-- > 0;) {
     const std::int64_t factor = source.counts[i] / counts[i];
     if (factor == 1) continue;
-    const std::vector<Move> moves{{static_cast<int>(i), -1, factor}};
-    stages.push_back({StepOp::allgather, moves, groups_along(now, moves), {}, after_moves(now, moves)});
-    now = stages.back().after;
+    const std::vector<Move> moves{{static_cast<int>(i), replicas, factor}};
+    steps.push_back(
+        {GatherStep{{{static_cast<int>(i), factor}}, groups_along(now, moves)}, after_moves(now, moves)});
+    now = steps.back().after;
   }
-  return stages;
+  return steps;
 }
 
-Stages gather_all(const TileAssignment& source) { return gather(source, Shape(source.rank(), 1)); }
+Steps gather_all(const TileAssignment& source) { return gather(source, Shape(source.rank(), 1)); }
 
-Stages gather_all_and_slice(const TileAssignment& source, const TileAssignment& target) {
-  Stages stages = gather_all(source);
-  stages.push_back(slice(stages.back().after, target));
-  return stages;
+Steps gather_all_and_slice(const TileAssignment& source, const TileAssignment& target) {
+  Steps steps = gather_all(source);
+  steps.push_back(slice(steps.back().after, target));
+  return steps;
 }
 
 // --- All-to-alls: dimensions swap their tile counts, pair by pair.
@@ -150,14 +147,14 @@ std::optional<std::vector<DimensionPair>> find_swaps(const TileAssignment& sourc
   return swaps;
 }
 
-Stage alltoall(const TileAssignment& source, const std::vector<DimensionPair>& swaps) {
+AssignmentStep alltoall(const TileAssignment& source, const std::vector<DimensionPair>& swaps) {
   std::vector<Move> moves;
   for (const DimensionPair& swap : swaps) {
     if (source.counts[swap.from] % source.counts[swap.to] != 0) throw FailedCheck{};
     const std::int64_t factor = source.counts[swap.from] / source.counts[swap.to];
     moves.push_back({static_cast<int>(swap.from), static_cast<int>(swap.to), factor});
   }
-  return {StepOp::alltoall, moves, groups_along(source, moves), {}, after_moves(source, moves)};
+  return {AllToAllStep{moves, groups_along(source, moves)}, after_moves(source, moves)};
 }
 
 // Swaps that share no dimension, by the dimension they lead to; and the others.
@@ -180,22 +177,22 @@ SwapsAtOnce find_swaps_at_once(std::vector<DimensionPair> swaps) {
 
 // Two swaps or more go into one collective where they can. The next swap then has one of its own, before the rest is
 // put together again.
-Stages do_swaps(const TileAssignment& source, const TileAssignment& target, std::vector<DimensionPair> swaps) {
-  Stages stages;
+Steps do_swaps(const TileAssignment& source, const TileAssignment& target, std::vector<DimensionPair> swaps) {
+  Steps steps;
   TileAssignment now = source;
   bool alone = false;
   while (!swaps.empty()) {
     SwapsAtOnce next = find_swaps_at_once(swaps);
     alone = alone || next.together.size() < 2;
     if (alone) next = {{swaps.front()}, {swaps.begin() + 1, swaps.end()}};
-    stages.push_back(alltoall(now, next.together));
-    now = stages.back().after;
+    steps.push_back(alltoall(now, next.together));
+    now = steps.back().after;
     swaps = std::move(next.later);
     alone = !alone;
   }
   if (now.counts != target.counts) throw FailedCheck{};
-  append(stages, permute_if_needed(now, target));
-  return stages;
+  append(steps, permute_if_needed(now, target));
+  return steps;
 }
 
 // --- Replicas on one side.
@@ -207,26 +204,31 @@ bool divides(const Shape& coarse, const Shape& fine) {
 // An assignment with the fine one's counts whose tiles lie in the coarse one's on every device: the fine one if it
 // does, else replicas are cut in order.
 TileAssignment nested_in(const TileAssignment& coarse, const TileAssignment& fine) {
-  const std::vector<Move> moves = slice(coarse, fine).moves;
-  std::vector<Move> back = moves;
-  for (Move& move : back) std::swap(move.from, move.to);
+  std::vector<Move> moves;
+  std::vector<Move> back;
+  for (std::size_t i = 0; i < coarse.rank(); ++i) {
+    const std::int64_t factor = fine.counts[i] / coarse.counts[i];
+    if (factor == 1) continue;
+    moves.push_back({replicas, static_cast<int>(i), factor});
+    back.push_back({static_cast<int>(i), replicas, factor});
+  }
   return after_moves(fine, back) == coarse ? fine : after_moves(coarse, moves);
 }
 
-std::optional<Stages> try_slice(const TileAssignment& source, const TileAssignment& target) {
+std::optional<Steps> try_slice(const TileAssignment& source, const TileAssignment& target) {
   if (!divides(source.counts, target.counts)) return std::nullopt;
   const TileAssignment sliced = nested_in(source, target);
-  Stages stages{slice(source, sliced)};
-  append(stages, permute_if_needed(sliced, target));
-  return stages;
+  Steps steps{slice(source, sliced)};
+  append(steps, permute_if_needed(sliced, target));
+  return steps;
 }
 
-std::optional<Stages> try_gather(const TileAssignment& source, const TileAssignment& target) {
+std::optional<Steps> try_gather(const TileAssignment& source, const TileAssignment& target) {
   if (!divides(target.counts, source.counts)) return std::nullopt;
   const TileAssignment permuted = nested_in(target, source);
-  Stages stages = permute_if_needed(source, permuted);
-  append(stages, gather(permuted, target.counts));
-  return stages;
+  Steps steps = permute_if_needed(source, permuted);
+  append(steps, gather(permuted, target.counts));
+  return steps;
 }
 
 // Whether `tiled` is `partial` shifted by one dimension, replicas included, with the devices in the same order.
@@ -239,32 +241,32 @@ bool is_shifted(const TileAssignment& partial, const TileAssignment& tiled) {
 }
 
 // From [1, a; b], with b replicas, to [a, b] by way of [a, 1; b]: an all-to-all, then a slice. And the other way round.
-std::optional<Stages> try_shift(const TileAssignment& source, const TileAssignment& target) {
+std::optional<Steps> try_shift(const TileAssignment& source, const TileAssignment& target) {
   if (source.is_partial() == target.is_partial()) return std::nullopt;
   const TileAssignment& partial = source.is_partial() ? source : target;
   const TileAssignment& tiled = source.is_partial() ? target : source;
   if (!is_shifted(partial, tiled)) return std::nullopt;
-  const std::vector<Move> last{{static_cast<int>(tiled.rank()) - 1, -1, partial.replicas}};
+  const std::vector<Move> last{{static_cast<int>(tiled.rank()) - 1, replicas, partial.replicas}};
   const TileAssignment between = after_moves(tiled, last);
   const TileAssignment& swapped_from = source.is_partial() ? source : between;
   const TileAssignment& swapped_to = source.is_partial() ? between : target;
   const auto swaps = find_swaps(swapped_from, swapped_to);
   if (!swaps) return std::nullopt;
-  Stages stages = reshard(source, swapped_from);
-  append(stages, do_swaps(swapped_from, swapped_to, *swaps));
-  append(stages, reshard(swapped_to, target));
-  return stages;
+  Steps steps = reshard(source, swapped_from);
+  append(steps, do_swaps(swapped_from, swapped_to, *swaps));
+  append(steps, reshard(swapped_to, target));
+  return steps;
 }
 
 // --- By way of another assignment, or of another shape.
 
-std::optional<Stages> try_by_way_of(const TileAssignment& source, const TileAssignment& between,
+std::optional<Steps> try_by_way_of(const TileAssignment& source, const TileAssignment& between,
                                     const TileAssignment& target) {
-  std::optional<Stages> rest = try_reshard(between, target, LastResort::refused);
+  std::optional<Steps> rest = try_reshard(between, target, LastResort::refused);
   if (!rest) return std::nullopt;
-  Stages stages = reshard(source, between);
-  append(stages, std::move(*rest));
-  return stages;
+  Steps steps = reshard(source, between);
+  append(steps, std::move(*rest));
+  return steps;
 }
 
 struct Split {
@@ -297,22 +299,31 @@ std::optional<Split> find_split(const TileAssignment& source, const TileAssignme
   return std::nullopt;
 }
 
-// The stage of an array whose `dimension` is split, for the array as it was. Nothing moves in the major part.
-Stage with_merged(Stage stage, std::size_t dimension) {
-  stage.after = with_merged(stage.after, dimension);
-  for (Move& move : stage.moves) {
-    if (move.from > static_cast<int>(dimension)) --move.from;
-    if (move.to > static_cast<int>(dimension)) --move.to;
+// The step of an array whose `dimension` is split, for the array as it was. Nothing moves in the major part.
+AssignmentStep with_merged(AssignmentStep step, std::size_t dimension) {
+  step.after = with_merged(step.after, dimension);
+  const auto merge = [&](int& number) {
+    if (number > static_cast<int>(dimension)) --number;
+  };
+  if (auto* slice = std::get_if<SliceStep>(&step.operation)) {
+    for (DimensionFactor& change : slice->slices) merge(change.dimension);
+  } else if (auto* gather = std::get_if<GatherStep>(&step.operation)) {
+    for (DimensionFactor& change : gather->gathers) merge(change.dimension);
+  } else if (auto* alltoall = std::get_if<AllToAllStep>(&step.operation)) {
+    for (Move& move : alltoall->moves) {
+      merge(move.from);
+      merge(move.to);
+    }
   }
-  return stage;
+  return step;
 }
 
-std::optional<Stages> try_split(const TileAssignment& source, const TileAssignment& target, const Split& split) {
-  std::optional<Stages> stages = try_reshard(with_split(source, split.dimension, split.major),
+std::optional<Steps> try_split(const TileAssignment& source, const TileAssignment& target, const Split& split) {
+  std::optional<Steps> steps = try_reshard(with_split(source, split.dimension, split.major),
                                              with_split(target, split.dimension, split.major), LastResort::refused);
-  if (!stages) return std::nullopt;
-  for (Stage& stage : *stages) stage = with_merged(std::move(stage), split.dimension);
-  return stages;
+  if (!steps) return std::nullopt;
+  for (AssignmentStep& step : *steps) step = with_merged(std::move(step), split.dimension);
+  return steps;
 }
 
 // A dimension whose tiles, gathered, give the target's number of replicas.
@@ -335,15 +346,15 @@ std::optional<std::size_t> find_dimension_to_slice(const TileAssignment& source,
 }
 
 // The first pattern that matches decides, even where it leads nowhere.
-std::optional<Stages> try_patterns(const TileAssignment& source, const TileAssignment& target) {
+std::optional<Steps> try_patterns(const TileAssignment& source, const TileAssignment& target) {
   if (source.replicas == target.replicas) {
     if (const auto split = find_split(source, target)) return try_split(source, target, *split);
   }
   std::vector<Move> moves;
   if (const auto i = find_dimension_to_gather(source, target)) {
-    moves = {{static_cast<int>(*i), -1, source.counts[*i]}};
+    moves = {{static_cast<int>(*i), replicas, source.counts[*i]}};
   } else if (const auto j = find_dimension_to_slice(source, target)) {
-    moves = {{-1, static_cast<int>(*j), source.replicas}};
+    moves = {{replicas, static_cast<int>(*j), source.replicas}};
   }
   if (moves.empty()) return std::nullopt;
   return try_by_way_of(source, after_moves(source, moves), target);
@@ -368,15 +379,32 @@ TileAssignment aligned_inside(const GroupedAssignment& target, const GroupedAssi
   return with_renamed_devices(target.inside, renamed);
 }
 
-// The stage as all groups do it together.
-Stage in_groups(const Stage& stage, const GroupedAssignment& grouped) {
-  Stage result{stage.op, stage.moves, {}, {}, ungroup(grouped, stage.after)};
+// Groups of positions as groups of devices, once for each group of devices.
+Groups named(const Groups& positions, const GroupedAssignment& grouped) {
+  Groups groups;
   for (const std::vector<Device>& names : grouped.groups) {
-    const auto name = [&](Device position) { return names[static_cast<std::size_t>(position)]; };
-    for (const std::vector<Device>& group : stage.groups) {
-      std::transform(group.begin(), group.end(), std::back_inserter(result.groups.emplace_back()), name);
+    for (const std::vector<Device>& group : positions) {
+      std::transform(group.begin(), group.end(), std::back_inserter(groups.emplace_back()),
+                     [&](Device position) { return names[static_cast<std::size_t>(position)]; });
     }
-    for (const DevicePair& pair : stage.pairs) result.pairs.push_back({name(pair.source), name(pair.target)});
+  }
+  return groups;
+}
+
+// The step as all groups do it together.
+AssignmentStep in_groups(const AssignmentStep& step, const GroupedAssignment& grouped) {
+  AssignmentStep result{step.operation, ungroup(grouped, step.after)};
+  if (auto* gather = std::get_if<GatherStep>(&result.operation)) gather->groups = named(*gather->groups, grouped);
+  if (auto* alltoall = std::get_if<AllToAllStep>(&result.operation)) {
+    alltoall->groups = named(*alltoall->groups, grouped);
+  }
+  if (auto* permute = std::get_if<PermuteStep>(&result.operation)) {
+    std::vector<DevicePair> pairs;
+    for (const std::vector<Device>& names : grouped.groups) {
+      const auto name = [&](Device position) { return names[static_cast<std::size_t>(position)]; };
+      for (const DevicePair& pair : *permute->pairs) pairs.push_back({name(pair.source), name(pair.target)});
+    }
+    permute->pairs = std::move(pairs);
   }
   return result;
 }
@@ -389,32 +417,32 @@ std::vector<std::size_t> equally_cut_dimensions(const TileAssignment& source, co
   return dimensions;
 }
 
-Stages reshard_in_groups(const TileAssignment& source, const TileAssignment& target,
+Steps reshard_in_groups(const TileAssignment& source, const TileAssignment& target,
                          const std::vector<std::size_t>& dimensions) {
   const GroupedAssignment grouped = group_by(source, dimensions);
   const TileAssignment inside = aligned_inside(group_by(target, dimensions), grouped);
-  Stages stages;
-  for (const Stage& stage : reshard(grouped.inside, inside)) stages.push_back(in_groups(stage, grouped));
-  append(stages, permute_if_needed(ungroup(grouped, inside), target));
-  return stages;
+  Steps steps;
+  for (const AssignmentStep& step : reshard(grouped.inside, inside)) steps.push_back(in_groups(step, grouped));
+  append(steps, permute_if_needed(ungroup(grouped, inside), target));
+  return steps;
 }
 
 // --- All rules, first match wins.
 
-std::optional<Stages> try_reshard(const TileAssignment& source, const TileAssignment& target, LastResort last_resort) {
+std::optional<Steps> try_reshard(const TileAssignment& source, const TileAssignment& target, LastResort last_resort) {
   if (source.counts == target.counts) return permute_if_needed(source, target);
-  if (source.is_replicated()) return Stages{slice(source, target)};
+  if (source.is_replicated()) return Steps{slice(source, target)};
   if (target.is_replicated()) return gather_all(source);
   if (const auto swaps = find_swaps(source, target)) return do_swaps(source, target, *swaps);
   if (source.is_partial()) {
-    if (auto stages = try_slice(source, target)) return stages;
-    if (auto stages = try_shift(source, target)) return stages;
+    if (auto steps = try_slice(source, target)) return steps;
+    if (auto steps = try_shift(source, target)) return steps;
   }
   if (target.is_partial()) {
-    if (auto stages = try_gather(source, target)) return stages;
-    if (auto stages = try_shift(source, target)) return stages;
+    if (auto steps = try_gather(source, target)) return steps;
+    if (auto steps = try_shift(source, target)) return steps;
   }
-  if (auto stages = try_patterns(source, target)) return stages;
+  if (auto steps = try_patterns(source, target)) return steps;
   const std::vector<std::size_t> equal = equally_cut_dimensions(source, target);
   if (!equal.empty()) return reshard_in_groups(source, target, equal);
   if (last_resort == LastResort::refused) return std::nullopt;
@@ -430,7 +458,7 @@ void check_device_count(const Mesh& mesh) {
 }
 
 // Nothing where the compiler would end.
-std::optional<Stages> stages_by_rules(const TileAssignment& source, const TileAssignment& target) {
+std::optional<Steps> steps_by_rules(const TileAssignment& source, const TileAssignment& target) {
   try {
     return reshard(source, target);
   } catch (const FailedCheck&) {
@@ -438,28 +466,24 @@ std::optional<Stages> stages_by_rules(const TileAssignment& source, const TileAs
   }
 }
 
-Step step_of(Stage stage, const Placement& before) {
-  Step step{stage.op,
-            std::move(stage.moves),
-            {},
-            std::move(stage.pairs),
-            {},
-            before.local_shape(),
-            placement_of(stage.after, before.global_shape())};
-  if (!stage.groups.empty()) step.groups = DeviceGroups(order_groups(std::move(stage.groups), before));
-  return step;
+Step step_of(AssignmentStep step, const Placement& before) {
+  const auto order = [&](std::optional<Groups>& groups) { groups = order_groups(std::move(*groups), before); };
+  if (auto* gather = std::get_if<GatherStep>(&step.operation)) order(gather->groups);
+  if (auto* alltoall = std::get_if<AllToAllStep>(&step.operation)) order(alltoall->groups);
+  return {std::move(step.operation), placement_of(step.after, before.global_shape())};
 }
 
 std::vector<Step> plan_steps(const Problem& problem) {
   const TileAssignment source = assignment_of(problem.source());
   const TileAssignment target = assignment_of(problem.target());
-  std::optional<Stages> stages = stages_by_rules(source, target);
-  if (!stages) stages = gather_all_and_slice(source, target);
-  std::vector<Step> steps;
-  for (Stage& stage : *stages) {
-    steps.push_back(step_of(std::move(stage), steps.empty() ? Placement(problem.source()) : steps.back().after));
+  std::optional<Steps> steps = steps_by_rules(source, target);
+  if (!steps) steps = gather_all_and_slice(source, target);
+  std::vector<Step> planned;
+  for (AssignmentStep& step : *steps) {
+    planned.push_back(
+        step_of(std::move(step), planned.empty() ? Placement(problem.source()) : planned.back().after));
   }
-  return steps;
+  return planned;
 }
 
 std::optional<XlaOp> collective_of(StepOp op) {
@@ -479,14 +503,14 @@ std::optional<XlaOp> collective_of(StepOp op) {
 
 }  // namespace
 
-Plan plan_by_xla_rules(const Problem& problem, CostModel model) {
+Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
   const auto start = std::chrono::steady_clock::now();
   check_device_count(problem.mesh());
-  Plan plan{problem.id(), problem.source(), problem.target(), "xla", {}, {}, 0, plan_steps(problem)};
-  plan.memory = {problem.source().local_size(), problem.target().local_size(),
-                 std::max(problem.source().local_size(), problem.target().local_size()), problem.source().local_size()};
-  for (const Step& step : plan.steps) plan.memory.peak = std::max(plan.memory.peak, step.after.local_size());
-  price(plan, model);
+  Movement movement{problem.mesh(), Placement(problem.source()), plan_steps(problem)};
+  Plan plan{problem.id(), std::move(movement), problem.target(), "xla", {}, {}, 0};
+  const std::int64_t peak = height(plan.movement);
+  plan.memory = {problem.source().local_size(), problem.target().local_size(), peak, peak};
+  plan.cost = price(model, plan.movement);
   plan.cost.floor = received_floor(problem.source(), problem.target());
   plan.cost.lower_bound = plan.cost.floor;
   plan.planning_ns =
@@ -496,13 +520,13 @@ Plan plan_by_xla_rules(const Problem& problem, CostModel model) {
 
 bool xla_fails(const Problem& problem) {
   check_device_count(problem.mesh());
-  return !stages_by_rules(assignment_of(problem.source()), assignment_of(problem.target()));
+  return !steps_by_rules(assignment_of(problem.source()), assignment_of(problem.target()));
 }
 
 bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {
   std::vector<std::pair<XlaOp, std::int64_t>> planned;
-  for (const Step& step : plan.steps) {
-    if (const auto op = collective_of(step.op)) planned.emplace_back(*op, step.after.local_size());
+  for (const Step& step : plan.steps()) {
+    if (const auto op = collective_of(op_of(step))) planned.emplace_back(*op, step.after.local_size());
   }
   const auto is_same = [](const auto& ours, const XlaStep& step) {
     return ours.first == step.op && ours.second == step.out_size();

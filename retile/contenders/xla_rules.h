@@ -4,7 +4,7 @@
 
 #include "retile/contenders/xla_plans.h"
 #include "retile/plan/plan.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 #include "retile/planner/problem.h"
 
 namespace retile {
@@ -12,7 +12,7 @@ namespace retile {
 // The planner is called "xla". It knows no memory bound: the peak may exceed source and target. Where the compiler
 // would end in a failed check, see xla_fails(), the plan is its last resort: gather everything, then slice.
 // Throws InputError where the mesh has more than 2^20 devices: plans list them.
-Plan plan_by_xla_rules(const Problem& problem, CostModel model = CostModel::paper);
+Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_model());
 
 // True where the rules lead the compiler into a check of its own that fails.
 bool xla_fails(const Problem& problem);

@@ -23,12 +23,12 @@ class TileRun {
  public:
   TileRun(const Plan& plan, Engine& engine, const RunOptions& options)
       : engine_(engine),
-        array_{plan.source.global_shape(), options.element_size, options.seed},
-        source_(plan.source),
+        array_{plan.source().global_shape(), options.element_size, options.seed},
+        source_(plan.source()),
         target_(plan.target),
         use_(options.tiles),
         devices_(engine.devices(plan.mesh().device_count())),
-        prepared_(engine.prepare(movement_of(plan), options.element_size)) {
+        prepared_(engine.prepare(plan.movement, options.element_size)) {
     if (use_ == TileUse::kept) sources_ = made_tiles();
   }
 
@@ -99,7 +99,7 @@ void require_memory_everywhere(const Plan& plan, Engine& engine, const RunOption
 
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options) {
   const std::int64_t devices = engine.devices_on_machine(plan.mesh().device_count());
-  const std::int64_t peak = engine.predict_peak_bytes(movement_of(plan), options.element_size, options.tiles);
+  const std::int64_t peak = engine.predict_peak_bytes(plan.movement, options.element_size, options.tiles);
   const auto per_device = checked_add(peak, bookkeeping_bytes);
   const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices);
   const auto available = available_memory();

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile {
 namespace {
@@ -38,27 +38,27 @@ std::vector<Transfer> make_disjoint(std::vector<Transfer> pieces) {
 
 // What the devices keep and what they are sent, by the devices that get it. An exchange may send an element twice; it
 // is copied once.
-std::vector<Transfer> exchange_pieces(const Step& step, const Placement& held) {
+std::vector<Transfer> exchange_pieces(const ExchangeStep& step, const Placement& held, const Placement& after) {
   const std::int64_t devices = held.device_count();
   std::vector<std::vector<Transfer>> pieces(static_cast<std::size_t>(devices));
   for (Device device = 0; device < devices; ++device) {
-    const std::optional<Box> kept = intersect(held.box(device), step.after.box(device));
+    const std::optional<Box> kept = intersect(held.box(device), after.box(device));
     if (kept) pieces[static_cast<std::size_t>(device)].push_back({device, device, *kept});
   }
-  for (const Transfer& transfer : step.transfers) pieces[static_cast<std::size_t>(transfer.to)].push_back(transfer);
+  for (const Transfer& transfer : *step.transfers) pieces[static_cast<std::size_t>(transfer.to)].push_back(transfer);
   std::vector<Transfer> all;
   for (std::vector<Transfer>& list : pieces) {
     std::int64_t elements = 0;
     for (const Transfer& piece : list) elements += volume(piece.box);
-    if (elements != step.after.local_size()) list = make_disjoint(std::move(list));
+    if (elements != after.local_size()) list = make_disjoint(std::move(list));
     std::move(list.begin(), list.end(), std::back_inserter(all));
   }
   return all;
 }
 
-std::vector<Transfer> permuted_pieces(const Step& step) {
+std::vector<Transfer> permuted_pieces(const PermuteStep& step, const Placement& after) {
   std::vector<Transfer> pieces;
-  for (const DevicePair& pair : step.pairs) pieces.push_back({pair.source, pair.target, step.after.box(pair.target)});
+  for (const DevicePair& pair : *step.pairs) pieces.push_back({pair.source, pair.target, after.box(pair.target)});
   std::sort(pieces.begin(), pieces.end(), [](const Transfer& a, const Transfer& b) { return a.to < b.to; });
   return pieces;
 }
@@ -69,7 +69,7 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
   std::vector<StageSteps> stages;
   std::size_t first = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].op == StepOp::dynslice && i + 1 < steps.size()) continue;
+    if (op_of(steps[i]) == StepOp::dynslice && i + 1 < steps.size()) continue;
     stages.push_back({first, i});
     first = i + 1;
   }
@@ -81,26 +81,17 @@ Stage::Stage(const Movement& movement, StageSteps steps)
       before_(movement.before(steps.first)),
       held_(movement.before(steps.last)),
       after_(movement.steps[steps.last].after) {
-  const Step& step = movement.steps[steps.last];
-  switch (step.op) {
-    case StepOp::dynslice:
-      break;
-    case StepOp::alltoall:
-    case StepOp::allgather:
-      list_groups(movement.mesh, step);
-      break;
-    case StepOp::allpermute:
-      list_transfers(permuted_pieces(step));
-      break;
-    case StepOp::exchange:
-      list_transfers(exchange_pieces(step, held_));
-      break;
+  const StepOperation& operation = movement.steps[steps.last].operation;
+  if (const Groups* groups = groups_of(operation)) list_groups(*groups);
+  if (const auto* permute = std::get_if<PermuteStep>(&operation)) list_transfers(permuted_pieces(*permute, after_));
+  if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) {
+    list_transfers(exchange_pieces(*exchange, held_, after_));
   }
 }
 
-void Stage::list_groups(const Mesh& mesh, const Step& step) {
-  groups_ = step.groups.list(mesh);
-  group_of_.resize(static_cast<std::size_t>(mesh.device_count()));
+void Stage::list_groups(const Groups& groups) {
+  groups_ = groups;
+  group_of_.resize(static_cast<std::size_t>(after_.device_count()));
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     for (const Device device : groups_[group]) group_of_[static_cast<std::size_t>(device)] = group;
   }

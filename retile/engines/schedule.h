@@ -36,7 +36,7 @@ class Stage {
   std::vector<Transfer> sent_by(Device device) const;
 
  private:
-  void list_groups(const Mesh& mesh, const Step& step);
+  void list_groups(const Groups& groups);
   void list_transfers(std::vector<Transfer> transfers);
 
   std::size_t step_;
@@ -44,7 +44,7 @@ class Stage {
   Placement held_;  // after the slices: what the step's pieces are taken from
   Placement after_;
   // Either every member of a group reads from every member; devices without a group read from themselves.
-  std::vector<std::vector<Device>> groups_;
+  Groups groups_;
   std::vector<std::size_t> group_of_;  // by device
   // Or all pieces are listed, in order of the devices that get them.
   std::vector<Transfer> transfers_;

@@ -36,9 +36,9 @@ bool is_contender(std::string_view name) { return name == "xla" || name == "memc
 Contender make_contender(const std::string& name, const Problem& problem) {
   if (name == "memcpy") return floor_contender(problem);
   Plan plan = plan_of(name, problem);
-  const std::vector<std::string> faults = find_faults(plan, 1);
+  const std::vector<std::string> faults = find_faults(plan, {}, 1);
   if (!faults.empty()) throw RuntimeError(name + " made a wrong plan: " + faults.front());
-  auto prepare_plan = [problem, movement = movement_of(plan)](Engine& engine) {
+  auto prepare_plan = [problem, movement = plan.movement](Engine& engine) {
     return prepare(engine, movement, problem);
   };
   return {name, std::move(plan), Placement(problem.source()), std::move(prepare_plan)};

@@ -15,7 +15,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 #include "retile/types/text.h"
 #include "retile/version.h"
 
@@ -82,12 +82,8 @@ Json problem_json(const Problem& problem) {
 }
 
 Json cost_json(const Plan& plan) {
-  Plan by_volume = plan;
-  price(by_volume, CostModel::volume);
-  Plan by_paper = plan;
-  price(by_paper, CostModel::paper);
-  return {{"paper", by_paper.cost.total},
-          {"volume", by_volume.cost.total},
+  return {{"paper", price(paper_model(), plan.movement).total},
+          {"volume", price(volume_model(), plan.movement).total},
           {"lower_bound", plan.cost.lower_bound},
           {"floor", plan.cost.floor},
           {"optimal", plan.cost.optimal}};
@@ -99,7 +95,7 @@ void add_plan(const std::optional<Plan>& plan, Json& json) {
   json["memory"] = nullptr;
   json["planning_ns"] = nullptr;
   if (!plan) return;
-  for (const Step& step : plan->steps) json["steps"].push_back(to_string(step));
+  for (const Step& step : plan->steps()) json["steps"].push_back(to_string(step));
   json["cost"] = cost_json(*plan);
   json["memory"] = {{"source", plan->memory.source},
                     {"target", plan->memory.target},

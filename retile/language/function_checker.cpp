@@ -290,20 +290,19 @@ class FunctionChecker {
 
   void check_operation(const CollectiveSyntax& syntax, const StatementSyntax& statement) {
     const int operand = find(syntax.operand);
-    const std::string word = retile::name_of(syntax.op);
+    const std::string word = retile::name_of(op_of(syntax.operation));
     check_result_count(statement, 1, word);
     const std::optional<ArrayType> target = scope_.resolve(syntax.type);
     result_types_ = {target};
     const std::optional<ArrayType> source = type_of(operand);
     if (refuse_sum(syntax.operand, operand, word) || !source || !target) return;
     if (!check_same_array(syntax.type.place, word, operand, *target)) return;
-    if (const auto fault = find_step_fault(syntax.op, syntax.moves, source->placement, target->placement)) {
+    if (const auto fault = find_step_fault(syntax.operation, source->placement, target->placement)) {
       diagnostics_.add(statement.place, *fault);
       note_declaration(operand);
       return;
     }
-    Step step{syntax.op, syntax.moves, {}, {}, {}, source->placement.local_shape(), target->placement, 0, true};
-    statement_.operation = Collective{operand, std::move(step)};
+    statement_.operation = Collective{operand, {syntax.operation, target->placement}};
   }
 
   bool refuse_sum(const Name& name, int operand, const std::string& word) {

@@ -9,7 +9,7 @@
 
 #include "retile/base/error.h"
 #include "retile/language/type_text.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/types/text.h"
 
 namespace retile::language {
@@ -47,15 +47,18 @@ std::string shown_pairs(const std::vector<DevicePair>& pairs) {
 
 // Who takes part in the step; empty where every device acts alone.
 std::string participants(const Mesh& mesh, const Placement& before, const Step& step) {
-  if (step.op == StepOp::dynslice) return {};
+  if (op_of(step) == StepOp::dynslice) return {};
   if (mesh.device_count() > most_listed_devices) return fmt::format("among {} devices", mesh.device_count());
-  Step symbolic = step;
-  symbolic.symbolic = true;  // as the lowered program has it
-  const Step listed = std::move(with_lists(Movement{mesh, before, {symbolic}}).steps.front());
-  if (step.op == StepOp::allpermute) return "tiles move " + shown_pairs(listed.pairs);
-  std::string groups = "groups " + shown_groups(listed.groups.list(mesh));
-  if (step.op != StepOp::exchange) return groups;
-  return fmt::format("{} transfers, {}", listed.transfers.size(), groups);
+  Step listed{without_lists(step.operation), step.after};  // as the lowered program has it
+  list_devices(listed, before);
+  if (const auto* permute = std::get_if<PermuteStep>(&listed.operation)) {
+    return "tiles move " + shown_pairs(*permute->pairs);
+  }
+  if (const auto* exchange = std::get_if<ExchangeStep>(&listed.operation)) {
+    return fmt::format("{} transfers, groups {}", exchange->transfers->size(),
+                       shown_groups(exchange_groups(*exchange->transfers, before)));
+  }
+  return "groups " + shown_groups(*groups_of(listed.operation));
 }
 
 // Renames in one function.
@@ -85,7 +88,7 @@ class FunctionLowering {
       return;
     }
     const std::shared_ptr<const Plan> plan = planner_.redistribution(function_, statement);
-    if (plan->steps.empty()) {
+    if (plan->steps().empty()) {
       drop(std::move(syntax));
     } else {
       replace(std::move(syntax), *plan, result_of(function_, statement).type);
@@ -139,8 +142,8 @@ class FunctionLowering {
     const auto operation = std::get<RedistributeSyntax>(syntax.operation);
     Name operand = operation.operand;
     put_pending(syntax.layout);
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-      const bool is_last = i + 1 == plan.steps.size();
+    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+      const bool is_last = i + 1 == plan.steps().size();
       StatementSyntax step = step_statement(plan, i, operand, result);
       step.place = syntax.place;
       step.results = {is_last ? syntax.results.front()
@@ -157,7 +160,7 @@ class FunctionLowering {
   void put_first(Layout& layout, const RedistributeSyntax& operation, const Layout& written, const Plan& plan) const {
     std::vector<Comment> above = written.above;
     above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
-                                 operation.operand.text, retile::to_string(plan.source), plan.cost.total,
+                                 operation.operand.text, retile::to_string(plan.source()), plan.cost.total,
                                  plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
                      written.after_blank});
     layout.above.insert(layout.above.begin(), above.begin(), above.end());
@@ -165,12 +168,13 @@ class FunctionLowering {
 
   StatementSyntax step_statement(const Plan& plan, std::size_t index, const Name& operand,
                                  const ArrayType& result) const {
-    const Step& step = plan.steps[index];
-    const Placement before = plan.before(index);
+    const Step& step = plan.steps()[index];
+    const Placement& before = plan.movement.before(index);
     StatementSyntax statement;
-    statement.operation = CollectiveSyntax{step.op, step.moves, operand, {with_type(step.after, result.element), {}}};
+    statement.operation =
+        CollectiveSyntax{without_lists(step.operation), operand, {with_type(step.after, result.element), {}}};
     statement.layout.above.push_back({fmt::format("// {} to {}, cost {}", retile::to_string(before.local_shape()),
-                                                  retile::to_string(step.local_out()), step.cost),
+                                                  retile::to_string(step.local_out()), plan.cost.steps[index]),
                                       false});
     const std::string who = participants(mesh_, before, step);
     if (!who.empty()) statement.layout.above.back().text += "; " + who;

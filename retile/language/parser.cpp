@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "retile/base/error.h"
 #include "retile/base/scanner.h"
 #include "retile/language/comments.h"
 #include "retile/language/expression_parser.h"
@@ -243,7 +244,7 @@ class Parser {
       statement.operation = redistribution(*kind);
     } else if (word == "allreduce") {
       statement.operation = all_reduce();
-    } else if (const auto op = find_step(word)) {
+    } else if (const auto op = find_step_op(word)) {
       statement.operation = collective(*op);
     } else if (find_operation(word) != nullptr) {
       scanner_.fail_here(fmt::format("{} computes on the tiles of one device", word), "write it within an spmd_op");
@@ -256,14 +257,6 @@ class Parser {
     using Kind = Redistribute::Kind;
     for (const Kind kind : {Kind::redistribute, Kind::distribute, Kind::undistribute}) {
       if (word == name_of(kind)) return kind;
-    }
-    return std::nullopt;
-  }
-
-  static std::optional<StepOp> find_step(std::string_view word) {
-    for (const StepOp op :
-         {StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute, StepOp::exchange}) {
-      if (word == retile::name_of(op)) return op;
     }
     return std::nullopt;
   }
@@ -295,30 +288,55 @@ class Parser {
   CollectiveSyntax collective(StepOp op) {
     const std::string word = scanner_.name("an operation");
     CollectiveSyntax syntax;
-    syntax.op = op;
-    if (op != StepOp::allpermute && op != StepOp::exchange) syntax.moves = moves(op);
+    syntax.operation = step_operation(op);
     syntax.operand = scan_value_name(scanner_, "the operand of " + word);
     syntax.type = as_type(word);
     return syntax;
   }
 
   // moves = "(" move { "," move } ")" ;
-  std::vector<Move> moves(StepOp op) {
+  template <typename Scan>
+  auto changes(StepOp op, Scan scan) {
     scanner_.expect("(", fmt::format("after {}", retile::name_of(op)));
-    std::vector<Move> list = comma_list([&] { return move(op); });
+    auto list = comma_list(scan);
     scanner_.expect(")", "or ',' after a factor");
     return list;
   }
 
+  StepOperation step_operation(StepOp op) {
+    switch (op) {
+      case StepOp::dynslice:
+        return SliceStep{changes(op, [&] { return change(); })};
+      case StepOp::alltoall:
+        return AllToAllStep{changes(op, [&] { return move(); }), {}};
+      case StepOp::allgather:
+        return GatherStep{changes(op, [&] { return change(); }), {}};
+      case StepOp::allpermute:
+        return PermuteStep{};
+      case StepOp::exchange:
+        return ExchangeStep{};
+    }
+    throw InternalError("unknown step");
+  }
+
   // move = [ dimension "->" ] dimension ":" factor ;
-  Move move(StepOp op) {
+  Move move() {
     Move move;
-    if (op != StepOp::dynslice) move.from = dimension();
-    if (op == StepOp::alltoall) scanner_.expect("->", "between the dimensions of an alltoall");
-    if (op != StepOp::allgather) move.to = dimension();
-    scanner_.expect(":", "between a dimension and its factor");
-    move.factor = scanner_.size("a factor");
+    move.from = dimension();
+    scanner_.expect("->", "between the dimensions of an alltoall");
+    move.to = dimension();
+    move.factor = factor();
     return move;
+  }
+
+  DimensionFactor change() {
+    const int number = dimension();
+    return {number, factor()};
+  }
+
+  std::int64_t factor() {
+    scanner_.expect(":", "between a dimension and its factor");
+    return scanner_.size("a factor");
   }
 
   int dimension() { return static_cast<int>(std::min<std::int64_t>(scanner_.index("a dimension"), INT_MAX)); }

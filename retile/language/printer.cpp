@@ -214,14 +214,9 @@ class Printer {
   }
 
   void print_operation(const std::string& start, const CollectiveSyntax& op, const std::string& beside) {
-    const std::string moves = join(op.moves, ", ", [](const Move& move) {
-      if (move.from < 0) return fmt::format("{}: {}", move.to, move.factor);
-      if (move.to < 0) return fmt::format("{}: {}", move.from, move.factor);
-      return fmt::format("{} -> {}: {}", move.from, move.to, move.factor);
-    });
-    print_line(fmt::format("{}{}{} {} as {}", start, retile::name_of(op.op), op.moves.empty() ? "" : "(" + moves + ")",
-                           op.operand.text, type_text(op.type)),
-               2, beside);
+    std::string step = retile::to_string(op.operation);
+    std::replace(step.begin(), step.end(), ';', ':');
+    print_line(fmt::format("{}{} {} as {}", start, step, op.operand.text, type_text(op.type)), 2, beside);
   }
 
   void print_operation(const std::string& start, const CallSyntax& op, const std::string& beside) {

@@ -8,7 +8,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/language/all_reduce.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 
 namespace retile::language {
 namespace {
@@ -45,7 +45,7 @@ std::int64_t ProgramPlanner::fitting(std::optional<std::int64_t> number, const S
 std::shared_ptr<const Plan> ProgramPlanner::plan(const DistributedType& source, const DistributedType& target,
                                                  ElementType element, const Statement& statement) {
   try {
-    return planner_.plan(Problem({}, source, target, element), options_);
+    return plans_.plan(Problem({}, source, target, element), options_);
   } catch (const InputError& error) {
     const Diagnostic& fault = error.diagnostic();
     throw InputError(diagnose(*program_.source, statement.range, fault.message, fault.hint));
@@ -67,8 +67,8 @@ MovementFigures ProgramPlanner::figures_of(const Movement& movement, ElementType
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
     const Step& step = movement.steps[i];
     const Placement& before = movement.before(i);
-    figures.cost = fitting(checked_add(figures.cost, step_cost(options_.cost_model, step, before)), statement);
-    received = fitting(checked_add(received, step_cost(CostModel::volume, step, before)), statement);
+    figures.cost = fitting(checked_add(figures.cost, step_cost(*options_.cost_model, step, before)), statement);
+    received = fitting(checked_add(received, step_cost(volume_model(), step, before)), statement);
     peak = std::max(peak, fitting(checked_add(before.local_size(), step.after.local_size()), statement));
   }
   figures.received_bytes = fitting(checked_multiply(received, bytes_of(element)), statement);
@@ -82,8 +82,8 @@ MovementFigures ProgramPlanner::all_reduce_figures(const Function& function, con
   const AllReduceTypes types = all_reduce_types(program_.mesh, operand, result_of(function, statement).type);
   const auto scatter = plan(types.partial, types.to_add, operand.element, statement);
   const auto gather = plan(types.sums, types.result, operand.element, statement);
-  const MovementFigures first = figures_of(movement_of(*scatter), operand.element, statement);
-  const MovementFigures last = figures_of(movement_of(*gather), operand.element, statement);
+  const MovementFigures first = figures_of(scatter->movement, operand.element, statement);
+  const MovementFigures last = figures_of(gather->movement, operand.element, statement);
   const auto adding = checked_add(types.to_add.local_size(), types.sums.local_size());
   const std::int64_t adding_bytes =
       fitting(adding ? checked_multiply(*adding, bytes_of(operand.element)) : std::nullopt, statement);
@@ -98,7 +98,7 @@ MovementFigures ProgramPlanner::figures(const Function& function, const Statemen
   if (const auto* collective = std::get_if<Collective>(&statement.operation)) {
     return figures_of({program_.mesh, operand.placement, {collective->step}}, operand.element, statement);
   }
-  return figures_of(movement_of(*redistribution(function, statement)), operand.element, statement);
+  return figures_of(redistribution(function, statement)->movement, operand.element, statement);
 }
 
 }  // namespace retile::language

@@ -44,7 +44,7 @@ class ProgramPlanner {
 
   const Program& program_;
   PlanOptions options_;
-  Planner planner_;
+  PlanCache plans_;
 };
 
 // The one operand of a Redistribute, an AllReduce or a Collective, and its result.

@@ -5,43 +5,62 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 #include "retile/types/text.h"
 
 namespace retile::language {
 namespace {
 
-std::optional<Fault> dimension_fault(const std::vector<Move>& moves, int rank) {
+// A dimension that grows, one that shrinks, or both; -1 for none.
+struct Change {
+  int grows = -1;
+  int shrinks = -1;
+  std::int64_t factor = 1;
+};
+
+std::vector<Change> changes_of(const StepOperation& operation) {
+  std::vector<Change> changes;
+  if (const auto* slice = std::get_if<SliceStep>(&operation)) {
+    for (const DimensionFactor& change : slice->slices) changes.push_back({-1, change.dimension, change.factor});
+  } else if (const auto* gather = std::get_if<GatherStep>(&operation)) {
+    for (const DimensionFactor& change : gather->gathers) changes.push_back({change.dimension, -1, change.factor});
+  } else if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) {
+    for (const Move& move : alltoall->moves) changes.push_back({move.from, move.to, move.factor});
+  }
+  return changes;
+}
+
+std::optional<Fault> dimension_fault(const std::vector<Change>& changes, int rank) {
   std::vector<bool> grows(static_cast<std::size_t>(rank));
-  for (const Move& move : moves) {
-    const int largest = std::max(move.from, move.to);
+  for (const Change& change : changes) {
+    const int largest = std::max(change.grows, change.shrinks);
     if (largest >= rank) {
       return Fault{fmt::format("there is no dimension {}", largest),
                    fmt::format("the array has {} dimensions, counted from 0", rank)};
     }
-    if (move.from >= 0) grows[static_cast<std::size_t>(move.from)] = true;
+    if (change.grows >= 0) grows[static_cast<std::size_t>(change.grows)] = true;
   }
-  for (const Move& move : moves) {
-    if (move.to < 0 || !grows[static_cast<std::size_t>(move.to)]) continue;
-    return Fault{fmt::format("dimension {} is both gathered and cut", move.to),
+  for (const Change& change : changes) {
+    if (change.shrinks < 0 || !grows[static_cast<std::size_t>(change.shrinks)]) continue;
+    return Fault{fmt::format("dimension {} is both gathered and cut", change.shrinks),
                  "in one step a dimension grows or shrinks"};
   }
   return std::nullopt;
 }
 
 // Nothing where a size does not divide or fit.
-std::optional<Shape> shape_after(const std::vector<Move>& moves, Shape local) {
-  for (const Move& move : moves) {
-    if (move.from >= 0) {
-      std::int64_t& size = local[static_cast<std::size_t>(move.from)];
-      const std::optional<std::int64_t> grown = checked_multiply(size, move.factor);
+std::optional<Shape> shape_after(const std::vector<Change>& changes, Shape local) {
+  for (const Change& change : changes) {
+    if (change.grows >= 0) {
+      std::int64_t& size = local[static_cast<std::size_t>(change.grows)];
+      const std::optional<std::int64_t> grown = checked_multiply(size, change.factor);
       if (!grown) return std::nullopt;
       size = *grown;
     }
-    if (move.to >= 0) {
-      std::int64_t& size = local[static_cast<std::size_t>(move.to)];
-      if (size % move.factor != 0) return std::nullopt;
-      size /= move.factor;
+    if (change.shrinks >= 0) {
+      std::int64_t& size = local[static_cast<std::size_t>(change.shrinks)];
+      if (size % change.factor != 0) return std::nullopt;
+      size /= change.factor;
     }
   }
   return local;
@@ -78,16 +97,17 @@ std::optional<Fault> nesting_fault(StepOp op, const Placement& before, const Pla
 
 }  // namespace
 
-std::optional<Fault> find_step_fault(StepOp op, const std::vector<Move>& moves, const Placement& before,
-                                     const Placement& after) {
+std::optional<Fault> find_step_fault(const StepOperation& operation, const Placement& before, const Placement& after) {
+  const StepOp op = op_of(operation);
+  const std::vector<Change> changes = changes_of(operation);
   if (before.global_shape() != after.global_shape()) {
     return Fault{fmt::format("the operand has global shape {} and the result {}", to_string(before.global_shape()),
                              to_string(after.global_shape())),
                  fmt::format("{} keeps the global shape", name_of(op))};
   }
   if (op == StepOp::exchange) return std::nullopt;
-  if (auto fault = dimension_fault(moves, before.rank())) return fault;
-  const std::optional<Shape> local = shape_after(moves, before.local_shape());
+  if (auto fault = dimension_fault(changes, before.rank())) return fault;
+  const std::optional<Shape> local = shape_after(changes, before.local_shape());
   if (!local || *local != after.local_shape()) {
     const std::string leads = local ? "leads to tiles of " + to_string(*local) : "does not divide or fit its tiles";
     return Fault{fmt::format("{} of tiles of {} {}, and the result has {}", name_of(op),

@@ -12,7 +12,7 @@ namespace {
 
 std::string operation_name(const Statement& statement) {
   if (const auto* op = std::get_if<Redistribute>(&statement.operation)) return name_of(op->kind);
-  if (const auto* op = std::get_if<Collective>(&statement.operation)) return retile::name_of(op->step.op);
+  if (const auto* op = std::get_if<Collective>(&statement.operation)) return retile::name_of(op_of(op->step));
   return "allreduce";
 }
 
@@ -78,7 +78,7 @@ void set_peak(ProgramSummary& summary, const Program& program, const MemoryPeak&
 ProgramSummary summarize(ProgramPlanner& planner) {
   ProgramSummary summary;
   summary.planner = name_of(planner.options().planner);
-  summary.cost_model = name_of(planner.options().cost_model);
+  summary.cost_model = planner.options().cost_model->name();
   LineCounter lines(*planner.program().source);
   for (PlacedMovement& movement : movements_of(planner)) {
     movement.summary.line = lines.line_at(movement.position);

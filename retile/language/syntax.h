@@ -156,8 +156,7 @@ struct AllReduceSyntax {
 };
 
 struct CollectiveSyntax {
-  StepOp op = StepOp::dynslice;
-  std::vector<Move> moves;
+  StepOperation operation;  // lists absent
   Name operand;
   TypeSyntax type;
 

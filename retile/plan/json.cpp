@@ -1,74 +1,136 @@
 #include "retile/plan/json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
+#include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
 
 namespace retile {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Writes compact JSON piece by piece: a plan's lists may be much larger than the plan.
+class PlanWriter {
+ public:
+  explicit PlanWriter(const WriteText& write) : write_(write) {}
 
-Json write_moves(const Step& step) {
-  Json moves = Json::array();
-  for (const Move& move : step.moves) {
-    if (step.op == StepOp::alltoall) {
-      moves.push_back({{"from", move.from}, {"to", move.to}, {"factor", move.factor}});
-    } else {
-      moves.push_back({{"dim", std::max(move.from, move.to)}, {"factor", move.factor}});
+  void write_plan(const Plan& plan, bool lists) {
+    put("{{\"id\":{},\"mesh\":{{", quoted(plan.id));
+    for (std::size_t i = 0; i < plan.mesh().axes().size(); ++i) {
+      const Axis& axis = plan.mesh().axes()[i];
+      put("{}{}:{}", i == 0 ? "" : ",", quoted(axis.name), axis.size);
     }
-  }
-  return moves;
-}
-
-Json write_offsets(const Placement& placement) {
-  Json offsets = Json::array();
-  for (Device device = 0; device < placement.device_count(); ++device) offsets.push_back(placement.offset(device));
-  return offsets;
-}
-
-bool has_groups(StepOp op) { return op == StepOp::alltoall || op == StepOp::allgather || op == StepOp::exchange; }
-bool has_moves(StepOp op) { return op == StepOp::dynslice || op == StepOp::alltoall || op == StepOp::allgather; }
-
-Json write_step(const Step& step, const Mesh& mesh, const Placement& before, bool lists) {
-  Json json;
-  json["op"] = name_of(step.op);
-  if (has_moves(step.op)) json["moves"] = write_moves(step);
-  if (lists && has_groups(step.op)) json["groups"] = order_groups(step.groups.list(mesh), before);
-  if (lists && step.op == StepOp::allpermute) {
-    Json& pairs = json["pairs"] = Json::array();
-    for (const DevicePair& pair : step.pairs) pairs.push_back({pair.source, pair.target});
-  }
-  if (lists && step.op == StepOp::exchange) {
-    Json& transfers = json["transfers"] = Json::array();
-    for (const Transfer& transfer : step.transfers) {
-      transfers.push_back(Json::array({transfer.from, transfer.to, transfer.box.lo, transfer.box.hi}));
+    put("}},\"source\":{},\"target\":{},\"planner\":{},", quoted(to_string(plan.source())),
+        quoted(to_string(plan.target)), quoted(plan.planner));
+    put("\"cost\":{{\"model\":{},\"total\":{},\"lower_bound\":{},\"floor\":{},\"optimal\":{}}},",
+        quoted(plan.cost.model), plan.cost.total, plan.cost.lower_bound, plan.cost.floor, plan.cost.optimal);
+    put("\"memory\":{{\"source\":{},\"target\":{},\"bound\":{},\"peak\":{}}},\"planning_ns\":{},\"steps\":[",
+        plan.memory.source, plan.memory.target, plan.memory.bound, plan.memory.peak, plan.planning_ns);
+    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+      if (i > 0) put(",");
+      write_step(plan, i, lists);
     }
+    put("]}}");
+    flush();
   }
-  json["local_in"] = step.local_in;
-  json["local_out"] = step.local_out();
-  json["cost"] = step.cost;
-  if (lists) json["offsets"] = write_offsets(step.after);
-  return json;
-}
 
-std::optional<StepOp> find_op(const std::string& name) {
-  for (const StepOp op :
-       {StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute, StepOp::exchange}) {
-    if (name == name_of(op)) return op;
+ private:
+  template <typename... Arguments>
+  void put(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    constexpr std::size_t most_buffered = 1U << 16U;
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Arguments>(arguments)...);
+    if (buffer_.size() >= most_buffered) flush();
   }
-  return std::nullopt;
-}
+
+  void flush() {
+    write_(buffer_);
+    buffer_.clear();
+  }
+
+  // An id may come from anywhere: what is not UTF-8 in it is replaced.
+  static std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  // "key":[...], each entry written by `write_entry`.
+  template <typename List, typename WriteEntry>
+  void put_list(const char* key, const List& list, WriteEntry write_entry) {
+    put("\"{}\":[", key);
+    bool is_first = true;
+    for (const auto& entry : list) {
+      if (!std::exchange(is_first, false)) put(",");
+      write_entry(entry);
+    }
+    put("],");
+  }
+
+  void put_numbers(const std::vector<std::int64_t>& numbers) { put("[{}]", fmt::join(numbers, ",")); }
+
+  void write_step(const Plan& plan, std::size_t index, bool lists) {
+    const Placement& before = plan.movement.before(index);
+    Step step = plan.steps()[index];
+    if (lists) list_devices(step, before);
+    put("{{\"op\":\"{}\",", name_of(op_of(step)));
+    std::visit([&](const auto& operation) { write(operation, before, lists); }, step.operation);
+    put("\"local_in\":[{}],\"local_out\":[{}],\"cost\":{}", fmt::join(before.local_shape(), ","),
+        fmt::join(step.local_out(), ","), plan.cost.steps[index]);
+    if (lists) {
+      put(",\"offsets\":[");
+      for (Device device = 0; device < before.device_count(); ++device) {
+        if (device > 0) put(",");
+        put_numbers(step.after.offset(device));
+      }
+      put("]");
+    }
+    put("}}");
+  }
+
+  void write(const SliceStep& step, const Placement& /*before*/, bool /*lists*/) { write_changes(step.slices); }
+  void write(const AllToAllStep& step, const Placement& before, bool lists) {
+    put_list("moves", step.moves, [&](const Move& move) {
+      put("{{\"from\":{},\"to\":{},\"factor\":{}}}", move.from, move.to, move.factor);
+    });
+    if (lists) write_groups(order_groups(*step.groups, before));
+  }
+  void write(const GatherStep& step, const Placement& before, bool lists) {
+    write_changes(step.gathers);
+    if (lists) write_groups(order_groups(*step.groups, before));
+  }
+  void write(const PermuteStep& step, const Placement& /*before*/, bool lists) {
+    if (!lists) return;
+    put_list("pairs", *step.pairs, [&](const DevicePair& pair) { put("[{},{}]", pair.source, pair.target); });
+  }
+  void write(const ExchangeStep& step, const Placement& before, bool lists) {
+    if (!lists) return;
+    write_groups(exchange_groups(*step.transfers, before));
+    put_list("transfers", *step.transfers, [&](const Transfer& transfer) {
+      put("[{},{},[{}],[{}]]", transfer.from, transfer.to, fmt::join(transfer.box.lo, ","),
+          fmt::join(transfer.box.hi, ","));
+    });
+  }
+
+  void write_changes(const std::vector<DimensionFactor>& changes) {
+    put_list("moves", changes, [&](const DimensionFactor& change) {
+      put("{{\"dim\":{},\"factor\":{}}}", change.dimension, change.factor);
+    });
+  }
+  void write_groups(const Groups& groups) {
+    put_list("groups", groups, [&](const std::vector<Device>& group) { put_numbers(group); });
+  }
+
+  const WriteText& write_;
+  std::string buffer_;
+};
 
 StepOp read_op(const JsonReader& reader) {
-  if (const auto op = find_op(reader.string())) return *op;
+  if (const auto op = find_step_op(reader.string())) return *op;
   reader.fail(fmt::format("unknown step \"{}\"", reader.string()),
               "steps are dynslice, alltoall, allgather, allpermute and exchange");
 }
@@ -81,24 +143,26 @@ int read_dimension(const JsonReader& reader, int rank) {
   return static_cast<int>(dimension);
 }
 
-std::vector<Move> read_moves(const JsonReader& reader, StepOp op, int rank) {
+std::vector<DimensionFactor> read_changes(const JsonReader& reader, int rank) {
+  std::vector<DimensionFactor> changes;
+  for (const JsonReader& entry : reader.elements()) {
+    const std::int64_t factor = entry.member("factor").size();
+    changes.push_back({read_dimension(entry.member("dim"), rank), factor});
+  }
+  return changes;
+}
+
+std::vector<Move> read_moves(const JsonReader& reader, int rank) {
   std::vector<Move> moves;
   for (const JsonReader& entry : reader.elements()) {
-    Move move;
-    move.factor = entry.member("factor").size();
-    if (op == StepOp::alltoall) {
-      move.from = read_dimension(entry.member("from"), rank);
-      move.to = read_dimension(entry.member("to"), rank);
-    } else {
-      (op == StepOp::dynslice ? move.to : move.from) = read_dimension(entry.member("dim"), rank);
-    }
-    moves.push_back(move);
+    const std::int64_t factor = entry.member("factor").size();
+    moves.push_back({read_dimension(entry.member("from"), rank), read_dimension(entry.member("to"), rank), factor});
   }
   return moves;
 }
 
-std::vector<std::vector<Device>> read_groups(const JsonReader& reader) {
-  std::vector<std::vector<Device>> groups;
+Groups read_groups(const JsonReader& reader) {
+  Groups groups;
   for (const JsonReader& group : reader.elements()) groups.push_back(group.integers());
   return groups;
 }
@@ -160,27 +224,43 @@ Placement read_placement(const JsonReader& step, const DistributedType& source) 
   return {global, local, std::move(corners)};
 }
 
-Step read_step(const JsonReader& reader, const DistributedType& source) {
-  const StepOp op = read_op(reader.member("op"));
-  const auto rank = static_cast<std::size_t>(source.rank());
-  Step step{op,
-            {},
-            {},
-            {},
-            {},
-            read_shape(reader.member("local_in"), rank),
-            read_placement(reader, source),
-            reader.member("cost").count()};
-  if (has_moves(op)) step.moves = read_moves(reader.member("moves"), op, source.rank());
-  if (has_groups(op)) step.groups = DeviceGroups(read_groups(reader.member("groups")));
-  if (op == StepOp::allpermute) step.pairs = read_pairs(reader.member("pairs"));
-  if (op == StepOp::exchange) step.transfers = read_transfers(reader.member("transfers"), rank);
-  return step;
+StepOperation read_operation(const JsonReader& reader, int rank) {
+  switch (read_op(reader.member("op"))) {
+    case StepOp::dynslice:
+      return SliceStep{read_changes(reader.member("moves"), rank)};
+    case StepOp::alltoall:
+      return AllToAllStep{read_moves(reader.member("moves"), rank), read_groups(reader.member("groups"))};
+    case StepOp::allgather:
+      return GatherStep{read_changes(reader.member("moves"), rank), read_groups(reader.member("groups"))};
+    case StepOp::allpermute:
+      return PermuteStep{read_pairs(reader.member("pairs"))};
+    case StepOp::exchange:
+      return ExchangeStep{read_transfers(reader.member("transfers"), static_cast<std::size_t>(rank))};
+  }
+  throw InternalError("unknown step");
+}
+
+void read_step(const JsonReader& reader, StatedPlan& stated) {
+  const DistributedType& target = stated.plan.target;
+  StepOperation operation = read_operation(reader, target.rank());
+  stated.plan.movement.steps.push_back({std::move(operation), read_placement(reader, target)});
+  PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
+  if (reader.has("local_in")) {
+    statements.local_in = read_shape(reader.member("local_in"), static_cast<std::size_t>(target.rank()));
+  }
+  if (std::holds_alternative<ExchangeStep>(stated.plan.steps().back().operation) && reader.has("groups")) {
+    statements.groups = read_groups(reader.member("groups"));
+  }
+  if (stated.statements.cost) stated.plan.cost.steps.push_back(reader.member("cost").count());
 }
 
 PlanCost read_cost(const JsonReader& reader) {
-  return {reader.member("model").string(), reader.member("total").count(), reader.member("lower_bound").count(),
-          reader.member("floor").count(), reader.member("optimal").boolean()};
+  return {reader.member("model").string(),
+          {},
+          reader.member("total").count(),
+          reader.member("lower_bound").count(),
+          reader.member("floor").count(),
+          reader.member("optimal").boolean()};
 }
 
 PlanMemory read_memory(const JsonReader& reader) {
@@ -190,47 +270,34 @@ PlanMemory read_memory(const JsonReader& reader) {
 
 }  // namespace
 
-std::string to_json(const Plan& plan, PlanLists lists) {
-  const bool listed = lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices;
-  if (listed && has_symbolic_steps(plan.steps)) return to_json(with_lists(plan), lists);
-  Json json;
-  json["id"] = plan.id;
-  for (const Axis& axis : plan.mesh().axes()) json["mesh"][axis.name] = axis.size;
-  json["source"] = to_string(plan.source);
-  json["target"] = to_string(plan.target);
-  json["planner"] = plan.planner;
-  json["cost"] = {{"model", plan.cost.model},
-                  {"total", plan.cost.total},
-                  {"lower_bound", plan.cost.lower_bound},
-                  {"floor", plan.cost.floor},
-                  {"optimal", plan.cost.optimal}};
-  json["memory"] = {{"source", plan.memory.source},
-                    {"target", plan.memory.target},
-                    {"bound", plan.memory.bound},
-                    {"peak", plan.memory.peak}};
-  json["planning_ns"] = plan.planning_ns;
-  Json& steps = json["steps"] = Json::array();
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    steps.push_back(write_step(plan.steps[i], plan.mesh(), plan.before(i), listed));
-  }
-  // An id may come from anywhere: what is not UTF-8 in it is replaced.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+void write_json(const Plan& plan, PlanLists lists, const WriteText& write) {
+  PlanWriter(write).write_plan(plan,
+                               lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices);
 }
 
-Plan parse_plan(const SourceText& source) {
+std::string to_json(const Plan& plan, PlanLists lists) {
+  std::string line;
+  write_json(plan, lists, [&](std::string_view text) { line += text; });
+  return line;
+}
+
+StatedPlan parse_plan(const SourceText& source) {
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the plan");
   const Mesh mesh = read_mesh(reader.member("mesh"));
-  Plan plan{reader.has("id") ? reader.member("id").string() : std::string(),
-            read_type_text(reader.member("source"), mesh),
-            read_type_text(reader.member("target"), mesh),
-            reader.member("planner").string(),
-            read_cost(reader.member("cost")),
-            read_memory(reader.member("memory")),
-            reader.has("planning_ns") ? reader.member("planning_ns").count() : 0,
-            {}};
-  for (const JsonReader& step : reader.member("steps").elements()) plan.steps.push_back(read_step(step, plan.source));
-  return plan;
+  const auto text = [&](const char* key) { return reader.has(key) ? reader.member(key).string() : std::string(); };
+  StatedPlan stated{{text("id"),
+                     {mesh, Placement(read_type_text(reader.member("source"), mesh)), {}},
+                     read_type_text(reader.member("target"), mesh),
+                     text("planner"),
+                     {},
+                     {},
+                     reader.has("planning_ns") ? reader.member("planning_ns").count() : 0},
+                    {reader.has("cost"), reader.has("memory"), {}}};
+  if (stated.statements.cost) stated.plan.cost = read_cost(reader.member("cost"));
+  if (stated.statements.memory) stated.plan.memory = read_memory(reader.member("memory"));
+  for (const JsonReader& step : reader.member("steps").elements()) read_step(step, stated);
+  return stated;
 }
 
 }  // namespace retile

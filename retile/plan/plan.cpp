@@ -1,14 +1,33 @@
 #include "retile/plan/plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 #include "retile/base/error.h"
 
 namespace retile {
+namespace {
+
+std::string text_of(const DimensionFactor& change) { return fmt::format("{}; {}", change.dimension, change.factor); }
+std::string text_of(const Move& move) { return fmt::format("{} -> {}; {}", move.from, move.to, move.factor); }
+
+template <typename Change>
+std::string text_of(const char* name, const std::vector<Change>& changes) {
+  std::vector<std::string> texts;
+  for (const Change& change : changes) texts.push_back(text_of(change));
+  return texts.empty() ? name : fmt::format("{}({})", name, fmt::join(texts, ", "));
+}
+
+template <typename Change>
+std::int64_t product_of_factors(const std::vector<Change>& changes) {
+  std::int64_t product = 1;
+  for (const Change& change : changes) product *= change.factor;
+  return product;
+}
+
+}  // namespace
 
 const char* name_of(StepOp op) {
   switch (op) {
@@ -26,54 +45,40 @@ const char* name_of(StepOp op) {
   throw InternalError("unknown step");
 }
 
-DeviceGroups DeviceGroups::along(std::vector<AxisPart> parts) {
-  DeviceGroups groups;
-  groups.along_ = std::move(parts);
-  return groups;
+std::optional<StepOp> find_step_op(std::string_view name) {
+  for (const StepOp op :
+       {StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute, StepOp::exchange}) {
+    if (name == name_of(op)) return op;
+  }
+  return std::nullopt;
 }
 
-std::vector<std::vector<Device>> DeviceGroups::list(const Mesh& mesh) const {
-  if (!is_symbolic()) return listed_;
-  // A group's members have one base: the device with the coordinates along the parts set to 0.
-  std::map<Device, std::vector<Device>> by_base;
-  for (Device device = 0; device < mesh.device_count(); ++device) {
-    Device base = device;
-    for (const AxisPart& part : along_) base -= mesh.coordinate(device, part) * mesh.stride(part);
-    by_base[base].push_back(device);
-  }
-  std::vector<std::vector<Device>> groups;
-  for (auto& [base, members] : by_base) groups.push_back(std::move(members));
-  return groups;
+std::int64_t group_size(const StepOperation& operation) {
+  if (const auto* slice = std::get_if<SliceStep>(&operation)) return product_of_factors(slice->slices);
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return product_of_factors(alltoall->moves);
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) return product_of_factors(gather->gathers);
+  return 1;
 }
 
-Movement movement_of(const Plan& plan) { return {plan.mesh(), Placement(plan.source), plan.steps}; }
-
-std::vector<std::vector<Device>> order_groups(std::vector<std::vector<Device>> groups, const Placement& before) {
-  // A plan that somebody wrote may have empty groups and name devices that are not there: they come first.
-  const auto corner = [&](Device device) {
-    return device >= 0 && device < before.device_count() ? before.offset(device) : Shape();
-  };
-  const auto smallest = [](const std::vector<Device>& members) {
-    return members.empty() ? INT64_MIN : *std::min_element(members.begin(), members.end());
-  };
-  for (std::vector<Device>& members : groups) {
-    std::sort(members.begin(), members.end());
-    std::stable_sort(members.begin(), members.end(), [&](Device a, Device b) { return corner(a) < corner(b); });
-  }
-  std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
-  return groups;
+const Groups* groups_of(const StepOperation& operation) {
+  const auto listed = [](const std::optional<Groups>& groups) { return groups ? &*groups : nullptr; };
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return listed(alltoall->groups);
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) return listed(gather->groups);
+  return nullptr;
 }
 
-std::string to_string(const Step& step) {
-  std::string moves;
-  for (const Move& move : step.moves) {
-    if (!moves.empty()) moves += ", ";
-    if (move.from >= 0) moves += fmt::format("{}", move.from);
-    if (move.from >= 0 && move.to >= 0) moves += " -> ";
-    if (move.to >= 0) moves += fmt::format("{}", move.to);
-    moves += fmt::format("; {}", move.factor);
-  }
-  return moves.empty() ? name_of(step.op) : fmt::format("{}({})", name_of(step.op), moves);
+std::string to_string(const StepOperation& operation) {
+  const char* name = name_of(op_of(operation));
+  if (const auto* slice = std::get_if<SliceStep>(&operation)) return text_of(name, slice->slices);
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return text_of(name, alltoall->moves);
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) return text_of(name, gather->gathers);
+  return name;
+}
+
+std::int64_t height(const Movement& movement) {
+  std::int64_t height = movement.source.local_size();
+  for (const Step& step : movement.steps) height = std::max(height, step.after.local_size());
+  return height;
 }
 
 }  // namespace retile

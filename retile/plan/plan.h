@@ -1,29 +1,24 @@
-// Plan: the contract between planners and engines. What every device does, step by step.
+// Plan: the contract between planners and engines. What every device does, step by step, and what is known of it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
+#include "retile/grids/grid.h"
 #include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/placement.h"
 
 namespace retile {
 
-enum class StepOp { dynslice, alltoall, allgather, allpermute, exchange };
+// --- Who talks to whom.
 
-const char* name_of(StepOp op);
-
-// A change of the local shape: `factor` times longer along `from`, that much shorter along `to`.
-// A dynslice has only a `to`, an allgather only a `from`; the other one is -1.
-struct Move {
-  int from = -1;
-  int to = -1;
-  std::int64_t factor = 1;
-
-  bool operator==(const Move&) const = default;
-};
+// Sets of devices, in the order of the plan format, see order_groups().
+using Groups = std::vector<std::vector<Device>>;
 
 struct DevicePair {
   Device source = 0;
@@ -41,78 +36,84 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
-// Which devices communicate with each other in a step: listed, or left symbolic as "along these
-// axes", which costs no memory per device.
-class DeviceGroups {
- public:
-  DeviceGroups() = default;
-  // In the order of the plan format, see order_groups().
-  explicit DeviceGroups(std::vector<std::vector<Device>> listed) : listed_(std::move(listed)) {}
-  // Devices whose coordinates differ only along the parts.
-  static DeviceGroups along(std::vector<AxisPart> parts);
+// --- Steps. Lists of devices may be absent: then they follow from the boxes before and after (see lists.h), and the
+// step takes no memory per device.
 
-  bool is_symbolic() const { return !along_.empty(); }
-  // Symbolic groups are listed with their members ascending.
-  std::vector<std::vector<Device>> list(const Mesh& mesh) const;
+// A dimension that becomes `factor` times shorter or longer.
+struct DimensionFactor {
+  int dimension = 0;
+  std::int64_t factor = 1;
 
- private:
-  std::vector<AxisPart> along_;
-  std::vector<std::vector<Device>> listed_;
+  bool operator==(const DimensionFactor&) const = default;
 };
 
-// The order of the plan format: members in row-major order of the corners they held before the step
-// (equal corners by device), groups in order of their smallest member.
-std::vector<std::vector<Device>> order_groups(std::vector<std::vector<Device>> groups, const Placement& before);
+// dynslice: every device keeps a part of its tile.
+struct SliceStep {
+  std::vector<DimensionFactor> slices;
 
-// Above this many devices, lists with entries per device are left symbolic in plans and out of their JSON.
-constexpr std::int64_t most_listed_devices = 4096;
+  bool operator==(const SliceStep&) const = default;
+};
+
+// alltoall: each group cuts what its tiles make up anew.
+struct AllToAllStep {
+  std::vector<Move> moves;
+  std::optional<Groups> groups;
+
+  bool operator==(const AllToAllStep&) const = default;
+};
+
+// allgather: each member of a group gets what its tiles make up.
+struct GatherStep {
+  std::vector<DimensionFactor> gathers;
+  std::optional<Groups> groups;
+
+  bool operator==(const GatherStep&) const = default;
+};
+
+// allpermute: tiles change owners. A bijection, fixed points included.
+struct PermuteStep {
+  std::optional<std::vector<DevicePair>> pairs;
+
+  bool operator==(const PermuteStep&) const = default;
+};
+
+// exchange: every device is sent what it lacks. Its groups are the sets of devices that transfers connect.
+struct ExchangeStep {
+  std::optional<std::vector<Transfer>> transfers;
+
+  bool operator==(const ExchangeStep&) const = default;
+};
+
+using StepOperation = std::variant<SliceStep, AllToAllStep, GatherStep, PermuteStep, ExchangeStep>;
+
+// In the order of the alternatives.
+enum class StepOp { dynslice, alltoall, allgather, allpermute, exchange };
+
+inline StepOp op_of(const StepOperation& operation) { return static_cast<StepOp>(operation.index()); }
+const char* name_of(StepOp op);
+std::optional<StepOp> find_step_op(std::string_view name);
 
 struct Step {
-  StepOp op = StepOp::dynslice;
-  std::vector<Move> moves;          // of dynslice, alltoall and allgather
-  DeviceGroups groups;              // of alltoall, allgather and exchange
-  std::vector<DevicePair> pairs;    // of allpermute: a bijection, fixed points included
-  std::vector<Transfer> transfers;  // of exchange
-  Shape local_in;
+  StepOperation operation;
   Placement after;
-  std::int64_t cost = 0;
-  bool symbolic = false;  // groups, pairs and transfers are left to be worked out from the boxes, see groups.h
 
   const Shape& local_out() const { return after.local_shape(); }
+  bool operator==(const Step&) const = default;
 };
 
-struct PlanCost {
-  std::string model;             // "paper", "volume", …
-  std::int64_t total = 0;        // sum of the steps' costs
-  std::int64_t lower_bound = 0;  // no plan of the planner's steps costs less
-  std::int64_t floor = 0;        // most elements that some device must receive, whatever the plan
-  bool optimal = false;          // proved: total = lower_bound
-};
+inline StepOp op_of(const Step& step) { return op_of(step.operation); }
 
-// Local sizes in elements.
-struct PlanMemory {
-  std::int64_t source = 0;
-  std::int64_t target = 0;
-  std::int64_t bound = 0;  // what the plan was allowed
-  std::int64_t peak = 0;   // the largest on the way: the paper's height
-};
+// How many devices take part with each other in a slice, an alltoall or a gather: the product of its factors.
+std::int64_t group_size(const StepOperation& operation);
 
-struct Plan {
-  std::string id;
-  DistributedType source;
-  DistributedType target;
-  std::string planner;
-  PlanCost cost;
-  PlanMemory memory;
-  std::int64_t planning_ns = 0;
-  std::vector<Step> steps;
+// The groups of an alltoall or a gather that are listed; null where there are none.
+const Groups* groups_of(const StepOperation& operation);
 
-  const Mesh& mesh() const { return source.mesh(); }
-  // What the devices hold before a step; after the last one for step = steps.size().
-  Placement before(std::size_t step) const { return step == 0 ? Placement(source) : steps[step - 1].after; }
-};
+// "allgather(1; 2)", "alltoall(0 -> 1; 4)", "allpermute", "exchange".
+std::string to_string(const StepOperation& operation);
+inline std::string to_string(const Step& step) { return to_string(step.operation); }
 
-// Steps from one placement to another: what engines run. A plan's ends are types; these need not be.
+// Steps from one placement to another: what engines run. Ends need not be types.
 struct Movement {
   Mesh mesh;
   Placement source;
@@ -122,9 +123,48 @@ struct Movement {
   const Placement& target() const { return before(steps.size()); }
 };
 
-Movement movement_of(const Plan& plan);
+// --- Plans.
 
-// "allgather(1; 2)", "alltoall(0 -> 1; 4)", "allpermute", "exchange".
-std::string to_string(const Step& step);
+struct PlanCost {
+  std::string model;                // "paper", "volume", …
+  std::vector<std::int64_t> steps;  // of each
+  std::int64_t total = 0;           // their sum
+  std::int64_t lower_bound = 0;     // no plan of the planner's steps costs less
+  std::int64_t floor = 0;           // most elements that some device must receive, whatever the plan
+  bool optimal = false;             // proved: total = lower_bound
+
+  bool operator==(const PlanCost&) const = default;
+};
+
+// Local sizes in elements.
+struct PlanMemory {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  std::int64_t bound = 0;  // what the plan was allowed
+  std::int64_t peak = 0;   // the largest on the way: the paper's height
+
+  bool operator==(const PlanMemory&) const = default;
+};
+
+// A movement between types, with what it costs and what was proved of that.
+struct Plan {
+  std::string id;
+  Movement movement;  // from a type
+  DistributedType target;
+  std::string planner;
+  PlanCost cost;
+  PlanMemory memory;
+  std::int64_t planning_ns = 0;
+
+  const Mesh& mesh() const { return movement.mesh; }
+  const DistributedType& source() const { return *movement.source.type(); }
+  const std::vector<Step>& steps() const { return movement.steps; }
+};
+
+// The largest local size on the way, in elements.
+std::int64_t height(const Movement& movement);
+
+// Above this many devices, lists with entries per device are left out of plans' JSON.
+constexpr std::int64_t most_listed_devices = 4096;
 
 }  // namespace retile

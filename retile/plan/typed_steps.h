@@ -4,13 +4,11 @@
 #include <vector>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/groups.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
 
-// One plan step per collective, groups symbolic, costs 0. In a permutation a device that already
-// holds its tile keeps it.
+// One plan step per collective, lists absent.
 std::vector<Step> typed_steps(const Sequence& sequence);
 
 }  // namespace retile

@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/error.h"
-#include "retile/plan/groups.h"
+#include "retile/base/utf8.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -22,7 +21,7 @@ struct Stop {};
 
 class Verifier {
  public:
-  Verifier(Movement movement, std::size_t most) : movement_(std::move(movement)), most_(most) {}
+  Verifier(const Movement& movement, std::size_t most) : movement_(movement), most_(most) {}
 
   std::vector<std::string> judge_steps() {
     try {
@@ -33,13 +32,14 @@ class Verifier {
   }
 
   // The plan whose movement this is.
-  std::vector<std::string> judge_plan(const Plan& plan) {
+  std::vector<std::string> judge_plan(const Plan& plan, const PlanStatements& statements) {
     try {
       check_ends(plan);
       check_steps();
       check_result(plan);
-      check_memory(plan);
-      check_cost(plan);
+      check_statements(statements);
+      if (statements.memory) check_memory(plan);
+      if (statements.cost) check_cost(plan);
     } catch (const Stop&) {
     }
     return std::move(faults_);
@@ -55,7 +55,7 @@ class Verifier {
   template <typename... Arguments>
   void report_step(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     const std::string fault = fmt::format(format, std::forward<Arguments>(arguments)...);
-    report("step {} ({}): {}", step_index_, name_of(movement_.steps[step_index_].op), fault);
+    report("step {} ({}): {}", step_index_, name_of(op_of(movement_.steps[step_index_])), fault);
   }
 
   // For faults after which boxes have no meaning.
@@ -74,19 +74,19 @@ class Verifier {
   }
 
   void check_ends(const Plan& plan) {
-    if (plan.source.mesh() != plan.target.mesh()) {
+    if (plan.source().mesh() != plan.target.mesh()) {
       report("source and target are on different meshes");
       throw Stop{};
     }
-    if (plan.source.global_shape() != plan.target.global_shape()) {
-      report("source and target have different global shapes: {} and {}", to_string(plan.source.global_shape()),
+    if (plan.source().global_shape() != plan.target.global_shape()) {
+      report("source and target have different global shapes: {} and {}", to_string(plan.source().global_shape()),
              to_string(plan.target.global_shape()));
       throw Stop{};
     }
   }
 
   void check_result(const Plan& plan) {
-    const Placement last = movement_.before(movement_.steps.size());
+    const Placement& last = movement_.target();
     const Placement target(plan.target);
     if (last.local_shape() != target.local_shape()) {
       report("the plan ends with local shape {}, and the target has {}", to_string(last.local_shape()),
@@ -100,31 +100,10 @@ class Verifier {
     }
   }
 
-  void check_step(Step& step) {
-    const Placement before = movement_.before(step_index_);
+  void check_step(const Step& step) {
+    const Placement& before = movement_.before(step_index_);
     check_shapes(step, before);
-    list(step, before);
-    switch (step.op) {
-      case StepOp::dynslice:
-        return check_dynslice(step, before);
-      case StepOp::allgather:
-        return check_allgather(step, before);
-      case StepOp::alltoall:
-        return check_alltoall(step, before);
-      case StepOp::allpermute:
-        return check_allpermute(step, before);
-      case StepOp::exchange:
-        return check_exchange(step, before);
-    }
-  }
-
-  void list(Step& step, const Placement& before) {
-    if (!step.symbolic) return;
-    try {
-      list_devices(step, before);
-    } catch (const RuntimeError& error) {
-      stop_at_step("{}", error.what());
-    }
+    std::visit([&](const auto& operation) { check(operation, before, step.after); }, step.operation);
   }
 
   void check_shapes(const Step& step, const Placement& before) {
@@ -133,11 +112,8 @@ class Verifier {
       stop_at_step("the boxes after it do not cover the same array on {} devices", device_count());
     }
     check_grid(after);
-    if (step.local_in != before.local_shape()) {
-      report_step("local_in is {}, and the devices hold {}", to_string(step.local_in), to_string(before.local_shape()));
-    }
-    const bool shaped_by_moves = step.op != StepOp::exchange && step.op != StepOp::allpermute;
-    const std::optional<Shape> expected = shaped_by_moves ? shape_after_moves(step, before) : after.local_shape();
+    const std::optional<Shape> expected =
+        std::visit([&](const auto& operation) { return shape_after(operation, before); }, step.operation);
     if (expected && *expected != after.local_shape()) {
       report_step("its moves lead to local shape {}, and local_out is {}", to_string(*expected),
                   to_string(after.local_shape()));
@@ -167,65 +143,102 @@ class Verifier {
     }
   }
 
-  // Nothing where a move is not one of its step's kind.
-  std::optional<Shape> shape_after_moves(const Step& step, const Placement& before) {
-    Shape local = before.local_shape();
-    const auto in_range = [&](int dimension) { return dimension >= 0 && dimension < before.rank(); };
+  // --- The local shape that a step's moves lead to; nothing where they say nothing of it, or are at fault.
+
+  std::optional<Shape> shape_after(const SliceStep& step, const Placement& before) {
+    std::optional<Shape> local = before.local_shape();
+    for (const DimensionFactor& slice : step.slices) shorten(local, slice.dimension, slice.factor);
+    return local;
+  }
+  std::optional<Shape> shape_after(const AllToAllStep& step, const Placement& before) {
+    std::optional<Shape> local = before.local_shape();
     for (const Move& move : step.moves) {
-      const bool needs_from = step.op != StepOp::dynslice;
-      const bool needs_to = step.op != StepOp::allgather;
-      const bool fits = move.factor > 0 && (needs_from ? in_range(move.from) : move.from == -1) &&
-                        (needs_to ? in_range(move.to) : move.to == -1);
-      if (!fits) {
-        report_step("a move that does not fit its kind");
-        return std::nullopt;
-      }
-      if (needs_from) {
-        std::int64_t& size = local[static_cast<std::size_t>(move.from)];
-        const auto grown = checked_multiply(size, move.factor);
-        if (!grown) stop_at_step("a move by {} does not fit in 63 bits", move.factor);
-        size = *grown;
-      }
-      if (needs_to) {
-        std::int64_t& size = local[static_cast<std::size_t>(move.to)];
-        if (size % move.factor != 0) {
-          report_step("local size {} of dimension {} does not divide by {}", size, move.to, move.factor);
-          return std::nullopt;
-        }
-        size /= move.factor;
-      }
+      lengthen(local, move.from, move.factor);
+      shorten(local, move.to, move.factor);
     }
     return local;
   }
+  std::optional<Shape> shape_after(const GatherStep& step, const Placement& before) {
+    std::optional<Shape> local = before.local_shape();
+    for (const DimensionFactor& gather : step.gathers) lengthen(local, gather.dimension, gather.factor);
+    return local;
+  }
+  template <typename Operation>
+  static std::optional<Shape> shape_after(const Operation& /*without moves*/, const Placement& /*before*/) {
+    return std::nullopt;
+  }
 
-  void check_dynslice(const Step& step, const Placement& before) {
+  // The size to change; null where there is none, which is reported.
+  std::int64_t* size_to_change(std::optional<Shape>& local, int dimension, std::int64_t factor) {
+    if (!local) return nullptr;
+    if (factor > 0 && dimension >= 0 && static_cast<std::size_t>(dimension) < local->size()) {
+      return &(*local)[static_cast<std::size_t>(dimension)];
+    }
+    report_step("a move that does not fit its kind");
+    local.reset();
+    return nullptr;
+  }
+
+  void lengthen(std::optional<Shape>& local, int dimension, std::int64_t factor) {
+    std::int64_t* size = size_to_change(local, dimension, factor);
+    if (size == nullptr) return;
+    const auto grown = checked_multiply(*size, factor);
+    if (!grown) stop_at_step("a move by {} does not fit in 63 bits", factor);
+    *size = *grown;
+  }
+
+  void shorten(std::optional<Shape>& local, int dimension, std::int64_t factor) {
+    std::int64_t* size = size_to_change(local, dimension, factor);
+    if (size == nullptr) return;
+    if (*size % factor == 0) {
+      *size /= factor;
+      return;
+    }
+    report_step("local size {} of dimension {} does not divide by {}", *size, dimension, factor);
+    local.reset();
+  }
+
+  // --- What each kind of step may do. Without lists, that there are some which would do: every tile has equally many
+  // holders before and after, so they exist wherever devices get what lies in the right place (König's theorem).
+
+  void check(const SliceStep& /*step*/, const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
-      report_lack(device, step.after.box(device), {before.box(device)}, "it held");
+      report_lack(device, after.box(device), {before.box(device)}, "it held");
     }
   }
 
-  void check_allgather(const Step& step, const Placement& before) {
-    for (const std::vector<Device>& group : sized_groups(step)) {
+  void check(const GatherStep& step, const Placement& before, const Placement& after) {
+    if (!step.groups) return check_gather_without_groups(before, after);
+    for (const std::vector<Device>& group : sized_groups(*step.groups, step.gathers)) {
       const std::vector<Box> held = boxes(group, before);
       std::optional<Box> gathered;  // a box that the group is known to hold: its members want the same
       for (const Device device : group) {
-        const Box wanted = step.after.box(device);
+        const Box wanted = after.box(device);
         if (wanted == gathered) continue;
         if (!report_lack(device, wanted, held, "its group held")) gathered = wanted;
       }
     }
   }
 
+  void check_gather_without_groups(const Placement& before, const Placement& after) {
+    for (Device device = 0; device < device_count(); ++device) {
+      if (contains(after.box(device), before.box(device))) continue;
+      report_step("device {} gathers {}, and it held {}", device, to_string(after.box(device)),
+                  to_string(before.box(device)));
+    }
+  }
+
   // The union of a group's boxes is cut anew, each member gets a piece of its own, and every member sends
   // every member as much. That the union is a box follows: the pieces are boxes, and each takes from all.
-  void check_alltoall(const Step& step, const Placement& before) {
-    for (const std::vector<Device>& group : sized_groups(step)) {
+  void check(const AllToAllStep& step, const Placement& before, const Placement& after) {
+    if (!step.groups) return check_alltoall_without_groups(before, after);
+    for (const std::vector<Device>& group : sized_groups(*step.groups, step.moves)) {
       const std::vector<Box> held = boxes(group, before);
       const std::int64_t piece = before.local_size() / static_cast<std::int64_t>(group.size());
       for (const Device device : group) {
-        const Box wanted = step.after.box(device);
+        const Box wanted = after.box(device);
         if (report_lack(device, wanted, held, "its group held")) continue;
-        const Device twin = first_with_box(group, step.after, wanted);
+        const Device twin = first_with_box(group, after, wanted);
         if (twin != device) {
           report_step("devices {} and {} both get {}, and an alltoall gives each piece to one", twin, device,
                       to_string(wanted));
@@ -243,33 +256,56 @@ class Verifier {
     }
   }
 
+  // Dimensions grow or shrink. What is cut anew is then as long as the longer of both tiles, and a device stays in it.
+  void check_alltoall_without_groups(const Placement& before, const Placement& after) {
+    Shape merged(before.local_shape());
+    for (std::size_t i = 0; i < merged.size(); ++i) {
+      merged[i] = std::max(before.local_shape()[i], after.local_shape()[i]);
+      if (merged[i] % before.local_shape()[i] == 0 && merged[i] % after.local_shape()[i] == 0) continue;
+      stop_at_step("tiles of {} and {} along dimension {} do not nest", before.local_shape()[i],
+                   after.local_shape()[i], i);
+    }
+    for (Device device = 0; device < device_count(); ++device) {
+      const Shape from = before.offset(device);
+      const Shape to = after.offset(device);
+      for (std::size_t i = 0; i < merged.size(); ++i) {
+        if (from[i] / merged[i] == to[i] / merged[i]) continue;
+        report_step("device {} goes from {} to {}, out of what its group holds", device, to_string(before.box(device)),
+                    to_string(after.box(device)));
+        break;
+      }
+    }
+  }
+
   static Device first_with_box(const std::vector<Device>& group, const Placement& placement, const Box& box) {
     return *std::find_if(group.begin(), group.end(), [&](Device device) { return placement.box(device) == box; });
   }
 
-  void check_allpermute(const Step& step, const Placement& before) {
-    if (step.after.local_shape() != before.local_shape()) {
-      stop_at_step("a permutation keeps the local shape, and {} is not {}", to_string(step.after.local_shape()),
+  void check(const PermuteStep& step, const Placement& before, const Placement& after) {
+    if (after.local_shape() != before.local_shape()) {
+      stop_at_step("a permutation keeps the local shape, and {} is not {}", to_string(after.local_shape()),
                    to_string(before.local_shape()));
     }
+    if (!step.pairs) return;
     std::set<Device> sources;
     std::set<Device> targets;
-    for (const DevicePair& pair : step.pairs) {
+    for (const DevicePair& pair : *step.pairs) {
       check_device(pair.source);
       check_device(pair.target);
       if (!sources.insert(pair.source).second) report_step("device {} sends its tile twice", pair.source);
       if (!targets.insert(pair.target).second) report_step("device {} is sent two tiles", pair.target);
-      report_lack(pair.target, step.after.box(pair.target), {before.box(pair.source)},
+      report_lack(pair.target, after.box(pair.target), {before.box(pair.source)},
                   fmt::format("device {} held", pair.source).c_str());
     }
-    if (static_cast<std::int64_t>(step.pairs.size()) != device_count()) {
-      report_step("{} pairs for {} devices", step.pairs.size(), device_count());
+    if (static_cast<std::int64_t>(step.pairs->size()) != device_count()) {
+      report_step("{} pairs for {} devices", step.pairs->size(), device_count());
     }
   }
 
-  void check_exchange(const Step& step, const Placement& before) {
+  void check(const ExchangeStep& step, const Placement& before, const Placement& after) {
+    if (!step.transfers) return;
     std::map<Device, std::vector<Box>> received;
-    for (const Transfer& transfer : step.transfers) {
+    for (const Transfer& transfer : *step.transfers) {
       check_device(transfer.from);
       check_device(transfer.to);
       check_box(transfer.box);
@@ -278,22 +314,67 @@ class Verifier {
       if (!contains(held, transfer.box)) {
         report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box), to_string(held));
       }
-      if (!contains(step.after.box(transfer.to), transfer.box)) {
+      if (!contains(after.box(transfer.to), transfer.box)) {
         report_step("device {} is sent {}, which is not in its box {}", transfer.to, to_string(transfer.box),
-                    to_string(step.after.box(transfer.to)));
+                    to_string(after.box(transfer.to)));
       }
       received[transfer.to].push_back(transfer.box);
     }
     for (Device device = 0; device < device_count(); ++device) {
-      std::vector<Box> sources = received[device];
+      std::vector<Box> sources = std::move(received[device]);
+      report_repetition(device, after.box(device), sources);
       sources.push_back(before.box(device));
-      report_lack(device, step.after.box(device), sources, "it held or was sent");
+      report_lack(device, after.box(device), sources, "it held or was sent");
     }
-    check_connected_groups(step);
+  }
+
+  // An element that is sent to a device twice was sent for nothing.
+  void report_repetition(Device device, const Box& wanted, const std::vector<Box>& received) {
+    std::int64_t elements = 0;
+    for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
+    if (elements <= volume(wanted)) return;
+    std::vector<Box> missing{wanted};
+    for (const Box& box : received) {
+      std::vector<Box> rest = without(missing, box);
+      if (volume_of(missing) - volume_of(rest) < volume(box)) {
+        return report_step("device {} is sent {} twice, or part of it", device, to_string(box));
+      }
+      missing = std::move(rest);
+    }
+  }
+
+  static std::int64_t volume_of(const std::vector<Box>& boxes) {
+    std::int64_t sum = 0;
+    for (const Box& box : boxes) sum += volume(box);
+    return sum;
+  }
+
+  static std::vector<Box> without(const std::vector<Box>& boxes, const Box& hole) {
+    std::vector<Box> rest;
+    for (const Box& box : boxes) {
+      for (Box& left : subtract(box, hole)) rest.push_back(std::move(left));
+    }
+    return rest;
+  }
+
+  // --- What is said of steps.
+
+  void check_statements(const PlanStatements& statements) {
+    for (step_index_ = 0; step_index_ < statements.steps.size(); ++step_index_) {
+      const PlanStatements::OfStep& stated = statements.steps[step_index_];
+      const Shape& held = movement_.before(step_index_).local_shape();
+      if (stated.local_in && *stated.local_in != held) {
+        report_step("local_in is {}, and the devices hold {}", to_string(*stated.local_in), to_string(held));
+      }
+      const auto* exchange = std::get_if<ExchangeStep>(&movement_.steps[step_index_].operation);
+      if (stated.groups && exchange != nullptr && exchange->transfers) {
+        check_connected_groups(*stated.groups, *exchange->transfers);
+      }
+    }
   }
 
   // The groups of an exchange are the sets of devices that its transfers connect.
-  void check_connected_groups(const Step& step) {
+  void check_connected_groups(const Groups& stated, const std::vector<Transfer>& transfers) {
     std::vector<Device> parent(static_cast<std::size_t>(device_count()));
     std::iota(parent.begin(), parent.end(), Device{0});
     const auto at = [&](Device device) -> Device& { return parent[static_cast<std::size_t>(device)]; };
@@ -301,9 +382,9 @@ class Verifier {
       while (at(device) != device) device = at(device) = at(at(device));
       return device;
     };
-    for (const Transfer& transfer : step.transfers) at(root(transfer.from)) = root(transfer.to);
+    for (const Transfer& transfer : transfers) at(root(transfer.from)) = root(transfer.to);
 
-    const std::vector<std::vector<Device>> groups = partitioned_groups(step);
+    const Groups groups = partitioned_groups(stated);
     std::set<Device> connected;
     for (const std::vector<Device>& group : groups) {
       connected.insert(root(group.front()));
@@ -319,11 +400,7 @@ class Verifier {
   bool report_lack(Device device, const Box& wanted, const std::vector<Box>& sources, const char* holder) {
     std::vector<Box> missing{wanted};
     for (const Box& source : sources) {
-      std::vector<Box> rest;
-      for (const Box& part : missing) {
-        for (Box& left : subtract(part, source)) rest.push_back(std::move(left));
-      }
-      missing = std::move(rest);
+      missing = without(missing, source);
       if (missing.empty()) return false;
     }
     std::string held;
@@ -347,12 +424,11 @@ class Verifier {
     if (!inside) stop_at_step("{} is no box of the array", to_string(box));
   }
 
-  // The groups, every device in exactly one.
-  std::vector<std::vector<Device>> partitioned_groups(const Step& step) {
-    std::vector<std::vector<Device>> groups = step.groups.list(movement_.mesh);
+  // The groups that have members, every device in exactly one.
+  Groups partitioned_groups(Groups groups) {
+    std::erase_if(groups, [](const std::vector<Device>& group) { return group.empty(); });
     std::vector<bool> seen(static_cast<std::size_t>(device_count()));
     for (const std::vector<Device>& group : groups) {
-      if (group.empty()) stop_at_step("a group without members");
       for (const Device device : group) {
         check_device(device);
         if (seen[static_cast<std::size_t>(device)]) stop_at_step("device {} is in two groups", device);
@@ -365,10 +441,11 @@ class Verifier {
   }
 
   // As above, and of the size that the moves ask for.
-  std::vector<std::vector<Device>> sized_groups(const Step& step) {
+  template <typename Change>
+  Groups sized_groups(const Groups& listed, const std::vector<Change>& changes) {
     std::int64_t size = 1;
-    for (const Move& move : step.moves) size = checked_multiply(size, move.factor).value_or(INT64_MAX);
-    std::vector<std::vector<Device>> groups = partitioned_groups(step);
+    for (const Change& change : changes) size = checked_multiply(size, change.factor).value_or(INT64_MAX);
+    Groups groups = partitioned_groups(listed);
     for (const std::vector<Device>& group : groups) {
       if (static_cast<std::int64_t>(group.size()) == size) continue;
       stop_at_step("the group of device {} has {} members, and its moves need {}", group.front(), group.size(), size);
@@ -384,23 +461,30 @@ class Verifier {
   }
 
   void check_memory(const Plan& plan) {
-    std::int64_t peak = plan.source.local_size();
-    for (const Step& step : movement_.steps) peak = std::max(peak, step.after.local_size());
-    const auto check = [&](const char* name, std::int64_t stated, std::int64_t actual) {
+    const auto check_size = [&](const char* name, std::int64_t stated, std::int64_t actual) {
       if (stated != actual) report("memory: {} is {}, not {}", name, actual, stated);
     };
-    check("source", plan.memory.source, plan.source.local_size());
-    check("target", plan.memory.target, plan.target.local_size());
-    check("peak", plan.memory.peak, peak);
+    check_size("source", plan.memory.source, plan.source().local_size());
+    check_size("target", plan.memory.target, plan.target.local_size());
+    check_size("peak", plan.memory.peak, height(movement_));
+    if (plan.memory.peak > plan.memory.bound) {
+      report("memory: the peak of {} is above the bound of {}", plan.memory.peak, plan.memory.bound);
+    }
   }
 
   void check_cost(const Plan& plan) {
+    if (plan.cost.model != "paper" && plan.cost.model != "volume") {
+      return report("cost: there is no model \"{}\"; there are paper and volume", printable(plan.cost.model));
+    }
+    if (plan.cost.steps.size() != movement_.steps.size()) {
+      return report("cost: {} costs for {} steps", plan.cost.steps.size(), movement_.steps.size());
+    }
     std::optional<std::int64_t> total = 0;
     for (step_index_ = 0; step_index_ < movement_.steps.size(); ++step_index_) {
-      const Step& step = movement_.steps[step_index_];
-      const std::optional<std::int64_t> expected = expected_cost(plan, step);
-      if (expected && *expected != step.cost) report_step("it costs {}, not {}", *expected, step.cost);
-      if (total) total = checked_add(*total, step.cost);
+      const std::int64_t stated = plan.cost.steps[step_index_];
+      const std::int64_t expected = expected_cost(plan.cost.model, movement_.steps[step_index_]);
+      if (expected != stated) report_step("it costs {}, not {}", expected, stated);
+      if (total) total = checked_add(*total, stated);
     }
     if (!total) report("cost: the sum of the steps does not fit in 63 bits");
     if (total && *total != plan.cost.total) report("cost: the steps sum up to {}, not {}", *total, plan.cost.total);
@@ -414,15 +498,12 @@ class Verifier {
     if (plan.cost.floor != floor) report("cost: the floor is {}, not {}", floor, plan.cost.floor);
   }
 
-  // Under the models that are known here; nothing under others.
-  std::optional<std::int64_t> expected_cost(const Plan& plan, const Step& step) const {
-    if (plan.cost.model == "paper") return paper_cost(step);
-    if (plan.cost.model == "volume") return most_received(step);
-    return std::nullopt;
+  std::int64_t expected_cost(const std::string& model, const Step& step) const {
+    return model == "paper" ? paper_cost(step) : most_received(step);
   }
 
   std::int64_t paper_cost(const Step& step) const {
-    switch (step.op) {
+    switch (op_of(step)) {
       case StepOp::dynslice:
         return 0;
       case StepOp::allgather:
@@ -430,22 +511,26 @@ class Verifier {
         return step.after.local_size();
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return movement_.before(step_index_).local_size();  // local_in may be wrong, and too large to multiply
+        return movement_.before(step_index_).local_size();
     }
     return 0;
   }
 
   std::int64_t most_received(const Step& step) const {
-    const Placement before = movement_.before(step_index_);
+    const Placement& before = movement_.before(step_index_);
+    const auto* exchange = std::get_if<ExchangeStep>(&step.operation);
+    const auto* permute = std::get_if<PermuteStep>(&step.operation);
     std::vector<std::int64_t> received(static_cast<std::size_t>(device_count()));
     const auto at = [&](Device device) -> std::int64_t& { return received[static_cast<std::size_t>(device)]; };
-    if (step.op == StepOp::exchange) {
+    if (exchange != nullptr && exchange->transfers) {
       // One box may be sent many times over: beyond 63 bits it is only known to be too much.
-      for (const Transfer& transfer : step.transfers) {
+      for (const Transfer& transfer : *exchange->transfers) {
         at(transfer.to) = checked_add(at(transfer.to), volume(transfer.box)).value_or(INT64_MAX);
       }
-    } else if (step.op == StepOp::allpermute) {
-      for (const DevicePair& pair : step.pairs) at(pair.target) = pair.source == pair.target ? 0 : before.local_size();
+    } else if (permute != nullptr && permute->pairs) {
+      for (const DevicePair& pair : *permute->pairs) {
+        at(pair.target) = pair.source == pair.target ? 0 : before.local_size();
+      }
     } else {
       for (Device device = 0; device < device_count(); ++device) at(device) = lack(before, step.after, device);
     }
@@ -459,7 +544,7 @@ class Verifier {
   }
 
   static std::int64_t actual_floor(const Plan& plan) {
-    const Placement source(plan.source);
+    const Placement& source = plan.movement.source;
     const Placement target(plan.target);
     std::int64_t floor = 0;
     for (Device device = 0; device < source.device_count(); ++device) {
@@ -468,7 +553,7 @@ class Verifier {
     return floor;
   }
 
-  Movement movement_;  // lists are worked out as steps are checked
+  const Movement& movement_;
   std::size_t most_;
   std::size_t step_index_ = 0;
   std::vector<std::string> faults_;
@@ -476,8 +561,8 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> find_faults(const Plan& plan, std::size_t most) {
-  return Verifier(movement_of(plan), most).judge_plan(plan);
+std::vector<std::string> find_faults(const Plan& plan, const PlanStatements& statements, std::size_t most) {
+  return Verifier(plan.movement, most).judge_plan(plan, statements);
 }
 
 std::vector<std::string> find_faults(const Movement& movement, std::size_t most) {

@@ -2,6 +2,7 @@
 // may do, and nothing of how plans are made.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,24 @@
 
 namespace retile {
 
+// What somebody says of a plan besides its steps. What they do not say is not checked.
+struct PlanStatements {
+  struct OfStep {
+    std::optional<Shape> local_in;
+    std::optional<Groups> groups;  // of an exchange
+  };
+  bool cost = true;
+  bool memory = true;
+  std::vector<OfStep> steps;  // none, or one for each step
+};
+
 // One sentence per fault, at most `most`; empty for a plan that is right. Checked are: that each
 // device's box after a step comes from boxes that its group held before it, that every step does what
-// its kind allows, that the plan ends in its target, and that its cost, memory and floor are true.
-// A peak above the bound is no fault: a plan may be made without regard to it, and says so.
-std::vector<std::string> find_faults(const Plan& plan, std::size_t most = 10);
+// its kind allows, that the plan ends in its target, and that its cost, memory and floor are true. Lists that are
+// absent are not needed: then it is checked that there are some.
+//
+// A lower bound is proved by a planner, and only checked against the plan's own cost here.
+std::vector<std::string> find_faults(const Plan& plan, const PlanStatements& statements = {}, std::size_t most = 10);
 
 // Of steps alone: what they do, not what they cost.
 std::vector<std::string> find_faults(const Movement& movement, std::size_t most = 10);

@@ -32,8 +32,8 @@ class DigitRouter : public Router {
       : problem_(problem), cuts_(cuts), budget_(budget) {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
     digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
-    source_levels_ = digit_table(problem.source());
-    target_levels_ = digit_table(problem.target());
+    source_levels_ = digit_levels(problem.source());
+    target_levels_ = digit_levels(problem.target());
     common_.reserve(source_levels_.size());
     for (int i = 0; i < cuts.rank; ++i) {
       const std::vector<int>& from = source_levels_[static_cast<std::size_t>(i)];
@@ -52,12 +52,12 @@ class DigitRouter : public Router {
     return find_functions() ? Verdict::lowers : Verdict::undecided;
   }
 
-  Routes routes(std::span<const Cuts> layers) override {
+  std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) override {
     measure(layers);
     list_episodes(layers);
-    ensure(find_functions(), "a path that was judged to lower has functions for its levels");
-    Routes routes;
-    for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back(table(k));
+    if (!find_functions()) return std::nullopt;
+    std::vector<TileTable> routes;
+    for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back({cuts_.grid(layers[k]), tiles_in(k)});
     return routes;
   }
 
@@ -65,12 +65,12 @@ class DigitRouter : public Router {
     measure(layers);
     list_episodes(layers);
     if (!find_functions()) return std::nullopt;
-    std::vector<DigitTable> tables(layers.size(), DigitTable(static_cast<std::size_t>(cuts_.rank)));
+    std::vector<DigitTable> tables(layers.size(), {problem_.mesh(), DigitLevels(static_cast<std::size_t>(cuts_.rank))});
     for (const Episode& episode : episodes_) {
       const int digit = sole_digit(episode.function);
       if (digit < 0) return std::nullopt;
       for (std::size_t k = episode.first; k <= episode.last; ++k) {
-        std::vector<int>& levels = tables[k][static_cast<std::size_t>(episode.dimension)];
+        std::vector<int>& levels = tables[k].levels[static_cast<std::size_t>(episode.dimension)];
         levels.resize(std::max(levels.size(), static_cast<std::size_t>(episode.level)));
         levels[static_cast<std::size_t>(episode.level) - 1] = digit;
       }
@@ -81,8 +81,9 @@ class DigitRouter : public Router {
  private:
   enum class Choice { digits, sums };  // what functions are made of
 
-  static constexpr int most_tries = 4096;  // of one judgement, among digits and among sums
+  static constexpr std::int64_t most_tries = 4096;  // of one judgement, among digits and among sums, at effort 1
   static constexpr std::int64_t units_of_try = 100;
+  static constexpr std::int64_t most_summed_devices = 4096;
 
   static int sole_digit(const Function& function) {
     int found = -1;
@@ -205,14 +206,15 @@ class DigitRouter : public Router {
   // and devices are few enough for tables. False where none were found within the tries.
   bool find_functions() {
     if (find_functions_among(Choice::digits)) return true;
-    return cuts_.device_count <= most_listed_devices && find_functions_among(Choice::sums);
+    return cuts_.device_count <= most_summed_devices && find_functions_among(Choice::sums);
   }
 
   bool find_functions_among(Choice choice) {
     choice_ = choice;
-    tries_left_ = most_tries;
+    const std::int64_t tries = budget_.scaled(most_tries);
+    tries_left_ = tries;
     const bool found = choose_functions(0);
-    budget_.spend((most_tries - tries_left_) * units_of_try);
+    budget_.spend((tries - tries_left_) * units_of_try);
     return found;
   }
 
@@ -316,9 +318,9 @@ class DigitRouter : public Router {
     return sum % cuts_.primes.front();
   }
 
-  TileTable table(std::size_t layer) const {
+  std::vector<std::int32_t> tiles_in(std::size_t layer) const {
     const auto rank = static_cast<std::size_t>(cuts_.rank);
-    TileTable tiles(static_cast<std::size_t>(cuts_.device_count) * rank);
+    std::vector<std::int32_t> tiles(static_cast<std::size_t>(cuts_.device_count) * rank);
     // Episodes of a dimension come with ascending levels among the fixed and among the free ones, but not
     // across: sort them once.
     std::vector<const Episode*> present;
@@ -340,8 +342,8 @@ class DigitRouter : public Router {
   const CutProblem& cuts_;
   WorkBudget& budget_;
   int digit_count_ = 0;
-  DigitTable source_levels_;
-  DigitTable target_levels_;
+  DigitLevels source_levels_;
+  DigitLevels target_levels_;
   std::vector<int> common_;  // leading levels of each dimension with one digit in source and target
 
   // Of the layers that were judged last.
@@ -350,39 +352,11 @@ class DigitRouter : public Router {
   std::size_t layer_count_ = 0;
   std::size_t fixed_count_ = 0;
   std::vector<Episode> episodes_;
-  int tries_left_ = 0;
+  std::int64_t tries_left_ = 0;
   Choice choice_ = Choice::digits;
 };
 
 }  // namespace
-
-DigitTable digit_table(const DistributedType& type) {
-  const std::vector<AxisPart>& digits = type.mesh().prime_parts();
-  DigitTable table(static_cast<std::size_t>(type.rank()));
-  for (int i = 0; i < type.rank(); ++i) {
-    std::vector<int>& levels = table[static_cast<std::size_t>(i)];
-    if (!type.dimension(i).axes.empty()) levels.reserve(digits.size());
-    for (const AxisPart& part : type.dimension(i).axes) {
-      for (std::size_t d = digits.size(); d-- > 0;) {
-        const bool inside =
-            digits[d].axis == part.axis && digits[d].major >= part.major && digits[d].major < part.major * part.size;
-        if (inside) levels.push_back(static_cast<int>(d));
-      }
-    }
-    std::reverse(levels.begin(), levels.end());
-  }
-  return table;
-}
-
-DistributedType type_of(const Problem& problem, const DigitTable& digits) {
-  const std::vector<AxisPart>& parts = problem.mesh().prime_parts();
-  std::vector<std::vector<AxisPart>> axes(digits.size());
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    for (std::size_t l = digits[i].size(); l-- > 0;) axes[i].push_back(parts[static_cast<std::size_t>(digits[i][l])]);
-    axes[i] = merge_neighbours(axes[i]);
-  }
-  return DistributedType::cut(problem.mesh(), problem.source().global_shape(), axes);
-}
 
 std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget) {
   return std::make_unique<DigitRouter>(problem, cuts, budget);

@@ -1,54 +1,124 @@
-// Lowering: from a path and the routes of its devices to the steps of a plan.
+// Lowering: from the grids of a path to the steps of a plan. Written once over tables of tiles and tables of digits
+// (grids/tile_table.h): the former give boxes and lists, the latter types and no lists.
+//
+// A stop is what the devices hold between two steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "retile/plan/groups.h"
+#include "retile/grids/digit_table.h"
+#include "retile/grids/tile_table.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/path_search.h"
-#include "retile/planner/problem.h"
-#include "retile/planner/routing.h"
 
 namespace retile {
 
-// Up to this many devices a plan's stages are tables and its lists are worked out with it. Beyond, stages
-// are types where the mesh allows, and lists are left symbolic: planning time must not grow with the mesh.
+// Up to this many devices a plan's stops are tables and its lists are worked out with it. Beyond, stops are types where
+// the mesh allows, and lists are absent: planning time must not grow with the mesh.
 constexpr std::int64_t most_tabled_devices = 256;
 
-// What the devices hold between two stages of a plan: slices, moves, a permutation, gathers.
-using Stages = std::vector<GridTable>;
+inline Step make_step(const Shape& global, StepOperation operation, const TileTable& before, const TileTable& after) {
+  if (before.device_count() <= static_cast<std::size_t>(most_tabled_devices)) {
+    list_devices(operation, global, before, after);
+  }
+  return {std::move(operation), placement_of(global, after)};
+}
 
-// The boxes at every stage of a path that lowers by these routes: the source, after the slices, after each
-// move, the target.
-Stages routed_stages(const Problem& problem, const NormalPath& path, const Routes& routes);
+inline Step make_step(const Shape& global, StepOperation operation, const DigitTable& /*before*/,
+                      const DigitTable& after) {
+  return {std::move(operation), placement_of(global, after)};
+}
 
-// The same for a path with a permutation, where every dealing will do. The permutation leads from the last
-// stage but one before the gathers, or the end, to the last one there.
-Stages permuted_stages(const Problem& problem, const NormalPath& path);
+// The dimensions that `fine` cuts deeper than `coarse`, and by how much.
+inline std::vector<DimensionFactor> factors_between(const Grid& coarse, const Grid& fine) {
+  std::vector<DimensionFactor> factors;
+  for (std::size_t i = 0; i < coarse.size(); ++i) {
+    if (fine[i] > coarse[i]) factors.push_back({static_cast<int>(i), fine[i] / coarse[i]});
+  }
+  return factors;
+}
+
+// --- The stops of a path: the source, after the slices, after each move, the target.
+
+// Of a path that lowers by these routes, one for each of its layers (see routing.h).
+template <typename Table>
+std::vector<Table> routed_stops(const NormalPath& path, const std::vector<Table>& routes, const Table& target) {
+  std::vector<Table> stops{routes.front()};
+  Grid grid = path.sliced;
+  for (std::size_t k = 0; k + 1 < routes.size(); ++k) {
+    stops.push_back(deal(routes[k], routes[k + 1], grid, target));
+    if (k < path.moves.size()) grid = grid_after(grid, path.moves[k]);
+  }
+  stops.push_back(target);
+  if (routes.size() == 1) stops.push_back(target);  // slices alone
+  return stops;
+}
+
+// Of a path with a permutation, where every dealing will do. The permutation leads from the last stop but one before
+// the gathers, or the end, to the last one there.
+template <typename Table>
+std::vector<Table> permuted_stops(const NormalPath& path, const Table& source, const Table& target) {
+  // Whoever gets what it will need does not have to be sent it by the permutation.
+  std::vector<Table> stops{source, deal_toward(source, path.sliced, target)};
+  for (const Move& move : path.moves) stops.push_back(recut(stops.back(), move, target));
+  if (path.moved != path.target) stops.push_back(deal_toward(target, path.moved, stops.back()));
+  stops.push_back(target);
+  return stops;
+}
+
+// --- Steps.
+
+// One per dimension.
+template <typename Table>
+void add_slices(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
+  Table current = before;
+  for (const DimensionFactor& factor : factors_between(grid_of(before), grid_of(after))) {
+    Grid grid = grid_of(current);
+    grid[static_cast<std::size_t>(factor.dimension)] *= factor.factor;
+    Table next = coarsen(after, grid);
+    steps.push_back(make_step(global, SliceStep{{factor}}, current, next));
+    current = std::move(next);
+  }
+}
+
+// One per dimension, small factors first: what is gathered early is gathered again with every later step.
+template <typename Table>
+void add_gathers(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
+  std::vector<DimensionFactor> factors = factors_between(grid_of(after), grid_of(before));
+  std::stable_sort(factors.begin(), factors.end(),
+                   [](const DimensionFactor& a, const DimensionFactor& b) { return a.factor < b.factor; });
+  Table current = before;
+  for (const DimensionFactor& factor : factors) {
+    Grid grid = grid_of(current);
+    grid[static_cast<std::size_t>(factor.dimension)] /= factor.factor;
+    Table next = coarsen(current, grid);
+    steps.push_back(make_step(global, GatherStep{{factor}, {}}, current, next));
+    current = std::move(next);
+  }
+}
 
 // One step per dimension sliced or gathered, one per move, one for the permutation.
-std::vector<Step> narrow_steps(const Problem& problem, const NormalPath& path, const Stages& stages);
-
-// The grid after a move.
-Shape grid_after(Shape grid, const CutMove& move);
-
-// The tiles of a coarser grid that hold the table's tiles.
-GridTable coarsen(const GridTable& table, const Shape& grid);
-
-// Deals the devices that hold the same two tiles, one of each grid, evenly to the tiles of the finer grid
-// that lie in both.
-GridTable deal(const GridTable& first, const GridTable& second, const Shape& finer);
-// The same within the tiles of one grid.
-GridTable deal(const GridTable& within, const Shape& finer);
-
-// The same, each device with a tile near the one it has in `wish`, as far as an even dealing allows.
-GridTable deal_toward(const GridTable& within, const Shape& finer, const GridTable& wish);
-
-Placement placement_of(const Shape& global, const GridTable& table);
-
-// A step between two tables, its lists worked out up to most_tabled_devices.
-Step table_step(const Shape& global, StepOp op, std::vector<Move> moves, const GridTable& before,
-                const GridTable& after);
+template <typename Table>
+std::vector<Step> narrow_steps(const Shape& global, const NormalPath& path, const std::vector<Table>& stops) {
+  std::vector<Step> steps;
+  add_slices(global, stops[0], stops[1], steps);
+  std::size_t stop = 1;
+  for (const Move& move : path.moves) {
+    steps.push_back(make_step(global, AllToAllStep{{move}, {}}, stops[stop], stops[stop + 1]));
+    ++stop;
+  }
+  if (path.permuted) {
+    if (!(stops[stop] == stops[stop + 1])) {
+      steps.push_back(make_step(global, PermuteStep{}, stops[stop], stops[stop + 1]));
+    }
+    ++stop;
+  }
+  if (stop + 1 < stops.size()) add_gathers(global, stops[stop], stops[stop + 1], steps);
+  return steps;
+}
 
 }  // namespace retile

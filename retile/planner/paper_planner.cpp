@@ -3,12 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "retile/base/error.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/lowering.h"
 #include "retile/planner/path_search.h"
-#include "retile/planner/planners.h"
+#include "retile/planner/planned_steps.h"
 #include "retile/planner/routing.h"
-#include "retile/planner/symbolic_lowering.h"
 
 namespace retile {
 namespace {
@@ -33,9 +33,11 @@ class PathRouter {
     return digits_ ? digits_->digit_routes(layers) : std::nullopt;
   }
 
-  Routes routes(std::span<const Cuts> layers) {
-    if (digits_ && digits_->judge(layers) == Verdict::lowers) return digits_->routes(layers);
-    return tables().routes(layers);
+  std::vector<TileTable> routes(std::span<const Cuts> layers) {
+    auto routes = digits_ ? digits_->routes(layers) : std::nullopt;
+    if (!routes) routes = tables().routes(layers);
+    ensure(routes.has_value(), "a path that was judged to lower has routes");
+    return std::move(*routes);
   }
 
  private:
@@ -53,34 +55,37 @@ class PathRouter {
   std::unique_ptr<Router> tables_;
 };
 
-// Steps without tables, where the mesh is large and its digits are enough.
-std::optional<std::vector<Step>> lower_symbolically(const Problem& problem, const CutProblem& cuts,
-                                                    const NormalPath& path, PathRouter& router) {
+// By digits, where the mesh is large and they are enough.
+std::optional<std::vector<Step>> lower_by_digits(const Problem& problem, const CutProblem& cuts, const NormalPath& path,
+                                                 PathRouter& router) {
   if (cuts.device_count <= most_tabled_devices || cuts.primes.size() > 1) return std::nullopt;
-  if (path.permuted) return symbolic_narrow_steps(problem, path, permuted_digits(problem, path));
-  const auto layers = router.digit_routes(layers_of(cuts, path));
-  if (!layers) return std::nullopt;
-  return symbolic_narrow_steps(problem, path, routed_digits(problem, path, *layers));
+  const DigitTable target = digit_table(problem.target());
+  if (path.permuted) {
+    return narrow_steps(cuts.global, path, permuted_stops(path, digit_table(problem.source()), target));
+  }
+  const auto routes = router.digit_routes(layers_of(cuts, path));
+  if (!routes) return std::nullopt;
+  return narrow_steps(cuts.global, path, routed_stops(path, *routes, target));
 }
 
 std::vector<Step> lower(const Problem& problem, const CutProblem& cuts, const NormalPath& path, PathRouter& router) {
-  if (auto steps = lower_symbolically(problem, cuts, path, router)) return std::move(*steps);
-  if (path.permuted) return narrow_steps(problem, path, permuted_stages(problem, path));
-  return narrow_steps(problem, path, routed_stages(problem, path, router.routes(layers_of(cuts, path))));
+  if (auto steps = lower_by_digits(problem, cuts, path, router)) return std::move(*steps);
+  const TileTable target = tile_table(problem.target());
+  if (path.permuted) {
+    return narrow_steps(cuts.global, path, permuted_stops(path, tile_table(problem.source()), target));
+  }
+  return narrow_steps(cuts.global, path, routed_stops(path, router.routes(layers_of(cuts, path)), target));
 }
 
 }  // namespace
 
 PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options) {
-  if (same_placement(problem.source(), problem.target())) return {};
   const CutProblem cuts = cut_problem_of(problem);
-  WorkBudget budget = WorkBudget::of_effort(options.effort);
+  WorkBudget budget(options.effort);
   PathRouter router(problem, cuts, budget);
   const SearchResult found = search_paths(
-      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, budget, options.cost_model);
-  // Under other weights a path that slices after its moves may beat a permutation: the search does not look at those.
-  const std::int64_t lower_bound = options.cost_model == CostModel::paper ? found.lower_bound : 0;
-  return {lower(problem, cuts, found.path, router), lower_bound};
+      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, budget, *options.cost_model);
+  return {lower(problem, cuts, found.path, router), found.lower_bound};
 }
 
 }  // namespace retile

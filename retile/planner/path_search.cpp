@@ -31,8 +31,8 @@ struct Depth {
 
 class Search {
  public:
-  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, CostModel cost_model)
-      : problem_(problem), judge_(judge), budget_(budget), cost_model_(cost_model), width_(problem.source.size()) {}
+  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, const CostModel& model)
+      : problem_(problem), judge_(judge), budget_(budget), model_(model), width_(problem.source.size()) {}
 
   SearchResult run() {
     list_depths();
@@ -65,16 +65,19 @@ class Search {
 
   // --- Prices of single steps, by the cost model.
 
-  std::int64_t move_cost(std::int64_t factor) const {
-    return cost_model_ == CostModel::paper ? local_size_ : local_size_ - local_size_ / factor;
-  }
+  std::int64_t move_cost(std::int64_t factor) const { return alltoall_cost(local_size_, factor); }
+  // Among the fewest devices, which receive the least.
   std::int64_t least_move_cost(std::int64_t local_size) const {
-    if (cost_model_ == CostModel::paper || problem_.primes.empty()) return local_size;
-    return local_size - local_size / problem_.primes.front();
+    return alltoall_cost(local_size, problem_.primes.empty() ? local_size : problem_.primes.front());
+  }
+  std::int64_t alltoall_cost(std::int64_t size, std::int64_t factor) const {
+    return model_.cost({StepOp::alltoall, size, size, size - size / factor});
+  }
+  std::int64_t gather_cost(std::int64_t before, std::int64_t after) const {
+    return model_.cost({StepOp::allgather, before, after, after - before});
   }
   std::int64_t least_gather_cost(std::int64_t local_size, bool gathers) const {
-    if (!gathers) return 0;
-    return cost_model_ == CostModel::paper ? problem_.target_size : problem_.target_size - local_size;
+    return gathers ? gather_cost(local_size, problem_.target_size) : 0;
   }
 
   // --- Depths.
@@ -301,8 +304,8 @@ class Search {
     Price price{0, static_cast<int>(gather_factors_.size()), problem_.target_size - local_size_};
     std::int64_t size = local_size_;
     for (const std::int64_t factor : gather_factors_) {
+      price.cost += gather_cost(size, size * factor);
       size *= factor;
-      price.cost += cost_model_ == CostModel::paper ? size : size - size / factor;
     }
     return price;
   }
@@ -310,9 +313,10 @@ class Search {
   void finish(int k, std::int64_t cost) {
     const Price gathers = gather_price(stack_[static_cast<std::size_t>(k)]);
     Price plain{cost + gathers.cost, slice_steps_ + k + gathers.steps, gathers.received};
-    for (const CutMove& move : moves_) plain.received += local_size_ - local_size_ / move.factor;
+    for (const Move& move : moves_) plain.received += local_size_ - local_size_ / move.factor;
     if (!(plain < best_)) return;
-    const Price permuted{plain.cost + local_size_, plain.steps + 1, plain.received + local_size_};
+    const std::int64_t permutation = model_.cost({StepOp::allpermute, local_size_, local_size_, local_size_});
+    const Price permuted{plain.cost + permutation, plain.steps + 1, plain.received + local_size_};
     if (permuted < best_) record(permuted, k, true);
 
     const std::size_t layers = static_cast<std::size_t>(k) + 1;
@@ -336,7 +340,7 @@ class Search {
   const CutProblem& problem_;
   const Judge& judge_;
   WorkBudget& budget_;
-  const CostModel cost_model_;
+  const CostModel& model_;
   const std::size_t width_;
 
   std::vector<Depth> depths_;
@@ -347,7 +351,7 @@ class Search {
   int move_count_ = 0;  // of the paths that are being explored
   std::vector<Cuts> stack_;
   std::vector<Cuts> layers_;
-  std::vector<CutMove> moves_;
+  std::vector<Move> moves_;
   std::vector<std::int64_t> gather_factors_;
   std::int64_t nodes_ = 0;
 
@@ -358,7 +362,8 @@ class Search {
 
 }  // namespace
 
-SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget, CostModel cost_model) {
+SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
+                          const CostModel& cost_model) {
   return Search(problem, judge, budget, cost_model).run();
 }
 

@@ -7,26 +7,20 @@
 #include <span>
 #include <vector>
 
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
+#include "retile/grids/grid.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/work_budget.h"
 
 namespace retile {
 
-// alltoall(from, to; factor) on cuts.
-struct CutMove {
-  int from = 0;
-  int to = 0;
-  std::int64_t factor = 1;
-};
-
 // A weak path in normal form: grids are numbers of tiles per dimension.
 struct NormalPath {
-  Shape source;
-  Shape sliced;  // after the slices
-  std::vector<CutMove> moves;
-  Shape moved;  // after the moves
-  Shape target;
+  Grid source;
+  Grid sliced;  // after the slices
+  std::vector<Move> moves;
+  Grid moved;  // after the moves
+  Grid target;
   bool permuted = false;  // with a permutation after the moves
 };
 
@@ -49,6 +43,6 @@ struct SearchResult {
 
 // Where the budget ends the search, what is cheaper than the best path so far is no longer refuted.
 SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
-                          CostModel cost_model = CostModel::paper);
+                          const CostModel& cost_model = paper_model());
 
 }  // namespace retile

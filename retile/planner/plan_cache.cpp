@@ -24,7 +24,7 @@ void mix(std::size_t& hash, const DistributedType& type) {
 
 }  // namespace
 
-std::size_t Planner::KeyHash::operator()(const Key& key) const {
+std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
   std::size_t hash = 0;
   for (const Axis& axis : key.source.mesh().axes()) {
     hash ^= std::hash<std::string>()(axis.name);
@@ -33,13 +33,13 @@ std::size_t Planner::KeyHash::operator()(const Key& key) const {
   mix(hash, key.source);
   mix(hash, key.target);
   mix(hash, static_cast<std::int64_t>(key.options.planner));
-  mix(hash, static_cast<std::int64_t>(key.options.cost_model));
+  hash ^= std::hash<const CostModel*>()(key.options.cost_model);
   mix(hash, static_cast<std::int64_t>(key.options.exchange));
   mix(hash, key.options.memory_limit.value_or(-1));
   return hash;
 }
 
-std::shared_ptr<const Plan> Planner::find(const Key& key) {
+std::shared_ptr<const Plan> PlanCache::find(const Key& key) {
   const std::lock_guard lock(mutex_);
   const auto found = index_.find(key);
   if (found == index_.end()) {
@@ -51,7 +51,7 @@ std::shared_ptr<const Plan> Planner::find(const Key& key) {
   return found->second->second;
 }
 
-void Planner::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
+void PlanCache::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
   const std::lock_guard lock(mutex_);
   if (most_plans_ == 0 || index_.contains(key)) return;  // another thread was faster
   entries_.emplace_front(key, plan);
@@ -61,7 +61,7 @@ void Planner::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
   entries_.pop_back();
 }
 
-std::shared_ptr<const Plan> Planner::plan(const Problem& problem, const PlanOptions& options) {
+std::shared_ptr<const Plan> PlanCache::plan(const Problem& problem, const PlanOptions& options) {
   const Key key{problem.source(), problem.target(), options};
   if (auto known = find(key)) return known;
   // Made outside the lock: planning must not make other threads wait.
@@ -70,7 +70,7 @@ std::shared_ptr<const Plan> Planner::plan(const Problem& problem, const PlanOpti
   return made;
 }
 
-Planner::Statistics Planner::statistics() const {
+PlanCache::Statistics PlanCache::statistics() const {
   const std::lock_guard lock(mutex_);
   return {hits_, misses_, entries_.size()};
 }

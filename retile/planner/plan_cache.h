@@ -1,4 +1,4 @@
-// A planner that remembers its plans, for programs that ask for the same redistributions again and again.
+// Plans that are remembered, for programs that ask for the same redistributions again and again.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace retile {
 
 // Thread-safe. Plans are kept by mesh, source, target and options, the least recently used one dropped when
 // there are too many. A plan that somebody still holds lives on: prepare it once, run it many times.
-class Planner {
+class PlanCache {
  public:
-  explicit Planner(std::size_t most_plans = 1024) : most_plans_(most_plans) {}
+  explicit PlanCache(std::size_t most_plans = 1024) : most_plans_(most_plans) {}
 
   // The plan carries the id of the problem that it was first made for. Throws as make_plan() does.
   std::shared_ptr<const Plan> plan(const Problem& problem, const PlanOptions& options = {});

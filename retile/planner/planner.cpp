@@ -7,10 +7,8 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
-#include "retile/planner/gather_slice.h"
-#include "retile/planner/planners.h"
+#include "retile/planner/planned_steps.h"
 
 namespace retile {
 namespace {
@@ -35,6 +33,7 @@ void check_device_count(const Problem& problem, const PlanOptions& options) {
 }
 
 PlannedSteps plan_steps(const Problem& problem, const PlanOptions& options) {
+  if (same_placement(problem.source(), problem.target())) return {};
   const bool tabled = options.planner == PlannerKind::wide || options.planner == PlannerKind::paper;
   if (tabled) check_device_count(problem, options);
   switch (options.planner) {
@@ -86,25 +85,25 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
   return std::nullopt;
 }
 
-PlannedSteps plan_gather_slice(const Problem& problem) { return {typed_steps(gather_and_slice(problem)), 0}; }
-
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t bound = memory_bound(problem, options);
   PlannedSteps planned = plan_steps(problem, options);
-  Plan plan{
-      problem.id(), problem.source(), problem.target(), name_of(options.planner), {}, {}, 0, std::move(planned.steps)};
-  plan.memory = {problem.source().local_size(), problem.target().local_size(), bound, problem.source().local_size()};
-  for (const Step& step : plan.steps) plan.memory.peak = std::max(plan.memory.peak, step.after.local_size());
-  price(plan, options.cost_model);
-  plan.cost.floor = received_floor(problem.source(), problem.target());
-  plan.cost.lower_bound = std::max(plan.cost.floor, planned.lower_bound);
-  plan.cost.optimal = plan.cost.total == plan.cost.lower_bound;
+  const CostModel& model = *options.cost_model;
+  Movement movement{problem.mesh(), Placement(problem.source()), std::move(planned.steps)};
+  PlanCost cost = price(model, movement);
+  cost.floor = received_floor(problem.source(), problem.target());
+  cost.lower_bound = std::max(model.least_cost(cost.floor), model.has_proofs() ? planned.lower_bound : 0);
+  cost.optimal = cost.total == cost.lower_bound;
+  const std::int64_t peak = height(movement);
+  const PlanMemory memory{problem.source().local_size(), problem.target().local_size(), std::max(bound, peak), peak};
+  Plan plan{problem.id(),    std::move(movement), problem.target(), name_of(options.planner),
+            std::move(cost), memory,              0};
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG
   const bool affordable = problem.mesh().device_count() <= most_listed_devices;
-  const std::vector<std::string> faults = affordable ? find_faults(plan, 1) : std::vector<std::string>{};
+  const std::vector<std::string> faults = affordable ? find_faults(plan, {}, 1) : std::vector<std::string>{};
   if (!faults.empty()) throw InternalError("a planner made a wrong plan: " + faults.front());
 #endif
   return plan;

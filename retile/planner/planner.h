@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "retile/plan/plan.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 #include "retile/planner/problem.h"
 
 namespace retile {
@@ -28,7 +28,7 @@ enum class ExchangeUse { allowed, avoided };
 
 struct PlanOptions {
   PlannerKind planner = PlannerKind::wide;
-  CostModel cost_model = CostModel::paper;
+  const CostModel* cost_model = &paper_model();  // never null
   ExchangeUse exchange = ExchangeUse::allowed;
   std::optional<std::int64_t> memory_limit;  // elements per device; by default the larger of source and target
   double effort = 1;                         // how much longer a plan is looked for than by default, see work_budget.h

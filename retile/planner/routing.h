@@ -12,30 +12,22 @@
 #include <span>
 #include <vector>
 
-#include "retile/plan/groups.h"
+#include "retile/grids/digit_table.h"
+#include "retile/grids/tile_table.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/path_search.h"
 #include "retile/planner/work_budget.h"
 
 namespace retile {
 
-// Per layer, the tile that each device goes through.
-using Routes = std::vector<TileTable>;
-
-// The digits (indices into Mesh::prime_parts()) that cut each dimension, major to minor.
-using DigitTable = std::vector<std::vector<int>>;
-
-// The digits of a type on a mesh of a single prime, and the type again.
-DigitTable digit_table(const DistributedType& type);
-DistributedType type_of(const Problem& problem, const DigitTable& digits);
-
-// What a router cannot tell within the budget is undecided; routes() needs none.
 class Router {
  public:
   virtual ~Router() = default;
+  // Takes what it does from the budget, and decides nothing once that is spent.
   virtual Verdict judge(std::span<const Cuts> layers) = 0;
-  // The routes of layers that were judged to lower.
-  virtual Routes routes(std::span<const Cuts> layers) = 0;
+  // The tile of each layer that each device goes through, whatever is left of the budget; there are some for layers
+  // that were judged to lower.
+  virtual std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) = 0;
   // The same as digits per layer, where that is all it takes: no memory per device.
   virtual std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts>) { return std::nullopt; }
 };
@@ -49,8 +41,5 @@ std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProbl
 
 // The layers of a path.
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path);
-
-// The tiles that a type gives the devices.
-TileTable tile_table(const DistributedType& type);
 
 }  // namespace retile

@@ -12,17 +12,15 @@
 namespace retile {
 namespace {
 
-// The tiles that `to` has of the tiles of `from`, dimension by dimension, as numbers in row-major order.
-std::vector<std::int32_t> tile_numbers(const TileTable& tiles, const Shape& from, const Shape& to) {
-  const std::size_t rank = from.size();
-  const std::size_t devices = rank == 0 ? 0 : tiles.size() / rank;
-  std::vector<std::int32_t> numbers(devices);
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (to[i] == 1) continue;
-    const auto tiles_of_to = static_cast<std::int32_t>(to[i]);
-    const auto inside = static_cast<std::int32_t>(from[i] / to[i]);
-    for (std::size_t device = 0; device < devices; ++device) {
-      numbers[device] = numbers[device] * tiles_of_to + tiles[device * rank + i] / inside;
+// The tiles of a coarser grid that hold the table's, as numbers in row-major order.
+std::vector<std::int32_t> tile_numbers(const TileTable& table, const Grid& grid) {
+  std::vector<std::int32_t> numbers(table.device_count());
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    if (grid[i] == 1) continue;
+    const auto tiles = static_cast<std::int32_t>(grid[i]);
+    const auto inside = static_cast<std::int32_t>(table.grid[i] / grid[i]);
+    for (std::size_t device = 0; device < numbers.size(); ++device) {
+      numbers[device] = numbers[device] * tiles + table.tile(device)[i] / inside;
     }
   }
   return numbers;
@@ -68,7 +66,7 @@ Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t 
 
 // Tiles p and q are used by N · |p ∩ q| / |array| of the N devices: a product over the dimensions of overlaps, in
 // units of 1/lcm.
-Pairs pairs_between(const Shape& from, const Shape& to, std::int64_t device_count) {
+Pairs pairs_between(const Grid& from, const Grid& to, std::int64_t device_count) {
   Pairs pairs;
   pairs.uses = {device_count};
   std::int64_t units = 1;
@@ -87,18 +85,14 @@ Pairs pairs_between(const Shape& from, const Shape& to, std::int64_t device_coun
 class TableRouter : public Router {
  public:
   TableRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
-      : cuts_(cuts),
-        budget_(budget),
-        source_grid_(cuts.grid(cuts.source)),
-        target_grid_(cuts.grid(cuts.target)),
-        source_(tile_table(problem.source())),
-        target_(tile_table(problem.target())) {}
+      : cuts_(cuts), budget_(budget), source_(tile_table(problem.source())), target_(tile_table(problem.target())) {}
 
   Verdict judge(std::span<const Cuts> layers) override {
     if (cuts_.rank == 0) return Verdict::lowers;
     if (const Verdict verdict = judge_ends(layers); verdict != Verdict::lowers || layers.size() <= 2) return verdict;
     if (budget_.is_spent()) return Verdict::undecided;
-    const std::int64_t most = std::max(most_tries, 4 * cuts_.device_count * static_cast<std::int64_t>(layers.size()));
+    const std::int64_t most =
+        std::max(budget_.scaled(most_tries), 4 * cuts_.device_count * static_cast<std::int64_t>(layers.size()));
     const std::int64_t tries = std::min(most, budget_.left());
     budget_.spend(cuts_.device_count * static_cast<std::int64_t>(layers.size()) * units_of_layer);
     set_layers(layers);
@@ -109,14 +103,14 @@ class TableRouter : public Router {
     return tries_left > 0 ? Verdict::refuted : Verdict::undecided;
   }
 
-  Routes routes(std::span<const Cuts> layers) override {
+  std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) override {
     const auto rank = static_cast<std::size_t>(cuts_.rank);
     const auto devices = static_cast<std::size_t>(cuts_.device_count);
-    Routes routes(layers.size(), TileTable(devices * rank));
+    std::vector<TileTable> routes(layers.size());
     if (rank == 0) return routes;
     set_layers(layers);
-    const std::vector<std::int32_t> starts = tile_numbers(source_, source_grid_, grids_.front());
-    const std::vector<std::int32_t> ends = tile_numbers(target_, target_grid_, grids_.back());
+    const std::vector<std::int32_t> starts = tile_numbers(source_, grids_.front());
+    const std::vector<std::int32_t> ends = tile_numbers(target_, grids_.back());
     std::vector<std::size_t> order(devices);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -127,14 +121,15 @@ class TableRouter : public Router {
       sorted.reserve(devices);
       for (const std::size_t device : order) sorted.push_back({starts[device], ends[device]});
       std::int64_t tries = std::numeric_limits<std::int64_t>::max();
-      ensure(find_routes(sorted, tries), "a path that was judged to lower has routes");
+      if (!find_routes(sorted, tries)) return std::nullopt;
     }
     for (std::size_t k = 0; k < layers.size(); ++k) {
+      routes[k] = {grids_[k], std::vector<std::int32_t>(devices * rank)};
       for (std::size_t next = 0; next < devices; ++next) {
         const std::size_t device = order[next];
         std::int64_t number = k == 0 ? starts[device] : k + 1 == layers.size() ? ends[device] : tile_in_layer(next, k);
         for (std::size_t i = rank; i-- > 0; number /= grids_[k][i]) {
-          routes[k][device * rank + i] = static_cast<std::int32_t>(number % grids_[k][i]);
+          routes[k].tiles[device * rank + i] = static_cast<std::int32_t>(number % grids_[k][i]);
         }
       }
     }
@@ -145,7 +140,7 @@ class TableRouter : public Router {
   // The tiles of the first and the last layer that a device goes from and to.
   using Ends = std::pair<std::int32_t, std::int32_t>;
 
-  static constexpr std::int64_t most_tries = 200000;       // of one judgement
+  static constexpr std::int64_t most_tries = 200000;       // of one judgement, at effort 1
   static constexpr std::int64_t most_kept_ends = 1 << 22;  // in all lists that are kept
   // Per device, in units of the budget: to look up who goes where, and to list the pairs of a layer.
   static constexpr std::int64_t units_of_ends = 2;
@@ -183,11 +178,11 @@ class TableRouter : public Router {
   Verdict judge_pairs(const Cuts& from, const Cuts& to) {
     if (budget_.is_spent()) return Verdict::undecided;
     budget_.spend(cuts_.device_count * units_of_ends);
-    const Shape from_grid = cuts_.grid(from);
-    const Shape to_grid = cuts_.grid(to);
+    const Grid from_grid = cuts_.grid(from);
+    const Grid to_grid = cuts_.grid(to);
     Pairs pairs = pairs_between(from_grid, to_grid, cuts_.device_count);
-    const std::vector<std::int32_t> starts = tile_numbers(source_, source_grid_, from_grid);
-    const std::vector<std::int32_t> ends = tile_numbers(target_, target_grid_, to_grid);
+    const std::vector<std::int32_t> starts = tile_numbers(source_, from_grid);
+    const std::vector<std::int32_t> ends = tile_numbers(target_, to_grid);
     for (std::size_t device = 0; device < starts.size(); ++device) {
       const std::size_t pair = pairs.find(starts[device], ends[device]);
       if (pair == pairs.tile.size() || pairs.uses[pair]-- == 0) return Verdict::refuted;
@@ -210,8 +205,8 @@ class TableRouter : public Router {
     const auto [known, is_new] = ends_.try_emplace(last_layer);
     if (is_new) {
       budget_.spend(cuts_.device_count * units_of_layer);
-      const std::vector<std::int32_t> starts = tile_numbers(source_, source_grid_, grids_.front());
-      const std::vector<std::int32_t> ends = tile_numbers(target_, target_grid_, grids_.back());
+      const std::vector<std::int32_t> starts = tile_numbers(source_, grids_.front());
+      const std::vector<std::int32_t> ends = tile_numbers(target_, grids_.back());
       known->second.reserve(starts.size());
       for (std::size_t device = 0; device < starts.size(); ++device) {
         known->second.emplace_back(starts[device], ends[device]);
@@ -277,15 +272,13 @@ class TableRouter : public Router {
 
   const CutProblem& cuts_;
   WorkBudget& budget_;
-  Shape source_grid_;
-  Shape target_grid_;
   TileTable source_;
   TileTable target_;
   std::map<std::pair<Cuts, Cuts>, Verdict> even_;  // what judge_pairs() said
   std::map<Cuts, std::vector<Ends>> ends_;         // sorted, by the last layer
 
   // Of the layers that were judged last.
-  std::vector<Shape> grids_;
+  std::vector<Grid> grids_;
   std::vector<Pairs> pairs_;           // of neighbouring layers
   std::vector<std::uint32_t> chosen_;  // [device in order * pairs_ + step]: a pair
 };
@@ -310,27 +303,13 @@ std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path) {
     return out;
   };
   std::vector<Cuts> layers{cuts.source};
-  Shape grid = path.sliced;
-  for (const CutMove& move : path.moves) {
-    grid[static_cast<std::size_t>(move.from)] /= move.factor;
-    layers.push_back(exponents(grid));
-    grid[static_cast<std::size_t>(move.to)] *= move.factor;
+  Grid grid = path.sliced;
+  for (const Move& move : path.moves) {
+    layers.push_back(exponents(merged_grid(grid, move)));
+    grid = grid_after(grid, move);
   }
   if (path.moved != path.target) layers.push_back(cuts.target);
   return layers;
-}
-
-TileTable tile_table(const DistributedType& type) {
-  const auto rank = static_cast<std::size_t>(type.rank());
-  TileTable tiles(static_cast<std::size_t>(type.mesh().device_count()) * rank);
-  for (Device device = 0; device < type.mesh().device_count(); ++device) {
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Dimension& dimension = type.dimension(static_cast<int>(i));
-      tiles[static_cast<std::size_t>(device) * rank + i] =
-          static_cast<std::int32_t>(base_offset(type.mesh(), dimension, device) / dimension.tile);
-    }
-  }
-  return tiles;
 }
 
 }  // namespace retile

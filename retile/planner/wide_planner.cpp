@@ -1,7 +1,7 @@
 // Wide plans: at most one slice, one exchange or alltoall, one gather, each over several dimensions at once (the
 // three-step theorem, docs/theory.md). Without exchanges: alltoalls and permutations, as few as will do.
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -11,9 +11,8 @@
 #include "retile/base/error.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/lowering.h"
-#include "retile/planner/planners.h"
+#include "retile/planner/planned_steps.h"
 #include "retile/planner/routing.h"
-#include "retile/planner/symbolic_lowering.h"
 
 namespace retile {
 namespace {
@@ -42,100 +41,107 @@ class WidePlanner {
         options_(options),
         cuts_(cut_problem_of(problem)),
         global_(problem.source().global_shape()),
-        budget_(WorkBudget::of_effort(options.effort)) {
+        budget_(options.effort) {
     router_ = cuts_.primes.size() <= 1 ? make_digit_router(problem, cuts_, budget_)
                                        : make_table_router(problem, cuts_, budget_);
-    if (is_symbolic()) {
-      source_digits_ = digit_table(problem.source());
-      target_digits_ = digit_table(problem.target());
-      return;
-    }
-    source_ = {cuts_.grid(cuts_.source), tile_table(problem.source())};
-    target_ = {cuts_.grid(cuts_.target), tile_table(problem.target())};
   }
 
+  // By digits where devices are too many to list.
   PlannedSteps plan() {
-    if (is_symbolic()) return plan_symbolically();
-    if (auto planned = plan_without_exchange_of_data()) return std::move(*planned);
-    if (options_.exchange == ExchangeUse::avoided) return plan_portable();
-    const WideGrids grids = natural_grids(needs_gather() ? deepest() : cuts_.target_total);
-    const std::int64_t bound = grids.local_size + gather_cost(grids.dealt());
-    // Of two plans that cost the same and have as many steps, the one that lets devices receive less.
-    const GridTable sliced = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
-    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), sliced);
-    const auto layers = alltoall_layers(grids);
-    if (layers && grids.local_size - grids.local_size / merge_factor(grids) <= most_lacked(sliced, dealt)) {
-      return {alltoall_steps(grids, *layers), bound};
+    const bool is_large = cuts_.device_count > most_tabled_devices && cuts_.primes.size() == 1;
+    if (is_large && options_.exchange == ExchangeUse::allowed) {
+      return plan_between(digit_table(problem_.source()), digit_table(problem_.target()));
     }
-    return {exchange_steps(sliced, dealt), bound};
+    source_ = tile_table(problem_.source());
+    target_ = tile_table(problem_.target());
+    return plan_between(source_, target_);
   }
 
  private:
-  // --- Meshes with too many devices to list, of a single prime: stages are types.
+  static constexpr std::int64_t units_of_judgement = WorkBudget::units / 500;
 
-  bool is_symbolic() const {
-    return cuts_.device_count > most_tabled_devices && cuts_.primes.size() == 1 &&
-           options_.exchange == ExchangeUse::allowed;
-  }
+  // --- Over tables of tiles and tables of digits.
 
-  PlannedSteps plan_symbolically() {
+  template <typename Table>
+  PlannedSteps plan_between(const Table& source, const Table& target) {
     if (const auto both = common_refinement(); both && slices_lead_to_gathers(*both)) {
-      // The digits of source and target agree wherever both cut.
-      const DigitTable middle =
-          join_digits(problem_, source_digits_, target_digits_, cuts_.grid(*both), target_digits_);
-      return {symbolic_steps({{*both}, 0}, middle, middle, StepOp::exchange), gather_cost(*both)};
+      const Table middle = deal(source, target, cuts_.grid(*both), target);
+      return {exchange_steps(source, middle, middle, target), gather_cost(*both)};
     }
+    if (options_.exchange == ExchangeUse::avoided) return plan_portable();
     const WideGrids grids = natural_grids(needs_gather() ? deepest() : cuts_.target_total);
     const std::int64_t bound = grids.local_size + gather_cost(grids.dealt());
+    const Table sliced = deal_toward(source, cuts_.grid(grids.sliced()), target);
+    const Table dealt = deal_toward(target, cuts_.grid(grids.dealt()), sliced);
     if (const auto layers = alltoall_layers(grids)) {
-      if (const auto digits = router_->digit_routes(*layers)) {
-        const DigitTable& merged = (*digits)[1];
-        const DigitTable sliced =
-            join_digits(problem_, source_digits_, merged, cuts_.grid(grids.sliced()), target_digits_);
-        const DigitTable dealt = join_digits(problem_, merged, target_digits_, cuts_.grid(grids.dealt()), sliced);
-        return {symbolic_steps(grids, sliced, dealt, StepOp::alltoall), bound};
+      if (const auto routes = alltoall_routes(grids, *layers, sliced, dealt)) {
+        return {alltoall_steps(grids, *routes, target), bound};
       }
     }
-    DigitTable sliced = source_digits_;
-    fill_digits(problem_, cuts_.grid(grids.sliced()), target_digits_, sliced);
-    DigitTable dealt = target_digits_;
-    fill_digits(problem_, cuts_.grid(grids.dealt()), sliced, dealt);
-    return {symbolic_steps(grids, sliced, dealt, StepOp::exchange), bound};
+    return {exchange_steps(source, sliced, dealt, target), bound};
   }
 
-  // Slice, communicate where the two stages differ, gather.
-  std::vector<Step> symbolic_steps(const WideGrids& grids, const DigitTable& sliced, const DigitTable& dealt,
-                                   StepOp op) const {
-    const Shape before = cuts_.grid(grids.sliced());
-    const Shape after = cuts_.grid(grids.dealt());
+  // Of two plans that cost the same and have as many steps, the one that lets devices receive less.
+  std::optional<std::vector<TileTable>> alltoall_routes(const WideGrids& grids, const std::vector<Cuts>& layers,
+                                                        const TileTable& sliced, const TileTable& dealt) const {
+    const std::int64_t lacked = grids.local_size - least_kept(global_, sliced, dealt);
+    if (grids.local_size - grids.local_size / merge_factor(grids) > lacked) return std::nullopt;
+    return router_->routes(layers);
+  }
+  // Wherever digits are enough.
+  std::optional<std::vector<DigitTable>> alltoall_routes(const WideGrids& /*grids*/, const std::vector<Cuts>& layers,
+                                                         const DigitTable& /*sliced*/,
+                                                         const DigitTable& /*dealt*/) const {
+    return router_->digit_routes(layers);
+  }
+
+  template <typename Table>
+  void add_slice(const Table& before, const Table& after, std::vector<Step>& steps) const {
+    SliceStep slice{factors_between(grid_of(before), grid_of(after))};
+    if (!slice.slices.empty()) steps.push_back(make_step(global_, std::move(slice), before, after));
+  }
+
+  template <typename Table>
+  void add_gather(const Table& before, const Table& after, std::vector<Step>& steps) const {
+    GatherStep gather{factors_between(grid_of(after), grid_of(before)), {}};
+    if (!gather.gathers.empty()) steps.push_back(make_step(global_, std::move(gather), before, after));
+  }
+
+  template <typename Table>
+  void add_alltoall(const Table& before, const Table& after, std::vector<Step>& steps) const {
+    AllToAllStep alltoall{moves_between(grid_of(before), grid_of(after)), {}};
+    steps.push_back(make_step(global_, std::move(alltoall), before, after));
+  }
+
+  // Steps with one exchange where the stops differ; every device keeps what it can of what it has.
+  template <typename Table>
+  std::vector<Step> exchange_steps(const Table& source, const Table& sliced, const Table& dealt,
+                                   const Table& target) const {
     std::vector<Step> steps;
-    std::vector<Move> moves = slice_moves(cuts_.grid(cuts_.source), before);
-    if (!moves.empty())
-      steps.push_back(symbolic_step(problem_, StepOp::dynslice, std::move(moves), source_digits_, sliced));
-    if (sliced != dealt) {
-      moves = op == StepOp::alltoall ? moves_between(before, after) : std::vector<Move>{};
-      steps.push_back(symbolic_step(problem_, op, std::move(moves), sliced, dealt));
-    }
-    moves = gather_moves(after, cuts_.grid(cuts_.target));
-    if (!moves.empty())
-      steps.push_back(symbolic_step(problem_, StepOp::allgather, std::move(moves), dealt, target_digits_));
+    add_slice(source, sliced, steps);
+    if (!(sliced == dealt)) steps.push_back(make_step(global_, ExchangeStep{}, sliced, dealt));
+    add_gather(dealt, target, steps);
     return steps;
   }
 
-  static std::vector<Move> slice_moves(const Shape& before, const Shape& after) {
-    std::vector<Move> moves;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (after[i] > before[i]) moves.push_back({-1, static_cast<int>(i), after[i] / before[i]});
+  // Steps with alltoalls from grid to grid, by routes through the layers of alltoall_layers().
+  template <typename Table>
+  std::vector<Step> alltoall_steps(const WideGrids& grids, const std::vector<Table>& routes,
+                                   const Table& target) const {
+    std::vector<Step> steps;
+    Table current = routes.front();
+    for (std::size_t k = 0; k < grids.stops.size(); ++k) {
+      const Table& next_layer = k + 1 == grids.stops.size() ? target : routes[k + 1];
+      Table next = deal(routes[k], next_layer, cuts_.grid(grids.stops[k]), k == 0 ? target : current);
+      if (k == 0) {
+        add_slice(current, next, steps);
+      } else {
+        add_alltoall(current, next, steps);
+      }
+      current = std::move(next);
     }
-    return moves;
-  }
-
-  static std::vector<Move> gather_moves(const Shape& before, const Shape& after) {
-    std::vector<Move> moves;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i] > after[i]) moves.push_back({static_cast<int>(i), -1, before[i] / after[i]});
-    }
-    return moves;
+    add_gather(current, target, steps);
+    return steps;
   }
 
   // --- What a plan must do.
@@ -189,19 +195,6 @@ class WidePlanner {
     return router_->judge(layers) == Verdict::lowers;
   }
 
-  std::optional<PlannedSteps> plan_without_exchange_of_data() {
-    const std::optional<Cuts> refined = common_refinement();
-    if (!refined || !slices_lead_to_gathers(*refined)) return std::nullopt;
-    const Cuts& both = *refined;
-    const bool gathers = both != cuts_.target;
-    const GridTable middle = gathers ? deal(source_, target_, cuts_.grid(both)) : target_;
-    PlannedSteps planned;
-    add_slice(middle, planned.steps);
-    add_gather(middle, planned.steps);
-    planned.lower_bound = gathers ? cuts_.target_size : 0;
-    return planned;
-  }
-
   // --- Grids.
 
   // Adds cuts to dimensions, up to `wanted` in all: first where `toward` is cut deeper, then where there is room.
@@ -227,20 +220,10 @@ class WidePlanner {
     return grids;
   }
 
-  // --- Steps.
-
-  void add_slice(const GridTable& after, std::vector<Step>& steps) const {
-    std::vector<Move> moves = slice_moves(source_.grid, after.grid);
-    if (!moves.empty()) steps.push_back(table_step(global_, StepOp::dynslice, std::move(moves), source_, after));
-  }
-
-  void add_gather(const GridTable& before, std::vector<Step>& steps) const {
-    std::vector<Move> moves = gather_moves(before.grid, target_.grid);
-    if (!moves.empty()) steps.push_back(table_step(global_, StepOp::allgather, std::move(moves), before, target_));
-  }
+  // --- Moves.
 
   // Pairs what some dimensions gain in local size with what others lose.
-  static std::vector<Move> moves_between(const Shape& before, const Shape& after) {
+  static std::vector<Move> moves_between(const Grid& before, const Grid& after) {
     std::vector<Move> moves;
     Shape gains(before.size());
     Shape losses(before.size());
@@ -305,7 +288,8 @@ class WidePlanner {
       for (std::size_t at = 0; at < merged.size(); ++at) merged[at] = std::min(merged[at], after[at]);
     }
     if (grids.dealt() != cuts_.target) layers.push_back(cuts_.target);
-    const Verdict verdict = judgements_left_-- > 0 ? router_->judge(layers) : Verdict::undecided;
+    const Verdict verdict = budget_.is_spent() ? Verdict::undecided : router_->judge(layers);
+    budget_.spend(units_of_judgement);
     has_undecided_ = has_undecided_ || verdict == Verdict::undecided;
     if (verdict != Verdict::lowers) return std::nullopt;
     return layers;
@@ -321,76 +305,20 @@ class WidePlanner {
     return factor;
   }
 
-  // The most elements that some device has after an exchange and not before it.
-  std::int64_t most_lacked(const GridTable& before, const GridTable& after) const {
-    const std::size_t rank = global_.size();
-    std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t device = 0; device < static_cast<std::size_t>(cuts_.device_count); ++device) {
-      std::int64_t kept = 1;
-      for (std::size_t i = 0; i < rank; ++i) {
-        const std::int64_t a = global_[i] / before.grid[i];
-        const std::int64_t b = global_[i] / after.grid[i];
-        const std::int64_t p = before.tiles[device * rank + i];
-        const std::int64_t q = after.tiles[device * rank + i];
-        kept *= std::max<std::int64_t>(0, std::min((p + 1) * a, (q + 1) * b) - std::max(p * a, q * b));
-      }
-      least_kept = std::min(least_kept, kept);
-    }
-    std::int64_t size = 1;
-    for (std::size_t i = 0; i < rank; ++i) size *= global_[i] / after.grid[i];
-    return size - least_kept;
-  }
-
-  std::vector<Step> alltoall_steps(const WideGrids& grids, const std::vector<Cuts>& layers) {
-    const bool gathers = grids.dealt() != cuts_.target;
-    const Routes routes = router_->routes(layers);
-    GridTable layer = source_;
-    GridTable current;
-    std::vector<Step> steps;
-    for (std::size_t k = 0; k < grids.stops.size(); ++k) {
-      const bool last = k + 1 == grids.stops.size();
-      GridTable next_layer = last ? target_ : GridTable{cuts_.grid(layers[k + 1]), routes[k + 1]};
-      GridTable next = last && !gathers ? target_ : deal(layer, next_layer, cuts_.grid(grids.stops[k]));
-      if (k == 0) {
-        add_slice(next, steps);
-      } else {
-        steps.push_back(table_step(global_, StepOp::alltoall, moves_between(current.grid, next.grid), current, next));
-      }
-      current = std::move(next);
-      layer = std::move(next_layer);
-    }
-    add_gather(current, steps);
-    return steps;
-  }
-
-  // Steps with one exchange; every device keeps what it can of what it has.
-  std::vector<Step> exchange_steps(const GridTable& sliced, const GridTable& dealt) const {
-    std::vector<Step> steps;
-    add_slice(sliced, steps);
-    steps.push_back(table_step(global_, StepOp::exchange, {}, sliced, dealt));
-    add_gather(dealt, steps);
-    return steps;
-  }
-
   // Steps with alltoalls where the grids differ, and a permutation after them.
   std::vector<Step> permuted_steps(const WideGrids& grids) const {
-    GridTable current = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
-    const GridTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), current);
+    TileTable current = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
+    const TileTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), current);
     std::vector<Step> steps;
-    add_slice(current, steps);
+    add_slice(source_, current, steps);
     for (const Cuts& stop : alltoall_stops(grids.sliced(), grids.dealt())) {
-      const Shape next = cuts_.grid(stop);
-      Shape common(current.grid.size());
-      for (std::size_t i = 0; i < common.size(); ++i) common[i] = std::gcd(current.grid[i], next[i]);
-      const GridTable merged = coarsen(current, common);
-      GridTable cut = deal_toward(merged, next, dealt);
-      steps.push_back(table_step(global_, StepOp::alltoall, moves_between(current.grid, cut.grid), current, cut));
-      current = std::move(cut);
+      const Grid grid = cuts_.grid(stop);
+      TileTable next = deal_toward(coarsen(current, common_grid(current.grid, grid)), grid, dealt);
+      add_alltoall(current, next, steps);
+      current = std::move(next);
     }
-    if (current.tiles != dealt.tiles) {
-      steps.push_back(table_step(global_, StepOp::allpermute, {}, current, dealt));
-    }
-    add_gather(dealt, steps);
+    if (!(current == dealt)) steps.push_back(make_step(global_, PermuteStep{}, current, dealt));
+    add_gather(dealt, target_, steps);
     return steps;
   }
 
@@ -408,8 +336,10 @@ class WidePlanner {
 
   std::vector<PortableCandidate> portable_candidates() const;
   std::optional<std::vector<Step>> portable_steps(const PortableCandidate& candidate);
-  std::optional<std::vector<Step>> one_step(const WideGrids& grids);
-  std::optional<std::vector<Step>> two_steps(const WideGrids& grids);
+  std::vector<Cuts> grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most);
+  std::optional<std::vector<Step>> one_step(const Cuts& from, const Cuts& to, std::int64_t local_size);
+  std::optional<std::vector<Step>> two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
+                                             const std::vector<Cuts>& middle);
 
   const Problem& problem_;
   const PlanOptions& options_;
@@ -417,12 +347,9 @@ class WidePlanner {
   const Shape global_;
   WorkBudget budget_;
   std::unique_ptr<Router> router_;
-  GridTable source_;  // of meshes that are tabled
-  GridTable target_;
-  DigitTable source_digits_;  // of the others
-  DigitTable target_digits_;
+  TileTable source_;  // where devices are listed
+  TileTable target_;
   bool has_undecided_ = false;  // some candidate could not be told to be possible or not
-  int judgements_left_ = 500;   // each may have to send devices one by one
 };
 
 // All depths at which the target may be cut before the gathers.
@@ -488,45 +415,50 @@ std::optional<std::vector<Step>> WidePlanner::portable_steps(const PortableCandi
     has_undecided_ = true;
     return std::nullopt;
   }
-  constexpr std::size_t most_grids = 200;
-  std::vector<Cuts> sliced;
-  std::vector<Cuts> dealt;
-  Cuts start = cuts_.source;
-  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, sliced);
-  start = cuts_.target;
-  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, dealt);
-  has_undecided_ = sliced.size() == most_grids || dealt.size() == most_grids;
+  const std::vector<Cuts> sliced = grids_from(cuts_.source, candidate.totals, 200);
+  const std::vector<Cuts> dealt = grids_from(cuts_.target, candidate.totals, 200);
+  const std::vector<Cuts> middle =
+      candidate.steps == 1 ? std::vector<Cuts>{} : grids_from(Cuts(cuts_.source.size()), candidate.totals, 50);
+  const std::int64_t local_size = local_size_at(candidate.totals);
   for (const Cuts& from : sliced) {
     for (const Cuts& to : dealt) {
-      const WideGrids grids{{from, to}, local_size_at(candidate.totals)};
-      if (auto steps = candidate.steps == 1 ? one_step(grids) : two_steps(grids)) return steps;
+      auto steps = candidate.steps == 1 ? one_step(from, to, local_size) : two_steps(from, to, local_size, middle);
+      if (steps) return steps;
     }
   }
   return std::nullopt;
 }
 
+// The first grids of the depth that are at least as fine: so many at effort 1. Work grows with pairs of them.
+std::vector<Cuts> WidePlanner::grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most) {
+  std::vector<Cuts> grids;
+  const auto most_grids = static_cast<std::size_t>(std::ceil(static_cast<double>(most) * std::sqrt(options_.effort)));
+  Cuts cuts = start;
+  all_deeper(cuts_, totals, cuts, 0, 0, most_grids, grids);
+  has_undecided_ = has_undecided_ || grids.size() == most_grids;
+  return grids;
+}
+
 // A permutation or an alltoall.
-std::optional<std::vector<Step>> WidePlanner::one_step(const WideGrids& grids) {
-  if (grids.sliced() == grids.dealt()) return permuted_steps(grids);
-  if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *layers);
+std::optional<std::vector<Step>> WidePlanner::one_step(const Cuts& from, const Cuts& to, std::int64_t local_size) {
+  if (from == to) return permuted_steps({{from, to}, local_size});
+  if (!is_one_alltoall(from, to)) return std::nullopt;
+  const WideGrids grids{{from, to}, local_size};
+  if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *router_->routes(*layers), target_);
   return std::nullopt;
 }
 
 // An alltoall and a permutation, or two alltoalls by way of some third grid.
-std::optional<std::vector<Step>> WidePlanner::two_steps(const WideGrids& grids) {
-  if (is_one_alltoall(grids.sliced(), grids.dealt())) return permuted_steps(grids);
-  constexpr std::size_t most_grids = 50;
-  std::vector<int> totals(cuts_.primes.size());
-  for (std::size_t p = 0; p < totals.size(); ++p) {
-    for (int i = 0; i < cuts_.rank; ++i) totals[p] += grids.sliced()[cuts_.at(p, i)];
-  }
-  Cuts start(cuts_.source.size());
-  std::vector<Cuts> middle;
-  all_deeper(cuts_, totals, start, 0, 0, most_grids, middle);
-  has_undecided_ = has_undecided_ || middle.size() == most_grids;
+std::optional<std::vector<Step>> WidePlanner::two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
+                                                        const std::vector<Cuts>& middle) {
+  if (is_one_alltoall(from, to)) return permuted_steps({{from, to}, local_size});
+  budget_.spend(static_cast<std::int64_t>(middle.size()));
+  has_undecided_ = has_undecided_ || budget_.is_spent();
   for (const Cuts& between : middle) {
-    const WideGrids both{{grids.sliced(), between, grids.dealt()}, grids.local_size};
-    if (const auto layers = alltoall_layers(both)) return alltoall_steps(both, *layers);
+    if (budget_.is_spent()) return std::nullopt;
+    if (!is_one_alltoall(from, between) || !is_one_alltoall(between, to)) continue;
+    const WideGrids grids{{from, between, to}, local_size};
+    if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *router_->routes(*layers), target_);
   }
   return std::nullopt;
 }
@@ -534,10 +466,7 @@ std::optional<std::vector<Step>> WidePlanner::two_steps(const WideGrids& grids) 
 }  // namespace
 
 PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options) {
-  if (same_placement(problem.source(), problem.target())) return {};
-  PlannedSteps planned = WidePlanner(problem, options).plan();
-  if (options.cost_model != CostModel::paper) planned.lower_bound = 0;  // the bounds are of the paper's weights
-  return planned;
+  return WidePlanner(problem, options).plan();
 }
 
 }  // namespace retile

@@ -8,18 +8,23 @@ namespace retile {
 
 class WorkBudget {
  public:
-  // A unit is about ten nanoseconds of one core: at effort 1 a search ends within 60 milliseconds.
-  static constexpr double units_of_effort = 6e6;
-  static constexpr double most_effort = 1e6;
+  // A unit is at most ten nanoseconds or so: at effort 1 a search ends within 60 milliseconds.
+  static constexpr std::int64_t units = 6000000;
+  static constexpr double most_effort = 1000;
 
-  static WorkBudget of_effort(double effort) { return WorkBudget(static_cast<std::int64_t>(effort * units_of_effort)); }
-  explicit WorkBudget(std::int64_t units) : left_(units) {}
+  explicit WorkBudget(double effort) : effort_(std::min(effort, most_effort)), left_(scaled(units)) {}
 
-  void spend(std::int64_t units) { left_ -= std::min(left_, units); }
+  void spend(std::int64_t spent) { left_ -= std::min(left_, spent); }
   bool is_spent() const { return left_ == 0; }
   std::int64_t left() const { return left_; }
 
+  // A limit of something smaller, at effort 1, for this effort.
+  std::int64_t scaled(std::int64_t limit) const {
+    return std::max(std::int64_t{1}, static_cast<std::int64_t>(effort_ * static_cast<double>(limit)));
+  }
+
  private:
+  double effort_;
   std::int64_t left_;
 };
 

@@ -40,8 +40,8 @@ std::string count_of(std::int64_t number, std::string_view noun) {
 
 std::string render_plan(const Plan& plan) {
   // A column of types and one of local sizes, as wide as their widest entries.
-  std::vector<std::string> types{to_string(plan.source)};
-  for (const Step& step : plan.steps) types.push_back(to_string(plan.mesh(), step.after));
+  std::vector<std::string> types{to_string(plan.source())};
+  for (const Step& step : plan.steps()) types.push_back(to_string(plan.mesh(), step.after));
   std::size_t width = 0;
   for (const std::string& type : types) width = std::max(width, type.size());
 
@@ -49,12 +49,12 @@ std::string render_plan(const Plan& plan) {
   out += fmt::format("mesh {}  planner {}\n", to_string(plan.mesh()), plan.planner);
   out += fmt::format("  {:<{}}  {:>15} {} per device\n", types[0], width, group_digits(plan.memory.source),
                      plan.memory.source == 1 ? "element" : "elements");
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    out += fmt::format("    -> {}, cost {}\n", to_string(step), group_digits(step.cost));
+  for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+    const Step& step = plan.steps()[i];
+    out += fmt::format("    -> {}, cost {}\n", to_string(step), group_digits(plan.cost.steps[i]));
     out += fmt::format("  {:<{}}  {:>15}\n", types[i + 1], width, group_digits(step.after.local_size()));
   }
-  if (plan.steps.empty()) out += "    nothing to do\n";
+  if (plan.steps().empty()) out += "    nothing to do\n";
   out += fmt::format("cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
                      plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
                      group_digits(plan.cost.floor));
@@ -63,22 +63,19 @@ std::string render_plan(const Plan& plan) {
   return out;
 }
 
-std::string render_normalization(const Normalization& normalization) {
-  std::string out = fmt::format("// input: {}\n", summary(normalization.source));
-  const Sequence* before = &normalization.source;
+void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print) {
+  print(fmt::format("// input: {}\n", summary(sequence)));
   int number = 0;
-  for (const Rewriting& rewriting : normalization.rewritings) {
-    const Sequence& after = rewriting.result;
-    out += fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, height(*before), height(after));
-    out += fmt::format("//      {}\n", to_string(after.types()[rewriting.first]));
-    for (std::size_t i = rewriting.first; i < rewriting.first + rewriting.added; ++i) {
-      out +=
-          fmt::format("//      -> {} {}\n", to_string(after.mesh(), after.steps()[i]), to_string(after.types()[i + 1]));
+  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
+    print(fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, rewriting.height_before,
+                      rewriting.height_after));
+    const Sequence& added = rewriting.added;
+    print(fmt::format("//      {}\n", to_string(added.source())));
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      print(fmt::format("//      -> {} {}\n", to_string(added.mesh(), added.steps()[i]), to_string(added.types()[i + 1])));
     }
-    before = &after;
-  }
-  out += fmt::format("// normal form: {}\n", summary(normalization.result()));
-  return out + to_string(normalization.result());
+  });
+  print(fmt::format("// normal form: {}\n{}", summary(result), to_string(result)));
 }
 
 }  // namespace retile

@@ -11,7 +11,7 @@ using language::ArrayType;
 using language::Collective;
 
 Movement MovementPlanner::plan(const DistributedType& from, const DistributedType& to) {
-  return movement_of(*planner_.plan(Problem({}, from, to), options_));
+  return plans_.plan(Problem({}, from, to), options_)->movement;
 }
 
 std::vector<Movement> MovementPlanner::plan(const Mesh& mesh, const language::Statement& statement,

@@ -22,7 +22,7 @@ class MovementPlanner {
   Movement plan(const DistributedType& from, const DistributedType& to);
 
   const PlanOptions options_;
-  Planner planner_;
+  PlanCache plans_;
 };
 
 }  // namespace retile::runtime

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/runtime/elements.h"
 #include "retile/runtime/failure.h"
 #include "retile/types/text.h"
@@ -45,11 +45,8 @@ Movement rotation_of(const Mesh& mesh, const std::vector<Device>& others, std::i
   }
   const Shape global{mesh.device_count(), row};
   const Shape local{1, row};
-  Movement movement{mesh, Placement(global, local, std::move(before)), {}};
-  Step step{StepOp::allpermute, {}, {}, {}, {}, local, Placement(global, local, std::move(after))};
-  step.pairs = match_tiles(movement.source, step.after);
-  movement.steps.push_back(std::move(step));
-  return movement;
+  return {mesh, Placement(global, local, std::move(before)),
+          {{PermuteStep{}, Placement(global, local, std::move(after))}}};
 }
 
 bool has_replicas(const std::vector<Device>& others) {

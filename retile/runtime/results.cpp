@@ -63,7 +63,7 @@ std::uint64_t sum_over_devices(const Mesh& mesh, const std::vector<std::uint64_t
     tiles.push_back(allocate_tile(Placement(by_device).box(devices[i]), size));
     std::memcpy(tiles.back().bytes.data(), &mine[i], sizeof mine[i]);
   }
-  engine.prepare(movement_of(make_plan(problem)), size)->execute(tiles);
+  engine.prepare(make_plan(problem).movement, size)->execute(tiles);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(count));
   std::optional<std::string> sum;
   if (!tiles.empty()) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"

@@ -14,7 +14,7 @@
 
 #include "retile/base/error.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"

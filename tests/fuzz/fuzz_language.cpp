@@ -4,7 +4,7 @@
 #include "retile/language/parser.h"
 #include "retile/language/printer.h"
 #include "retile/language/summary.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "tests/fuzz/require.h"
 

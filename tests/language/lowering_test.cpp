@@ -7,7 +7,7 @@
 
 #include "retile/language/printer.h"
 #include "retile/language/stages.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/language/programs.h"

@@ -1,5 +1,5 @@
 // Groups, pairs and transfers from boxes: any even dealing has them.
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

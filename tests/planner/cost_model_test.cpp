@@ -1,4 +1,4 @@
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "retile/base/arithmetic.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"

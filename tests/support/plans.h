@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "retile/plan/plan.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 
 namespace retile::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "retile/collectives/weak.h"
-#include "retile/planner/cost_model.h"
+#include "retile/costs/cost_model.h"
 #include "retile/types/placement.h"
 
 namespace retile::test {

@@ -136,7 +136,7 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
   command
       .add_option("--cost", arguments.cost_model,
                   "paper: elements sent per device; volume: the most that a device receives")
-      ->check(known_name(cost_model_names, find_cost_model))
+      ->check(known_name(cost_model_names(), [](const std::string& name) { return find_cost_model(name) != nullptr; }))
       ->capture_default_str()
       ->type_name("MODEL");
   command.add_flag("--no-exchange", arguments.no_exchange,
@@ -149,7 +149,7 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   }
   PlanOptions options;
   options.planner = *find_planner(arguments.planner);
-  options.cost_model = *find_cost_model(arguments.cost_model);
+  options.cost_model = find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
   return options;
 }

@@ -38,7 +38,7 @@ void add_normalize_command(CLI::App& app, int* status) {
   command->footer(examples);
   command->callback([path, status] {
     const Sequence sequence = parse_sequence(read_file(*path));
-    std::fputs(render_normalization(normalize(sequence)).c_str(), stdout);
+    render_normalization(sequence, [](const std::string& text) { std::fputs(text.c_str(), stdout); });
     *status = done;
   });
 }

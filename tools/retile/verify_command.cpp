@@ -67,14 +67,14 @@ std::vector<SourceText> plans_in(const SourceText& file) {
 }
 
 int verify(const SourceText& text) {
-  const Plan plan = parse_plan(text);
-  const std::vector<std::string> faults = find_faults(plan);
+  const auto [plan, statements] = parse_plan(text);
+  const std::vector<std::string> faults = find_faults(plan, statements);
   const std::string place = fmt::format("{}:{}", text.name, text.first_line);
   for (const std::string& fault : faults) std::fputs(fmt::format("{}: error: {}\n", place, fault).c_str(), stderr);
   if (!faults.empty()) return failed;
   std::fputs(fmt::format("{}: {} verified: {}, cost {} ({}), peak {} of {} elements allowed\n", place,
                          plan.id.empty() ? "plan" : printable(plan.id),
-                         count_of(static_cast<std::int64_t>(plan.steps.size()), "step"), group_digits(plan.cost.total),
+                         count_of(static_cast<std::int64_t>(plan.steps().size()), "step"), group_digits(plan.cost.total),
                          printable(plan.cost.model), group_digits(plan.memory.peak), group_digits(plan.memory.bound))
                  .c_str(),
              stdout);

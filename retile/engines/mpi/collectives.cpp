@@ -1,5 +1,7 @@
 #include "retile/engines/mpi/collectives.h"
 
+#include "retile/plan/lists.h"
+
 #include <algorithm>
 #include <numeric>
 

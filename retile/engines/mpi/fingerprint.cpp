@@ -19,24 +19,34 @@ class Hash {
     add(placement.local_shape());
     for (Device device = 0; device < placement.device_count(); ++device) add(placement.offset(device));
   }
-  void add(const Step& step, const Mesh& mesh) {
-    add(static_cast<std::int64_t>(step.op));
-    for (const std::vector<Device>& group : step.groups.list(mesh)) add(group);
-    for (const DevicePair& pair : step.pairs) {
-      add(pair.source);
-      add(pair.target);
-    }
-    for (const Transfer& transfer : step.transfers) {
-      add(transfer.from);
-      add(transfer.to);
-      add(transfer.box.lo);
-      add(transfer.box.hi);
-    }
+  void add(const Step& step) {
+    add(static_cast<std::int64_t>(op_of(step)));
+    std::visit([&](const auto& operation) { add_lists(operation); }, step.operation);
     add(step.after);
   }
   std::int64_t value() const { return static_cast<std::int64_t>(state_ >> 1U); }
 
  private:
+  void add_lists(const SliceStep& /*step*/) {}
+  void add_lists(const PermuteStep& step) {
+    for (const DevicePair& pair : *step.pairs) {
+      add(pair.source);
+      add(pair.target);
+    }
+  }
+  void add_lists(const ExchangeStep& step) {
+    for (const Transfer& transfer : *step.transfers) {
+      add(transfer.from);
+      add(transfer.to);
+      add(transfer.box.lo);
+      add(transfer.box.hi);
+    }
+  }
+  template <typename Grouped>
+  void add_lists(const Grouped& step) {
+    for (const std::vector<Device>& group : *step.groups) add(group);
+  }
+
   std::uint64_t state_ = 0;
 };
 
@@ -46,7 +56,7 @@ std::int64_t fingerprint(const Movement& movement, std::span<const std::int64_t>
   Hash hash;
   hash.add(more);
   hash.add(movement.source);
-  for (const Step& step : movement.steps) hash.add(step, movement.mesh);
+  for (const Step& step : movement.steps) hash.add(step);
   return hash.value();
 }
 

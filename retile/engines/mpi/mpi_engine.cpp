@@ -17,7 +17,7 @@
 #include "retile/engines/mpi/stage_work.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/tile_memory.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile::mpi {
 namespace {
@@ -318,7 +318,7 @@ std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options
 EngineStatistics execute(const Plan& plan, MPI_Comm comm, std::int64_t element_size, const std::byte* source,
                          std::byte* target, const MpiOptions& options) {
   MpiEngine engine(comm, options);
-  const std::unique_ptr<PreparedRun> run = engine.prepare(movement_of(plan), element_size);
+  const std::unique_ptr<PreparedRun> run = engine.prepare(plan.movement, element_size);
   return run->execute({&source, 1}, {&target, 1});
 }
 

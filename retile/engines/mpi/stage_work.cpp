@@ -32,11 +32,10 @@ bool crosses_hosts(const std::vector<std::vector<Device>>& groups, const StageCo
 // A gathered tile crosses between hosts once in MPI's ring of ranks, but once per reader in messages. What else crosses
 // has one reader anyway.
 bool uses_collective(const Step& step, const StageContext& context) {
-  const bool is_collective = step.op == StepOp::alltoall || step.op == StepOp::allgather;
-  if (!is_collective || context.options.transport == Transport::messages) return false;
+  const Groups* groups = groups_of(step.operation);
+  if (groups == nullptr || context.options.transport == Transport::messages) return false;
   if (context.options.transport == Transport::collectives) return true;
-  return step.op == StepOp::allgather && context.ranks.devices_per_rank() == 1 &&
-         crosses_hosts(step.groups.list(context.mesh), context);
+  return op_of(step) == StepOp::allgather && context.ranks.devices_per_rank() == 1 && crosses_hosts(*groups, context);
 }
 
 std::vector<int> ranks_of_team(const RankTeams& teams, int rank) {
@@ -53,11 +52,11 @@ std::vector<int> ranks_of_team(const RankTeams& teams, int rank) {
 std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& step, const Placement& held,
                                                 const std::vector<Parcel>& sent, const std::vector<Parcel>& received,
                                                 const StageContext& context) {
-  const RankTeams teams = rank_teams(step.groups.list(context.mesh), held, context.ranks, context.world.size());
+  const RankTeams teams = rank_teams(*groups_of(step.operation), held, context.ranks, context.world.size());
   const Communicator& team = context.teams.of(teams);
   const std::vector<int> team_ranks = ranks_of_team(teams, context.world.rank());
   const LetterContext letters = letter_context(stage, context);
-  const bool gathers = step.op == StepOp::allgather && context.ranks.devices_per_rank() == 1;
+  const bool gathers = op_of(step) == StepOp::allgather && context.ranks.devices_per_rank() == 1;
   if (!gathers) return make_alltoall(team, team_ranks, sent, received, letters);
   std::vector<Device> members;
   for (const int rank : team_ranks) members.push_back(context.ranks.devices_of(rank).front());

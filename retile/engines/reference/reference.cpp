@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 namespace retile {
 namespace {
@@ -22,25 +22,19 @@ class StepRun {
   }
 
   void run() {
-    switch (step_.op) {
-      case StepOp::dynslice:
-        for (Device device = 0; device < mesh_.device_count(); ++device) move_shared(device, device);
-        break;
-      case StepOp::alltoall:
-      case StepOp::allgather:
-        for (const std::vector<Device>& group : step_.groups.list(mesh_)) {
-          for (const Device to : group) {
-            for (const Device from : group) move_shared(from, to);
-          }
+    if (const Groups* groups = groups_of(step_.operation)) {
+      for (const std::vector<Device>& group : *groups) {
+        for (const Device to : group) {
+          for (const Device from : group) move_shared(from, to);
         }
-        break;
-      case StepOp::allpermute:
-        for (const DevicePair& pair : step_.pairs) move_shared(pair.source, pair.target);
-        break;
-      case StepOp::exchange:
-        for (Device device = 0; device < mesh_.device_count(); ++device) move_shared(device, device);
-        for (const Transfer& transfer : step_.transfers) move(transfer.from, transfer.to, transfer.box);
-        break;
+      }
+    } else if (const auto* permute = std::get_if<PermuteStep>(&step_.operation)) {
+      for (const DevicePair& pair : *permute->pairs) move_shared(pair.source, pair.target);
+    } else {
+      for (Device device = 0; device < mesh_.device_count(); ++device) move_shared(device, device);
+      const auto* exchange = std::get_if<ExchangeStep>(&step_.operation);
+      if (exchange == nullptr) return;
+      for (const Transfer& transfer : *exchange->transfers) move(transfer.from, transfer.to, transfer.box);
     }
   }
 
@@ -84,8 +78,9 @@ std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
 // A step's input and output tiles are alive at once. Tiles that are kept are copied.
 std::int64_t predict_peak(const Movement& movement, std::int64_t element_size, TileUse use) {
   std::int64_t peak = movement.source.local_size();
-  for (const Step& step : movement.steps)
-    peak = std::max(peak, add_sizes(product(step.local_in), product(step.local_out())));
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    peak = std::max(peak, add_sizes(movement.before(i).local_size(), movement.steps[i].after.local_size()));
+  }
   const std::int64_t owned = add_sizes(movement.source.local_size(), movement.target().local_size());
   return checked_bytes(use == TileUse::kept ? add_sizes(peak, owned) : peak, element_size);
 }

@@ -11,10 +11,12 @@
 namespace retile {
 
 struct PlannedSteps {
-  std::vector<Step> steps;       // not yet priced
-  std::int64_t lower_bound = 0;  // on the cost of any plan of the planner's kind; 0 where nothing is known
+  std::vector<Step> steps;
+  // On the cost of any plan of the planner's kind, under models that have the proofs; 0 where nothing is known.
+  std::int64_t lower_bound = 0;
 };
 
+// Source and target place different boxes.
 PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options);
 PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options);
 PlannedSteps plan_direct(const Problem& problem);

@@ -1,4 +1,4 @@
-#include "retile/plan/groups.h"
+#include "retile/plan/lists.h"
 
 #include <algorithm>
 #include <map>
@@ -12,23 +12,15 @@ namespace retile {
 namespace {
 
 // Row-major number of a device's tile in a grid that is coarser or equal in every dimension.
-std::int64_t coarse_number(const GridTable& table, const Shape& coarse, std::size_t device) {
-  const std::size_t rank = coarse.size();
+std::int64_t coarse_number(const TileTable& table, const Grid& coarse, std::size_t device) {
   std::int64_t number = 0;
-  for (std::size_t i = 0; i < rank; ++i) {
-    number = number * coarse[i] + table.tiles[device * rank + i] / (table.grid[i] / coarse[i]);
+  for (std::size_t i = 0; i < coarse.size(); ++i) {
+    number = number * coarse[i] + table.tile(device)[i] / (table.grid[i] / coarse[i]);
   }
   return number;
 }
 
-// The grid whose tiles are unions of tiles of both, where one of the two divides the other in every dimension.
-Shape common_grid(const Shape& a, const Shape& b) {
-  Shape grid(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) grid[i] = std::gcd(a[i], b[i]);
-  return grid;
-}
-
-std::vector<std::vector<Device>> order_by_smallest(std::vector<std::vector<Device>> groups) {
+Groups order_by_smallest(Groups groups) {
   const auto smallest = [](const std::vector<Device>& group) { return *std::min_element(group.begin(), group.end()); };
   std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
   return groups;
@@ -123,7 +115,7 @@ class Matcher {
 };
 
 // The groups that exchange one box, whose edges are sorted by what they bring.
-void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, std::vector<std::vector<Device>>& groups) {
+void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, Groups& groups) {
   if (box.size() == tiles_in_box) {  // no replicas to match
     std::vector<Device>& group = groups.emplace_back(box.size());
     std::transform(box.begin(), box.end(), group.begin(), [](const Edge& edge) { return edge.device; });
@@ -137,13 +129,13 @@ void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, std::vector
 // balances all senders.
 class Holders {
  public:
-  explicit Holders(const GridTable& held) : devices_(static_cast<std::size_t>(held.device_count())) {
+  explicit Holders(const TileTable& held) : devices_(held.device_count()) {
     std::vector<std::size_t> numbers(devices_.size());
     std::int64_t tiles = 1;
     for (const std::int64_t count : held.grid) tiles *= count;
     first_.resize(static_cast<std::size_t>(tiles) + 1);
     for (std::size_t device = 0; device < devices_.size(); ++device) {
-      numbers[device] = static_cast<std::size_t>(coarse_number(held, held.grid, device));
+      numbers[device] = static_cast<std::size_t>(held.number(device));
       ++first_[numbers[device] + 1];
     }
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
@@ -154,11 +146,8 @@ class Holders {
     next_.assign(first_.begin(), first_.end() - 1);
   }
 
-  Device next(const Shape& grid, const Shape& tile) {
-    std::size_t number = 0;
-    for (std::size_t i = 0; i < grid.size(); ++i) {
-      number = number * static_cast<std::size_t>(grid[i]) + static_cast<std::size_t>(tile[i]);
-    }
+  Device next(const Grid& grid, const Shape& tile) {
+    const auto number = static_cast<std::size_t>(tile_number(grid, tile.data()));
     if (first_[number] == first_[number + 1]) throw RuntimeError("some tiles are held by no device");
     if (next_[number] == first_[number + 1]) next_[number] = first_[number];
     return devices_[next_[number]++];
@@ -182,34 +171,30 @@ bool next_tile(const Box& box, const Shape& local, Shape& tile) {
   return false;
 }
 
-}  // namespace
-
-GridTable grid_table(const Placement& placement) {
-  GridTable table;
-  const std::size_t rank = placement.global_shape().size();
-  table.grid.resize(rank);
-  for (std::size_t i = 0; i < rank; ++i) table.grid[i] = placement.global_shape()[i] / placement.local_shape()[i];
-  table.tiles.resize(static_cast<std::size_t>(placement.device_count()) * rank);
-  Shape corner(rank);
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    placement.offset(device, corner);
-    for (std::size_t i = 0; i < rank; ++i) {
-      table.tiles[static_cast<std::size_t>(device) * rank + i] =
-          static_cast<std::int32_t>(corner[i] / placement.local_shape()[i]);
-    }
+// Every device holds the one element of an array of rank 0, and has nobody to talk to.
+void list_one_element(StepOperation& operation, std::int64_t device_count) {
+  Groups groups;
+  std::vector<DevicePair> pairs;
+  for (Device device = 0; device < device_count; ++device) {
+    groups.push_back({device});
+    pairs.push_back({device, device});
   }
-  return table;
+  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups = std::move(groups);
+  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = std::move(groups);
+  if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs = std::move(pairs);
+  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->transfers.emplace();
 }
 
-std::vector<std::vector<Device>> allgather_groups(const GridTable& before, const GridTable& after) {
+}  // namespace
+
+Groups allgather_groups(const TileTable& before, const TileTable& after) {
   std::vector<Edge> edges;
-  edges.reserve(static_cast<std::size_t>(before.device_count()));
-  for (Device device = 0; device < before.device_count(); ++device) {
-    const auto d = static_cast<std::size_t>(device);
-    edges.push_back({coarse_number(after, after.grid, d), coarse_number(before, before.grid, d), 0, device});
+  edges.reserve(before.device_count());
+  for (std::size_t d = 0; d < before.device_count(); ++d) {
+    edges.push_back({after.number(d), before.number(d), 0, static_cast<Device>(d)});
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
-  std::vector<std::vector<Device>> groups;
+  Groups groups;
   for (std::size_t begin = 0; begin < edges.size();) {
     std::size_t replicas = 0;
     while (begin + replicas < edges.size() && edges[begin + replicas].box == edges[begin].box &&
@@ -229,19 +214,18 @@ std::vector<std::vector<Device>> allgather_groups(const GridTable& before, const
   return order_by_smallest(std::move(groups));
 }
 
-std::vector<std::vector<Device>> alltoall_groups(const GridTable& before, const GridTable& after) {
-  const Shape common = common_grid(before.grid, after.grid);
+Groups alltoall_groups(const TileTable& before, const TileTable& after) {
+  const Grid common = common_grid(before.grid, after.grid);
   std::vector<Edge> edges;
-  edges.reserve(static_cast<std::size_t>(before.device_count()));
-  for (Device device = 0; device < before.device_count(); ++device) {
-    const auto d = static_cast<std::size_t>(device);
-    edges.push_back({coarse_number(before, common, d), coarse_number(before, before.grid, d),
-                     coarse_number(after, after.grid, d), device});
+  edges.reserve(before.device_count());
+  for (std::size_t d = 0; d < before.device_count(); ++d) {
+    edges.push_back({coarse_number(before, common, d), before.number(d),
+                     after.number(d), static_cast<Device>(d)});
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
   std::size_t tiles_in_box = 1;
   for (std::size_t i = 0; i < common.size(); ++i) tiles_in_box *= static_cast<std::size_t>(before.grid[i] / common[i]);
-  std::vector<std::vector<Device>> groups;
+  Groups groups;
   for (std::size_t begin = 0; begin < edges.size();) {
     std::size_t end = begin;
     while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
@@ -251,7 +235,7 @@ std::vector<std::vector<Device>> alltoall_groups(const GridTable& before, const 
   return order_by_smallest(std::move(groups));
 }
 
-std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& transfers, const GridTable& before) {
+Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& before) {
   const auto devices = static_cast<std::size_t>(before.device_count());
   std::vector<std::size_t> parent(devices);
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -259,44 +243,35 @@ std::vector<std::vector<Device>> exchange_groups(const std::vector<Transfer>& tr
     while (parent[device] != device) device = parent[device] = parent[parent[device]];
     return device;
   };
-  // The root of a set is its smallest member.
+  const auto is_there = [&](Device device) { return 0 <= device && device < before.device_count(); };
   for (const Transfer& transfer : transfers) {
-    const std::size_t a = root(static_cast<std::size_t>(transfer.from));
-    const std::size_t b = root(static_cast<std::size_t>(transfer.to));
-    parent[std::max(a, b)] = std::min(a, b);
+    if (!is_there(transfer.from) || !is_there(transfer.to)) continue;  // a plan that somebody wrote
+    parent[root(static_cast<std::size_t>(transfer.from))] = root(static_cast<std::size_t>(transfer.to));
   }
-  std::vector<Edge> members(devices);
+  std::vector<std::vector<Device>> by_root(devices);
   for (std::size_t device = 0; device < devices; ++device) {
-    members[device] = {static_cast<std::int64_t>(root(device)), coarse_number(before, before.grid, device), 0,
-                       static_cast<Device>(device)};
+    by_root[root(device)].push_back(static_cast<Device>(device));
   }
-  std::sort(members.begin(), members.end(), by_box_and_tile);
-  std::vector<std::vector<Device>> groups;
-  for (std::size_t begin = 0; begin < devices;) {
-    std::size_t end = begin;
-    while (end < devices && members[end].box == members[begin].box) ++end;
-    std::vector<Device>& group = groups.emplace_back(end - begin);
-    for (std::size_t i = begin; i < end; ++i) group[i - begin] = members[i].device;
-    begin = end;
-  }
-  return groups;
+  std::erase_if(by_root, [](const std::vector<Device>& group) { return group.empty(); });
+  return order_groups(std::move(by_root), before);
 }
 
-std::vector<DevicePair> match_tiles(const Placement& before, const Placement& after) {
-  std::map<Shape, std::vector<Device>> holders;  // devices that do not keep their tile
-  std::vector<DevicePair> pairs(static_cast<std::size_t>(after.device_count()));
+std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after) {
+  std::map<std::int64_t, std::vector<Device>> holders;  // devices that do not keep their tile
+  std::vector<DevicePair> pairs(after.device_count());
   std::vector<Device> seekers;
-  for (Device device = after.device_count() - 1; device >= 0; --device) {
-    if (before.offset(device) == after.offset(device)) {
-      pairs[static_cast<std::size_t>(device)] = {device, device};
+  for (std::size_t device = after.device_count(); device-- > 0;) {
+    const auto number = static_cast<Device>(device);
+    if (before.number(device) == after.number(device)) {
+      pairs[device] = {number, number};
     } else {
-      holders[before.offset(device)].push_back(device);
-      seekers.push_back(device);
+      holders[before.number(device)].push_back(number);
+      seekers.push_back(number);
     }
   }
   for (; !seekers.empty(); seekers.pop_back()) {  // both lists ascend from their ends
     const Device target = seekers.back();
-    std::vector<Device>& available = holders[after.offset(target)];
+    std::vector<Device>& available = holders[after.number(static_cast<std::size_t>(target))];
     if (available.empty()) throw RuntimeError("some tiles are wanted by more devices than hold them");
     pairs[static_cast<std::size_t>(target)] = {available.back(), target};
     available.pop_back();
@@ -304,27 +279,26 @@ std::vector<DevicePair> match_tiles(const Placement& before, const Placement& af
   return pairs;
 }
 
-std::vector<Transfer> balanced_transfers(const Shape& global, const GridTable& before, const GridTable& after) {
+std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after) {
   const std::size_t rank = global.size();
   if (rank == 0) return {};
-  Shape local(rank);  // before
-  for (std::size_t i = 0; i < rank; ++i) local[i] = global[i] / before.grid[i];
+  const Shape local = tile_shape(global, before.grid);
+  const Shape extent = tile_shape(global, after.grid);
   Holders holders(before);
   std::vector<Transfer> transfers;
-  transfers.reserve(static_cast<std::size_t>(after.device_count()));
+  transfers.reserve(after.device_count());
   Box wanted{Shape(rank), Shape(rank)};
   Shape tile(rank);
-  for (Device device = 0; device < after.device_count(); ++device) {
-    const std::size_t row = static_cast<std::size_t>(device) * rank;
+  for (std::size_t device = 0; device < after.device_count(); ++device) {
     for (std::size_t i = 0; i < rank; ++i) {
-      const std::int64_t extent = global[i] / after.grid[i];
-      wanted.lo[i] = after.tiles[row + i] * extent;
-      wanted.hi[i] = wanted.lo[i] + extent;
+      wanted.lo[i] = after.tile(device)[i] * extent[i];
+      wanted.hi[i] = wanted.lo[i] + extent[i];
       tile[i] = wanted.lo[i] / local[i];
     }
     do {
-      if (std::equal(tile.begin(), tile.end(), before.tiles.begin() + static_cast<std::ptrdiff_t>(row))) continue;
-      Transfer& transfer = transfers.emplace_back(Transfer{holders.next(before.grid, tile), device, wanted});
+      if (std::equal(tile.begin(), tile.end(), before.tile(device))) continue;
+      Transfer& transfer =
+          transfers.emplace_back(Transfer{holders.next(before.grid, tile), static_cast<Device>(device), wanted});
       for (std::size_t i = 0; i < rank; ++i) {
         transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
         transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
@@ -334,36 +308,57 @@ std::vector<Transfer> balanced_transfers(const Shape& global, const GridTable& b
   return transfers;
 }
 
-bool has_symbolic_steps(const std::vector<Step>& steps) {
-  return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.symbolic; });
+Groups order_groups(Groups groups, const Placement& before) {
+  // A plan that somebody wrote may have empty groups and name devices that are not there: they come first.
+  const auto corner = [&](Device device) {
+    return device >= 0 && device < before.device_count() ? before.offset(device) : Shape();
+  };
+  const auto smallest = [](const std::vector<Device>& members) {
+    return members.empty() ? INT64_MIN : *std::min_element(members.begin(), members.end());
+  };
+  for (std::vector<Device>& members : groups) {
+    std::sort(members.begin(), members.end());
+    std::stable_sort(members.begin(), members.end(), [&](Device a, Device b) { return corner(a) < corner(b); });
+  }
+  std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
+  return groups;
+}
+
+void list_devices(StepOperation& operation, const Shape& global, const TileTable& before, const TileTable& after) {
+  if (is_listed(operation)) return;
+  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups = allgather_groups(before, after);
+  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = alltoall_groups(before, after);
+  if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs = match_tiles(before, after);
+  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) {
+    exchange->transfers = balanced_transfers(global, before, after);
+  }
 }
 
 void list_devices(Step& step, const Placement& before) {
-  if (step.op == StepOp::allgather)
-    step.groups = DeviceGroups(allgather_groups(grid_table(before), grid_table(step.after)));
-  if (step.op == StepOp::alltoall)
-    step.groups = DeviceGroups(alltoall_groups(grid_table(before), grid_table(step.after)));
-  if (step.op == StepOp::allpermute) step.pairs = match_tiles(before, step.after);
-  if (step.op == StepOp::exchange) {
-    const GridTable held = grid_table(before);
-    step.transfers = balanced_transfers(before.global_shape(), held, grid_table(step.after));
-    step.groups = DeviceGroups(exchange_groups(step.transfers, held));
-  }
-  step.symbolic = false;
+  if (is_listed(step.operation)) return;
+  if (before.rank() == 0) return list_one_element(step.operation, before.device_count());
+  list_devices(step.operation, before.global_shape(), tile_table(before), tile_table(step.after));
+}
+
+bool is_listed(const StepOperation& operation) {
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) return gather->groups.has_value();
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return alltoall->groups.has_value();
+  if (const auto* permute = std::get_if<PermuteStep>(&operation)) return permute->pairs.has_value();
+  if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) return exchange->transfers.has_value();
+  return true;
+}
+
+StepOperation without_lists(StepOperation operation) {
+  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups.reset();
+  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups.reset();
+  if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs.reset();
+  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->transfers.reset();
+  return operation;
 }
 
 Movement with_lists(Movement movement) {
-  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    if (movement.steps[i].symbolic) list_devices(movement.steps[i], movement.before(i));
-  }
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) list_devices(movement.steps[i], movement.before(i));
   return movement;
-}
-
-Plan with_lists(Plan plan) {
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (plan.steps[i].symbolic) list_devices(plan.steps[i], plan.before(i));
-  }
-  return plan;
 }
 
 }  // namespace retile

@@ -1,0 +1,112 @@
+#include "retile/costs/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/plan/lists.h"
+
+namespace retile {
+namespace {
+
+const std::array<const CostModel*, 2>& all_models() {
+  static const std::array<const CostModel*, 2> models{&paper_model(), &volume_model()};
+  return models;
+}
+
+// Sums up without overflow: one box may be sent many times over.
+std::int64_t most_received(const std::vector<Transfer>& transfers) {
+  std::map<Device, std::int64_t> received;
+  std::int64_t most = 0;
+  for (const Transfer& transfer : transfers) {
+    std::int64_t& sum = received[transfer.to];
+    sum = checked_add(sum, volume(transfer.box)).value_or(INT64_MAX);
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// What an exchange whose transfers are not listed lets devices receive at most: what they lack.
+std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
+  if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
+  return most_received(balanced_transfers(before.global_shape(), tile_table(before), tile_table(after)));
+}
+
+std::int64_t most_received(const Step& step, const Placement& before) {
+  const std::int64_t in = before.local_size();
+  if (std::holds_alternative<SliceStep>(step.operation)) return 0;
+  if (std::holds_alternative<AllToAllStep>(step.operation)) return in - in / group_size(step.operation);
+  if (std::holds_alternative<GatherStep>(step.operation)) return step.after.local_size() - in;
+  if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) {
+    const auto stays = [](const DevicePair& pair) { return pair.source == pair.target; };
+    return permute->pairs && std::all_of(permute->pairs->begin(), permute->pairs->end(), stays) ? 0 : in;
+  }
+  const auto& transfers = std::get<ExchangeStep>(step.operation).transfers;
+  return transfers ? most_received(*transfers) : unlisted_volume(before, step.after);
+}
+
+// The prime digits that cut a dimension, major to minor.
+std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
+  std::vector<AxisPart> digits = split_into_primes(type.mesh(), type.dimension(dimension).axes);
+  std::erase_if(digits, [](const AxisPart& digit) { return digit.size == 1; });
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+}  // namespace
+
+std::string cost_model_names() {
+  std::string names;
+  for (const CostModel* model : all_models()) names += std::string(names.empty() ? "" : ", ") + model->name();
+  return names;
+}
+
+const CostModel* find_cost_model(std::string_view name) {
+  for (const CostModel* model : all_models()) {
+    if (name == model->name()) return model;
+  }
+  return nullptr;
+}
+
+std::int64_t step_cost(const CostModel& model, const Step& step, const Placement& before) {
+  StepWork work{op_of(step), before.local_size(), step.after.local_size(), 0};
+  if (model.counts_received()) work.received = most_received(step, before);
+  return model.cost(work);
+}
+
+PlanCost price(const CostModel& model, const Movement& movement) {
+  PlanCost cost;
+  cost.model = model.name();
+  cost.steps.reserve(movement.steps.size());
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    cost.steps.push_back(step_cost(model, movement.steps[i], movement.before(i)));
+    const auto sum = checked_add(cost.total, cost.steps.back());
+    if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
+    cost.total = *sum;
+  }
+  return cost;
+}
+
+// As long as both are cut along the same digits they are in the same part; where the digits differ, they are free to be
+// in disjoint ones.
+bool always_nest(const DistributedType& source, const DistributedType& target, int dimension) {
+  if (source.dimension(dimension).axes.empty() || target.dimension(dimension).axes.empty()) return true;
+  const std::vector<AxisPart> from = digits_of(source, dimension);
+  const std::vector<AxisPart> to = digits_of(target, dimension);
+  const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
+  return differ.first == from.end() || differ.second == to.end();
+}
+
+std::int64_t received_floor(const DistributedType& source, const DistributedType& target) {
+  std::int64_t kept = 1;
+  for (int i = 0; i < source.rank(); ++i) {
+    if (!always_nest(source, target, i)) return target.local_size();
+    kept *= std::min(source.dimension(i).tile, target.dimension(i).tile);
+  }
+  return target.local_size() - kept;
+}
+
+}  // namespace retile

@@ -1,0 +1,41 @@
+// Which devices communicate: groups, pairs and transfers worked out from the boxes before and after a step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "retile/grids/tile_table.h"
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+// The devices that gather each other's boxes: the tiles of `before` in one tile of `after` once each,
+// replicas matched in order of their numbers. In the order of the plan format, see order_groups().
+Groups allgather_groups(const TileTable& before, const TileTable& after);
+
+// Groups whose boxes before make up a box that their boxes after make up too. Where replicas leave a
+// choice, any even dealing has such groups (König's theorem), and they are found by matching.
+Groups alltoall_groups(const TileTable& before, const TileTable& after);
+
+// The sets of devices that the transfers connect.
+Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& before);
+
+// Who sends whose tile where, to turn one table into another of the same grid; fixed points wherever there can be some.
+std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
+
+// What each device lacks of its box after, each piece from one of its holders before. Holders of a tile are
+// asked in turn, so that senders are balanced.
+std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
+
+// The order of the plan format: members in row-major order of the corners they held before the step
+// (equal corners by device), groups in order of their smallest member.
+Groups order_groups(Groups groups, const Placement& before);
+
+// Works out the lists that are absent. Throw RuntimeError where the step cannot be done at all.
+void list_devices(StepOperation& operation, const Shape& global, const TileTable& before, const TileTable& after);
+void list_devices(Step& step, const Placement& before);
+bool is_listed(const StepOperation& operation);
+StepOperation without_lists(StepOperation operation);
+Movement with_lists(Movement movement);
+
+}  // namespace retile
