@@ -49,7 +49,7 @@ Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
   }
   const Placement before(problem.source());
   const Placement after(problem.target());
-  for (const Transfer& transfer : balanced_transfers(before.global_shape(), grid_table(before), grid_table(after))) {
+  for (const Transfer& transfer : balanced_transfers(before.global_shape(), tile_table(before), tile_table(after))) {
     if (transfer.from == rank) add(sent_, static_cast<int>(transfer.to), before.box(rank), transfer.box);
     if (transfer.to == rank) add(received_, static_cast<int>(transfer.from), after.box(rank), transfer.box);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/plan/lists.h"
@@ -28,13 +27,13 @@ int rank_in(MPI_Comm comm) {
 }  // namespace
 
 BareCollectives::BareCollectives(const Plan& plan, MPI_Comm comm, std::int64_t element_size) : comm_(comm) {
-  std::int64_t most = plan.source.local_size();
-  for (const Step& step : with_lists(plan).steps) {
-    add(step, plan.mesh(), comm, element_size);
-    most = std::max(most, step.after.local_size());
+  const Movement movement = with_lists(plan.movement);
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    add(movement.steps[i].operation, movement.before(i).local_size() * element_size);
   }
-  sent_ = touched(most * element_size);
-  received_ = touched(most * element_size);
+  const std::int64_t most = height(movement) * element_size;
+  sent_ = touched(most);
+  received_ = touched(most);
 }
 
 BareCollectives::~BareCollectives() {
@@ -43,32 +42,23 @@ BareCollectives::~BareCollectives() {
   }
 }
 
-void BareCollectives::add(const Step& step, const Mesh& mesh, MPI_Comm comm, std::int64_t element_size) {
-  const int rank = rank_in(comm);
-  const std::int64_t bytes = product(step.local_in) * element_size;
-  Collective collective{step.op, MPI_COMM_NULL, static_cast<int>(bytes), rank, rank};
-  switch (step.op) {
-    case StepOp::dynslice:
-      return;
-    case StepOp::alltoall:
-    case StepOp::allgather: {
-      const std::vector<std::vector<Device>> groups = step.groups.list(mesh);
-      const auto mine = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Device>& group) {
-        return std::find(group.begin(), group.end(), rank) != group.end();
-      });
-      const auto color = static_cast<int>(mine - groups.begin());
-      check(MPI_Comm_split(comm, color, rank, &collective.group), "MPI_Comm_split");
-      if (step.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
-      break;
+void BareCollectives::add(const StepOperation& operation, std::int64_t bytes) {
+  const int rank = rank_in(comm_);
+  Collective collective{op_of(operation), MPI_COMM_NULL, static_cast<int>(bytes), rank, rank};
+  if (collective.op == StepOp::dynslice) return;
+  ensure(collective.op != StepOp::exchange, "an exchange is no collective");
+  if (const Groups* groups = groups_of(operation)) {
+    const auto mine = std::find_if(groups->begin(), groups->end(), [&](const std::vector<Device>& group) {
+      return std::find(group.begin(), group.end(), rank) != group.end();
+    });
+    const auto color = static_cast<int>(mine - groups->begin());
+    check(MPI_Comm_split(comm_, color, rank, &collective.group), "MPI_Comm_split");
+    if (collective.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
+  } else {
+    for (const DevicePair& pair : *std::get<PermuteStep>(operation).pairs) {
+      if (pair.source == rank) collective.to = static_cast<int>(pair.target);
+      if (pair.target == rank) collective.from = static_cast<int>(pair.source);
     }
-    case StepOp::allpermute:
-      for (const DevicePair& pair : step.pairs) {
-        if (pair.source == rank) collective.to = static_cast<int>(pair.target);
-        if (pair.target == rank) collective.from = static_cast<int>(pair.source);
-      }
-      break;
-    case StepOp::exchange:
-      throw InternalError("an exchange is no collective");
   }
   collectives_.push_back(collective);
 }

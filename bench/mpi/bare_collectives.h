@@ -31,7 +31,7 @@ class BareCollectives {
     int from;
   };
 
-  void add(const Step& step, const Mesh& mesh, MPI_Comm comm, std::int64_t element_size);
+  void add(const StepOperation& operation, std::int64_t bytes);  // of a tile before it
 
   MPI_Comm comm_;
   std::vector<Collective> collectives_;

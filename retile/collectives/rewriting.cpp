@@ -184,19 +184,19 @@ std::optional<Replacement> merge(const AllPermute&, const AllPermute& second) {
   return Replacement{"merge neighbouring allpermutes", {second}};
 }
 
-// What two neighbours of a kind become. One alltoall keeps the order of its axes, two turn it around: a permutation that
-// follows takes up the difference.
+// What two neighbours of a kind become. One alltoall keeps the order of its axes, two turn it around: a permutation
+// that follows takes up the difference.
 std::optional<Replacement> merge_pair(const Collective& first, const Collective& second, const Collective* third) {
   if (kind_of(first) != kind_of(second)) return std::nullopt;
   const bool permuted = third != nullptr && kind_of(*third) == CollectiveKind::allpermute;
   if (kind_of(first) == CollectiveKind::alltoall && !permuted) return std::nullopt;
-  return std::visit(
-      [&](const auto& step) { return merge(step, std::get<std::decay_t<decltype(step)>>(second)); }, first);
+  return std::visit([&](const auto& step) { return merge(step, std::get<std::decay_t<decltype(step)>>(second)); },
+                    first);
 }
 
-// A sequence with a gap, where it changes: what is before the gap and what is after it are stacks, so that a change takes
-// as long as what it changes. Every change is typed anew, and leaves the type at its end as it was; what follows then
-// needs no second look.
+// A sequence with a gap, where it changes: what is before the gap and what is after it are stacks, so that a change
+// takes as long as what it changes. Every change is typed anew, and leaves the type at its end as it was; what follows
+// then needs no second look.
 class Rewriter {
  public:
   Rewriter(const Sequence& sequence, const std::function<void(const Rewriting&)>& visit)
@@ -313,8 +313,8 @@ class Rewriter {
   void merge_neighbours_of_a_kind() {
     clean_ = 0;
     for (move_to(0); !after_.empty();) {
-      const auto merged = after_.size() < 2 ? std::nullopt
-                                            : merge_pair(ahead(0), ahead(1), after_.size() > 2 ? &ahead(2) : nullptr);
+      const auto merged =
+          after_.size() < 2 ? std::nullopt : merge_pair(ahead(0), ahead(1), after_.size() > 2 ? &ahead(2) : nullptr);
       if (!merged) {
         move_to(before_.size() + 1);
         continue;

@@ -11,10 +11,10 @@ namespace retile {
 
 // One rewriting: neighbouring collectives become others with the same meaning.
 struct Rewriting {
-  std::string rule;      // "lem:peak, case 2 (m = n)"
-  std::size_t first;     // index of the first collective that was replaced
-  std::size_t replaced;  // how many were
-  Sequence added;        // what stands there now, from the type before it
+  std::string rule;            // "lem:peak, case 2 (m = n)"
+  std::size_t first;           // index of the first collective that was replaced
+  std::size_t replaced;        // how many were
+  Sequence added;              // what stands there now, from the type before it
   std::int64_t height_before;  // of the whole sequence
   std::int64_t height_after;
 };

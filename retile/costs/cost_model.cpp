@@ -41,8 +41,9 @@ std::int64_t most_received(const Step& step, const Placement& before) {
   if (std::holds_alternative<AllToAllStep>(step.operation)) return in - in / group_size(step.operation);
   if (std::holds_alternative<GatherStep>(step.operation)) return step.after.local_size() - in;
   if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) {
+    const auto& pairs = permute->pairs;
     const auto stays = [](const DevicePair& pair) { return pair.source == pair.target; };
-    return permute->pairs && std::all_of(permute->pairs->begin(), permute->pairs->end(), stays) ? 0 : in;
+    return (pairs ? std::all_of(pairs->begin(), pairs->end(), stays) : before == step.after) ? 0 : in;
   }
   const auto& transfers = std::get<ExchangeStep>(step.operation).transfers;
   return transfers ? most_received(*transfers) : unlisted_volume(before, step.after);

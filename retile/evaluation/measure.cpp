@@ -8,7 +8,7 @@
 #include "retile/engines/array.h"
 #include "retile/engines/run.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 // The tiles of this process's devices.
@@ -125,4 +125,4 @@ std::vector<Measurement> measure(const Problem& problem, const std::vector<Conte
   return Race(problem, contenders, engine, options).run();
 }
 
-}  // namespace retile
+}  // namespace retile::evaluation

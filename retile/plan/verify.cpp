@@ -262,8 +262,8 @@ class Verifier {
     for (std::size_t i = 0; i < merged.size(); ++i) {
       merged[i] = std::max(before.local_shape()[i], after.local_shape()[i]);
       if (merged[i] % before.local_shape()[i] == 0 && merged[i] % after.local_shape()[i] == 0) continue;
-      stop_at_step("tiles of {} and {} along dimension {} do not nest", before.local_shape()[i],
-                   after.local_shape()[i], i);
+      stop_at_step("tiles of {} and {} along dimension {} do not nest", before.local_shape()[i], after.local_shape()[i],
+                   i);
     }
     for (Device device = 0; device < device_count(); ++device) {
       const Shape from = before.offset(device);
@@ -322,17 +322,17 @@ class Verifier {
     }
     for (Device device = 0; device < device_count(); ++device) {
       std::vector<Box> sources = std::move(received[device]);
-      report_repetition(device, after.box(device), sources);
+      report_repetition(device, after.box(device), sources, lack(before, after, device));
       sources.push_back(before.box(device));
       report_lack(device, after.box(device), sources, "it held or was sent");
     }
   }
 
   // An element that is sent to a device twice was sent for nothing.
-  void report_repetition(Device device, const Box& wanted, const std::vector<Box>& received) {
+  void report_repetition(Device device, const Box& wanted, const std::vector<Box>& received, std::int64_t lacked) {
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
-    if (elements <= volume(wanted)) return;
+    if (elements <= lacked) return;  // no more than it takes to complete the box
     std::vector<Box> missing{wanted};
     for (const Box& box : received) {
       std::vector<Box> rest = without(missing, box);

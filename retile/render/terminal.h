@@ -11,10 +11,12 @@
 
 namespace retile {
 
-// Type, collective and cost, type, …, then the plan's cost and memory. Several lines.
+// Type, step and cost, type, …, then the plan's cost and memory: a sequence file (collectives/sequence.h) with remarks
+// as comments.
 std::string render_plan(const Plan& plan);
 
-// Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file again.
+// Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file
+// again.
 void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print);
 
 // 1234567 as "1,234,567".

@@ -25,17 +25,40 @@ struct FolderRule {
 const std::vector<FolderRule> folder_rules{
     {"base", {}},
     {"types", {"base"}},
+    {"grids", {"base", "types"}},
     {"collectives", {"base", "types"}},
-    {"plan", {"base", "types", "collectives"}},
-    {"planner", {"base", "types", "collectives", "plan"}},
-    {"engines", {"base", "types", "plan"}},
-    {"language", {"base", "types", "collectives", "plan", "planner"}},
-    {"runtime", {"base", "types", "collectives", "plan", "planner", "language", "engines"}},
-    {"interchange", {"base", "types", "collectives", "plan", "planner"}},
-    {"render", {"base", "types", "collectives", "plan", "planner"}},
-    {"contenders", {"base", "types", "collectives", "plan", "planner"}},
-    {"evaluation", {"base", "types", "collectives", "plan", "planner", "engines", "contenders"}},
+    {"plan", {"base", "types", "grids", "collectives"}},
+    {"costs", {"base", "types", "grids", "plan"}},
+    {"planner", {"base", "types", "grids", "collectives", "plan", "costs"}},
+    {"engines", {"base", "types", "grids", "plan"}},
+    {"language", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
+    {"runtime", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "language", "engines"}},
+    {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
+    {"render", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
+    {"contenders", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
+    {"evaluation", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines", "contenders"}},
 };
+
+// The core is `retile`; what is built on it has a namespace of its own.
+struct NamespaceRule {
+  std::string headers;                  // a regular expression for the path
+  std::vector<std::string> namespaces;  // one of them
+};
+
+const std::vector<NamespaceRule> namespace_rules{
+    {"retile/engines/mpi[/_].*", {"retile::mpi"}},
+    {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
+    {"retile/language/.*", {"retile::language"}},
+    {"retile/runtime/.*", {"retile::runtime"}},
+    {"retile/contenders/.*", {"retile::contenders"}},
+    {"retile/evaluation/.*", {"retile::evaluation"}},
+    {"retile/render/.*", {"retile", "retile::render"}},
+    {"retile/[^/]*", {"retile"}},
+    {"tools/.*", {"retile::command"}},
+};
+
+// Built as retile_evaluation: the library does not carry them, and nothing directly in retile/ includes them.
+const std::vector<std::string> folders_apart{"contenders", "evaluation"};
 
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp"};
@@ -114,6 +137,9 @@ std::vector<std::string> find_violations(const SourceFile& file) {
       if (!why.empty()) violations.push_back(file.path + " includes " + header + ": " + why);
     };
     if (rule != nullptr) report(folder_violation(*rule, header));
+    if (rule == nullptr && file.path.starts_with("retile/") && contains(folders_apart, folder_of(header))) {
+      report("the library does not carry " + folder_of(header));
+    }
     report(library_violation(file.path, header));
   }
   return violations;
@@ -145,6 +171,59 @@ TEST(Architecture, FoldersIncludeOnlyWhatTheySee) {
   }
   EXPECT_THAT(violations, IsEmpty());
   EXPECT_GT(includes, 200) << "the sources were not read";
+}
+
+// The namespaces that a file opens, nested ones and those of other libraries left out.
+std::vector<std::string> opened_namespaces(const std::string& text) {
+  static const std::regex opens(R"(namespace (retile[\w:]*) \{\s*)");
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, opens) && !contains(names, match[1])) names.push_back(match[1]);
+  }
+  return names;
+}
+
+std::vector<std::string> find_namespace_violations(const SourceFile& file) {
+  const auto rule = std::find_if(namespace_rules.begin(), namespace_rules.end(), [&](const NamespaceRule& candidate) {
+    return std::regex_match(file.path, std::regex(candidate.headers));
+  });
+  if (rule == namespace_rules.end()) return {file.path + ": there is no rule for its namespace"};
+  std::vector<std::string> violations;
+  const std::vector<std::string> opened = opened_namespaces(file.text);
+  if (opened.empty()) violations.push_back(file.path + " opens no namespace of its own");
+  for (const std::string& name : opened) {
+    if (!contains(rule->namespaces, name)) violations.push_back(file.path + " opens " + name);
+  }
+  return violations;
+}
+
+TEST(Architecture, HeadersAreInTheNamespaceOfTheirFolder) {
+  std::vector<std::string> violations;
+  int headers = 0;
+  for (const char* top : {"retile", "tools"}) {
+    for (const SourceFile& file : read_sources(top)) {
+      if (!file.path.ends_with(".h")) continue;
+      ++headers;
+      for (const std::string& violation : find_namespace_violations(file)) violations.push_back(violation);
+    }
+  }
+  EXPECT_THAT(violations, IsEmpty());
+  EXPECT_GT(headers, 80) << "the headers were not read";
+}
+
+TEST(ArchitectureChecker, FindsHeadersInAnotherNamespace) {
+  EXPECT_THAT(find_namespace_violations({"retile/plan/x.h", "namespace retile {\n}\n"}), IsEmpty());
+  EXPECT_THAT(find_namespace_violations({"retile/runtime/x.h", "namespace retile::runtime {\n}\n"}), IsEmpty());
+  EXPECT_THAT(find_namespace_violations({"retile/runtime/x.h", "namespace retile {\n}\n"}),
+              ElementsAre("retile/runtime/x.h opens retile"));
+  EXPECT_THAT(find_namespace_violations({"retile/plan/x.h", "namespace retile::plan {\n}\nnamespace retile {\n}\n"}),
+              ElementsAre("retile/plan/x.h opens retile::plan"));
+  EXPECT_THAT(find_namespace_violations({"retile/plan/x.h", "int x;\n"}),
+              ElementsAre("retile/plan/x.h opens no namespace of its own"));
+  EXPECT_THAT(find_namespace_violations({"retile/utils/x.h", ""}),
+              ElementsAre("retile/utils/x.h: there is no rule for its namespace"));
 }
 
 TEST(Architecture, RulesSeeOnlyFoldersAboveThem) {
@@ -181,7 +260,8 @@ TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
               ElementsAre("retile/engines/run.cpp includes retile/collectives/sequence.h: engines does not see "
                           "collectives"));
-  EXPECT_THAT(find_violations({"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\n"}),
+  EXPECT_THAT(find_violations(
+                  {"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\nnamespace retile::language {}\n"}),
               ElementsAre("retile/language/lower.cpp includes retile/engines/run.h: language does not see engines"));
   EXPECT_THAT(find_violations({"retile/planner/x.cpp", "#include \"retile/contenders/xla.h\"\n"}),
               ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
@@ -203,6 +283,20 @@ TEST(ArchitectureChecker, FindsALibraryThatDoesNotStandAlone) {
               ElementsAre("retile/plan/x.h includes tools/retile/input.h: the library stands alone"));
 }
 
+TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
+  EXPECT_THAT(find_violations({"retile/pipeline.h", "#include \"retile/evaluation/measure.h\"\n"}),
+              ElementsAre("retile/pipeline.h includes retile/evaluation/measure.h: the library does not carry "
+                          "evaluation"));
+  EXPECT_THAT(find_violations({"tools/retile/bench_command.cpp", "#include \"retile/evaluation/measure.h\"\n"}),
+              IsEmpty());
+}
+
+TEST(ArchitectureChecker, finds_folders_without_their_namespace) {
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile {\n}\n"}),
+              ElementsAre("retile/contenders/xla.cpp: it is not in namespace retile::contenders"));
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile::contenders {\n}\n"}), IsEmpty());
+}
+
 TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include <mpi.h>\n"}),
               ElementsAre("retile/engines/run.cpp includes mpi.h: it belongs into retile/engines/mpi alone"));
@@ -211,8 +305,9 @@ TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
       ElementsAre("retile/base/json.h includes nlohmann/json.hpp: it belongs into a .cpp file of retile alone"));
   EXPECT_THAT(find_violations({"retile/render/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
               ElementsAre("retile/render/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
-  EXPECT_THAT(find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\n"}),
-              ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));
+  EXPECT_THAT(
+      find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\n"}),
+      ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));
 }
 
 }  // namespace

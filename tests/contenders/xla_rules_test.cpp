@@ -12,6 +12,7 @@
 
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
@@ -20,6 +21,8 @@
 
 namespace retile::test {
 namespace {
+
+using namespace contenders;
 
 using ::testing::IsEmpty;
 
@@ -119,7 +122,7 @@ TEST(XlaRules, PlanSaysWhatItNeeds) {
 }
 
 TEST(XlaRules, PricesByTheModelAskedFor) {
-  const Plan plan = plan_by_xla_rules(problem_of("a=2,b=3", "[3{a}6, 6]", "[6, 2{b}6]"), CostModel::volume);
+  const Plan plan = plan_by_xla_rules(problem_of("a=2,b=3", "[3{a}6, 6]", "[6, 2{b}6]"), volume_model());
   EXPECT_EQ(plan.cost.model, "volume");
   EXPECT_EQ(plan.cost.total, 18);
 }
@@ -150,10 +153,12 @@ Problem arbitrary_problem() {
 
 RC_GTEST_PROP(XlaRules, EveryPlanVerifies, ()) {
   const Problem problem = arbitrary_problem();
-  for (const CostModel model : {CostModel::paper, CostModel::volume}) {
-    const Plan plan = plan_by_xla_rules(problem, model);
+  for (const CostModel* model : {&paper_model(), &volume_model()}) {
+    const Plan plan = plan_by_xla_rules(problem, *model);
     RC_ASSERT(find_faults(plan) == std::vector<std::string>());
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) RC_ASSERT(!(plan.steps[i].after == plan.before(i)));
+    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+      RC_ASSERT(!(plan.steps()[i].after == plan.movement.before(i)));
+    }
   }
 }
 
@@ -211,15 +216,19 @@ std::vector<Recorded> recorded(const std::string& problems, const std::string& p
 
 nlohmann::json devices_of(const Plan& plan) {
   nlohmann::json collectives = nlohmann::json::array();
-  for (const Step& step : plan.steps) {
-    std::vector<std::vector<Device>> lists = step.groups.list(plan.mesh());
-    for (const DevicePair& pair : step.pairs) lists.push_back({pair.source, pair.target});
-    const bool is_permutation = step.op == StepOp::allpermute;
+  for (const Step& step : with_lists(plan.movement).steps) {
+    const Groups* groups = groups_of(step.operation);
+    Groups lists = groups != nullptr ? *groups : Groups();
+    const auto* permute = std::get_if<PermuteStep>(&step.operation);
+    const bool is_permutation = permute != nullptr;
+    if (is_permutation) {
+      for (const DevicePair& pair : *permute->pairs) lists.push_back({pair.source, pair.target});
+    }
     for (std::vector<Device>& list : lists) {
       if (!is_permutation) std::sort(list.begin(), list.end());
     }
     std::sort(lists.begin(), lists.end());
-    if (step.op != StepOp::dynslice) collectives.push_back({{is_permutation ? "pairs" : "groups", lists}});
+    if (op_of(step) != StepOp::dynslice) collectives.push_back({{is_permutation ? "pairs" : "groups", lists}});
   }
   return collectives;
 }

@@ -48,7 +48,7 @@ TEST(RunPlan, VerifiesEverySampleOnEveryEngine) {
 TEST(RunPlan, StopsAtADifference) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
-  plan.steps[0].pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
   RunOptions options;
   options.repetitions = 3;
   const RunReport report = run_plan(plan, *make_reference_engine(), options);

@@ -82,7 +82,7 @@ std::string fault_of(const EngineStatistics& is, const EngineStatistics& referen
 
 // What is wrong with the plan's runs, of kept and of donated tiles; "" where they are what the reference engine does.
 std::string fault_of(const Plan& plan, const Setting& setting) {
-  const Movement movement = movement_of(plan);
+  const Movement movement = plan.movement;
   const Tiles sources = source_tiles(movement, setting.element_size);
   Tiles expected = sources;
   const EngineStatistics reference =
@@ -187,14 +187,14 @@ TEST(Threads, RunSymbolicPlans) {
   for (const test::Planning& planning : test::all_plannings()) {
     EXPECT_EQ(fault_of(make_plan(problem, planning.options), {2, 2, 0}), "") << planning.name;
   }
-  EXPECT_TRUE(has_symbolic_steps(make_plan(problem).steps)) << "otherwise this tests nothing of its own";
+  EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
 }
 
 TEST(Threads, CopyKeptTilesWhereNothingMoves) {
   const auto samples = test::sample_plans();
   const Plan& plan = test::sample_plan(samples, "nothing");
   EXPECT_EQ(fault_of(plan, {3, 2, 1}), "");
-  const Movement movement = movement_of(plan);
+  const Movement movement = plan.movement;
   Tiles tiles = source_tiles(movement, 2);
   const std::byte* first = tiles[0].bytes.data();
   const EngineStatistics statistics = engine_with(2).prepare(movement, 2)->execute(tiles);
@@ -206,19 +206,19 @@ TEST(Threads, KeepNoMoreThanTwoTilesAliveInASequence) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   const Plan plan = make_plan(problem, test::paper_planning().options);
   ASSERT_EQ(test::kinds(plan), "saag");
-  Tiles tiles = source_tiles(movement_of(plan), 4);
-  const EngineStatistics statistics = engine_with(2).prepare(movement_of(plan), 4)->execute(tiles);
+  Tiles tiles = source_tiles(plan.movement, 4);
+  const EngineStatistics statistics = engine_with(2).prepare(plan.movement, 4)->execute(tiles);
   EXPECT_EQ(statistics.peak_predicted, (64 + 256) * 4) << "the slice is never made: 256 + 64, 64 + 64, 64 + 256";
   EXPECT_EQ(statistics.peak_measured, (64 + 256) * 4);
-  const ShiftedBuffers from(source_tiles(movement_of(plan), 4), 0);
+  const ShiftedBuffers from(source_tiles(plan.movement, 4), 0);
   const ShiftedBuffers to(32, 256 * 4, 0);
-  const EngineStatistics kept = engine_with(2).prepare(movement_of(plan), 4)->execute(from.const_starts(), to.starts());
+  const EngineStatistics kept = engine_with(2).prepare(plan.movement, 4)->execute(from.const_starts(), to.starts());
   EXPECT_EQ(kept.peak_measured, (256 + 256 + 64) * 4) << "the tile in the middle lies in the target's memory";
 }
 
 TEST(Threads, RunManyTimes) {
   const Problem problem = test::problem_of("a=2,b=3", "[30{a}60, 60]", "[60, 10{b,a}60]");
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   const std::unique_ptr<PreparedRun> prepared = engine_with(3).prepare(movement, 8);
   const Tiles sources = source_tiles(movement, 8);
   Tiles expected = sources;
@@ -233,7 +233,7 @@ TEST(Threads, RunManyTimes) {
 
 TEST(Threads, ServeSeveralCallers) {
   const Problem problem = test::problem_of("a=4", "[128{a}512, 256]", "[512, 64{a}256]");
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   const Tiles sources = source_tiles(movement, 4);
   Tiles expected = sources;
   engine_with(1).prepare(movement, 4)->execute(expected);
@@ -254,7 +254,7 @@ TEST(Threads, ServeSeveralCallers) {
 
 TEST(Threads, RunsOutliveTheEngine) {
   const Problem problem = test::problem_of("a=4", "[128{a}512, 256]", "[512, 64{a}256]");
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   std::unique_ptr<Engine> engine = make_threads_engine({2, TileMemory::no_limit});
   const std::unique_ptr<PreparedRun> prepared = engine->prepare(movement, 4);
   engine.reset();
@@ -276,7 +276,7 @@ std::string runtime_error_of(Action action) {
 
 TEST(Threads, SayWhereTilesDoNotFit) {
   const Problem problem = test::problem_of("a=4", "[2{a}8, 8]", "[8, 2{a}8]");
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   const std::unique_ptr<Engine> tight = make_threads_engine({2, 127});
   Tiles tiles = source_tiles(movement, 4);
   const std::unique_ptr<PreparedRun> prepared = tight->prepare(movement, 4);
@@ -290,7 +290,7 @@ TEST(Threads, SayWhereTilesDoNotFit) {
 // Any allocation of a run may fail; the prepared run still serves after it.
 TEST(Threads, SurviveEveryFailedAllocation) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
-  const Movement movement = movement_of(make_plan(problem, test::paper_planning().options));
+  const Movement movement = make_plan(problem, test::paper_planning().options).movement;
   const Tiles sources = source_tiles(movement, 1);
   const ShiftedBuffers from(sources, 0);
   const ShiftedBuffers to(32, 256, 0);
@@ -311,7 +311,7 @@ TEST(Threads, SurviveEveryFailedAllocation) {
 
 TEST(Threads, RefuseOtherTilesThanTheMovementStartsFrom) {
   const auto samples = test::sample_plans();
-  const Movement movement = movement_of(test::sample_plan(samples, "alltoall"));
+  const Movement movement = test::sample_plan(samples, "alltoall").movement;
   const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 2);
   Tiles tiles;
   EXPECT_EQ(runtime_error_of([&] { prepared->execute(tiles); }), "the run starts with 0 tiles for 4 devices");
@@ -328,9 +328,9 @@ TEST(Threads, RefuseOtherTilesThanTheMovementStartsFrom) {
 TEST(Threads, RefusePlansThatAreWrong) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
-  plan.steps[0].pairs = {{0, 0}, {1, 1}, {2, 2}, {3, 3}};
+  std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
   ASSERT_FALSE(find_faults(plan).empty());
-  EXPECT_THROW(engine_with(2).prepare(movement_of(plan), 4), InternalError);
+  EXPECT_THROW(engine_with(2).prepare(plan.movement, 4), InternalError);
 }
 
 TEST(Threads, HaveNoArraysWithoutElements) {

@@ -128,16 +128,13 @@ return c)",
   EXPECT_EQ(instructions[5].operands, (std::vector<int>{2, 2}));
 }
 
-TEST(Program, CollectivesAreSymbolicSteps) {
+TEST(Program, CollectivesAreStepsWithoutLists) {
   const Program program =
       checked("mesh {x: 2} fn f(a: [4{x}8, 6]) -> [8, 3{x}6] { b = alltoall(0 -> 1: 2) a as [8, 3{x}6] return b }")
           .program;
   const Step& step = std::get<Collective>(program.functions[0].statements[0].operation).step;
-  EXPECT_EQ(step.op, StepOp::alltoall);
-  EXPECT_EQ(step.moves, (std::vector<Move>{{0, 1, 2}}));
-  EXPECT_EQ(step.local_in, (Shape{4, 6}));
+  EXPECT_EQ(step.operation, StepOperation(AllToAllStep{{{0, 1, 2}}, {}}));
   EXPECT_EQ(step.local_out(), (Shape{8, 3}));
-  EXPECT_TRUE(step.symbolic);
 }
 
 TEST(Program, TablesThatATypeDescribesAreTypes) {

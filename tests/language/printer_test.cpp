@@ -206,14 +206,13 @@ StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
       statement.operation = AllReduceSyntax{random_name(), random_type(mesh)};
       break;
     case 3: {
-      const StepOp op =
-          pick<StepOp>({StepOp::dynslice, StepOp::allgather, StepOp::alltoall, StepOp::allpermute, StepOp::exchange});
-      const bool has_moves = op != StepOp::allpermute && op != StepOp::exchange;
-      std::vector<Move> moves = some(1, 2, [&] {
-        return Move{op == StepOp::dynslice ? -1 : number(3), op == StepOp::allgather ? -1 : number(3), 1 + number(9)};
+      const std::vector<DimensionFactor> factors = some(1, 2, [&] {
+        return DimensionFactor{number(3), 1 + number(9)};
       });
-      if (!has_moves) moves.clear();
-      statement.operation = CollectiveSyntax{op, moves, random_name(), random_type(mesh)};
+      const std::vector<Move> moves = some(1, 2, [&] { return Move{number(3), number(3), 1 + number(9)}; });
+      const auto operation = pick<StepOperation>(
+          {SliceStep{factors}, GatherStep{factors, {}}, AllToAllStep{moves, {}}, PermuteStep{}, ExchangeStep{}});
+      statement.operation = CollectiveSyntax{operation, random_name(), random_type(mesh)};
       break;
     }
     default:

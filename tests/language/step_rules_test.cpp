@@ -12,30 +12,28 @@ namespace {
 
 using language::find_step_fault;
 
-// What the verifier makes of the step, devices listed.
-bool is_possible(const Mesh& mesh, StepOp op, const std::vector<Move>& moves, const Placement& before,
-                 const Placement& after) {
-  const Step step{op, moves, {}, {}, {}, before.local_shape(), after, 0, true};
-  return find_faults(Movement{mesh, before, {step}}).empty();
+bool is_possible(const Mesh& mesh, const StepOperation& operation, const Placement& before, const Placement& after) {
+  return find_faults(Movement{mesh, before, {{operation, after}}}).empty();
 }
 
-// Moves that lead from one local shape to the other, dimension by dimension where they do not mix.
-std::vector<Move> moves_between(StepOp op, const Shape& from, const Shape& to) {
+// The dimensions that get longer from one shape to the other, and by how much.
+std::vector<DimensionFactor> growth(const Shape& from, const Shape& to) {
+  std::vector<DimensionFactor> factors;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] < to[i]) factors.push_back({static_cast<int>(i), to[i] / from[i]});
+  }
+  return factors;
+}
+
+// From one local shape to the other, with a single move where there is one.
+std::vector<StepOperation> operations_between(const Shape& from, const Shape& to) {
+  const std::vector<DimensionFactor> longer = growth(from, to);
+  const std::vector<DimensionFactor> shorter = growth(to, from);
   std::vector<Move> moves;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const auto dimension = static_cast<int>(i);
-    if (op == StepOp::dynslice && from[i] > to[i]) moves.push_back({-1, dimension, from[i] / to[i]});
-    if (op == StepOp::allgather && from[i] < to[i]) moves.push_back({dimension, -1, to[i] / from[i]});
+  if (!longer.empty() && !shorter.empty()) {
+    moves.push_back({longer.back().dimension, shorter.back().dimension, longer.back().factor});
   }
-  if (op != StepOp::alltoall) return moves;
-  Move move;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i] < to[i]) move.from = static_cast<int>(i);
-    if (from[i] > to[i]) move.to = static_cast<int>(i);
-    if (from[i] < to[i]) move.factor = to[i] / from[i];
-  }
-  if (move.from >= 0 && move.to >= 0) moves.push_back(move);
-  return moves;
+  return {SliceStep{shorter}, GatherStep{longer, {}}, AllToAllStep{moves, {}}, PermuteStep{}, ExchangeStep{}};
 }
 
 struct Counts {
@@ -44,12 +42,10 @@ struct Counts {
 };
 
 void compare(const Mesh& mesh, const Placement& before, const Placement& after, Counts& counts) {
-  for (const StepOp op :
-       {StepOp::dynslice, StepOp::allgather, StepOp::alltoall, StepOp::allpermute, StepOp::exchange}) {
-    const std::vector<Move> moves = moves_between(op, before.local_shape(), after.local_shape());
-    const bool possible = is_possible(mesh, op, moves, before, after);
-    EXPECT_EQ(!find_step_fault(op, moves, before, after).has_value(), possible)
-        << name_of(op) << " from " << to_string(mesh, before) << " to " << to_string(mesh, after);
+  for (const StepOperation& operation : operations_between(before.local_shape(), after.local_shape())) {
+    const bool possible = is_possible(mesh, operation, before, after);
+    EXPECT_EQ(!find_step_fault(operation, before, after).has_value(), possible)
+        << to_string(operation) << " from " << to_string(mesh, before) << " to " << to_string(mesh, after);
     ++(possible ? counts.possible : counts.impossible);
   }
 }

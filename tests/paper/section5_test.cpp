@@ -6,11 +6,12 @@
 #include <set>
 
 #include "retile/collectives/rewriting.h"
-#include "retile/collectives/weak.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/typed_steps.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // π with T⟦τ2⟧ = T⟦τ1⟧ ∘ π: the device whose tile each device gets.
 std::vector<Device> permutation_between(const DistributedType& first, const DistributedType& second) {
   std::vector<Device> permutation(static_cast<std::size_t>(first.mesh().device_count()));
-  for (const DevicePair& pair : match_tiles(Placement(first), Placement(second))) {
+  for (const DevicePair& pair : match_tiles(tile_table(first), tile_table(second))) {
     permutation[static_cast<std::size_t>(pair.target)] = pair.source;
   }
   return permutation;

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Pointer = Json::json_pointer;
 
-const std::vector<std::string> mutated_lists{"offsets", "groups", "pairs", "transfers"};
+const std::vector<std::string> mutated_lists{"offsets", "groups", "pairs", "transfers", "local_in"};
 
 // Every value at and below `pointer`.
 void collect(const Json& json, const Pointer& pointer, std::vector<Pointer>& all) {
@@ -90,8 +90,8 @@ struct Verdict {
 };
 
 Verdict judge(const Json& mutant) {
-  const Plan plan = parse_plan({"plan", mutant.dump()});
-  return {find_faults(plan).empty(), !test::replay_plan(mutant)};
+  const auto [plan, statements] = parse_plan({"plan", mutant.dump()});
+  return {find_faults(plan, statements).empty(), !test::replay_plan(mutant)};
 }
 
 TEST(Mutations, OfTheSamplesPassOnlyWhereTheElementsStillArrive) {

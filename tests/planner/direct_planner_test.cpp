@@ -13,13 +13,17 @@
 namespace retile::test {
 namespace {
 
+const std::vector<Transfer>& transfers_of(const Plan& plan) {
+  return *std::get<ExchangeStep>(plan.steps()[0].operation).transfers;
+}
+
 // The device's target box is what it holds and what it is sent, each element once.
 void expect_exactly_the_rest(const Plan& plan, Device device) {
-  const Box held = Placement(plan.source).box(device);
+  const Box held = plan.movement.source.box(device);
   const Box wanted = Placement(plan.target).box(device);
   std::vector<Box> parts;
   if (const auto kept = intersect(held, wanted)) parts.push_back(*kept);
-  for (const Transfer& transfer : plan.steps[0].transfers) {
+  for (const Transfer& transfer : transfers_of(plan)) {
     if (transfer.to != device) continue;
     EXPECT_TRUE(contains(wanted, transfer.box));
     EXPECT_FALSE(intersect(held, transfer.box)) << "what the device holds is not sent to it";
@@ -35,9 +39,9 @@ void expect_exactly_the_rest(const Plan& plan, Device device) {
 
 // For each tile of the source, its holders send pieces in numbers that differ by at most one.
 void expect_balanced_senders(const Plan& plan) {
-  const Placement source(plan.source);
+  const Placement& source = plan.movement.source;
   std::vector<int> sent(static_cast<std::size_t>(plan.mesh().device_count()));
-  for (const Transfer& transfer : plan.steps[0].transfers) {
+  for (const Transfer& transfer : transfers_of(plan)) {
     EXPECT_NE(transfer.from, transfer.to);
     EXPECT_TRUE(contains(source.box(transfer.from), transfer.box));
     ++sent[static_cast<std::size_t>(transfer.from)];
@@ -53,7 +57,7 @@ void expect_balanced_senders(const Plan& plan) {
 }
 
 void expect_direct(const Problem& problem) {
-  const Plan plan = make_plan(problem, direct_planning(CostModel::volume).options);
+  const Plan plan = make_plan(problem, direct_planning(volume_model()).options);
   EXPECT_EQ(find_faults(plan), std::vector<std::string>());
   EXPECT_EQ(plan.cost.total, plan.cost.floor) << "under volume nothing is cheaper";
   EXPECT_TRUE(plan.cost.optimal);
@@ -100,7 +104,7 @@ RC_GTEST_PROP(DirectPlanner, OnRandomMeshes, ()) {
   const Shape global = divisible_shape(mesh, *rc::gen::inRange(1, 4));
   const DistributedType source = *arbitrary_type(mesh, global);
   const Problem problem("", source, *arbitrary_type(mesh, global));
-  const Plan plan = make_plan(problem, direct_planning(CostModel::volume).options);
+  const Plan plan = make_plan(problem, direct_planning(volume_model()).options);
   RC_ASSERT(find_faults(plan) == std::vector<std::string>());
   RC_ASSERT(plan.cost.total == plan.cost.floor);
 }
@@ -124,7 +128,7 @@ TEST(DirectPlanner, SlicesWhereNothingMustMove) {
 TEST(DirectPlanner, AsksHoldersInTurn) {
   const Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4]", "[4]"), direct_planning().options);
   const std::vector<Transfer> expected{{2, 0, {{2}, {4}}}, {3, 1, {{2}, {4}}}, {0, 2, {{0}, {2}}}, {1, 3, {{0}, {2}}}};
-  EXPECT_EQ(plan.steps[0].transfers, expected);
+  EXPECT_EQ(transfers_of(plan), expected);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 class PaperOptimality : public testing::Test {
  protected:
   // Compares the plan with the search; false after the first few failures, so that a broken planner is quick to tell.
-  bool check(const Problem& problem, std::int64_t cheapest, CostModel model) {
+  bool check(const Problem& problem, std::int64_t cheapest, const CostModel& model) {
     const Plan plan = make_plan(problem, paper_planning(model).options);
     ++covered_;
     EXPECT_LE(plan.cost.lower_bound, cheapest) << describe(problem);
@@ -44,7 +44,7 @@ class PaperOptimality : public testing::Test {
       const PlacementSearch& search = search_from(source);
       for (const DistributedType& target : types) {
         const std::int64_t cheapest = search.cheapest(Placement(source), Placement(target)).cost;
-        if (!check({"", source, target}, cheapest, CostModel::paper)) return;
+        if (!check({"", source, target}, cheapest, paper_model())) return;
       }
     }
   }
@@ -58,7 +58,7 @@ class PaperOptimality : public testing::Test {
       for (int i = 0; i < targets; ++i) {
         const DistributedType target = random.type(mesh, global);
         const std::int64_t cheapest = search.cheapest(Placement(source), Placement(target)).cost;
-        if (!check({"", source, target}, cheapest, CostModel::paper)) return;
+        if (!check({"", source, target}, cheapest, paper_model())) return;
       }
     }
   }
@@ -67,13 +67,13 @@ class PaperOptimality : public testing::Test {
     const std::vector<DistributedType> types = all_prime_types(mesh, global);
     std::map<Shape, StepSearch> searches;
     for (const DistributedType& source : types) {
-      const StepSearch& search = searches
-                                     .try_emplace(source.local_shape(), weaken(source), mesh.device_count(),
-                                                  StepSet::narrow, CostModel::volume)
-                                     .first->second;
+      const StepSearch& search =
+          searches
+              .try_emplace(source.local_shape(), weaken(source), mesh.device_count(), StepSet::narrow, volume_model())
+              .first->second;
       for (const DistributedType& target : types) {
         const std::int64_t cheapest = search.cheapest(Placement(source), Placement(target));
-        if (!check({"", source, target}, cheapest, CostModel::volume)) return;
+        if (!check({"", source, target}, cheapest, volume_model())) return;
       }
     }
   }

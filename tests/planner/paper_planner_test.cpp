@@ -55,8 +55,8 @@ TEST(PaperPlanner, slices_along_the_right_axis) {
 // A device that slices what it will need takes no part in the permutation.
 TEST(PaperPlanner, slices_toward_the_target_before_a_permutation) {
   const Plan plan = paper_plan(problem_of("a=2,b=2,c=2", "[8{a}16]", "[4{b,c}16]"));
-  ASSERT_EQ(plan.steps.size(), 2U);
-  const std::vector<DevicePair>& pairs = plan.steps[1].pairs;
+  ASSERT_EQ(plan.steps().size(), 2U);
+  const std::vector<DevicePair>& pairs = *std::get<PermuteStep>(plan.steps()[1].operation).pairs;
   EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), [](const DevicePair& p) { return p.source != p.target; }), 4);
 }
 
@@ -85,7 +85,7 @@ TEST(PaperPlanner, fig_collective_sequences) {
   for (const Row& row : rows) {
     const Plan plan = paper_plan(problem_of("x=4,y=4", row.source, row.target));
     EXPECT_EQ(plan.cost.total, row.cost) << row.source << " to " << row.target << ": " << steps_of(plan);
-    EXPECT_EQ(plan.steps.size(), 2U) << row.source << " to " << row.target << ": " << steps_of(plan);
+    EXPECT_EQ(plan.steps().size(), 2U) << row.source << " to " << row.target << ": " << steps_of(plan);
   }
 }
 
@@ -126,20 +126,32 @@ TEST(PaperPlanner, AllPlannersSolveTheProblemsOfTheFile) {
 
 // --- The shape of plans: thm:normal-form, but for one permutation that stands before the allgathers.
 
+// A slice or a gather is a move between a dimension and itself here.
+std::vector<Move> changes_of(const StepOperation& operation) {
+  std::vector<Move> moves;
+  const auto add = [&](const std::vector<DimensionFactor>& factors) {
+    for (const DimensionFactor& change : factors) moves.push_back({change.dimension, change.dimension, change.factor});
+  };
+  if (const auto* slice = std::get_if<SliceStep>(&operation)) add(slice->slices);
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) add(gather->gathers);
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) moves = alltoall->moves;
+  return moves;
+}
+
 void expect_normal_form(const Problem& problem) {
   const Plan plan = make_plan(problem, paper_planning().options);
   const std::string where = describe(problem) + ": " + steps_of(plan);
   EXPECT_TRUE(std::regex_match(kinds(plan), std::regex("s*a*p?g*"))) << where;
   EXPECT_LE(plan.memory.peak, std::max(plan.memory.source, plan.memory.target)) << where;
   EXPECT_EQ(find_faults(plan), std::vector<std::string>()) << where;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    EXPECT_FALSE(step.after == plan.before(i)) << "a step that does nothing: " << where;
-    EXPECT_EQ(step.moves.size(), step.op == StepOp::allpermute ? 0U : 1U) << where;
-    if (i == 0 || step.moves.empty() || plan.steps[i - 1].moves.empty()) continue;
-    const Step& previous = plan.steps[i - 1];
-    const bool alike = step.op == previous.op && step.moves[0].from == previous.moves[0].from &&
-                       step.moves[0].to == previous.moves[0].to;
+  for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+    const Step& step = plan.steps()[i];
+    EXPECT_FALSE(step.after == plan.movement.before(i)) << "a step that does nothing: " << where;
+    const std::vector<Move> changes = changes_of(step.operation);
+    EXPECT_EQ(changes.size(), op_of(step) == StepOp::allpermute ? 0U : 1U) << where;
+    if (i == 0 || changes.empty() || op_of(plan.steps()[i - 1]) != op_of(step)) continue;
+    const Move previous = changes_of(plan.steps()[i - 1].operation)[0];
+    const bool alike = changes[0].from == previous.from && changes[0].to == previous.to;
     EXPECT_FALSE(alike) << "two steps that could be one: " << where;
   }
 }
@@ -182,38 +194,6 @@ TEST(PaperPlanner, thm_near_optimal_nf_bounds_the_cost) {
   }
   EXPECT_EQ(covered, 540);
   EXPECT_EQ(unproved, 0);
-}
-
-// --- Memory.
-
-TEST(PaperPlanner, MoreMemoryChangesNoCost) {
-  RandomProblems random(43);
-  for (const char* text : {"a=2,b=2,c=2", "a=4,b=6"}) {
-    const Mesh mesh = parse_mesh(text);
-    for (int i = 0; i < 50; ++i) {
-      const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
-      for (Planning planning : {paper_planning(), wide_planning(), portable_planning()}) {
-        const Plan least = make_plan(problem, planning.options);
-        planning.options.memory_limit = problem.source().global_size() * 2;
-        const Plan more = make_plan(problem, planning.options);
-        EXPECT_EQ(more.cost.total, least.cost.total) << planning.name << ": " << describe(problem);
-        EXPECT_EQ(more.memory.peak, least.memory.peak) << planning.name << ": " << describe(problem);
-        EXPECT_EQ(more.memory.bound, *planning.options.memory_limit);
-      }
-    }
-  }
-}
-
-TEST(PaperPlanner, TooLittleMemoryIsRefusedWithTheLeastThatWorks) {
-  const Problem problem = problem_of("a=2,b=2", "[2{a}4, 4]", "[4, 4]");
-  for (Planning planning : all_plannings()) {
-    planning.options.memory_limit = 15;
-    EXPECT_EQ(diagnostic_of([&] { return make_plan(problem, planning.options); }),
-              "error: a memory limit of 15 elements per device is too small\n"
-              "hint: the larger of source and target tile has 16 elements (64 bytes), and that is enough\n");
-    planning.options.memory_limit = 16;
-    EXPECT_EQ(make_plan(problem, planning.options).memory.bound, 16);
-  }
 }
 
 }  // namespace

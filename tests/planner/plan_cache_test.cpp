@@ -17,57 +17,57 @@ Problem problem(const std::string& source, const std::string& target, const std:
 }
 
 TEST(PlanCache, GivesTheSamePlanAgain) {
-  Planner planner;
-  const auto first = planner.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "one"));
-  const auto second = planner.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "two"));
+  PlanCache cache;
+  const auto first = cache.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "one"));
+  const auto second = cache.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "two"));
   EXPECT_EQ(first, second);
   EXPECT_EQ(second->id, "one");
-  EXPECT_EQ(planner.statistics().hits, 1);
-  EXPECT_EQ(planner.statistics().misses, 1);
+  EXPECT_EQ(cache.statistics().hits, 1);
+  EXPECT_EQ(cache.statistics().misses, 1);
 }
 
 TEST(PlanCache, TellsProblemsAndOptionsApart) {
-  Planner planner;
+  PlanCache cache;
   PlanOptions paper;
   paper.planner = PlannerKind::paper;
   PlanOptions roomy;
   roomy.memory_limit = 1000;
   const Problem there = problem("[4{a}8, 8]", "[8, 4{a}8]");
-  const auto plans = {planner.plan(there), planner.plan(problem("[8, 4{a}8]", "[4{a}8, 8]")),
-                      planner.plan(problem("[4{a}8, 8]", "[8, 4{b}8]")), planner.plan(there, paper),
-                      planner.plan(there, roomy)};
-  EXPECT_EQ(planner.statistics().hits, 0);
-  EXPECT_EQ(planner.statistics().plans, plans.size());
+  const auto plans = {cache.plan(there), cache.plan(problem("[8, 4{a}8]", "[4{a}8, 8]")),
+                      cache.plan(problem("[4{a}8, 8]", "[8, 4{b}8]")), cache.plan(there, paper),
+                      cache.plan(there, roomy)};
+  EXPECT_EQ(cache.statistics().hits, 0);
+  EXPECT_EQ(cache.statistics().plans, plans.size());
 }
 
 TEST(PlanCache, SeesThroughTheSplittingOfAxes) {
-  Planner planner;
+  PlanCache cache;
   const Mesh mesh = parse_mesh("x=4");
   const DistributedType whole = parse_type("[2{x}8]", mesh);
   const DistributedType replicated = parse_type("[8]", mesh);
-  planner.plan({"p", whole, replicated});
-  planner.plan({"p", split_into_primes(whole), replicated});
-  EXPECT_EQ(planner.statistics().hits, 1);
+  cache.plan({"p", whole, replicated});
+  cache.plan({"p", split_into_primes(whole), replicated});
+  EXPECT_EQ(cache.statistics().hits, 1);
 }
 
 TEST(PlanCache, DropsTheLeastRecentlyUsed) {
-  Planner planner(2);
+  PlanCache cache(2);
   const Problem first = problem("[4{a}8, 8]", "[8, 4{a}8]");
   const Problem second = problem("[4{b}8, 8]", "[8, 4{b}8]");
   const Problem third = problem("[4{a}8, 8]", "[8, 4{b}8]");
-  planner.plan(first);
-  const auto held = planner.plan(second);
-  planner.plan(first);
-  planner.plan(third);  // drops the second
-  EXPECT_EQ(planner.statistics().plans, 2U);
-  planner.plan(first);
-  EXPECT_EQ(planner.statistics().hits, 2);
-  EXPECT_NE(planner.plan(second), held);
+  cache.plan(first);
+  const auto held = cache.plan(second);
+  cache.plan(first);
+  cache.plan(third);  // drops the second
+  EXPECT_EQ(cache.statistics().plans, 2U);
+  cache.plan(first);
+  EXPECT_EQ(cache.statistics().hits, 2);
+  EXPECT_NE(cache.plan(second), held);
   EXPECT_FALSE(to_json(*held).empty());  // lives on for who holds it
 }
 
 TEST(PlanCache, IsSharedByThreads) {
-  Planner planner(4);
+  PlanCache cache(4);
   const std::vector<Problem> problems{problem("[4{a}8, 8]", "[8, 4{a}8]"), problem("[4{b}8, 8]", "[8, 4{b}8]"),
                                       problem("[2{a,b}8, 8]", "[8, 2{b,a}8]"), problem("[8, 8]", "[2{a,b}8, 8]"),
                                       problem("[2{a,b}8, 8]", "[8, 8]")};
@@ -76,13 +76,13 @@ TEST(PlanCache, IsSharedByThreads) {
     threads.emplace_back([&, t] {
       for (std::size_t i = 0; i < 400; ++i) {
         const Problem& asked = problems[(i * (t + 1)) % problems.size()];
-        EXPECT_EQ(planner.plan(asked)->target, asked.target());
+        EXPECT_EQ(cache.plan(asked)->target, asked.target());
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(planner.statistics().hits + planner.statistics().misses, 1600);
-  EXPECT_LE(planner.statistics().plans, 4U);
+  EXPECT_EQ(cache.statistics().hits + cache.statistics().misses, 1600);
+  EXPECT_LE(cache.statistics().plans, 4U);
 }
 
 }  // namespace

@@ -27,15 +27,17 @@ Problem arbitrary_problem(int most_rank) {
 
 RC_GTEST_PROP(PlannerProperties, EveryPlanVerifies, ()) {
   const Problem problem = arbitrary_problem(3);
-  for (const CostModel model : {CostModel::paper, CostModel::volume}) {
-    for (const Planning& planning : all_plannings(model)) {
+  for (const CostModel* model : {&paper_model(), &volume_model()}) {
+    for (const Planning& planning : all_plannings(*model)) {
       const Plan plan = make_plan(problem, planning.options);
       RC_ASSERT(find_faults(plan) == std::vector<std::string>());
       RC_ASSERT(plan.cost.floor <= plan.cost.lower_bound);
       RC_ASSERT(plan.cost.lower_bound <= plan.cost.total);
       RC_ASSERT(plan.cost.optimal == (plan.cost.lower_bound == plan.cost.total));
       RC_ASSERT(plan.memory.peak <= std::max(plan.memory.source, plan.memory.target));
-      for (std::size_t i = 0; i < plan.steps.size(); ++i) RC_ASSERT(!(plan.steps[i].after == plan.before(i)));
+      for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+        RC_ASSERT(!(plan.steps()[i].after == plan.movement.before(i)));
+      }
     }
   }
 }

@@ -187,7 +187,7 @@ TEST(WidePlanner, MovesSeveralDimensionsAtOnce) {
   const Plan wide = make_plan(problem, wide_planning().options);
   EXPECT_EQ(wide.cost.total, 256);
   EXPECT_EQ(kinds(wide), "a");
-  EXPECT_EQ(wide.steps[0].moves.size(), 2U);
+  EXPECT_EQ(std::get<AllToAllStep>(wide.steps()[0].operation).moves.size(), 2U);
 }
 
 // What is gathered anyway may be cut as deep as the mesh allows before it is exchanged.
@@ -215,7 +215,7 @@ TEST(WidePlanner, ClaimsNoBoundOfThePaperUnderVolume) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 50; ++i) {
       const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
-      for (const Planning& planning : all_plannings(CostModel::volume)) {
+      for (const Planning& planning : all_plannings(volume_model())) {
         const Plan plan = make_plan(problem, planning.options);
         EXPECT_LE(plan.cost.floor, plan.cost.lower_bound) << planning.name << ": " << describe(problem);
         EXPECT_LE(plan.cost.lower_bound, plan.cost.total) << planning.name << ": " << describe(problem);

@@ -1,5 +1,7 @@
 #include "tests/support/collectives.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -216,6 +218,38 @@ rc::Gen<Sequence> arbitrary_sequence(const DistributedType& source, int longest)
   };
   // At full size from the start: RapidCheck scales ranges down with its size, to their first values.
   return rc::gen::resize(rc::kNominalSize, rc::gen::exec(draw));
+}
+
+Sequence gather_and_slice(const DistributedType& source, const DistributedType& target) {
+  Sequence sequence(source);
+  if (same_placement(source, target)) return sequence;
+  const auto is_cut = [](const Dimension& dimension) { return dimension.tile < dimension.global; };
+  for (int i = 0; i < source.rank(); ++i) {
+    if (is_cut(source.dimension(i))) sequence.append(AllGather{i, source.dimension(i).axes});
+  }
+  for (int i = 0; i < target.rank(); ++i) {
+    std::vector<AxisPart> axes = target.dimension(i).axes;  // one of size 1 may still cut, in name, another dimension
+    std::erase_if(axes, [](const AxisPart& part) { return part.size == 1; });
+    if (is_cut(target.dimension(i))) sequence.append(DynSlice{i, axes});
+  }
+  return sequence;
+}
+
+Trace trace_normalization(const Sequence& sequence) {
+  Trace trace{sequence, {}};
+  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
+    std::vector<Collective> steps = trace.result().steps();
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(rewriting.first);
+    const std::vector<Collective>& added = rewriting.added.steps();
+    steps.insert(steps.erase(begin, begin + static_cast<std::ptrdiff_t>(rewriting.replaced)), added.begin(),
+                 added.end());
+    const DistributedType source = rewriting.first == 0 ? rewriting.added.source() : trace.result().source();
+    EXPECT_EQ(rewriting.height_before, height(trace.result()));
+    trace.rewritings.push_back({rewriting, Sequence(source, steps)});
+    EXPECT_EQ(rewriting.height_after, height(trace.result()));
+  });
+  EXPECT_EQ(to_string(result), to_string(trace.result()));
+  return trace;
 }
 
 std::string kinds(const Sequence& sequence) {

@@ -4,35 +4,17 @@
 #include <map>
 #include <numeric>
 #include <utility>
+#include <variant>
 
 #include "retile/base/error.h"
 #include "retile/collectives/sequence.h"
-#include "retile/plan/typed_steps.h"
+#include "retile/plan/lists.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 
 namespace retile::test {
 namespace {
-
-// The sets of devices that the transfers connect.
-std::vector<std::vector<Device>> connected_devices(const std::vector<Transfer>& transfers, std::int64_t device_count) {
-  std::vector<std::vector<Device>> groups;
-  for (Device device = 0; device < device_count; ++device) groups.push_back({device});
-  const auto group_of = [&](Device device) {
-    return std::find_if(groups.begin(), groups.end(), [&](const std::vector<Device>& group) {
-      return std::find(group.begin(), group.end(), device) != group.end();
-    });
-  };
-  for (const Transfer& transfer : transfers) {
-    const auto from = group_of(transfer.from);
-    const auto to = group_of(transfer.to);
-    if (from == to) continue;
-    to->insert(to->end(), from->begin(), from->end());
-    groups.erase(from);
-  }
-  return groups;
-}
 
 // One of the plain collectives that the type allows, of one prime axis.
 std::vector<Collective> possible_collectives(const DistributedType& type, CollectiveKind kind) {
@@ -53,32 +35,35 @@ std::vector<Collective> possible_collectives(const DistributedType& type, Collec
 // Moves chain where one makes longer what another makes shorter: no single alltoall does that.
 bool chains(const std::vector<Move>& moves) {
   return std::any_of(moves.begin(), moves.end(), [&](const Move& a) {
-    return std::any_of(moves.begin(), moves.end(), [&](const Move& b) { return a.from >= 0 && a.from == b.to; });
+    return std::any_of(moves.begin(), moves.end(), [&](const Move& b) { return a.from == b.to; });
   });
 }
 
 // Several collectives of a kind as one wide step; nothing is added where the type allows none.
 void append_wide(std::vector<Step>& steps, DistributedType& type, CollectiveKind kind, int width) {
+  std::vector<DimensionFactor> factors;
   std::vector<Move> moves;
   std::vector<AxisPart> along;
-  StepOp op = StepOp::dynslice;
-  const DistributedType before = type;
   for (int i = 0; i < width; ++i) {
     const std::vector<Collective> possible = possible_collectives(type, kind);
     if (possible.empty()) break;
     const Collective chosen = *rc::gen::elementOf(possible);
-    Sequence sequence(type);
-    sequence.append(chosen);
-    const Step step = typed_steps(sequence).front();
-    std::vector<Move> wider = moves;
-    wider.push_back(step.moves.front());
-    if (kind == CollectiveKind::alltoall && chains(wider)) break;
-    moves = std::move(wider);
-    op = step.op;
+    if (const auto* alltoall = std::get_if<AllToAll>(&chosen)) {
+      moves.push_back({alltoall->from, alltoall->to, factor_of(chosen)});
+      if (chains(moves)) {
+        moves.pop_back();
+        break;
+      }
+    }
+    if (const auto* slice = std::get_if<DynSlice>(&chosen)) factors.push_back({slice->dimension, factor_of(chosen)});
+    if (const auto* gather = std::get_if<AllGather>(&chosen)) factors.push_back({gather->dimension, factor_of(chosen)});
     along.insert(along.end(), axes_of(chosen).begin(), axes_of(chosen).end());
-    type = sequence.target();
+    type = type_after(type, chosen);
   }
-  if (!moves.empty()) steps.push_back(collective_step(op, moves, along, before, type));
+  if (along.empty()) return;
+  if (kind == CollectiveKind::dynslice) steps.push_back(slice_step(factors, type));
+  if (kind == CollectiveKind::allgather) steps.push_back(gather_step(factors, along, type));
+  if (kind == CollectiveKind::alltoall) steps.push_back(alltoall_step(moves, along, type));
 }
 
 DistributedType arbitrary_type_of_shape(const DistributedType& type) {
@@ -121,7 +106,7 @@ Placement renamed_placement(const Placement& placement, const std::vector<Device
 
 // The steps under other names of devices, with exchanges that lead there and back.
 Plan renamed_plan(const DistributedType& source, const DistributedType& first, const std::vector<Step>& steps,
-                  CostModel model) {
+                  const CostModel& model) {
   const Mesh& mesh = source.mesh();
   std::vector<Device> names(static_cast<std::size_t>(mesh.device_count()));
   std::iota(names.begin(), names.end(), Device{0});
@@ -129,7 +114,7 @@ Plan renamed_plan(const DistributedType& source, const DistributedType& first, c
     std::swap(names[i - 1], names[static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(i)))]);
   }
   std::vector<Step> all{exchange_step(Placement(source), renamed_placement(Placement(first), names))};
-  for (const Step& step : steps) all.push_back(rename_devices(step, mesh, names));
+  for (const Step& step : steps) all.push_back(rename_devices(step, names));
   const DistributedType target = *arbitrary_type(mesh, source.global_shape());
   all.push_back(exchange_step(all.back().after, Placement(target)));
   return finish_plan(source, target, std::move(all), model);
@@ -137,36 +122,55 @@ Plan renamed_plan(const DistributedType& source, const DistributedType& first, c
 
 }  // namespace
 
-Plan gather_slice_plan(const DistributedType& source, const DistributedType& target, CostModel model) {
+Plan gather_slice_plan(const DistributedType& source, const DistributedType& target, const CostModel& model) {
   PlanOptions options;
   options.planner = PlannerKind::gather_slice;
-  options.cost_model = model;
+  options.cost_model = &model;
   return make_plan(Problem("test", source, target), options);
 }
 
 Plan finish_plan(const DistributedType& source, const DistributedType& target, std::vector<Step> steps,
-                 CostModel model) {
-  Plan plan{"test", source, target, "test", {}, {}, 0, std::move(steps)};
-  price(plan, model);
-  plan.cost.floor = received_floor(source, target);
-  plan.cost.lower_bound = std::min(plan.cost.floor, plan.cost.total);
-  plan.cost.optimal = plan.cost.lower_bound == plan.cost.total;
-  plan.memory.source = source.local_size();
-  plan.memory.target = target.local_size();
-  plan.memory.bound = std::max(plan.memory.source, plan.memory.target);
-  plan.memory.peak = plan.memory.source;
-  for (const Step& step : plan.steps) plan.memory.peak = std::max(plan.memory.peak, step.after.local_size());
-  return plan;
+                 const CostModel& model) {
+  Movement movement{source.mesh(), Placement(source), std::move(steps)};
+  PlanCost cost = price(model, movement);
+  cost.floor = received_floor(source, target);
+  cost.lower_bound = std::min(cost.floor, cost.total);
+  cost.optimal = cost.lower_bound == cost.total;
+  const std::int64_t peak = height(movement);
+  const PlanMemory memory{source.local_size(), target.local_size(), std::max(peak, target.local_size()), peak};
+  return {"test", std::move(movement), target, "test", std::move(cost), memory, 0};
 }
 
-Step collective_step(StepOp op, std::vector<Move> moves, std::vector<AxisPart> along, const DistributedType& before,
-                     const DistributedType& after) {
-  DeviceGroups groups = op == StepOp::dynslice ? DeviceGroups() : DeviceGroups::along(std::move(along));
-  return {op, std::move(moves), std::move(groups), {}, {}, before.local_shape(), Placement(after), 0};
+Groups groups_along(const Mesh& mesh, const std::vector<AxisPart>& parts) {
+  // A group's members have one base: the device with the coordinates along the parts set to 0.
+  std::map<Device, std::vector<Device>> by_base;
+  for (Device device = 0; device < mesh.device_count(); ++device) {
+    Device base = device;
+    for (const AxisPart& part : parts) base -= mesh.coordinate(device, part) * mesh.stride(part);
+    by_base[base].push_back(device);
+  }
+  Groups groups;
+  for (auto& [base, members] : by_base) groups.push_back(std::move(members));
+  return groups;
+}
+
+Step slice_step(std::vector<DimensionFactor> slices, const DistributedType& after) {
+  return {SliceStep{std::move(slices)}, Placement(after)};
+}
+
+Step alltoall_step(std::vector<Move> moves, const std::vector<AxisPart>& along, const DistributedType& after) {
+  return {AllToAllStep{std::move(moves), groups_along(after.mesh(), along)}, Placement(after)};
+}
+
+Step gather_step(std::vector<DimensionFactor> gathers, const std::vector<AxisPart>& along,
+                 const DistributedType& after) {
+  return {GatherStep{std::move(gathers), groups_along(after.mesh(), along)}, Placement(after)};
 }
 
 Step permute_step(const Placement& before, const Placement& after) {
-  return {StepOp::allpermute, {}, {}, match_tiles(before, after), {}, before.local_shape(), after, 0};
+  Step step{PermuteStep{}, after};
+  list_devices(step, before);
+  return step;
 }
 
 Step exchange_step(const Placement& before, const Placement& after) {
@@ -183,24 +187,50 @@ Step exchange_step(const Placement& before, const Placement& after) {
     }
     ensure(missing.empty(), "some device holds each part of the array");
   }
-  DeviceGroups groups(order_groups(connected_devices(transfers, after.device_count()), before));
-  return {StepOp::exchange, {}, std::move(groups), {}, std::move(transfers), before.local_shape(), after, 0};
+  return {ExchangeStep{std::move(transfers)}, after};
 }
 
-Step rename_devices(const Step& step, const Mesh& mesh, const std::vector<Device>& names) {
-  const auto name = [&](Device device) { return names[static_cast<std::size_t>(device)]; };
-  Step renamed{
-      step.op,  step.moves, {}, step.pairs, step.transfers, step.local_in, renamed_placement(step.after, names),
-      step.cost};
-  std::vector<std::vector<Device>> groups = step.groups.list(mesh);
-  for (std::vector<Device>& group : groups) std::transform(group.begin(), group.end(), group.begin(), name);
-  renamed.groups = DeviceGroups(std::move(groups));
-  for (DevicePair& pair : renamed.pairs) pair = {name(pair.source), name(pair.target)};
-  for (Transfer& transfer : renamed.transfers) {
-    transfer.from = name(transfer.from);
-    transfer.to = name(transfer.to);
+namespace {
+
+void rename(Device& device, const std::vector<Device>& names) { device = names[static_cast<std::size_t>(device)]; }
+
+void rename(Groups& groups, const std::vector<Device>& names) {
+  for (std::vector<Device>& group : groups) {
+    for (Device& device : group) rename(device, names);
   }
+}
+
+void rename(std::vector<DevicePair>& pairs, const std::vector<Device>& names) {
+  for (DevicePair& pair : pairs) {
+    rename(pair.source, names);
+    rename(pair.target, names);
+  }
+}
+
+void rename(std::vector<Transfer>& transfers, const std::vector<Device>& names) {
+  for (Transfer& transfer : transfers) {
+    rename(transfer.from, names);
+    rename(transfer.to, names);
+  }
+}
+
+}  // namespace
+
+Step rename_devices(const Step& step, const std::vector<Device>& names) {
+  Step renamed{step.operation, renamed_placement(step.after, names)};
+  const auto rename_list = [&](auto& list) {
+    if (list) rename(*list, names);
+  };
+  if (auto* alltoall = std::get_if<AllToAllStep>(&renamed.operation)) rename_list(alltoall->groups);
+  if (auto* gather = std::get_if<GatherStep>(&renamed.operation)) rename_list(gather->groups);
+  if (auto* permute = std::get_if<PermuteStep>(&renamed.operation)) rename_list(permute->pairs);
+  if (auto* exchange = std::get_if<ExchangeStep>(&renamed.operation)) rename_list(exchange->transfers);
   return renamed;
+}
+
+Movement without_lists(Movement movement) {
+  for (Step& step : movement.steps) step.operation = retile::without_lists(step.operation);
+  return movement;
 }
 
 std::vector<SamplePlan> sample_plans() {
@@ -215,10 +245,14 @@ std::vector<SamplePlan> sample_plans() {
     const DistributedType to = parse_type(target, mesh);
     samples.push_back({name, finish_plan(from, to, {make_step(from, to)})});
   };
-  const auto collective = [](StepOp op, std::vector<Move> moves, std::vector<AxisPart> along) {
-    return [=](const DistributedType& from, const DistributedType& to) {
-      return collective_step(op, moves, along, from, to);
-    };
+  const auto slice = [](std::vector<DimensionFactor> slices) {
+    return [=](const DistributedType&, const DistributedType& to) { return slice_step(slices, to); };
+  };
+  const auto gather = [](std::vector<DimensionFactor> gathers, std::vector<AxisPart> along) {
+    return [=](const DistributedType&, const DistributedType& to) { return gather_step(gathers, along, to); };
+  };
+  const auto alltoall = [](std::vector<Move> moves, std::vector<AxisPart> along) {
+    return [=](const DistributedType&, const DistributedType& to) { return alltoall_step(moves, along, to); };
   };
   const auto permute = [](const DistributedType& from, const DistributedType& to) {
     return permute_step(Placement(from), Placement(to));
@@ -226,26 +260,16 @@ std::vector<SamplePlan> sample_plans() {
   const auto exchange = [](const DistributedType& from, const DistributedType& to) {
     return exchange_step(Placement(from), Placement(to));
   };
-  add("dynslice", square, "[4, 4]", "[2{a}4, 4]", collective(StepOp::dynslice, {{-1, 0, 2}}, {}));
-  add("wide dynslice", square, "[4, 4]", "[2{a}4, 2{b}4]", collective(StepOp::dynslice, {{-1, 0, 2}, {-1, 1, 2}}, {}));
-  add("allgather", square, "[1{a,b}4, 4]", "[2{b}4, 4]", collective(StepOp::allgather, {{0, -1, 2}}, {a}));
-  add("wide allgather", square, "[2{a}4, 2{b}4]", "[4, 4]",
-      collective(StepOp::allgather, {{0, -1, 2}, {1, -1, 2}}, {a, b}));
-  add("alltoall", square, "[2{a}4, 4]", "[4, 2{a}4]", collective(StepOp::alltoall, {{0, 1, 2}}, {a}));
-  add("wide alltoall", square, "[2{a}4, 2{b}4, 4]", "[4, 4, 1{a,b}4]",
-      collective(StepOp::alltoall, {{0, 2, 2}, {1, 2, 2}}, {a, b}));
+  add("dynslice", square, "[4, 4]", "[2{a}4, 4]", slice({{0, 2}}));
+  add("wide dynslice", square, "[4, 4]", "[2{a}4, 2{b}4]", slice({{0, 2}, {1, 2}}));
+  add("allgather", square, "[1{a,b}4, 4]", "[2{b}4, 4]", gather({{0, 2}}, {a}));
+  add("wide allgather", square, "[2{a}4, 2{b}4]", "[4, 4]", gather({{0, 2}, {1, 2}}, {a, b}));
+  add("alltoall", square, "[2{a}4, 4]", "[4, 2{a}4]", alltoall({{0, 1, 2}}, {a}));
+  add("wide alltoall", square, "[2{a}4, 2{b}4, 4]", "[4, 4, 1{a,b}4]", alltoall({{0, 2, 2}, {1, 2, 2}}, {a, b}));
   // Groups that follow no axis: the alltoall deals its pieces by a mixture of b and c.
-  add("free alltoall", cube, "[4, 1{a,b}4]", "[1{a,c}4, 4]",
-      [](const DistributedType& from, const DistributedType& to) {
-        return Step{StepOp::alltoall,
-                    {{1, 0, 4}},
-                    DeviceGroups({{0, 4, 3, 7}, {1, 5, 2, 6}}),
-                    {},
-                    {},
-                    from.local_shape(),
-                    Placement(to),
-                    0};
-      });
+  add("free alltoall", cube, "[4, 1{a,b}4]", "[1{a,c}4, 4]", [](const DistributedType&, const DistributedType& to) {
+    return Step{AllToAllStep{{{1, 0, 4}}, Groups{{0, 4, 3, 7}, {1, 5, 2, 6}}}, Placement(to)};
+  });
   add("allpermute", square, "[2{a}4, 4]", "[2{b}4, 4]", permute);
   add("exchange", square, "[1{a,b}4, 4]", "[2{a}4, 2{b}4]", exchange);
   add("exchange of other sizes", uneven, "[2{b}6, 4]", "[6, 2{a}4]", exchange);
@@ -266,7 +290,7 @@ rc::Gen<Plan> arbitrary_plan() {
   return rc::gen::exec([] {
     const Mesh mesh = *rc::gen::elementOf(all_meshes(12));
     const Shape shape = divisible_shape(mesh, *rc::gen::inRange(1, 4));
-    const CostModel model = *rc::gen::element(CostModel::paper, CostModel::volume);
+    const CostModel& model = arbitrary_model();
     const DistributedType source = *arbitrary_type(mesh, shape);
     if (*rc::gen::arbitrary<bool>()) {
       DistributedType type = *arbitrary_type(mesh, shape);
@@ -278,5 +302,7 @@ rc::Gen<Plan> arbitrary_plan() {
     return finish_plan(source, type, std::move(steps), model);
   });
 }
+
+const CostModel& arbitrary_model() { return *rc::gen::arbitrary<bool>() ? paper_model() : volume_model(); }
 
 }  // namespace retile::test

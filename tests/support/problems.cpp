@@ -10,10 +10,10 @@
 namespace retile::test {
 namespace {
 
-Planning planning(std::string name, PlannerKind kind, CostModel model) {
+Planning planning(std::string name, PlannerKind kind, const CostModel& model) {
   Planning planning{std::move(name), {}};
   planning.options.planner = kind;
-  planning.options.cost_model = model;
+  planning.options.cost_model = &model;
   return planning;
 }
 
@@ -74,23 +74,23 @@ std::vector<std::int64_t> RandomProblems::permutation(std::size_t size) {
   return numbers;
 }
 
-Planning paper_planning(CostModel model) { return planning("paper", PlannerKind::paper, model); }
-Planning wide_planning(CostModel model) { return planning("wide", PlannerKind::wide, model); }
-Planning portable_planning(CostModel model) {
+Planning paper_planning(const CostModel& model) { return planning("paper", PlannerKind::paper, model); }
+Planning wide_planning(const CostModel& model) { return planning("wide", PlannerKind::wide, model); }
+Planning portable_planning(const CostModel& model) {
   Planning portable = planning("wide without exchange", PlannerKind::wide, model);
   portable.options.exchange = ExchangeUse::avoided;
   return portable;
 }
-Planning direct_planning(CostModel model) { return planning("direct", PlannerKind::direct, model); }
+Planning direct_planning(const CostModel& model) { return planning("direct", PlannerKind::direct, model); }
 
-std::vector<Planning> all_plannings(CostModel model) {
+std::vector<Planning> all_plannings(const CostModel& model) {
   return {paper_planning(model), wide_planning(model), portable_planning(model), direct_planning(model)};
 }
 
 std::string kinds(const Plan& plan) {
   std::string letters;
-  for (const Step& step : plan.steps) {
-    switch (step.op) {
+  for (const Step& step : plan.steps()) {
+    switch (op_of(step)) {
       case StepOp::dynslice:
         letters += 's';
         break;
@@ -113,7 +113,7 @@ std::string kinds(const Plan& plan) {
 
 std::string steps_of(const Plan& plan) {
   std::string text;
-  for (const Step& step : plan.steps) text += (text.empty() ? "" : " ") + to_string(step);
+  for (const Step& step : plan.steps()) text += (text.empty() ? "" : " ") + to_string(step);
   return text;
 }
 

@@ -48,11 +48,11 @@ struct Planning {
   std::string name;
   PlanOptions options;
 };
-Planning paper_planning(CostModel model = CostModel::paper);
-Planning wide_planning(CostModel model = CostModel::paper);
-Planning portable_planning(CostModel model = CostModel::paper);  // wide, with ExchangeUse::avoided
-Planning direct_planning(CostModel model = CostModel::paper);
-std::vector<Planning> all_plannings(CostModel model = CostModel::paper);
+Planning paper_planning(const CostModel& model = paper_model());
+Planning wide_planning(const CostModel& model = paper_model());
+Planning portable_planning(const CostModel& model = paper_model());  // wide, with ExchangeUse::avoided
+Planning direct_planning(const CostModel& model = paper_model());
+std::vector<Planning> all_plannings(const CostModel& model = paper_model());
 
 // One character per step: s(lice), a(lltoall), p(ermute), e(xchange), g(ather).
 std::string kinds(const Plan& plan);

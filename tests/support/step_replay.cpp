@@ -5,7 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "retile/plan/typed_steps.h"
+#include "retile/plan/lists.h"
+#include "tests/support/plans.h"
 
 namespace retile::test {
 namespace {
@@ -72,10 +73,10 @@ std::string find_permutation_fault(const PhysicalStep& step) {
   return same ? "" : "a permutation of other tiles";
 }
 
-std::vector<Group> groups_along(const DistributedType& before, const Collective& step) {
+Groups groups_of(const DistributedType& before, const Collective& step) {
   const CollectiveKind kind = kind_of(step);
   if (kind == CollectiveKind::dynslice || kind == CollectiveKind::allpermute) return {};
-  return DeviceGroups::along(axes_of(step)).list(before.mesh());
+  return groups_along(before.mesh(), axes_of(step));
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ PhysicalStep physical_step(const LowLevelStep& step) {
 }
 
 PhysicalStep physical_step(const DistributedType& before, const Collective& step) {
-  return {kind_of(step), Placement(before), Placement(type_after(before, step)), groups_along(before, step)};
+  return {kind_of(step), Placement(before), Placement(type_after(before, step)), groups_of(before, step)};
 }
 
 std::int64_t elements_between(const PhysicalStep& step, Device from, Device to) {
@@ -96,7 +97,7 @@ std::int64_t elements_between(const PhysicalStep& step, Device from, Device to) 
 std::int64_t count_transferred(const PhysicalStep& step) {
   std::int64_t total = 0;
   if (step.kind == CollectiveKind::allpermute) {
-    for (const DevicePair& pair : match_tiles(step.before, step.after)) {
+    for (const DevicePair& pair : match_tiles(tile_table(step.before), tile_table(step.after))) {
       total += elements_between(step, pair.source, pair.target);
     }
   }

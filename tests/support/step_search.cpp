@@ -17,10 +17,13 @@ Shape quotients(const Shape& numerators, const Shape& denominators) {
 
 }  // namespace
 
-StepSearch::StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, CostModel model)
-    : global_(source.global), devices_(static_cast<std::size_t>(devices)), steps_(steps), model_(model) {
+StepSearch::StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, const CostModel& model)
+    : global_(source.global),
+      devices_(static_cast<std::size_t>(devices)),
+      steps_(steps),
+      by_paper_(&model == &paper_model()) {
   ensure(devices_ <= Tiles().size(), "a key has room for eight tiles");
-  ensure(steps != StepSet::wide || model == CostModel::paper, "an exchange has one price in the paper's weights alone");
+  ensure(steps != StepSet::wide || by_paper_, "an exchange has one price in the paper's weights alone");
   list_grids();
   source_ = index_of(quotients(global_, source.local));
   run();
@@ -140,7 +143,7 @@ void StepSearch::expand(const Node& node, std::int64_t cost) {
     if (is_coarser(node.grid, other)) reach({node.grid, other, node.tiles}, cost);
     const bool gathers = is_coarser(other, node.grid);
     if (!gathers || (steps_ == StepSet::narrow && count_differences(other, node.grid) > 1)) continue;
-    reach(merge(node, other, other), cost + (model_ == CostModel::paper ? sizes_[other] : sizes_[other] - size));
+    reach(merge(node, other, other), cost + (by_paper_ ? sizes_[other] : sizes_[other] - size));
   }
   expand_alltoalls(node, cost);
 }
@@ -159,7 +162,7 @@ void StepSearch::expand_alltoalls(const Node& node, std::int64_t cost) {
     }
     if (!nests) continue;
     const std::int64_t members = product(grids_[node.grid]) / product(common);
-    reach(merge(node, index_of(common), other), cost + (model_ == CostModel::paper ? size : size - size / members));
+    reach(merge(node, index_of(common), other), cost + (by_paper_ ? size : size - size / members));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/placement.h"
 
@@ -27,7 +27,7 @@ class StepSearch {
  public:
   // Searches from the placement of these tiles that gives device 0 the first tile, and so on: one search serves all
   // sources with these tiles. Exchanges are priced by the paper's weights alone.
-  StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, CostModel model = CostModel::paper);
+  StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, const CostModel& model = paper_model());
 
   std::int64_t cheapest(const Placement& source, const Placement& target) const;
 
@@ -62,7 +62,7 @@ class StepSearch {
   Shape global_;
   std::size_t devices_;
   StepSet steps_;
-  CostModel model_;
+  bool by_paper_;
   std::size_t source_;  // grid
   std::vector<Shape> grids_;
   std::vector<std::int64_t> sizes_;  // local sizes of the grids

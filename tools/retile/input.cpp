@@ -12,6 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
+#include "retile/planner/work_budget.h"
 #include "retile/types/element_type.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
@@ -53,7 +54,7 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText mesh{"argument --mesh", *arguments.mesh};
   const SourceText source{"argument SRC", *arguments.source};
   const SourceText target{"argument DST", *arguments.target};
-  return read_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
+  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
 }
 
 MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
@@ -119,16 +120,18 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
   add_planner_options(command, arguments);
   command
       .add_option("--memory-limit", arguments.memory_limit,
-                  "most that a device may hold at once: elements (4096), bytes (512MiB), or a factor of\n"
-                  "the larger of source and target tile (1.5x)")
+                  "most that a device may hold at once in a run, its source and target tiles included:\n"
+                  "bytes (4096, 512MiB), or a factor of the larger of the two (2.5x)")
       ->type_name("LIMIT");
 }
 
 void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
   command
       .add_option("--planner", arguments.planner,
+                  "auto: wide, or lean where that does not fit the memory limit;\n"
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
+                  "lean: the one of these whose run takes the least memory;\n"
                   "gather-slice: gather everything, then slice")
       ->check(known_name(planner_names, find_planner))
       ->capture_default_str()
@@ -141,6 +144,13 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("MODEL");
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
+  command
+      .add_option("--effort", arguments.effort,
+                  "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
+                  "more may find a cheaper plan or prove that there is none")
+      ->check(CLI::Range(0.001, WorkBudget::most_effort))
+      ->capture_default_str()
+      ->type_name("FACTOR");
 }
 
 PlanOptions planner_options(const ProblemArguments& arguments) {
@@ -151,13 +161,14 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   options.planner = *find_planner(arguments.planner);
   options.cost_model = find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
+  options.effort = arguments.effort;
   return options;
 }
 
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem) {
   PlanOptions options = planner_options(arguments);
   if (arguments.memory_limit) {
-    options.memory_limit = elements_of(memory_limit_of(arguments), problem);
+    options.memory_limit = bytes_of(memory_limit_of(arguments), problem);
   }
   return options;
 }
@@ -184,7 +195,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   Progress progress(std::string(action), lines.size());
   for (const SourceText& line : lines) {
     try {
-      visit(read_problem(line));
+      visit(parse_problem(line));
     } catch (const InputError& error) {
       report(bad_input, to_string(placed(error.diagnostic(), line)), progress);
       status = std::max<int>(status, bad_input);

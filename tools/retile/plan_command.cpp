@@ -32,6 +32,7 @@ struct Arguments {
   ProblemArguments problem;
   bool json = false;
   bool full = false;
+  bool donate = false;
 };
 
 // The lists of a larger mesh would fill the memory.
@@ -50,7 +51,9 @@ int run(const Arguments& arguments) {
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
-    const Plan plan = make_plan(problem, plan_options(arguments.problem, problem));
+    PlanOptions options = plan_options(arguments.problem, problem);
+    if (arguments.donate) options.tiles = TileUse::donated;
+    const Plan plan = make_plan(problem, options);
     if (!arguments.json && !first) std::puts("");
     first = false;
     std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);
@@ -64,6 +67,7 @@ void add_plan_command(CLI::App& app, int* status) {
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
   command->add_flag("--json", arguments->json, "one plan a line, as JSON");
+  command->add_flag("--donate", arguments->donate, "with --memory-limit: the run may free source tiles on its way");
   command->add_flag("--full", arguments->full, "with --json: list groups and offsets above 4096 devices too");
   command->footer(examples);
   command->callback([arguments, status] { *status = run(*arguments); });

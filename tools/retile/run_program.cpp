@@ -41,12 +41,10 @@ std::map<std::string, std::string> files_by_name(const std::vector<std::string>&
   return files;
 }
 
-// A number without a unit is one of bytes: a program's arrays have elements of several sizes.
 std::int64_t limit_in_bytes(const std::string& text) {
   const SourceText source{"argument --memory-limit", text};
   const MemoryLimit limit = parse_memory_limit(source);
   if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
-  if (const auto* number = std::get_if<MemoryElements>(&limit)) return number->elements;
   throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
 }
 

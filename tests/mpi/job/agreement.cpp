@@ -160,7 +160,7 @@ TEST_P(Agreement, PlansOfEveryPlanner) {
     const Shape shape = random.shape(static_cast<int>(1 + random.number(3)), {1, 2, 6, 12, 24});
     const Problem problem = random.problem(mesh, shape);
     const test::Planning& planning = random.pick(plannings);
-    check(movement_of(make_plan(problem, planning.options)), random, *engine,
+    check(make_plan(problem, planning.options).movement, random, *engine,
           test::describe(problem) + " by " + planning.name);
   }
 }
@@ -174,7 +174,7 @@ TEST_P(Agreement, ArbitraryPlans) {
   for (std::uint64_t seed = 0; seed < 20 * plan_count() && checked < plan_count(); ++seed) {
     const Plan plan = plans(rc::Random(seed), 20).value();
     if (plan.mesh().device_count() % job_size() != 0) continue;
-    check(movement_of(plan), random, *engine, "arbitrary plan " + std::to_string(seed));
+    check(plan.movement, random, *engine, "arbitrary plan " + std::to_string(seed));
     ++checked;
   }
   EXPECT_GT(checked, plan_count() / 3);
@@ -188,7 +188,7 @@ TEST_P(Agreement, LargeTiles) {
   for (const Shape& shape : {Shape{24, 12, 1000}, Shape{120000}, Shape{24, 4800}, Shape{4800, 24}}) {
     const Problem problem = random.problem(mesh, shape);
     const test::Planning planning = random.pick(test::all_plannings());
-    check(movement_of(make_plan(problem, planning.options)), random, *engine,
+    check(make_plan(problem, planning.options).movement, random, *engine,
           test::describe(problem) + " by " + planning.name);
   }
 }

@@ -33,7 +33,7 @@ TEST(Devices, MoveTheirTilesWhereverTheyAre) {
     const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
     const Mesh mesh({{"a", count}});
     const Problem problem = random.problem(mesh, {24, 24});
-    const Movement movement = movement_of(make_plan(problem));
+    const Movement movement = make_plan(problem).movement;
     const MadeArray array{{24, 24}, 4, 7};
     Tiles tiles;
     for (const Device device : engine->devices(count)) tiles.push_back(make_tile(array, movement.source.box(device)));
@@ -80,7 +80,7 @@ TEST(PreparedRuns, OutliveTheirEngineAndRunOften) {
   const AxisPart axis = mesh.whole(0);
   const Problem problem("", DistributedType::cut(mesh, {24, 24}, {{axis}, {}}),
                         DistributedType::cut(mesh, {24, 24}, {{}, {axis}}));
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const auto run = engine->prepare(movement, 4);
   Tiles tiles;
@@ -107,7 +107,7 @@ TEST(Collectives, GatherStraightIntoTheTarget) {
   MpiOptions options;
   options.transport = Transport::collectives;
   const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
-  const Movement movement = movement_of(make_plan(problem));
+  const Movement movement = make_plan(problem).movement;
   const MadeArray array{{24, 10}, 4, 19};
   Tiles tiles;
   tiles.push_back(make_tile(array, movement.source.box(job_rank())));

@@ -1,0 +1,245 @@
+#include "retile/costs/cost_model.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "retile/types/text.h"
+#include "tests/support/diagnostic_of.h"
+#include "tests/support/enumerate.h"
+#include "tests/support/plans.h"
+
+namespace retile {
+namespace {
+
+struct Costs {
+  const char* sample;
+  std::int64_t paper;
+  std::int64_t volume;
+};
+
+// By hand: fig:cost-model, and the most elements that a device receives.
+const std::vector<Costs> sample_costs{
+    {"dynslice", 0, 0},
+    {"wide dynslice", 0, 0},
+    {"allgather", 8, 4},                 // to 2 rows of 4, with one of them there
+    {"wide allgather", 16, 12},          // to 4 x 4, with 2 x 2 there
+    {"alltoall", 8, 4},                  // of 2 x 4, with half of it kept
+    {"wide alltoall", 16, 12},           // of 2 x 2 x 4, with a quarter kept
+    {"free alltoall", 4, 3},             // of 4 x 1, with a quarter kept
+    {"allpermute", 8, 8},                // of 2 x 4
+    {"exchange", 4, 4},                  // to 2 x 2; device 2 held row 1 and needs rows 2 and 3
+    {"exchange of other sizes", 12, 8},  // to 6 x 2, with 2 x 2 there
+    {"exchange of a scalar", 1, 0},      // nobody lacks anything
+    {"allpermute of a scalar", 1, 0},
+};
+
+std::vector<const CostModel*> all_models() {
+  std::vector<const CostModel*> models;
+  std::istringstream names(cost_model_names());
+  for (std::string name; std::getline(names >> std::ws, name, ',');) models.push_back(find_cost_model(name));
+  return models;
+}
+
+TEST(CostModel, HasItsNameInThePlanFormat) {
+  EXPECT_STREQ(paper_model().name(), "paper");
+  EXPECT_STREQ(volume_model().name(), "volume");
+  EXPECT_EQ(find_cost_model("paper"), &paper_model());
+  EXPECT_EQ(find_cost_model("volume"), &volume_model());
+  EXPECT_EQ(find_cost_model("Paper"), nullptr);
+  EXPECT_EQ(find_cost_model(""), nullptr);
+  EXPECT_EQ(cost_model_names(), "paper, volume");
+  EXPECT_EQ(all_models(), (std::vector<const CostModel*>{&paper_model(), &volume_model()}));
+}
+
+TEST(CostModel, PricesEachKindOfStep) {
+  const auto samples = test::sample_plans();
+  for (const Costs& costs : sample_costs) {
+    const Movement& movement = test::sample_plan(samples, costs.sample).movement;
+    for (const Movement& either : {movement, test::without_lists(movement)}) {
+      EXPECT_EQ(step_cost(paper_model(), either.steps.front(), either.source), costs.paper) << costs.sample;
+      EXPECT_EQ(step_cost(volume_model(), either.steps.front(), either.source), costs.volume) << costs.sample;
+    }
+  }
+}
+
+TEST(CostModel, CountsNothingForAPermutationThatStays) {
+  const Placement placement(parse_type("[2{a}4]", parse_mesh("a=2")));
+  for (const Step& step : {test::permute_step(placement, placement), Step{PermuteStep{}, placement}}) {
+    EXPECT_EQ(step_cost(paper_model(), step, placement), 2);
+    EXPECT_EQ(step_cost(volume_model(), step, placement), 0);
+  }
+}
+
+// --- What searches rely on, of every model.
+
+// Sizes that a step can have: after a slice no larger, after an alltoall or a permutation as large, after a gather
+// larger by what is received.
+StepWork arbitrary_work(StepOp op) {
+  StepWork work{op, *rc::gen::inRange<std::int64_t>(1, 1000), 1, 0};
+  const std::int64_t factor = *rc::gen::inRange<std::int64_t>(1, 20);
+  work.after = work.before;
+  if (op == StepOp::dynslice) {
+    work.before *= factor;
+  } else if (op == StepOp::allgather) {
+    work.after *= factor;
+    work.received = work.after - work.before;
+  } else {
+    if (op == StepOp::exchange) work.after = *rc::gen::inRange<std::int64_t>(1, 1000);
+    work.received = *rc::gen::inRange<std::int64_t>(0, work.after + 1);
+  }
+  return work;
+}
+
+const std::vector<StepOp> all_ops{StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute,
+                                  StepOp::exchange};
+
+RC_GTEST_PROP(CostModelContract, SlicesCostNothingAndNothingCostsLess, ()) {
+  for (const CostModel* model : all_models()) {
+    RC_ASSERT(model->cost(arbitrary_work(StepOp::dynslice)) == 0);
+    for (const StepOp op : all_ops) RC_ASSERT(model->cost(arbitrary_work(op)) >= 0);
+  }
+}
+
+RC_GTEST_PROP(CostModelContract, NoCostFallsWhenAnythingGrows, ()) {
+  for (const CostModel* model : all_models()) {
+    for (const StepOp op : all_ops) {
+      const StepWork work = arbitrary_work(op);
+      StepWork more = work;
+      more.before += *rc::gen::inRange(0, 100);
+      more.after += *rc::gen::inRange(0, 100);
+      more.received += *rc::gen::inRange(0, 100);
+      RC_ASSERT(model->cost(more) >= model->cost(work));
+    }
+  }
+}
+
+RC_GTEST_PROP(CostModelContract, GathersInSeriesCostNoLessThanOne, ()) {
+  for (const CostModel* model : all_models()) {
+    const StepWork first = arbitrary_work(StepOp::allgather);
+    const std::int64_t factor = *rc::gen::inRange<std::int64_t>(1, 20);
+    const StepWork second{StepOp::allgather, first.after, first.after * factor, first.after * (factor - 1)};
+    const StepWork both{StepOp::allgather, first.before, second.after, second.after - first.before};
+    RC_ASSERT(model->cost(first) + model->cost(second) >= model->cost(both));
+  }
+}
+
+RC_GTEST_PROP(CostModelContract, NoStepCostsLessThanWhatItBrings, ()) {
+  for (const CostModel* model : all_models()) {
+    for (const StepOp op : all_ops) {
+      const StepWork work = arbitrary_work(op);
+      RC_ASSERT(model->cost(work) >= model->least_cost(work.received));
+    }
+    RC_ASSERT(model->least_cost(0) == 0);
+  }
+}
+
+RC_GTEST_PROP(CostModelContract, ModelsThatDoNotCountWhatIsReceivedDoNotLookAtIt, ()) {
+  for (const CostModel* model : all_models()) {
+    for (const StepOp op : all_ops) {
+      StepWork work = arbitrary_work(op);
+      const std::int64_t cost = model->cost(work);
+      work.received = 0;
+      RC_ASSERT(model->counts_received() || model->cost(work) == cost);
+    }
+  }
+}
+
+TEST(Price, SumsUpTheSteps) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const Plan plan = test::gather_slice_plan(parse_type("[2{a}4, 2{b}4]", mesh), parse_type("[4, 1{a,b}4]", mesh));
+  const PlanCost volume = price(volume_model(), plan.movement);
+  EXPECT_EQ(volume.model, "volume");
+  EXPECT_EQ(volume.steps, (std::vector<std::int64_t>{4, 8, 0}));
+  EXPECT_EQ(volume.total, 12);
+  const PlanCost paper = price(paper_model(), plan.movement);
+  EXPECT_EQ(paper.model, "paper");
+  EXPECT_EQ(paper.steps, (std::vector<std::int64_t>{8, 16, 0}));
+  EXPECT_EQ(paper.total, 8 + 16);
+}
+
+TEST(Price, RefusesATotalBeyond63Bits) {
+  const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
+  const Step step = test::permute_step(Placement(type), Placement(type));
+  Plan plan = test::finish_plan(type, type, {step});
+  EXPECT_EQ(plan.cost.total, 4611686018427387904);
+  plan.movement.steps.push_back(step);
+  EXPECT_EQ(test::diagnostic_of([&] { price(paper_model(), plan.movement); }),
+            "error: the cost of the plan does not fit in 63 bits\n");
+}
+
+bool holds(const Box& box, const Shape& element) {
+  for (std::size_t i = 0; i < element.size(); ++i) {
+    if (element[i] < box.lo[i] || element[i] >= box.hi[i]) return false;
+  }
+  return true;
+}
+
+// What a device lacks, element by element.
+std::int64_t floor_by_brute_force(const DistributedType& source, const DistributedType& target) {
+  const Shape global = source.global_shape();
+  std::int64_t most = 0;
+  for (Device device = 0; device < source.mesh().device_count(); ++device) {
+    const Box held = Placement(source).box(device);
+    const Box wanted = Placement(target).box(device);
+    std::int64_t lacking = 0;
+    Shape element(global.size());
+    for (std::int64_t number = 0; number < source.global_size(); ++number) {
+      std::int64_t rest = number;
+      for (std::size_t i = element.size(); i-- > 0; rest /= global[i]) element[i] = rest % global[i];
+      lacking += holds(wanted, element) && !holds(held, element) ? 1 : 0;
+    }
+    most = std::max(most, lacking);
+  }
+  return most;
+}
+
+TEST(ReceivedFloor, IsWhatSomeDeviceLacksElementByElement) {
+  int covered = 0;
+  for (const Mesh& mesh : test::all_meshes(8)) {
+    for (int rank = 0; rank <= 2; ++rank) {
+      const std::vector<DistributedType> types = test::all_prime_types(mesh, test::divisible_shape(mesh, rank));
+      for (const DistributedType& source : types) {
+        for (const DistributedType& target : types) {
+          EXPECT_EQ(received_floor(source, target), floor_by_brute_force(source, target))
+              << to_string(source) << " to " << to_string(target);
+          ++covered;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(covered, 11426);
+}
+
+TEST(ReceivedFloor, OfHugeArrays) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const DistributedType halves = parse_type("[2305843009213693952{a}4611686018427387904]", mesh);
+  const DistributedType others = parse_type("[2305843009213693952{b}4611686018427387904]", mesh);
+  EXPECT_EQ(received_floor(halves, others), 2305843009213693952);
+  const DistributedType all = parse_type("[9223372036854775807]", mesh);
+  EXPECT_EQ(received_floor(all, all), 0);
+}
+
+RC_GTEST_PROP(ReceivedFloor, IsNoMoreThanAnyPlanCosts, ()) {
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = *test::arbitrary_plan();
+    const std::int64_t floor = received_floor(plan.source(), plan.target);
+    for (const CostModel* model : all_models()) {
+      RC_ASSERT(model->least_cost(floor) <= price(*model, plan.movement).total);
+    }
+  }
+}
+
+RC_GTEST_PROP(CostModel, VolumeIsNeverAbovePaper, ()) {
+  for (int i = 0; i < 20; ++i) {
+    const Plan plan = *test::arbitrary_plan();
+    const std::vector<std::int64_t> by_paper = price(paper_model(), plan.movement).steps;
+    const std::vector<std::int64_t> by_volume = price(volume_model(), plan.movement).steps;
+    for (std::size_t step = 0; step < by_paper.size(); ++step) RC_ASSERT(by_volume[step] <= by_paper[step]);
+  }
+}
+
+}  // namespace
+}  // namespace retile
