@@ -22,7 +22,7 @@ class PlanWriter {
   explicit PlanWriter(const WriteText& write) : write_(write) {}
 
   void write_plan(const Plan& plan, bool lists) {
-    put("{{\"id\":{},\"mesh\":{{", quoted(plan.id));
+    put("{{\"format\":{},\"id\":{},\"mesh\":{{", json_format, quoted(plan.id));
     for (std::size_t i = 0; i < plan.mesh().axes().size(); ++i) {
       const Axis& axis = plan.mesh().axes()[i];
       put("{}{}:{}", i == 0 ? "" : ",", quoted(axis.name), axis.size);
@@ -243,7 +243,8 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
 void read_step(const JsonReader& reader, StatedPlan& stated) {
   const DistributedType& target = stated.plan.target;
   StepOperation operation = read_operation(reader, target.rank());
-  stated.plan.movement.steps.push_back({std::move(operation), read_placement(reader, target)});
+  Placement after = read_placement(reader, target);
+  stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
   PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
   if (reader.has("local_in")) {
     statements.local_in = read_shape(reader.member("local_in"), static_cast<std::size_t>(target.rank()));
@@ -255,12 +256,13 @@ void read_step(const JsonReader& reader, StatedPlan& stated) {
 }
 
 PlanCost read_cost(const JsonReader& reader) {
-  return {reader.member("model").string(),
-          {},
-          reader.member("total").count(),
-          reader.member("lower_bound").count(),
-          reader.member("floor").count(),
-          reader.member("optimal").boolean()};
+  PlanCost cost;
+  cost.model = reader.member("model").string();
+  cost.total = reader.member("total").count();
+  cost.lower_bound = reader.member("lower_bound").count();
+  cost.floor = reader.member("floor").count();
+  cost.optimal = reader.member("optimal").boolean();
+  return cost;
 }
 
 PlanMemory read_memory(const JsonReader& reader) {
@@ -271,8 +273,7 @@ PlanMemory read_memory(const JsonReader& reader) {
 }  // namespace
 
 void write_json(const Plan& plan, PlanLists lists, const WriteText& write) {
-  PlanWriter(write).write_plan(plan,
-                               lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices);
+  PlanWriter(write).write_plan(plan, lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices);
 }
 
 std::string to_json(const Plan& plan, PlanLists lists) {
@@ -281,19 +282,19 @@ std::string to_json(const Plan& plan, PlanLists lists) {
   return line;
 }
 
+// What may throw stands before aggregates are made: gcc 12 destroys members of them that it has not made yet.
 StatedPlan parse_plan(const SourceText& source) {
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the plan");
+  reader.require_format();
   const Mesh mesh = read_mesh(reader.member("mesh"));
-  const auto text = [&](const char* key) { return reader.has(key) ? reader.member(key).string() : std::string(); };
-  StatedPlan stated{{text("id"),
-                     {mesh, Placement(read_type_text(reader.member("source"), mesh)), {}},
-                     read_type_text(reader.member("target"), mesh),
-                     text("planner"),
-                     {},
-                     {},
-                     reader.has("planning_ns") ? reader.member("planning_ns").count() : 0},
+  Placement from(read_type_text(reader.member("source"), mesh));
+  DistributedType target = read_type_text(reader.member("target"), mesh);
+  StatedPlan stated{{"", {mesh, std::move(from), {}}, std::move(target), "", {}, {}, 0},
                     {reader.has("cost"), reader.has("memory"), {}}};
+  if (reader.has("id")) stated.plan.id = reader.member("id").string();
+  if (reader.has("planner")) stated.plan.planner = reader.member("planner").string();
+  if (reader.has("planning_ns")) stated.plan.planning_ns = reader.member("planning_ns").count();
   if (stated.statements.cost) stated.plan.cost = read_cost(reader.member("cost"));
   if (stated.statements.memory) stated.plan.memory = read_memory(reader.member("memory"));
   for (const JsonReader& step : reader.member("steps").elements()) read_step(step, stated);

@@ -219,8 +219,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after) {
   std::vector<Edge> edges;
   edges.reserve(before.device_count());
   for (std::size_t d = 0; d < before.device_count(); ++d) {
-    edges.push_back({coarse_number(before, common, d), before.number(d),
-                     after.number(d), static_cast<Device>(d)});
+    edges.push_back({coarse_number(before, common, d), before.number(d), after.number(d), static_cast<Device>(d)});
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
   std::size_t tiles_in_box = 1;
@@ -257,6 +256,7 @@ Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& 
 }
 
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after) {
+  if (before.grid != after.grid) throw RuntimeError("a permutation keeps the shape of tiles");
   std::map<std::int64_t, std::vector<Device>> holders;  // devices that do not keep their tile
   std::vector<DevicePair> pairs(after.device_count());
   std::vector<Device> seekers;

@@ -231,7 +231,7 @@ class Verifier {
   // The union of a group's boxes is cut anew, each member gets a piece of its own, and every member sends
   // every member as much. That the union is a box follows: the pieces are boxes, and each takes from all.
   void check(const AllToAllStep& step, const Placement& before, const Placement& after) {
-    if (!step.groups) return check_alltoall_without_groups(before, after);
+    if (!step.groups) return check_alltoall_without_groups(step, before, after);
     for (const std::vector<Device>& group : sized_groups(*step.groups, step.moves)) {
       const std::vector<Box> held = boxes(group, before);
       const std::int64_t piece = before.local_size() / static_cast<std::int64_t>(group.size());
@@ -257,13 +257,17 @@ class Verifier {
   }
 
   // Dimensions grow or shrink. What is cut anew is then as long as the longer of both tiles, and a device stays in it.
-  void check_alltoall_without_groups(const Placement& before, const Placement& after) {
+  void check_alltoall_without_groups(const AllToAllStep& step, const Placement& before, const Placement& after) {
     Shape merged(before.local_shape());
     for (std::size_t i = 0; i < merged.size(); ++i) {
       merged[i] = std::max(before.local_shape()[i], after.local_shape()[i]);
       if (merged[i] % before.local_shape()[i] == 0 && merged[i] % after.local_shape()[i] == 0) continue;
       stop_at_step("tiles of {} and {} along dimension {} do not nest", before.local_shape()[i], after.local_shape()[i],
                    i);
+    }
+    const std::int64_t members = product(merged) / before.local_size();
+    if (members != size_needed(step.moves)) {
+      report_step("its groups have {} members, and its moves need {}", members, size_needed(step.moves));
     }
     for (Device device = 0; device < device_count(); ++device) {
       const Shape from = before.offset(device);
@@ -329,7 +333,8 @@ class Verifier {
   }
 
   // An element that is sent to a device twice was sent for nothing.
-  void report_repetition(Device device, const Box& wanted, const std::vector<Box>& received, std::int64_t lacked) {
+  void report_repetition(Device device, const Box& wanted, std::vector<Box> received, std::int64_t lacked) {
+    std::erase_if(received, [&](const Box& box) { return !contains(wanted, box); });  // a fault already
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
     if (elements <= lacked) return;  // no more than it takes to complete the box
@@ -440,11 +445,17 @@ class Verifier {
     return groups;
   }
 
+  template <typename Change>
+  static std::int64_t size_needed(const std::vector<Change>& changes) {
+    std::int64_t size = 1;
+    for (const Change& change : changes) size = checked_multiply(size, change.factor).value_or(INT64_MAX);
+    return size;
+  }
+
   // As above, and of the size that the moves ask for.
   template <typename Change>
   Groups sized_groups(const Groups& listed, const std::vector<Change>& changes) {
-    std::int64_t size = 1;
-    for (const Change& change : changes) size = checked_multiply(size, change.factor).value_or(INT64_MAX);
+    const std::int64_t size = size_needed(changes);
     Groups groups = partitioned_groups(listed);
     for (const std::vector<Device>& group : groups) {
       if (static_cast<std::int64_t>(group.size()) == size) continue;

@@ -38,7 +38,7 @@ std::string count_of(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", group_digits(number), noun, number == 1 ? "" : "s");
 }
 
-std::string render_plan(const Plan& plan) {
+std::string render_plan(const Plan& plan, const Palette& palette) {
   // A column of types and one of local sizes, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source())};
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
@@ -56,10 +56,12 @@ std::string render_plan(const Plan& plan) {
   };
 
   const std::string id = plan.id.empty() ? "" : printable(plan.id) + ", ";
-  std::string out = fmt::format("mesh {}  // {}planner {}\n", to_string(plan.mesh()), id, plan.planner);
+  const std::string heading = fmt::format("mesh {}  // {}planner {}", to_string(plan.mesh()), id, plan.planner);
+  std::string out = Palette::paint(palette.heading, heading) + "\n";
   out += fmt::format("{} {} per device\n", type_line(0), plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
-    out += fmt::format("    -> {}  // cost {}\n", to_string(plan.steps()[i]), group_digits(plan.cost.steps[i]));
+    out += fmt::format("    -> {}  // cost {}\n", Palette::paint(palette.step, to_string(plan.steps()[i])),
+                       group_digits(plan.cost.steps[i]));
     out += type_line(i + 1) + "\n";
   }
   if (plan.steps().empty()) out += "    // nothing to do\n";

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "retile/base/palette.h"
 #include "retile/collectives/rewriting.h"
 #include "retile/plan/plan.h"
 
@@ -13,7 +14,7 @@ namespace retile {
 
 // Type, step and cost, type, …, then the plan's cost and memory: a sequence file (collectives/sequence.h) with remarks
 // as comments.
-std::string render_plan(const Plan& plan);
+std::string render_plan(const Plan& plan, const Palette& palette = plain);
 
 // Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file
 // again.

@@ -117,7 +117,7 @@ TEST(XlaRules, PlanSaysWhatItNeeds) {
   EXPECT_EQ(plan.cost.floor, 6);
   EXPECT_EQ(plan.cost.lower_bound, 6);
   EXPECT_FALSE(plan.cost.optimal);
-  EXPECT_EQ(plan.memory.bound, 18);
+  EXPECT_EQ(plan.memory.bound, 36);
   EXPECT_EQ(plan.memory.peak, 36);
 }
 

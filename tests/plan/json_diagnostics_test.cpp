@@ -80,12 +80,6 @@ const std::vector<BrokenPlan> broken_plans{
     2 |  "mesh": [2],
       |          ^~~
 )"},
-    {R"( "mesh": {"a": 2},)", R"( "mesh": {},)",
-     R"(plan.json:2:10: error: the mesh has no axes
-    2 |  "mesh": {},
-      |          ^~
-hint: name at least one axis, as in a=2
-)"},
     {R"({"a": 2})", R"({"a": 0})",
      R"(plan.json:2:16: error: "a" is 0
     2 |  "mesh": {"a": 0},
@@ -168,11 +162,6 @@ hint: an axis cuts at most one dimension, once
     5 |  "planner": 3,
       |             ^
 )"},
-    {R"( "planner": "gather-slice",)", R"()",
-     R"(plan.json:1:1: error: the plan has no "planner"
-    1 | {"id": "p",
-      | ^~~~~~~~~~~
-)"},
     {R"("total": 4, )", R"()",
      R"(plan.json:6:10: error: "cost" has no "total"
     6 |  "cost": {"model": "paper", "lower_bound": 2, "floor": 2, "optimal": false},
@@ -197,11 +186,6 @@ hint: an axis cuts at most one dimension, once
      R"(plan.json:7:59: error: "peak" must be an integer, not an array
     7 |  "memory": {"source": 2, "target": 4, "bound": 4, "peak": [4]},
       |                                                           ^~~
-)"},
-    {R"("memory": {)", R"("memoir": {)",
-     R"(plan.json:1:1: error: the plan has no "memory"
-    1 | {"id": "p",
-      | ^~~~~~~~~~~
 )"},
     {R"("id": "p")", R"("id": 7)",
      R"(plan.json:1:8: error: "id" must be a string, not an integer
@@ -322,11 +306,6 @@ hint: write it without a fraction or an exponent
    10 |   {"op": "exchange", "transfers": [[0, 1, 0, 1]],
       |                                           ^
 )"},
-    {R"("local_in": [2], )", R"()",
-     R"(plan.json:10:3: error: "steps"[0] has no "local_in"
-   10 |   {"op": "allgather",
-      |   ^~~~~~~~~~~~~~~~~~~
-)"},
     {R"("local_in": [2])", R"("local_in": [2, 2])",
      R"(plan.json:13:16: error: "local_in" has 2 entries instead of 1
    13 |    "local_in": [2, 2], "local_out": [4], "cost": 4,
@@ -404,18 +383,22 @@ hint: above 4096 devices they are left out; make the plan with --full
 )");
 }
 
-TEST(ParsePlan, CallsAPlanWithoutIdByNoName) {
-  std::string text = right_plan;
-  text.erase(1, std::string("\"id\": \"p\",").size());
-  const Plan plan = parse_plan({"plan.json", text});
-  EXPECT_EQ(plan.id, "");
+StatedPlan read_without(const std::string& text) {
+  std::string rest = right_plan;
+  EXPECT_NE(rest.find(text), std::string::npos) << text;
+  rest.erase(rest.find(text), text.size());
+  return parse_plan({"plan.json", rest});
 }
 
-TEST(ParsePlan, MayLeaveOutThePlanningTime) {
-  std::string text = right_plan;
-  const std::string time = " \"planning_ns\": 0,\n";
-  text.erase(text.find(time), time.size());
-  EXPECT_EQ(parse_plan({"plan.json", text}).planning_ns, 0);
+TEST(ParsePlan, MayLeaveOutWhatDevicesDoNotNeed) {
+  EXPECT_EQ(read_without("\"id\": \"p\",").plan.id, "");
+  EXPECT_EQ(read_without(" \"planner\": \"gather-slice\",\n").plan.planner, "");
+  EXPECT_EQ(read_without(" \"planning_ns\": 0,\n").plan.planning_ns, 0);
+  EXPECT_FALSE(read_without(R"( "memory": {"source": 2, "target": 4, "bound": 4, "peak": 4},)").statements.memory);
+  EXPECT_FALSE(read_without(R"("local_in": [2], )").statements.steps[0].local_in);
+  const std::string cost =
+      R"( "cost": {"model": "paper", "total": 4, "lower_bound": 2, "floor": 2, "optimal": false},)";
+  EXPECT_FALSE(read_without(cost).statements.cost);
 }
 
 TEST(ParsePlan, CountsLinesFromWhereTheTextStarts) {

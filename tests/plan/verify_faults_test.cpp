@@ -323,6 +323,16 @@ TEST(VerifyWithoutLists, AlltoallsBetweenTilesThatDoNotNest) {
                           "step 0 (alltoall): tiles of 2 and 3 along dimension 0 do not nest"));
 }
 
+// What goes to a dimension and on from it is no single alltoall, even where the shapes come out right.
+TEST(VerifyWithoutLists, AlltoallsWithMovesThatChain) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  const DistributedType source = parse_type("[2{a}4, 4, 4]", mesh);
+  const DistributedType target = parse_type("[4, 4, 2{a}4]", mesh);
+  const Step step{AllToAllStep{{{0, 1, 2}, {1, 2, 2}}, {}}, Placement(target)};
+  EXPECT_THAT(find_faults(test::finish_plan(source, target, {step})),
+              ElementsAre("step 0 (alltoall): its groups have 2 members, and its moves need 4"));
+}
+
 TEST(VerifyWithoutLists, PermutationsToAnotherShape) {
   Plan plan = with_operation(sample("allpermute"), PermuteStep{});
   plan.movement.steps[0].after = Placement(parse_type("[4, 2{a}4]", plan.mesh()));
@@ -504,7 +514,7 @@ TEST(VerifyPlan, WithWrongCosts) {
 TEST(VerifyPlan, UnderAnUnknownModel) {
   Plan plan = sample("allgather");
   plan.cost.model = "my\nmachine";
-  EXPECT_THAT(find_faults(plan), ElementsAre("cost: there is no model \"my\\nmachine\"; there are paper and volume"));
+  EXPECT_THAT(find_faults(plan), ElementsAre("cost: there is no model \"my machine\"; there are paper and volume"));
   plan.cost.model = "";
   EXPECT_THAT(find_faults(plan), ElementsAre("cost: there is no model \"\"; there are paper and volume"));
 }

@@ -1,11 +1,11 @@
 // retile normalize
-#include <cstdio>
 #include <memory>
 
 #include "retile/collectives/rewriting.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 
 namespace retile::command {
 namespace {
@@ -40,7 +40,7 @@ void add_normalize_command(CLI::App& app, int* status) {
   command->footer(examples);
   command->callback([path, status] {
     const Sequence sequence = parse_sequence(read_file(*path));
-    render_normalization(sequence, [](const std::string& text) { std::fputs(text.c_str(), stdout); });
+    render_normalization(sequence, write_result);
     *status = done;
   });
 }
