@@ -62,7 +62,7 @@ std::string with_advice(const CLI::App& app, const std::string& message) {
 }  // namespace
 
 CLI::Validator known_name(std::string_view names, std::function<bool(const std::string& name)> is_known) {
-  const auto check = [names, is_known = std::move(is_known)](const std::string& name) {
+  const auto check = [names = std::string(names), is_known = std::move(is_known)](const std::string& name) {
     return is_known(name) ? std::string() : fmt::format("'{}' is unknown; use one of: {}", name, names);
   };
   return {check, ""};

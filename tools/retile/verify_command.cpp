@@ -72,12 +72,16 @@ int verify(const SourceText& text) {
   const std::string place = fmt::format("{}:{}", text.name, text.first_line);
   for (const std::string& fault : faults) std::fputs(fmt::format("{}: error: {}\n", place, fault).c_str(), stderr);
   if (!faults.empty()) return failed;
-  std::fputs(fmt::format("{}: {} verified: {}, cost {} ({}), peak {} of {} elements allowed\n", place,
-                         plan.id.empty() ? "plan" : printable(plan.id),
-                         count_of(static_cast<std::int64_t>(plan.steps().size()), "step"), group_digits(plan.cost.total),
-                         printable(plan.cost.model), group_digits(plan.memory.peak), group_digits(plan.memory.bound))
-                 .c_str(),
-             stdout);
+  std::string summary = fmt::format("{}: {} verified: {}", place, plan.id.empty() ? "plan" : printable(plan.id),
+                                    count_of(static_cast<std::int64_t>(plan.steps().size()), "step"));
+  if (statements.cost) {
+    summary += fmt::format(", cost {} ({})", group_digits(plan.cost.total), printable(plan.cost.model));
+  }
+  if (statements.memory) {
+    summary += fmt::format(", peak {} of {} elements allowed", group_digits(plan.memory.peak),
+                           group_digits(plan.memory.bound));
+  }
+  std::puts(summary.c_str());
   return done;
 }
 
