@@ -4,13 +4,13 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 EVALUATE_SECONDS ?= 1200
 SCALE ?= 0.125
-RESULTS ?= build/results.jsonl
+RESULTS ?= $(wildcard docs/evaluation/results/*)
 # Debian's own interpreter is the one that sees Debian's matplotlib.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report build-bench lint format fresh install-dependencies clean
+.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -50,9 +50,13 @@ evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.1
 	bench/evaluate.sh build/release build/evaluation $(EVALUATE_SECONDS) $(SCALE)
 	$(MAKE) report RESULTS="$$(echo build/evaluation/*.jsonl)"
 
-report: ## write docs/evaluation.md and its plots from RESULTS (build/results.jsonl)
+report: ## write build/report/evaluation.md and its plots from RESULTS (those of docs/evaluation)
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS)
+
+evaluation-page: ## write the tables and plots of docs/evaluation.md from its results
+	@tools/install-dependencies.sh python3-matplotlib
+	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
 
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy

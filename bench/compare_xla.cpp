@@ -12,15 +12,16 @@
 namespace retile::bench {
 namespace {
 
+using namespace contenders;
+
 struct Arguments {
-  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::string plans = RETILE_SOURCE_DIR "/tests/data/xla_plans.jsonl";
+  XlaFiles files;
   bool json = false;
 };
 
 std::vector<XlaComparison> compare_files(const Arguments& arguments) {
   std::vector<XlaComparison> comparisons;
-  for (const XlaRecord& record : read_xla_records(arguments.problems, arguments.plans)) {
+  for (const XlaRecord& record : read_xla_records(arguments.files)) {
     comparisons.push_back(at_line(record.line, [&] { return compare_with_xla(record.problem, record.plan); }));
   }
   return comparisons;
@@ -72,8 +73,7 @@ void run(const Arguments& arguments) {
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
-  app.add_option("PLANS", arguments.plans, "XLA's plan of each, one a line as JSON");
+  declare_xla_files(app, arguments.files);
   app.add_flag("--json", arguments.json, "one line per problem instead of the summary");
 }
 

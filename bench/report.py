@@ -1,281 +1,29 @@
 #!/usr/bin/env python3
-"""Makes the report of the evaluation from results files: tables and words as Markdown, plots as SVG beside it.
-
-The words come from a file of notes that a person owns (bench/evaluation/notes.py says how they are filled in), every
-figure from the results. Needs matplotlib for the plots alone."""
+"""Makes a report of results files, as Markdown with plots as SVG beside it: all tables of all results, or the few of a
+page whose words a person owns (bench/evaluation/page.py). Needs matplotlib for the plots alone."""
 
 import argparse
-import json
 import re
-import statistics
 import sys
 from pathlib import Path
 
-from evaluation import figures
-from evaluation.notes import Notes
+from evaluation import figures, tables
+from evaluation.page import Page
 from evaluation.results_file import FileError, read_results
 
-DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
-PAPER_SLOWDOWNS = {"P1": 1.6, "P2": 1.6, "P3": 1.5, "P4": 1.5}  # tbl:adversarial, on 8 TPU devices
-WORST_SHOWN = 10
-NAMES_SHOWN = 5
+ROOT = Path(__file__).resolve().parent.parent
+INTRODUCTION = """Nothing is timed before its result was compared with slices of the array. Contenders of one problem
+take turns; the median of their repetitions counts. docs/evaluation.md says who they are."""
 
 EXAMPLES = """examples:
   bench/report.py results.jsonl
   bench/report.py threads.jsonl mpi.jsonl jax.jsonl --output /tmp/evaluation.md
-  bench/report.py results.jsonl --no-plots        # tables and words alone, without matplotlib
+  bench/report.py results.jsonl --no-plots        # tables alone, without matplotlib
+  bench/report.py docs/evaluation/results/* --page docs/evaluation.md
 
 Results of one file that were made under the same circumstances are compared with each other, and with
 no others. A last line that was cut off, where a run was stopped, is left out.
 """
-
-
-def number(value):
-    """About three digits that count."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) or value == 0:
-        return str(int(value))
-    for least, digits in ((100, 0), (10, 1), (0.1, 2)):
-        if abs(value) >= least:
-            return f"{value:.{digits}f}"
-    return f"{value:.2g}"
-
-
-def duration(seconds):
-    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            break
-    return f"{number(seconds * factor)} {unit}"
-
-
-def percent(part, whole):
-    return f"{100 * part / whole:.1f} %" if whole else "–"
-
-
-def steps_text(result):
-    return ", ".join(f"`{step}`" for step in result.steps) or "–"
-
-
-def problem_text(result):
-    return f"`{result.type_text(result.src)}` ⇝ `{result.type_text(result.dst)}`, {result.total_bytes / 1e6:.0f} MB"
-
-
-def names_text(names):
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def table(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    escaped = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
-
-
-def series_title(series):
-    run = series.runs[-1]
-    options = run.get("options") if isinstance(run.get("options"), dict) else {}
-    ranks = f" on {run['ranks']} ranks" if run.get("ranks", 1) != 1 else ""
-    transport = f", transport {options['transport']}" if options.get("transport", "auto") != "auto" else ""
-    problems = f", {options['problems']}" if options.get("problems") else ""
-    peer = f", beside {options['peer']}" if options.get("peer") else ""
-    return f"{series.engine}, {run.get('devices', '?')} devices{ranks}{transport}{problems}{peer}"
-
-
-def distinct_titles(all_series):
-    titles = []
-    for series in all_series:
-        title = series_title(series)
-        count = sum(title == other or other.startswith(f"{title} (") for other in titles)
-        titles.append(f"{title} ({count + 1})" if count else title)
-    return titles
-
-
-def circumstances(series):
-    def all_of(key):
-        return ", ".join(dict.fromkeys(str(run.get(key, "unknown")) for run in series.runs))
-
-    run = series.runs[-1]
-    machine = run.get("machine") if isinstance(run.get("machine"), dict) else {}
-    memory = machine.get("memory_bytes")
-    rows = [
-        ("results", f"{series.file}, written in {len(series.runs)} go{'es' if len(series.runs) > 1 else ''}"),
-        ("machine", f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores"),
-        ("memory", f"{memory / 2**30:.0f} GiB" if isinstance(memory, int) else "unknown"),
-        ("system", machine.get("system", "unknown")),
-        ("date", all_of("date")),
-        ("version, commit", f"{all_of('version')}, {all_of('commit')}"),
-        ("devices, ranks, threads", ", ".join(str(run.get(key, "?")) for key in ("devices", "ranks", "threads"))),
-        ("seed", run.get("seed", "unknown")),
-        ("scale", f"{run.get('scale', 'unknown')} of the elements of each array"),
-        ("repetitions", f"{run.get('repetitions', 'unknown')}, of which the median counts"),
-        ("options", f"`{json.dumps(run.get('options', {}), sort_keys=True)}`"),
-    ]
-    return table(["", ""], rows)
-
-
-def counts(series):
-    sampled, moving = figures.sampled(series), figures.moving(series)
-    sentence = f"{len(sampled)} problems were sampled; {len(moving)} of them move data."
-    if len(moving) < len(sampled):
-        sentence += " On the others no device lacks anything of its target tile: they stand in no ratio below."
-    blocks = [sentence]
-    rows = []
-    reasons = {}
-    for contender in figures.in_order(series.contenders):
-        results = [results[contender] for results in series.results.values() if contender in results]
-        skipped = [result for result in results if result.skipped]
-        missing = len(series.results) - len(results)
-        rows.append((contender, len(results) - len(skipped), len(skipped), missing))
-        for result in skipped:
-            reasons.setdefault((contender, result.skipped), []).append(result.id)
-    blocks.append(table(["contender", "measured", "skipped", "no result in the file"], rows))
-    if reasons:
-        rows = [(contender, reason, len(ids), names_text(ids)) for (contender, reason), ids in reasons.items()]
-        blocks.append(table(["skipped by", "why", "problems", "which"], rows))
-    return blocks
-
-
-def planning(series):
-    rows = []
-    for contender in figures.in_order(series.contenders):
-        seconds = figures.planning_seconds(series, contender)
-        if seconds:
-            times = (statistics.median(seconds), figures.percentile(seconds, 0.99), max(seconds))
-            rows.append((contender, len(seconds), *map(duration, times)))
-    return (
-        [table(["planner", "plans", "median", "99 %", "most"], rows)] if rows else ["No planning times were recorded."]
-    )
-
-
-def ratio_rows(series, contender):
-    rows = []
-    for base in figures.BASES:
-        if contender == base or (contender in figures.OURS and base == "best"):
-            continue
-        ratios = [c.ratio for c in figures.compare(figures.moving(series), contender, base).values()]
-        summary = figures.summarize(ratios)
-        if not summary:
-            continue
-        slower = sum(ratio < 1 for ratio in ratios)
-        rows.append(
-            (contender, base, summary.count)
-            + tuple(map(number, (summary.mean, summary.median, summary.most, summary.least)))
-            + (f"{slower} ({percent(slower, summary.count)})", number(1 / summary.least) if slower else "–")
-        )
-    return rows
-
-
-def run_times(series):
-    rows = [row for contender in figures.in_order(series.contenders) for row in ratio_rows(series, contender)]
-    if not rows:
-        return ["No problem was measured for both paper and another contender."]
-    header = ["contender", "ours", "problems", "geometric mean", "median", "best", "worst"]
-    return [
-        "The time of a contender over ours: above 1 we are faster. *paper* is the planner of the paper's collectives, "
-        "*best* the fastest of our planners on each problem, known only afterwards.",
-        table(header + ["ours is slower on", "at most by"], rows),
-    ]
-
-
-def slowest(series, contender):
-    """Where the paper's planner loses most against a contender."""
-    problems = figures.moving(series)
-    comparisons = figures.compare(problems, contender, "paper")
-    losses = sorted((c.ratio, id) for id, c in comparisons.items() if c.ratio < 1)
-    if not losses:
-        return []
-    rows = []
-    for ratio, id in losses[:WORST_SHOWN]:
-        comparison = comparisons[id]
-        best = figures.our_result(problems[id], "best")
-        rows.append(
-            (
-                f"{id}: {problem_text(comparison.ours)}",
-                f"{duration(comparison.ours.time)}: {steps_text(comparison.ours)}",
-                f"{duration(comparison.theirs.time)}: {steps_text(comparison.theirs)}",
-                number(1 / ratio),
-                f"{best.contender}: {number(best.time / comparison.theirs.time)}",
-            )
-        )
-    shown = f"the {WORST_SHOWN} worst of {len(losses)}" if len(losses) > WORST_SHOWN else f"all {len(losses)}"
-    return [
-        f"Where *paper* is slower than *{contender}*, {shown}:",
-        table(["problem", "paper", contender, "slower by", "our fastest, over theirs"], rows),
-    ]
-
-
-def adversarial(series, notes, values):
-    rival = figures.main_rival(series)
-    rows = []
-    for id in figures.ADVERSARIAL:
-        results = series.results.get(id, {})
-        for comparison in figures.compare({id: results}, rival, "paper").values():
-            best = figures.our_result(results, "best")
-            rows.append(
-                (
-                    f"{id}: {problem_text(comparison.ours)}",
-                    f"{duration(comparison.ours.time)}: {steps_text(comparison.ours)}",
-                    f"{duration(comparison.theirs.time)}: {steps_text(comparison.theirs)}",
-                    number(comparison.ratio),
-                    f"{best.contender}: {number(comparison.theirs.time / best.time)}",
-                    number(1 / PAPER_SLOWDOWNS[id]),
-                    " ".join(notes.paragraphs(f"reason {id}", values)) or "–",
-                )
-            )
-    if not rows:
-        return ["P1 to P4 were not measured here."]
-    header = ["problem", "paper", rival, f"{rival} over paper", f"{rival} over our fastest", "in the paper", "reason"]
-    return [table(header, rows)]
-
-
-def cost_model(series):
-    problems = figures.moving(series)
-    rows = []
-    for contender in figures.in_order(series.contenders):
-        results = [result for result in figures.results_of(problems, contender) if result.cost]
-        if results:
-            correlations = [figures.cost_correlation(results, model) for model in ("paper", "volume")]
-            rows.append((contender, len(results), *map(number, correlations)))
-    if not rows:
-        return ["No costs were recorded."]
-    blocks = [
-        "Rank correlation (Spearman) of predicted cost in bytes and run time, over problems:",
-        table(["plans of", "problems", "cost model *paper*", "cost model *volume*"], rows),
-    ]
-    for model in ("paper", "volume"):
-        pairs, agreeing = figures.cheaper_is_faster(problems, model)
-        if pairs:
-            blocks.append(
-                f"Of two plans of one problem whose *{model}* costs differ, the cheaper is the faster in {agreeing} of "
-                f"{pairs} pairs ({percent(agreeing, pairs)})."
-            )
-    return blocks
-
-
-def memory(series):
-    rows = []
-    for contender in figures.in_order(series.contenders):
-        results = figures.results_of(figures.sampled(series), contender)
-        plans, runs = figures.peak_over_bound(results), figures.measured_over_predicted(results)
-        if not plans and not runs:
-            continue
-        largest = max((r.peak_bytes["measured"] for r in results if r.peak_bytes), default=None)
-        rows.append(
-            (contender, len(plans), number(max(plans, default=None)), sum(peak > 1 for peak in plans))
-            + (len(runs), number(max(runs, default=None)), sum(run > 1 for run in runs))
-            + (f"{largest / 1e6:.0f} MB" if largest is not None else "–",)
-        )
-    if not rows:
-        return ["No peaks were recorded."]
-    header = ["contender", "plans", "peak over bound, most", "plans above the bound"]
-    header += ["runs", "measured over predicted peak, most", "runs above prediction", "largest peak of a device"]
-    return [
-        "The bound is the larger of source and target tile. A plan's peak counts the array's elements that a device "
-        "holds; the peak of a run counts bytes of all tiles alive at once, and staging.",
-        table(header, rows),
-    ]
-
 
 CAPTIONS = {
     "times": "Run times: each point is a problem; below the diagonal our planner paper is faster",
@@ -305,6 +53,7 @@ class Plots:
         self.folder.mkdir(exist_ok=True)
 
     def draw(self, series, title, *names):
+        """A picture with its caption for each of the plots that there is something to draw for."""
         blocks = []
         for name in names:
             file = f"{re.sub('[^a-z0-9]+', '-', title.lower()).strip('-')}-{name}.svg"
@@ -313,34 +62,42 @@ class Plots:
         return blocks
 
 
-def series_section(series, title, notes, plots):
-    values = figures.figures_of(series)
+    def redraw(self, page):
+        for series, kind, path in page.plots():
+            if self.functions and not (kind in self.functions and self.functions[kind](series, path)):
+                raise FileError(f"{page.path}: there is nothing to draw for {path.name}")
+
+
+def series_section(series, title, plots):
     rivals = [name for name in figures.in_order(series.contenders) if name not in (*figures.OURS, figures.FLOOR)]
     return [
         f"## {title}",
-        circumstances(series),
-        *counts(series),
+        tables.circumstances(series),
+        *tables.counts(series),
         "### RQ1: planning time",
-        *notes.paragraphs("planning", values),
-        *planning(series),
+        *tables.planning(series),
         *plots.draw(series, title, "planning"),
         "### RQ2: run time against others",
-        *notes.paragraphs("run times", values),
-        *run_times(series),
+        *tables.run_times(series),
         *plots.draw(series, title, "times", "ratios", "contenders"),
-        *(block for rival in rivals for block in slowest(series, rival)),
+        *(block for rival in rivals for block in tables.slowest(series, rival)),
         "### The problems P1 to P4 of the paper",
-        *notes.paragraphs("adversarial", values),
-        *adversarial(series, notes, values),
+        *tables.adversarial(series),
         "### RQ3: the cost model",
-        *notes.paragraphs("cost model", values),
-        *cost_model(series),
+        *tables.cost_model(series),
         *plots.draw(series, title, "cost"),
         "### Memory",
-        *notes.paragraphs("memory", values),
-        *memory(series),
+        *tables.memory(series),
         *plots.draw(series, title, "memory"),
     ]
+
+
+def full_report(reading, plots):
+    blocks = ["<!-- Written by bench/report.py. -->", "# Evaluation", INTRODUCTION]
+    blocks += [f"Note: {warning}." for warning in reading.warnings]
+    for series, title in zip(reading.series, tables.distinct_titles(reading.series)):
+        blocks += series_section(series, title, plots)
+    return "\n\n".join(blocks) + "\n"
 
 
 def write_report(arguments):
@@ -349,26 +106,27 @@ def write_report(arguments):
         print(f"report: {warning}", file=sys.stderr)
     if not reading.series:
         raise FileError(f"there are no results in {', '.join(arguments.results)}")
-    notes = Notes(arguments.notes)
-    notes.check({contender for series in reading.series for contender in series.contenders})
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    plots = Plots(arguments.output, arguments.plots)
-    blocks = ["<!-- Written by bench/report.py; the words are in the file of notes. -->", "# Evaluation"]
-    blocks += notes.paragraphs("introduction", {})
-    blocks += [f"Note: {warning}." for warning in reading.warnings]
-    for series, title in zip(reading.series, distinct_titles(reading.series)):
-        blocks += series_section(series, title, notes, plots)
-    arguments.output.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
-    print(f"report: wrote {arguments.output}", file=sys.stderr)
+    output = arguments.page or arguments.output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    plots = Plots(output, arguments.plots)
+    if arguments.page:
+        page = Page(arguments.page, reading.series)
+        text = page.filled()
+        plots.redraw(page)
+    else:
+        text = full_report(reading, plots)
+    output.write_text(text, encoding="utf-8")
+    print(f"report: wrote {output}", file=sys.stderr)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    output = ROOT / "build/report/evaluation.md"
     parser.add_argument("results", nargs="+", metavar="RESULTS", help="files that retile bench or a peer wrote")
-    parser.add_argument("--output", type=Path, default=DOCUMENTS / "evaluation.md", help="default: docs/evaluation.md")
-    parser.add_argument("--notes", default=DOCUMENTS / "evaluation-notes.md", help="default: docs/evaluation-notes.md")
+    parser.add_argument("--output", type=Path, default=output, help="default: build/report/evaluation.md")
+    parser.add_argument("--page", type=Path, help="write the tables of this page anew instead")
     parser.add_argument("--no-plots", dest="plots", action="store_false", help="tables and words alone")
     return parser.parse_args()
 

@@ -14,12 +14,10 @@
 #include "bench/comparison.h"
 #include "bench/problem_times.h"
 #include "bench/program.h"
-#include "bench/text_lines.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/evaluation/sampler.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "retile/version.h"
@@ -28,10 +26,7 @@ namespace retile::bench {
 namespace {
 
 struct Arguments {
-  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::size_t count = 100;
-  std::int64_t scale = 8;
-  int repetitions = 5;
+  ComparisonArguments comparison{.scale = 8};
   int threads = 0;
 };
 
@@ -160,32 +155,22 @@ std::string row(const Problem& problem, const Times& times, const Ratios& ratios
                      ratios.paper, to_string(problem.source()), to_string(problem.target()));
 }
 
-std::vector<Problem> chosen_problems(const Arguments& arguments) {
-  std::vector<Problem> problems;
-  for (const Problem& problem : read_problems(arguments.problems)) {
-    if (problems.size() == arguments.count) break;
-    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
-  }
-  std::erase_if(problems, [](const Problem& problem) { return make_plan(problem).cost.floor == 0; });
-  return problems;
-}
-
 void run(const Arguments& arguments) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = arguments.threads > 0 ? arguments.threads : cores;
   const std::unique_ptr<Engine> engine = make_threads_engine({threads, TileMemory::no_limit});
   WorkerPool pool(threads);
-  const std::vector<Problem> problems = chosen_problems(arguments);
+  const std::vector<Problem> problems = moving_problems(arguments.comparison);
   fmt::print(
       "retile {}; {}, {} threads; the {} of the first {} problems in which a device receives something, their\n"
       "arrays {} times smaller; medians of {} repetitions\n\n",
-      RETILE_VERSION, processor_name(), threads, problems.size(), arguments.count, arguments.scale,
-      arguments.repetitions);
+      RETILE_VERSION, processor_name(), threads, problems.size(), arguments.comparison.count,
+      arguments.comparison.scale, arguments.comparison.repetitions);
   fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
              "direct", "wide", "better", "paper");
   std::vector<Ratios> all;
   for (const Problem& problem : problems) {
-    const Times times = time_problem(problem, *engine, pool, arguments.repetitions);
+    const Times times = time_problem(problem, *engine, pool, arguments.comparison.repetitions);
     all.push_back(ratios_of(times));
     fmt::print("{}", row(problem, times, all.back()));
     std::fflush(stdout);
@@ -195,14 +180,7 @@ void run(const Arguments& arguments) {
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
-  app.add_option("--count", arguments.count, "how many of the problems")->capture_default_str();
-  app.add_option("--scale", arguments.scale, "how many times smaller to make the arrays")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--repeat", arguments.repetitions, "repetitions; the median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  declare_comparison(app, arguments.comparison);
   app.add_option("--threads", arguments.threads, "threads; one for each core unless given")->check(CLI::Range(1, 4096));
 }
 

@@ -1,6 +1,7 @@
 // Compares the model of XLA's rules with what the compiler did, problem by problem.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,10 +14,7 @@
 namespace retile::bench {
 namespace {
 
-struct Arguments {
-  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::string plans = RETILE_SOURCE_DIR "/tests/data/xla_plans.jsonl";
-};
+using namespace contenders;
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -26,7 +24,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string kinds_of(const Plan& plan) {
   std::vector<std::string> kinds;
-  for (const Step& step : plan.steps()) kinds.emplace_back(name_of(op_of(step)));
+  for (const Step& step : plan.steps()) kinds.emplace_back(retile::name_of(op_of(step)));
   return joined(kinds);
 }
 
@@ -52,9 +50,8 @@ std::string collectives_of(const XlaPlan& plan) {
 std::string collectives_of(const Plan& plan) {
   std::vector<std::string> collectives;
   for (const Step& step : plan.steps()) {
-    if (op_of(step) != StepOp::dynslice) {
-      collectives.push_back(fmt::format("{} {}", name_of(op_of(step)), step.after.local_size()));
-    }
+    if (op_of(step) == StepOp::dynslice) continue;
+    collectives.push_back(fmt::format("{} {}", retile::name_of(op_of(step)), step.after.local_size()));
   }
   return joined(collectives);
 }
@@ -74,7 +71,7 @@ struct Table {
     const Plan plan = at_line(record.line, [&] { return plan_by_xla_rules(record.problem); });
     Row& row = rows[kinds_of(plan)];
     ++row.problems;
-    row.above_bound += plan.memory.peak > plan.memory.bound ? 1 : 0;
+    row.above_bound += plan.memory.peak > std::max(plan.memory.source, plan.memory.target) ? 1 : 0;
     if (has_collectives_of(plan, record.plan)) {
       ++row.agreeing;
     } else {
@@ -106,19 +103,15 @@ std::string to_text(const Table& table) {
   return text;
 }
 
-void run(const Arguments& arguments) {
+void run(const XlaFiles& files) {
   Table table;
-  for (const XlaRecord& record : read_xla_records(arguments.problems, arguments.plans)) table.add(record);
+  for (const XlaRecord& record : read_xla_records(files)) table.add(record);
   fmt::print("{}", to_text(table));
 }
 
-void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
-  app.add_option("PLANS", arguments.plans, "XLA's plan of each, one a line as JSON");
-}
-
-constexpr Program<Arguments> xla_agreement{
-    "xla_agreement", "Compares the model of XLA's resharding rules with what the compiler did.", declare, run};
+constexpr Program<XlaFiles> xla_agreement{"xla_agreement",
+                                          "Compares the model of XLA's resharding rules with what the compiler did.",
+                                          declare_xla_files, run};
 
 }  // namespace
 }  // namespace retile::bench

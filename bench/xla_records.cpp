@@ -27,19 +27,25 @@ void fail_at(const SourceText& line, std::string message, std::string hint) {
   throw InputError(diagnose(line, {0, line.text.size()}, std::move(message), std::move(hint)));
 }
 
-std::vector<XlaRecord> read_xla_records(const std::string& problems, const std::string& plans) {
-  std::map<std::string, Problem> left = problems_by_id(problems);
+void declare_xla_files(CLI::App& app, XlaFiles& files) {
+  app.add_option("PROBLEMS", files.problems, "problems, one a line as JSON; the paper's family unless told");
+  app.add_option("PLANS", files.plans, "XLA's plan of each, one a line as JSON");
+}
+
+std::vector<XlaRecord> read_xla_records(const XlaFiles& files) {
+  std::map<std::string, Problem> left = problems_by_id(files.problems);
   std::vector<XlaRecord> records;
-  for (const SourceText& line : read_lines(plans)) {
-    XlaPlan plan = parse_xla_plan(line);
+  for (const SourceText& line : read_lines(files.plans)) {
+    contenders::XlaPlan plan = contenders::parse_xla_plan(line);
     auto found = left.extract(plan.id);
     if (found.empty()) {
       fail_at(line, fmt::format("there is no problem \"{}\" left for this plan", plan.id),
-              fmt::format("each problem of {} may have one plan", problems));
+              fmt::format("each problem of {} may have one plan", files.problems));
     }
     records.push_back({line, std::move(found.mapped()), std::move(plan)});
   }
-  if (records.empty()) throw InputError(fmt::format("there are no plans in '{}'", plans), "each line is one, as JSON");
+  if (records.empty())
+    throw InputError(fmt::format("there are no plans in '{}'", files.plans), "each line is one, as JSON");
   if (!left.empty()) fmt::print(stderr, "problems without a plan of XLA, left out: {}\n", left.size());
   return records;
 }

@@ -7,7 +7,6 @@
 #include "retile/base/error.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/verify.h"
-#include "retile/types/text.h"
 
 namespace retile {
 
@@ -16,27 +15,16 @@ PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& optio
 }
 
 PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
-  Plan plan = make_plan(problem, options.planning);
+  PlanOptions planning = options.planning;
+  planning.tiles = options.running.tiles;
+  planning.engine = engine.memory();
+  Plan plan = make_plan(problem, planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());
   require_memory(plan, engine, running);  // before the check of every box, which takes longer
   require_right(plan);
   RunReport report = run_plan(plan, engine, running);
   return {problem, std::move(plan), std::move(report)};
-}
-
-Problem read_problem(const SourceText& line) { return parse_problem(line); }
-
-Problem read_problem(const SourceText& mesh_text, const SourceText& source_text, const SourceText& target_text,
-                     ElementType element_type) {
-  const Mesh mesh = parse_mesh(mesh_text);
-  DistributedType source = parse_type(source_text, mesh);
-  DistributedType target = parse_type(target_text, mesh);
-  if (auto fault = Problem::find_fault(source, target)) {
-    throw InputError(
-        diagnose(target_text, {0, target_text.text.size()}, std::move(fault->message), std::move(fault->hint)));
-  }
-  return {{}, std::move(source), std::move(target), element_type};
 }
 
 void require_right(const Plan& plan) {

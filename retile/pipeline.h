@@ -1,6 +1,6 @@
 // READ FIRST: the path of the data, each arrow one function, value in, value out.
 //
-//   text ──read_problem──▶ Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
+//   text ──parse_problem──▶ Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
 //
 // and for programs, whose redistributions take the path above:
 //
@@ -37,11 +37,6 @@ struct PipelineResult {
 // where something is wrong behind it.
 PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options = {});
 PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options = {});
-
-// A problem as a line of JSON, or as the texts of its mesh and types.
-Problem read_problem(const SourceText& line);
-Problem read_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
-                     ElementType element_type = ElementType::f32);
 
 // Throws RuntimeError with the verifier's findings where the plan is wrong.
 void require_right(const Plan& plan);

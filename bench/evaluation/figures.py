@@ -154,96 +154,10 @@ def cheaper_is_faster(problems, model):
 def peak_over_bound(results):
     """Of plans: the most elements that a device holds over the larger of source and target tile."""
     memories = [result.memory for result in results if result.memory]
-    return [memory["peak"] / memory["bound"] for memory in memories if memory["bound"]]
+    return [memory["peak"] / max(memory["source"], memory["target"]) for memory in memories]
 
 
 def measured_over_predicted(results):
     """Of runs: peak bytes per device."""
     peaks = [result.peak_bytes for result in results if result.peak_bytes]
     return [peak["measured"] / peak["predicted"] for peak in peaks if peak["predicted"]]
-
-
-def _ratio_figures(series, contender, base):
-    name = f"{contender}.{base}"
-    ratios = [comparison.ratio for comparison in compare(moving(series), contender, base).values()]
-    summary = summarize(ratios)
-    if not summary:
-        return {}
-    slower = sum(ratio < 1 for ratio in ratios)
-    return {
-        f"{name}.compared": summary.count,
-        f"{name}.mean": summary.mean,
-        f"{name}.median": summary.median,
-        f"{name}.best": summary.most,
-        f"{name}.worst": summary.least,
-        f"{name}.slowdown": max(1.0, 1 / summary.least),
-        f"{name}.slower": slower,
-        f"{name}.slower-percent": 100 * slower / summary.count,
-    }
-
-
-def _contender_figures(series, contender):
-    figures = {}
-    planning = planning_seconds(series, contender)
-    if planning:
-        figures[f"planning.{contender}.plans"] = len(planning)
-        figures[f"planning.{contender}.median-ms"] = 1e3 * statistics.median(planning)
-        figures[f"planning.{contender}.most-ms"] = 1e3 * max(planning)
-    results = results_of(moving(series), contender)
-    for model in ("paper", "volume"):
-        correlation = cost_correlation(results, model)
-        if correlation is not None:
-            figures[f"cost.{contender}.{model}-correlation"] = correlation
-    peaks = peak_over_bound(results_of(sampled(series), contender))
-    if peaks:
-        figures[f"memory.{contender}.plans"] = len(peaks)
-        figures[f"memory.{contender}.peak-over-bound"] = max(peaks)
-        figures[f"memory.{contender}.above-bound"] = sum(peak > 1 for peak in peaks)
-    runs = measured_over_predicted(results_of(sampled(series), contender))
-    if runs:
-        figures[f"memory.{contender}.runs"] = len(runs)
-        figures[f"memory.{contender}.above-predicted"] = sum(run > 1 for run in runs)
-    return figures
-
-
-RATIO_FIGURES = ("compared", "mean", "median", "best", "worst", "slowdown", "slower", "slower-percent")
-TOPIC_FIGURES = {
-    "planning": ("plans", "median-ms", "most-ms"),
-    "cost": ("paper-correlation", "volume-correlation"),
-    "memory": ("plans", "peak-over-bound", "above-bound", "runs", "above-predicted"),
-}
-
-
-def is_figure_name(name, contenders):
-    """Whether some results file could give a figure of this name."""
-    known = {*CONTENDERS, *contenders}
-    match name.split("."):
-        case ["problems", part]:
-            return part in ("sampled", "moving")
-        case ["cost", "pairs", part]:
-            return part in ("paper-count", "paper-percent", "volume-count", "volume-percent")
-        case [id, contender] if id in ADVERSARIAL:
-            return contender in known
-        case [topic, contender, part] if topic in TOPIC_FIGURES:
-            return contender in known and part in TOPIC_FIGURES[topic]
-        case [contender, base, part]:
-            return contender in known and base in BASES and part in RATIO_FIGURES
-    return False
-
-
-def figures_of(series):
-    """Every figure that words may speak of, by name; what was not measured is not there."""
-    figures = {"problems.sampled": len(sampled(series)), "problems.moving": len(moving(series))}
-    for contender in series.contenders:
-        figures |= _contender_figures(series, contender)
-        for base in BASES:
-            figures |= _ratio_figures(series, contender, base)
-        for id in ADVERSARIAL:
-            for comparison in compare({id: series.results.get(id, {})}, contender, "paper").values():
-                figures[f"{id}.{contender}"] = comparison.ratio
-    for model in ("paper", "volume"):
-        pairs, agreeing = cheaper_is_faster(moving(series), model)
-        if pairs:
-            figures[f"cost.pairs.{model}-count"] = pairs
-            figures[f"cost.pairs.{model}-percent"] = 100 * agreeing / pairs
-    return figures

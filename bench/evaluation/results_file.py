@@ -1,15 +1,28 @@
-"""Reads results files: JSON lines, each a run or the result of one contender on one problem."""
+"""Reads results files: JSON lines, each a run or the result of one contender on one problem. They may be compressed."""
 
 import json
+import lzma
 import math
+import re
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
+
+PAPER_IDS = "tbl:adversarial, "  # examples/paper.jsonl calls P1 so, retile bench --adversarial by its name alone
 
 ELEMENT_BYTES = {"i8": 1, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8, "c64": 8, "c128": 16}
 
 # What tells runs apart only by when they were made: results of runs that agree in the rest belong together.
 OCCASION = ("date", "version", "commit")
+
+
+def axis_size(mesh, axis):
+    """Of an axis, or of a part of one as types print it, x:(2)3; nothing where the mesh has no such axis."""
+    if axis in mesh:
+        return mesh[axis]
+    part = re.fullmatch(r' *"?(.+?)"?:\((\d+)\)(\d+)', axis)
+    whole = mesh.get(re.sub(r"\\(.)", r"\1", part[1])) if part else None
+    return int(part[3]) if whole and int(part[3]) and whole % (int(part[2]) * int(part[3])) == 0 else None
 
 
 class FileError(Exception):
@@ -53,7 +66,7 @@ class Result:
         """The distributed type, as retile prints it: [tile{axes, minor to major}size, ...]."""
         dimensions = []
         for size, axes in zip(self.shape, layout):
-            tile = size // math.prod(self.mesh[axis] for axis in axes)
+            tile = size // math.prod(axis_size(self.mesh, axis) for axis in axes)
             dimensions.append(f"{tile}{{{','.join(axes)}}}{size}" if axes else str(size))
         return f"[{', '.join(dimensions)}]"
 
@@ -87,9 +100,12 @@ class Reading:
 def parse_lines(path):
     """The values of a file of JSON lines with their line numbers, and whether its last line was cut off."""
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        with (lzma.open if Path(path).suffix == ".xz" else open)(path, "rb") as file:
+            text = file.read().decode("utf-8", errors="replace")
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
+    except (lzma.LZMAError, EOFError) as error:
+        raise FileError(f"{path}: {error}") from error
     values = []
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
@@ -147,12 +163,12 @@ def check_problem(value):
         _check(fits, f'"{end}" needs a list of axes for each dimension')
         axes = [axis for dimension in layout for axis in dimension]
         _check(
-            all(isinstance(axis, str) and axis in mesh for axis in axes),
+            all(isinstance(axis, str) and axis_size(mesh, axis) for axis in axes),
             f'"{end}" names an axis that the mesh does not have',
         )
         _check(len(set(axes)) == len(axes), f'"{end}" uses an axis twice')
         for size, dimension in zip(shape, layout):
-            tiles = math.prod(mesh[axis] for axis in dimension)
+            tiles = math.prod(axis_size(mesh, axis) for axis in dimension)
             _check(size % tiles == 0, f'"{end}" cuts a dimension of {size} into {tiles}')
     dtype = value.get("dtype", "f32")
     _check(dtype in ELEMENT_BYTES, f'unknown "dtype" {dtype!r}')
@@ -170,13 +186,14 @@ def _result_of(value):
     steps = value.get("steps", [])
     _check(_is_list_of(str, steps), '"steps" must be a list of texts')
     return Result(
-        **{key: value[key] for key in ("id", "mesh", "shape", "src", "dst", "engine", "contender")},
+        **{key: value[key] for key in ("mesh", "shape", "src", "dst", "engine", "contender")},
+        id=value["id"].removeprefix(PAPER_IDS),
         dtype=value.get("dtype", "f32"),
         seconds=seconds,
         skipped=skipped,
         steps=steps,
         cost=_optional_numbers(value, "cost", ["paper", "volume", "floor"]),
-        memory=_optional_numbers(value, "memory", ["bound", "peak"]),
+        memory=_optional_numbers(value, "memory", ["source", "target", "peak"]),
         planning_ns=_optional_count(value, "planning_ns"),
         received_bytes_max=_optional_count(value, "received_bytes_max"),
         peak_bytes=_optional_numbers(value, "peak_bytes", ["predicted", "measured"]),

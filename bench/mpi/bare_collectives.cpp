@@ -29,10 +29,11 @@ int rank_in(MPI_Comm comm) {
 BareCollectives::BareCollectives(const Plan& plan, MPI_Comm comm, std::int64_t element_size) : comm_(comm) {
   const Movement movement = with_lists(plan.movement);
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    add(movement.steps[i].operation, movement.before(i).local_size() * element_size, comm);
+    add(movement.steps[i].operation, movement.before(i).local_size() * element_size);
   }
-  sent_ = touched(height(movement) * element_size);
-  received_ = touched(height(movement) * element_size);
+  const std::int64_t most = height(movement) * element_size;
+  sent_ = touched(most);
+  received_ = touched(most);
 }
 
 BareCollectives::~BareCollectives() {
@@ -41,24 +42,23 @@ BareCollectives::~BareCollectives() {
   }
 }
 
-void BareCollectives::add(const StepOperation& operation, std::int64_t bytes, MPI_Comm comm) {
-  if (std::holds_alternative<SliceStep>(operation)) return;
-  ensure(!std::holds_alternative<ExchangeStep>(operation), "an exchange is no collective");
-  const int rank = rank_in(comm);
+void BareCollectives::add(const StepOperation& operation, std::int64_t bytes) {
+  const int rank = rank_in(comm_);
   Collective collective{op_of(operation), MPI_COMM_NULL, static_cast<int>(bytes), rank, rank};
-  if (const auto* permute = std::get_if<PermuteStep>(&operation)) {
-    for (const DevicePair& pair : *permute->pairs) {
+  if (collective.op == StepOp::dynslice) return;
+  ensure(collective.op != StepOp::exchange, "an exchange is no collective");
+  if (const Groups* groups = groups_of(operation)) {
+    const auto mine = std::find_if(groups->begin(), groups->end(), [&](const std::vector<Device>& group) {
+      return std::find(group.begin(), group.end(), rank) != group.end();
+    });
+    const auto color = static_cast<int>(mine - groups->begin());
+    check(MPI_Comm_split(comm_, color, rank, &collective.group), "MPI_Comm_split");
+    if (collective.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
+  } else {
+    for (const DevicePair& pair : *std::get<PermuteStep>(operation).pairs) {
       if (pair.source == rank) collective.to = static_cast<int>(pair.target);
       if (pair.target == rank) collective.from = static_cast<int>(pair.source);
     }
-  } else {
-    const Groups& groups = *groups_of(operation);
-    const auto mine = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Device>& group) {
-      return std::find(group.begin(), group.end(), rank) != group.end();
-    });
-    const auto color = static_cast<int>(mine - groups.begin());
-    check(MPI_Comm_split(comm, color, rank, &collective.group), "MPI_Comm_split");
-    if (collective.op == StepOp::alltoall) collective.count /= static_cast<int>(mine->size());
   }
   collectives_.push_back(collective);
 }

@@ -31,8 +31,7 @@ class BareCollectives {
     int from;
   };
 
-  // `bytes`: what a rank holds before it.
-  void add(const StepOperation& operation, std::int64_t bytes, MPI_Comm comm);
+  void add(const StepOperation& operation, std::int64_t bytes);  // of a tile before it
 
   MPI_Comm comm_;
   std::vector<Collective> collectives_;

@@ -17,24 +17,15 @@
 #include "bench/mpi/alltoallw.h"
 #include "bench/mpi/bare_collectives.h"
 #include "bench/mpi/mpi_program.h"
-#include "bench/text_lines.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/mpi_engine.h"
-#include "retile/evaluation/sampler.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 
 namespace retile::bench {
 namespace {
-
-struct Arguments {
-  std::string problems = RETILE_SOURCE_DIR "/tests/data/problems.jsonl";
-  std::size_t count = 100;
-  std::int64_t scale = 16;
-  int repetitions = 5;
-};
 
 // One way to do a problem's work.
 struct Contender {
@@ -196,17 +187,8 @@ const std::vector<Column> columns{
      [](const Times& t) { return t.collectives / t.bare; }},
 };
 
-std::vector<Problem> problems_of(const Arguments& arguments) {
-  std::vector<Problem> problems;
-  for (const Problem& problem : read_problems(arguments.problems)) {
-    if (problems.size() == arguments.count) break;
-    problems.push_back(scale_problem(problem, 1.0 / static_cast<double>(arguments.scale)));
-  }
-  return problems;
-}
-
 // Only the first rank prints.
-void run(const Arguments& arguments) {
+void run(const ComparisonArguments& arguments) {
   const mpi::Communicator world = mpi::Communicator::duplicate(MPI_COMM_WORLD);
   const bool speaks = world.rank() == 0;
   if (speaks) {
@@ -217,12 +199,11 @@ void run(const Arguments& arguments) {
     fmt::print("\n");
   }
   std::vector<RatioSummary> summaries(columns.size());
-  for (const Problem& problem : problems_of(arguments)) {
+  for (const Problem& problem : moving_problems(arguments)) {
     if (problem.mesh().device_count() != world.size()) {
       throw RuntimeError(
           fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.mesh().device_count()));
     }
-    if (make_plan(problem).cost.floor == 0) continue;  // nothing moves
     const Times times(ProblemRun(problem, world).times(arguments.repetitions));
     if (!speaks) continue;
     const std::int64_t bytes = problem.target().local_size() * world.size() * bytes_of(problem.element_type());
@@ -241,18 +222,12 @@ void run(const Arguments& arguments) {
   }
 }
 
-void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
-  app.add_option("--count", arguments.count, "how many of them, from the first")->capture_default_str();
-  app.add_option("--scale", arguments.scale, "how many times smaller the arrays are made")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--repeat", arguments.repetitions, "runs of each contender, in turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+void declare(CLI::App& app, ComparisonArguments& arguments) {
+  arguments.scale = 16;
+  declare_comparison(app, arguments);
 }
 
-constexpr Program<Arguments> mpi_benchmark{
+constexpr Program<ComparisonArguments> mpi_benchmark{
     "mpi_benchmark", "Times the MPI engine against MPI_Alltoallw and against bare collectives.", declare, run};
 
 }  // namespace

@@ -45,24 +45,3 @@ def values_of(problem, box):
         place = place[..., None] + along
     mixed = place * numpy.uint32(2654435761) >> numpy.uint32(8)
     return mixed % numpy.uint32(VALUE_LIMITS.get(problem["dtype"], 2**24))
-
-
-def scale_problem(problem, factor):
-    """The same layouts for an array of at most factor times the size, as retile bench makes it: the dimension with the
-    most tiles' worth of elements is halved, time after time, until that is reached or no dimension can shrink."""
-    mesh, shape = problem["mesh"], list(problem["shape"])
-
-    def tiles(axes):
-        return math.prod(mesh[axis] for axis in axes)
-
-    units = [math.lcm(tiles(source), tiles(target)) for source, target in zip(problem["src"], problem["dst"])]
-    most = math.prod(shape) * factor
-    left = math.prod(shape)
-    while left > most:
-        counts = [size // unit for size, unit in zip(shape, units)]
-        largest = counts.index(max(counts))
-        if counts[largest] == 1:
-            break
-        left *= (counts[largest] // 2) / counts[largest]
-        shape[largest] = counts[largest] // 2 * units[largest]
-    return problem | {"shape": shape}

@@ -5,6 +5,7 @@ import datetime
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import platform
 import statistics
@@ -17,9 +18,9 @@ from typing import Callable
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evaluation.results_file import FileError, check_problem, parse_lines  # noqa: E402
+from evaluation.results_file import FileError, axis_size, check_problem, parse_lines  # noqa: E402
 from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
-from layout import device_count, scale_problem  # noqa: E402
+from layout import device_count  # noqa: E402
 from workers import Unable, WorkerFailure, Workers  # noqa: E402
 
 METHOD = """For each problem, contenders take turns in rounds: retile with each planner, then the peer. Every round begins
@@ -41,6 +42,27 @@ class Peer:
 
     def version(self):
         return importlib.metadata.version(self.packages[0])
+
+
+def scale_problem(problem, factor):
+    """The same layouts for an array of at most factor times the size, as retile bench makes it: the dimension with the
+    most tiles' worth of elements is halved, time after time, until that is reached or no dimension can shrink."""
+    mesh, shape = problem["mesh"], list(problem["shape"])
+
+    def tiles(axes):
+        return math.prod(axis_size(mesh, axis) for axis in axes)
+
+    units = [math.lcm(tiles(source), tiles(target)) for source, target in zip(problem["src"], problem["dst"])]
+    most = math.prod(shape) * factor
+    left = math.prod(shape)
+    while left > most:
+        counts = [size // unit for size, unit in zip(shape, units)]
+        largest = counts.index(max(counts))
+        if counts[largest] == 1:
+            break
+        left *= (counts[largest] // 2) / counts[largest]
+        shape[largest] = counts[largest] // 2 * units[largest]
+    return problem | {"shape": shape}
 
 
 class Input:
@@ -181,6 +203,8 @@ class Turns:
         result["seconds"] = seconds
 
     def _prepare(self, problem):
+        if any(axis not in problem["mesh"] for end in ("src", "dst") for axes in problem[end] for axis in axes):
+            raise Unable("parts of axes cannot be told to it")
         count = self.peer.processes(problem)
         if not self.workers or self.workers.count() != count:
             self.close()

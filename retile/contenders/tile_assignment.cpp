@@ -8,7 +8,7 @@
 #include "retile/base/error.h"
 #include "retile/grids/tile_table.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 std::size_t index_of(int dimension) { return static_cast<std::size_t>(dimension); }
@@ -239,4 +239,4 @@ TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& i
   return assignment_of(digits);
 }
 
-}  // namespace retile
+}  // namespace retile::contenders

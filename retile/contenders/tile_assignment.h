@@ -10,7 +10,7 @@
 #include "retile/types/distributed_type.h"
 #include "retile/types/placement.h"
 
-namespace retile {
+namespace retile::contenders {
 
 // XLA leaves the order of a tile's replicas open; here they ascend, so that equal assignments place the same
 // tiles. Devices are numbers from 0, of a mesh or within a group of its devices.
@@ -61,4 +61,4 @@ GroupedAssignment group_by(const TileAssignment& assignment, std::vector<std::si
 // The assignment of the whole mesh that has `inside` in every group.
 TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& inside);
 
-}  // namespace retile
+}  // namespace retile::contenders

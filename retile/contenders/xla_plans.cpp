@@ -11,7 +11,7 @@
 #include "retile/base/scanner.h"
 #include "retile/planner/planner.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 // Layouts such as {1,0} or {1,0:T(8,128)} say how a tensor lies in memory, not what it holds.
@@ -186,4 +186,4 @@ XlaSummary summarize(std::span<const XlaComparison> comparisons) {
   return summary;
 }
 
-}  // namespace retile
+}  // namespace retile::contenders

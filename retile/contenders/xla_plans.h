@@ -12,7 +12,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::contenders {
 
 enum class XlaOp { all_gather, all_to_all, collective_permute };
 
@@ -80,4 +80,4 @@ struct XlaSummary {
 
 XlaSummary summarize(std::span<const XlaComparison> comparisons);
 
-}  // namespace retile
+}  // namespace retile::contenders

@@ -15,7 +15,7 @@
 #include "retile/contenders/tile_assignment.h"
 #include "retile/plan/lists.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 constexpr std::int64_t most_devices = std::int64_t{1} << 20U;
@@ -534,4 +534,4 @@ bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {
   return std::equal(planned.begin(), planned.end(), recorded.steps.begin(), recorded.steps.end(), is_same);
 }
 
-}  // namespace retile
+}  // namespace retile::contenders

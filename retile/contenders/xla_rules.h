@@ -7,7 +7,7 @@
 #include "retile/costs/cost_model.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::contenders {
 
 // The planner is called "xla". It knows no memory bound: the peak may exceed source and target. Where the compiler
 // would end in a failed check, see xla_fails(), the plan is its last resort: gather everything, then slice.
@@ -21,4 +21,4 @@ bool xla_fails(const Problem& problem);
 // out: the records have none.
 bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
 
-}  // namespace retile
+}  // namespace retile::contenders

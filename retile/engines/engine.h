@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "retile/engines/array.h"
-#include "retile/engines/tile_places.h"
+#include "retile/engines/processes.h"
+#include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
@@ -64,16 +63,16 @@ class Engine {
   // A movement that find_faults() finds no fault in.
   virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
 
-  // Bytes per device that such a run takes at most, staging included, from local sizes alone. Throws RuntimeError where
-  // they do not fit in 63 bits.
-  virtual std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const {
-    return retile::predict_peak_bytes(movement, element_size, use);
+  // What its runs take beside the tiles of source and target.
+  virtual EngineMemory memory() const { return {}; }
+
+  // Bytes per device that such a run takes at most. Throws RuntimeError where they do not fit in 63 bits.
+  std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const {
+    return retile::predict_peak_bytes(movement, element_size, use, memory());
   }
 
-  // What the first process that has something says; nothing where none has. Collective: all get the same answer.
-  virtual std::optional<std::string> first_of(std::optional<std::string> mine) { return mine; }
-  // True on the one process that speaks for all.
-  virtual bool is_speaker() const { return true; }
+  // Those that share out the devices.
+  virtual const Processes& processes() const { return one_process(); }
 };
 
 // The devices 0 to count - 1: those of an engine with one process.

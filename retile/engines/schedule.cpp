@@ -65,17 +65,6 @@ std::vector<Transfer> permuted_pieces(const PermuteStep& step, const Placement& 
 
 }  // namespace
 
-std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
-  std::vector<StageSteps> stages;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (op_of(steps[i]) == StepOp::dynslice && i + 1 < steps.size()) continue;
-    stages.push_back({first, i});
-    first = i + 1;
-  }
-  return stages;
-}
-
 Stage::Stage(const Movement& movement, StageSteps steps)
     : step_(steps.last),
       before_(movement.before(steps.first)),

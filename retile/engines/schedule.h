@@ -5,18 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
-
-// Steps that are carried out by one copy: slices, which only narrow what is looked at, and the step after them. The
-// tiles from before the slices stay in memory until then.
-struct StageSteps {
-  std::size_t first = 0;
-  std::size_t last = 0;  // alone a slice where the movement ends with it
-};
-
-std::vector<StageSteps> stage_steps(const std::vector<Step>& steps);
 
 // One copy from tiles to tiles. A piece is a Transfer, own parts included (`from` equals `to`).
 class Stage {

@@ -2,18 +2,19 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "retile/base/error.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 class CampaignRun {
  public:
   CampaignRun(const Campaign& campaign, Engine& engine) : campaign_(campaign), engine_(engine) {
-    if (engine.is_speaker()) file_ = std::make_unique<ResultsFile>(campaign.results);
+    engine.processes().do_together([&] {
+      if (engine.processes().is_speaker()) file_ = std::make_unique<ResultsFile>(campaign.results);
+    });
   }
 
   CampaignSummary run() {
@@ -29,27 +30,24 @@ class CampaignRun {
 
  private:
   // What one process decides, all do.
-  std::string decided(const std::string& mine) {
-    return engine_.first_of(engine_.is_speaker() ? std::optional(mine) : std::nullopt).value_or(mine);
-  }
-
   bool is_time_up() {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     const bool up = campaign_.time_limit > 0 && elapsed.count() > campaign_.time_limit;
-    return decided(up ? "stop" : "go on") == "stop";
+    return engine_.processes().share(up);
   }
 
   // A letter for each contender: + where there is no result yet.
-  std::string missing(const Problem& problem) const {
+  std::string missing(const Problem& problem, const RunRecord& run) const {
     std::string letters;
     for (const std::string& name : campaign_.contenders) {
-      letters += file_ && file_->has(problem.id(), engine_.name(), name) ? '-' : '+';
+      letters += file_ && file_->has(run, problem, name) ? '-' : '+';
     }
     return letters;
   }
 
   void measure_problem(const Problem& problem) {
-    const std::string wanted = decided(missing(problem));
+    const RunRecord run = record(problem);
+    const std::string wanted = engine_.processes().share(missing(problem, run));
     std::vector<std::string> lines;
     std::vector<Contender> contenders;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -58,7 +56,8 @@ class CampaignRun {
       try {
         contenders.push_back(campaign_.make_contender(name, problem));
       } catch (const RuntimeError& error) {
-        lines.push_back(to_json(problem, engine_.name(), name, error.what()));
+        const Contender unable{name, std::nullopt, Placement(problem.source()), {}};
+        lines.push_back(to_json(problem, engine_.name(), unable, {{}, {}, error.what()}));
       }
     }
     if (!contenders.empty()) {
@@ -68,21 +67,14 @@ class CampaignRun {
         lines.push_back(to_json(problem, engine_.name(), contenders[i], measurements[i]));
       }
     }
-    if (file_ && !lines.empty()) write(problem, std::move(lines));
-  }
-
-  // All results of a problem at once, and before the first ones how they are made.
-  void write(const Problem& problem, std::vector<std::string> lines) {
-    if (!recorded_) lines.insert(lines.begin(), to_json(record(problem)));
-    recorded_ = true;
-    file_->append(lines);
+    if (file_ && !lines.empty()) file_->append(run, lines);
   }
 
   RunRecord record(const Problem& problem) const {
     RunRecord record = campaign_.record;
     record.engine = engine_.name();
     record.devices = problem.mesh().device_count();
-    record.processes = record.devices / static_cast<std::int64_t>(engine_.devices(record.devices).size());
+    record.processes = engine_.processes().size();
     record.repetitions = campaign_.repetitions;
     return record;
   }
@@ -91,11 +83,10 @@ class CampaignRun {
   Engine& engine_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<ResultsFile> file_;  // of the speaker
-  bool recorded_ = false;
 };
 
 }  // namespace
 
 CampaignSummary run_campaign(const Campaign& campaign, Engine& engine) { return CampaignRun(campaign, engine).run(); }
 
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -12,7 +12,7 @@
 #include "retile/evaluation/results.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 struct Campaign {
   std::size_t problem_count = 0;
@@ -23,7 +23,7 @@ struct Campaign {
   int repetitions = 5;
   double time_limit = 0;                // seconds after which no problem is begun; 0: none
   std::string results;                  // path of the file, which only the speaking process reads and writes
-  RunRecord record;                     // devices and processes are filled in
+  RunRecord record;                     // engine, devices, processes and repetitions are filled in
   std::function<void()> after_problem;  // for progress
 };
 
@@ -35,4 +35,4 @@ struct CampaignSummary {
 // With several processes a collective call; the summary counts results on the speaker alone.
 CampaignSummary run_campaign(const Campaign& campaign, Engine& engine);
 
-}  // namespace retile
+}  // namespace retile::evaluation

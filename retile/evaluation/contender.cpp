@@ -7,7 +7,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, const Problem& problem) {
@@ -23,7 +23,7 @@ Contender floor_contender(const Problem& problem) {
 }
 
 Plan plan_of(const std::string& name, const Problem& problem) {
-  if (name == "xla") return plan_by_xla_rules(problem);
+  if (name == "xla") return contenders::plan_by_xla_rules(problem);
   PlanOptions options;
   options.planner = find_planner(name).value();
   return make_plan(problem, options);
@@ -44,4 +44,4 @@ Contender make_contender(const std::string& name, const Problem& problem) {
   return {name, std::move(plan), Placement(problem.source()), std::move(prepare_plan)};
 }
 
-}  // namespace retile
+}  // namespace retile::evaluation

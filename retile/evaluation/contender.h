@@ -12,7 +12,7 @@
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 // One way to do one problem.
 struct Contender {
@@ -29,4 +29,4 @@ bool is_contender(std::string_view name);
 // Plans are made here and checked by the verifier. Throws InputError or RuntimeError where that fails.
 Contender make_contender(const std::string& name, const Problem& problem);
 
-}  // namespace retile
+}  // namespace retile::evaluation

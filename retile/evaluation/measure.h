@@ -10,7 +10,7 @@
 #include "retile/evaluation/contender.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 struct MeasureOptions {
   int repetitions = 5;
@@ -29,4 +29,4 @@ struct Measurement {
 std::vector<Measurement> measure(const Problem& problem, const std::vector<Contender>& contenders, Engine& engine,
                                  const MeasureOptions& options);
 
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -1,15 +1,18 @@
 #include "retile/evaluation/results.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 #include <thread>
 
@@ -19,7 +22,7 @@
 #include "retile/types/text.h"
 #include "retile/version.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -58,29 +61,6 @@ std::string date_now() {
   return text;
 }
 
-Json axes_json(const DistributedType& type) {
-  Json dimensions = Json::array();
-  for (const Dimension& dimension : type.dimensions()) {
-    Json axes = Json::array();
-    for (const AxisPart& part : dimension.axes) axes.push_back(type.mesh().axis(part.axis).name);
-    dimensions.push_back(std::move(axes));
-  }
-  return dimensions;
-}
-
-Json problem_json(const Problem& problem) {
-  Json json;
-  json["id"] = problem.id();
-  for (int i = 0; i < problem.mesh().axis_count(); ++i) {
-    json["mesh"][problem.mesh().axis(i).name] = problem.mesh().axis(i).size;
-  }
-  json["shape"] = problem.source().global_shape();
-  json["src"] = axes_json(problem.source());
-  json["dst"] = axes_json(problem.target());
-  json["dtype"] = name_of(problem.element_type());
-  return json;
-}
-
 Json cost_json(const Plan& plan) {
   return {{"paper", price(paper_model(), plan.movement).total},
           {"volume", price(volume_model(), plan.movement).total},
@@ -104,14 +84,13 @@ void add_plan(const std::optional<Plan>& plan, Json& json) {
   json["planning_ns"] = plan->planning_ns;
 }
 
-}  // namespace
-
-std::string to_json(const RunRecord& run) {
+Json run_json(const RunRecord& run) {
   Json json;
   json["version"] = RETILE_VERSION;
   json["commit"] = run.commit;
   json["date"] = date_now();
-  json["machine"] = machine_json();
+  static const Json machine = machine_json();
+  json["machine"] = machine;
   json["engine"] = run.engine;
   json["devices"] = run.devices;
   json["ranks"] = run.processes;
@@ -127,13 +106,58 @@ std::string to_json(const RunRecord& run) {
   } else {
     json["options"] = {{"problems", run.problems}};
   }
-  if (!run.transport.empty()) json["options"]["transport"] = run.transport;
-  return line_of({{"run", std::move(json)}});
+  for (const auto& [name, value] : run.engine_options) json["options"][name] = value;
+  return json;
 }
+
+// What results depend on: everything but the occasion. bench/evaluation/results_file.py tells series apart in the same
+// way.
+std::string settings_of(nlohmann::json run) {
+  for (const char* key : {"date", "version", "commit"}) run.erase(key);
+  return run.dump();
+}
+
+// Text without an end that may be the beginning of a line of ours. The first line of a file is a run.
+bool is_cut_off(std::string_view text, bool is_first) {
+  constexpr std::string_view run = R"({"run":{"version":)";
+  constexpr std::string_view result = R"({"id":)";
+  const bool is_ours =
+      is_first ? text.starts_with(run)
+               : run.starts_with(text.substr(0, run.size())) || result.starts_with(text.substr(0, result.size()));
+  return is_ours && !nlohmann::json::accept(text);
+}
+
+// While it lives, whoever wants to stop this thread has to wait.
+class HeldBackSignals {
+ public:
+  HeldBackSignals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  HeldBackSignals(const HeldBackSignals&) = delete;
+  HeldBackSignals& operator=(const HeldBackSignals&) = delete;
+  HeldBackSignals(HeldBackSignals&&) = delete;
+  HeldBackSignals& operator=(HeldBackSignals&&) = delete;
+  ~HeldBackSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw RuntimeError(fmt::format("{}: {}", path, std::strerror(error)));
+}
+
+}  // namespace
+
+std::string to_json(const RunRecord& run) { return line_of({{"run", run_json(run)}}); }
 
 std::string to_json(const Problem& problem, const std::string& engine, const Contender& contender,
                     const Measurement& measurement) {
-  Json json = problem_json(problem);
+  Json json = Json::parse(to_json(problem));
   json["engine"] = engine;
   json["contender"] = contender.name;
   add_plan(contender.plan, json);
@@ -149,33 +173,43 @@ std::string to_json(const Problem& problem, const std::string& engine, const Con
   return line_of(json);
 }
 
-std::string to_json(const Problem& problem, const std::string& engine, const std::string& contender,
-                    const std::string& skipped) {
-  Json json = problem_json(problem);
-  json["engine"] = engine;
-  json["contender"] = contender;
-  add_plan(std::nullopt, json);
-  json["skipped"] = skipped;
-  return line_of(json);
+// Opening does not wait for the other end of a pipe.
+ResultsFile::ResultsFile(std::string path)
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
+  if (descriptor_ < 0) fail(path_, errno);
+  try {
+    read_all();
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
 }
 
-ResultsFile::ResultsFile(std::string path) : path_(std::move(path)) {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file) return;  // a new one
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::string all = text.str();
-  const std::size_t whole = all.rfind('\n') == std::string::npos ? 0 : all.rfind('\n') + 1;
-  int number = 0;
-  for (std::size_t begin = 0; begin < whole;) {
-    const std::size_t end = all.find('\n', begin);
-    learn(all.substr(begin, end - begin), ++number);
-    begin = end + 1;
+ResultsFile::~ResultsFile() { close(descriptor_); }
+
+void ResultsFile::read_all() {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail(path_, errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw InputError(fmt::format("'{}' is no regular file", path_), "results are read again when a run goes on");
   }
-  if (whole == all.size()) return;
-  std::error_code error;
-  std::filesystem::resize_file(path_, whole, error);
-  if (error) throw RuntimeError(fmt::format("{}: {}", path_, error.message()));
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::ifstream(path_, std::ios::binary).read(text.data(), status.st_size);
+  try {
+    for (int number = 1; whole_ < text.size(); ++number) {
+      const std::size_t end = text.find('\n', whole_);
+      is_ended_ = end != std::string::npos;
+      const std::string line = text.substr(whole_, end - whole_);
+      if (!is_ended_ && is_cut_off(line, whole_ == 0)) break;
+      learn(line, number);
+      whole_ = is_ended_ ? end + 1 : text.size();
+    }
+  } catch (const InputError& error) {
+    Diagnostic diagnostic = error.diagnostic();
+    diagnostic.hint = "a file that holds anything but results is left as it is; name another";
+    throw InputError(std::move(diagnostic));
+  }
+  is_ended_ = whole_ == 0 || text[whole_ - 1] == '\n';
 }
 
 void ResultsFile::learn(const std::string& line, int number) {
@@ -183,18 +217,53 @@ void ResultsFile::learn(const std::string& line, int number) {
   const SourceText source{path_, line, number};
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the result");
-  if (reader.has("run")) return;
-  known_.insert({reader.member("id").string(), reader.member("engine").string(), reader.member("contender").string()});
+  if (reader.has("run")) {
+    reader.member("run").member("engine").string();
+    settings_ = settings_of(nlohmann::json::parse(line)["run"]);
+    return;
+  }
+  if (settings_.empty()) reader.fail("a result before the first run");
+  const Problem problem = parse_problem(source);
+  Done& done = done_[{settings_, problem.id()}];
+  done.problem = to_json(problem);
+  if (done.contenders.insert(reader.member("contender").string()).second) ++result_count_;
 }
 
-void ResultsFile::append(const std::vector<std::string>& lines) {
-  std::string text;
+bool ResultsFile::has(const RunRecord& run, const Problem& problem, const std::string& contender) const {
+  const auto found = done_.find({settings_of(run_json(run)), problem.id()});
+  if (found == done_.end()) return false;
+  if (found->second.problem != to_json(problem)) {
+    throw InputError(fmt::format("{} has results of another problem called \"{}\"", path_, problem.id()),
+                     "name another file for the results, or call the problem differently");
+  }
+  return found->second.contenders.contains(contender);
+}
+
+void ResultsFile::append(const RunRecord& run, const std::vector<std::string>& results) {
+  std::vector<std::string> lines = results;
+  if (!is_recorded_ || settings_ != settings_of(run_json(run))) lines.insert(lines.begin(), to_json(run));
+  std::string text = is_ended_ ? "" : "\n";
   for (const std::string& line : lines) text += line + "\n";
-  std::ofstream file(path_, std::ios::binary | std::ios::app);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (!file) throw RuntimeError(fmt::format("cannot write to {}", path_));
+  write(text);
+  is_recorded_ = is_ended_ = true;
   for (const std::string& line : lines) learn(line, 1);
 }
 
-}  // namespace retile
+void ResultsFile::write(const std::string& text) {
+  const HeldBackSignals held_back;
+  int error = ftruncate(descriptor_, static_cast<off_t>(whole_)) == 0 ? 0 : errno;
+  for (std::size_t done = 0; error == 0 && done < text.size();) {
+    const ssize_t count =
+        pwrite(descriptor_, text.data() + done, text.size() - done, static_cast<off_t>(whole_ + done));
+    if (count < 0 && errno != EINTR) error = errno;
+    if (count > 0) done += static_cast<std::size_t>(count);
+  }
+  if (error == 0) {
+    whole_ += text.size();
+    return;
+  }
+  if (ftruncate(descriptor_, static_cast<off_t>(whole_)) != 0) fail(path_, errno);
+  fail(path_, error);
+}
+
+}  // namespace retile::evaluation

@@ -1,12 +1,14 @@
 // The results file: JSON lines, appended to, so that a run that was stopped goes on where it was. A line is either a
 // run
-// ({"run": …}: machine, commit, options) or the result of one contender on one problem.
+// ({"run": …}: machine, commit, options), of which the results after it are, or the result of one contender on one
+// problem.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,20 +17,20 @@
 #include "retile/evaluation/sampler.h"
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
-// How the results after it were made.
+// How results are made.
 struct RunRecord {
   std::string commit = "unknown";
   std::string engine;
   std::int64_t devices = 0;
   std::int64_t processes = 1;
-  int threads = 1;        // of each process
-  std::string transport;  // of the mpi engine; empty for others
+  int threads = 1;                                                  // of each process
+  std::vector<std::pair<std::string, std::string>> engine_options;  // by name
   std::uint64_t seed = 0;
   double scale = 1;
   int repetitions = 0;
-  std::string problems;  // the file they come from; empty: sampled
+  std::string problems;  // the name of the file they come from; empty: sampled
   SampleOptions sampling;
 };
 
@@ -37,30 +39,46 @@ std::string to_json(const RunRecord& run);
 std::string to_json(const Problem& problem, const std::string& engine, const Contender& contender,
                     const Measurement& measurement);
 
-// A contender that could not even make a plan.
-std::string to_json(const Problem& problem, const std::string& engine, const std::string& contender,
-                    const std::string& skipped);
-
 // The file at a path. Whoever else writes to it meanwhile is not noticed.
 class ResultsFile {
  public:
-  // Reads what is there; a last line that was cut off when a run was stopped is taken away. Throws InputError where the
-  // file holds anything else, RuntimeError where it cannot be read or written.
+  // Makes the file where there is none, and otherwise reads it and leaves it as it is. Throws InputError where it holds
+  // anything but results, RuntimeError where it cannot be read or written.
   explicit ResultsFile(std::string path);
+  ResultsFile(const ResultsFile&) = delete;
+  ResultsFile& operator=(const ResultsFile&) = delete;
+  ResultsFile(ResultsFile&&) = delete;
+  ResultsFile& operator=(ResultsFile&&) = delete;
+  ~ResultsFile();
 
-  bool has(const std::string& id, const std::string& engine, const std::string& contender) const {
-    return known_.contains({id, engine, contender});
-  }
-  std::size_t result_count() const { return known_.size(); }
+  // Whether the contender's result on the problem is there, of a run that differs in date, version and commit alone.
+  // Throws InputError where such a run has results of another problem under this problem's id.
+  bool has(const RunRecord& run, const Problem& problem, const std::string& contender) const;
+  std::size_t result_count() const { return result_count_; }
 
-  // All lines or, where the disk is full, an error: RuntimeError.
-  void append(const std::vector<std::string>& lines);
+  // All lines, after that of their run where it is not the last one here, or none and RuntimeError: what was cut off
+  // when an earlier run was stopped is taken away before, and what does not fit after. SIGINT and SIGTERM wait for the
+  // end.
+  void append(const RunRecord& run, const std::vector<std::string>& results);
 
  private:
-  void learn(const std::string& line, int number);
+  struct Done {
+    std::string problem;  // as JSON
+    std::set<std::string> contenders;
+  };
 
-  std::string path_;
-  std::set<std::tuple<std::string, std::string, std::string>> known_;  // id, engine, contender
+  void read_all();
+  void learn(const std::string& line, int number);
+  void write(const std::string& text);
+
+  const std::string path_;
+  int descriptor_ = -1;
+  std::size_t whole_ = 0;                                     // bytes from the beginning that are whole lines
+  bool is_ended_ = true;                                      // the last of them, too
+  std::string settings_;                                      // of the last run
+  bool is_recorded_ = false;                                  // the last run is of this object
+  std::map<std::pair<std::string, std::string>, Done> done_;  // by settings and id
+  std::size_t result_count_ = 0;
 };
 
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -12,7 +12,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 using Layout = std::vector<std::vector<AxisPart>>;
@@ -164,4 +164,4 @@ std::vector<Problem> adversarial_problems() {
           problem("P4", "[8{c}16, 16, 16, 8{a}16, 16, 8{b}16]", "[16, 16, 16, 16, 16, 8{a}16]")};
 }
 
-}  // namespace retile
+}  // namespace retile::evaluation

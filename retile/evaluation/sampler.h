@@ -6,7 +6,7 @@
 
 #include "retile/planner/problem.h"
 
-namespace retile {
+namespace retile::evaluation {
 
 struct SampleOptions {
   std::vector<std::int64_t> axes{2, 2, 2};  // sizes of the mesh's axes, which are called a, b, c, …
@@ -30,4 +30,4 @@ Problem scale_problem(const Problem& problem, double factor);
 // P1 to P4: the problems on which the paper was slowest against XLA (tbl:adversarial).
 std::vector<Problem> adversarial_problems();
 
-}  // namespace retile
+}  // namespace retile::evaluation

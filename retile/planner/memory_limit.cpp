@@ -20,15 +20,16 @@ struct Unit {
   std::int64_t bytes;
 };
 
-constexpr std::array<Unit, 9> units{{{"B", 1},
-                                     {"KB", 1000},
-                                     {"MB", 1000'000},
-                                     {"GB", 1000'000'000},
-                                     {"TB", 1000'000'000'000},
-                                     {"KiB", std::int64_t{1} << 10U},
-                                     {"MiB", std::int64_t{1} << 20U},
-                                     {"GiB", std::int64_t{1} << 30U},
-                                     {"TiB", std::int64_t{1} << 40U}}};
+constexpr std::array<Unit, 10> units{{{"", 1},
+                                      {"B", 1},
+                                      {"KB", 1000},
+                                      {"MB", 1000'000},
+                                      {"GB", 1000'000'000},
+                                      {"TB", 1000'000'000'000},
+                                      {"KiB", std::int64_t{1} << 10U},
+                                      {"MiB", std::int64_t{1} << 20U},
+                                      {"GiB", std::int64_t{1} << 30U},
+                                      {"TiB", std::int64_t{1} << 40U}}};
 
 std::optional<std::int64_t> parse_whole(std::string_view text) {
   std::int64_t value = 0;
@@ -63,12 +64,8 @@ MemoryLimit parse_memory_limit(const SourceText& source) {
   const std::string_view unit_name = text.substr(digits);
   const auto fail = [&](std::string message) -> InputError {
     return InputError(diagnose(source, {0, text.size()}, std::move(message),
-                               "write elements (4096), bytes (512MiB, 1.5GB) or a factor of the larger tile (1.5x)"));
+                               "write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)"));
   };
-  if (unit_name.empty()) {
-    if (const auto elements = parse_whole(number)) return MemoryElements{*elements};
-    throw fail("a memory limit in elements must be a whole number of 63 bits");
-  }
   if (unit_name == "x") {
     if (const auto factor = parse_decimal(number)) return MemoryFactor{*factor};
     throw fail("a memory limit as a factor must be a number before the x");
@@ -80,13 +77,14 @@ MemoryLimit parse_memory_limit(const SourceText& source) {
   throw fail("a memory limit in bytes must be a number below 2^63 before its unit");
 }
 
-std::int64_t elements_of(const MemoryLimit& limit, const Problem& problem) {
-  if (const auto* elements = std::get_if<MemoryElements>(&limit)) return elements->elements;
-  if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes / bytes_of(problem.element_type());
+std::int64_t bytes_of(const MemoryLimit& limit, const Problem& problem) {
+  if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
   const std::int64_t larger = std::max(problem.source().local_size(), problem.target().local_size());
-  const long double product = static_cast<long double>(larger) * std::get<MemoryFactor>(limit).factor;
+  const long double bytes = static_cast<long double>(larger) *
+                            static_cast<long double>(retile::bytes_of(problem.element_type())) *
+                            std::get<MemoryFactor>(limit).factor;
   const long double most = static_cast<long double>(std::numeric_limits<std::int64_t>::max());
-  return product >= most ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(product);
+  return bytes >= most ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(bytes);
 }
 
 }  // namespace retile

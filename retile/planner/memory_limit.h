@@ -1,4 +1,4 @@
-// Memory limits as users write them: 1.5x, 4096, 512MiB.
+// Memory limits as users write them: 4096, 512MiB, 2.5x.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,15 @@ namespace retile {
 struct MemoryFactor {
   double factor = 1;
 };
-struct MemoryElements {
-  std::int64_t elements = 0;
-};
 struct MemoryBytes {
   std::int64_t bytes = 0;
 };
-using MemoryLimit = std::variant<MemoryFactor, MemoryElements, MemoryBytes>;
+using MemoryLimit = std::variant<MemoryFactor, MemoryBytes>;
 
-// Throws InputError. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024).
+// Throws InputError. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024); without one, bytes.
 MemoryLimit parse_memory_limit(const SourceText& source);
 
-// The limit in elements of the problem's type.
-std::int64_t elements_of(const MemoryLimit& limit, const Problem& problem);
+// The limit for a problem, whose larger tile a factor is of.
+std::int64_t bytes_of(const MemoryLimit& limit, const Problem& problem);
 
 }  // namespace retile

@@ -35,7 +35,10 @@ std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
   mix(hash, static_cast<std::int64_t>(key.options.planner));
   hash ^= std::hash<const CostModel*>()(key.options.cost_model);
   mix(hash, static_cast<std::int64_t>(key.options.exchange));
+  mix(hash, static_cast<std::int64_t>(key.element_type));
   mix(hash, key.options.memory_limit.value_or(-1));
+  mix(hash, static_cast<std::int64_t>(key.options.tiles));
+  mix(hash, key.options.engine.staging);
   return hash;
 }
 
@@ -62,7 +65,7 @@ void PlanCache::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
 }
 
 std::shared_ptr<const Plan> PlanCache::plan(const Problem& problem, const PlanOptions& options) {
-  const Key key{problem.source(), problem.target(), options};
+  const Key key{problem.source(), problem.target(), problem.element_type(), options};
   if (auto known = find(key)) return known;
   // Made outside the lock: planning must not make other threads wait.
   auto made = std::make_shared<const Plan>(make_plan(problem, options));

@@ -34,6 +34,7 @@ class PlanCache {
   struct Key {
     DistributedType source;
     DistributedType target;
+    ElementType element_type;  // a memory limit is in bytes
     PlanOptions options;
 
     bool operator==(const Key&) const = default;

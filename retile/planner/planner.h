@@ -5,20 +5,23 @@
 #include <optional>
 #include <string_view>
 
-#include "retile/plan/plan.h"
 #include "retile/costs/cost_model.h"
+#include "retile/plan/memory.h"
+#include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
 
 namespace retile {
 
 enum class PlannerKind {
+  automatic,     // wide; where its run does not fit the memory limit, lean
   wide,          // slice, one wide alltoall or exchange, gather: the three-step theorem
   paper,         // the paper's collectives, the cheapest sequence of them
   direct,        // one exchange
+  lean,          // that of wide, direct and paper whose run takes the least memory
   gather_slice,  // gather everything, then slice
 };
 
-constexpr std::string_view planner_names = "wide, paper, direct, gather-slice";
+constexpr std::string_view planner_names = "auto, wide, paper, direct, lean, gather-slice";
 
 const char* name_of(PlannerKind kind);
 std::optional<PlannerKind> find_planner(std::string_view name);
@@ -27,15 +30,20 @@ std::optional<PlannerKind> find_planner(std::string_view name);
 enum class ExchangeUse { allowed, avoided };
 
 struct PlanOptions {
-  PlannerKind planner = PlannerKind::wide;
+  PlannerKind planner = PlannerKind::automatic;
   const CostModel* cost_model = &paper_model();  // never null
   ExchangeUse exchange = ExchangeUse::allowed;
-  std::optional<std::int64_t> memory_limit;  // elements per device; by default the larger of source and target
+
+  // What the run of the plan may hold at once, in bytes per device (plan/memory.h), and how it will run.
+  std::optional<std::int64_t> memory_limit;
+  TileUse tiles = TileUse::kept;
+  EngineMemory engine;
 
   bool operator==(const PlanOptions&) const = default;
 };
 
-// Throws InputError where the memory limit is below the larger of source and target, which is always enough.
+// The plan names the planner that made it: never auto or lean. Throws InputError with the smallest limit that works
+// where the plan's run does not fit the memory limit.
 Plan make_plan(const Problem& problem, const PlanOptions& options = {});
 
 }  // namespace retile

@@ -34,4 +34,11 @@ class Problem {
 // A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
+// The same from the texts of its mesh and types.
+Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
+                      ElementType element_type = ElementType::f32);
+
+// A line without its end, from which parse_problem() makes an equal problem.
+std::string to_json(const Problem& problem);
+
 }  // namespace retile

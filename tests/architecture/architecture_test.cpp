@@ -50,12 +50,15 @@ const std::vector<NamespaceRule> namespace_rules{
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
-    {"retile/contenders/.*", {"retile", "retile::contenders"}},
-    {"retile/evaluation/.*", {"retile", "retile::evaluation"}},
+    {"retile/contenders/.*", {"retile::contenders"}},
+    {"retile/evaluation/.*", {"retile::evaluation"}},
     {"retile/render/.*", {"retile", "retile::render"}},
     {"retile/[^/]*", {"retile"}},
     {"tools/.*", {"retile::command"}},
 };
+
+// Built as retile_evaluation: the library does not carry them, and nothing directly in retile/ includes them.
+const std::vector<std::string> folders_apart{"contenders", "evaluation"};
 
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp"};
@@ -134,6 +137,9 @@ std::vector<std::string> find_violations(const SourceFile& file) {
       if (!why.empty()) violations.push_back(file.path + " includes " + header + ": " + why);
     };
     if (rule != nullptr) report(folder_violation(*rule, header));
+    if (rule == nullptr && file.path.starts_with("retile/") && contains(folders_apart, folder_of(header))) {
+      report("the library does not carry " + folder_of(header));
+    }
     report(library_violation(file.path, header));
   }
   return violations;
@@ -254,7 +260,8 @@ TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
               ElementsAre("retile/engines/run.cpp includes retile/collectives/sequence.h: engines does not see "
                           "collectives"));
-  EXPECT_THAT(find_violations({"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\n"}),
+  EXPECT_THAT(find_violations(
+                  {"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\nnamespace retile::language {}\n"}),
               ElementsAre("retile/language/lower.cpp includes retile/engines/run.h: language does not see engines"));
   EXPECT_THAT(find_violations({"retile/planner/x.cpp", "#include \"retile/contenders/xla.h\"\n"}),
               ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
@@ -274,6 +281,20 @@ TEST(ArchitectureChecker, FindsALibraryThatDoesNotStandAlone) {
               ElementsAre("retile/plan/x.h includes tests/support/plans.h: the library stands alone"));
   EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"tools/retile/input.h\"\n"}),
               ElementsAre("retile/plan/x.h includes tools/retile/input.h: the library stands alone"));
+}
+
+TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
+  EXPECT_THAT(find_violations({"retile/pipeline.h", "#include \"retile/evaluation/measure.h\"\n"}),
+              ElementsAre("retile/pipeline.h includes retile/evaluation/measure.h: the library does not carry "
+                          "evaluation"));
+  EXPECT_THAT(find_violations({"tools/retile/bench_command.cpp", "#include \"retile/evaluation/measure.h\"\n"}),
+              IsEmpty());
+}
+
+TEST(ArchitectureChecker, finds_folders_without_their_namespace) {
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile {\n}\n"}),
+              ElementsAre("retile/contenders/xla.cpp: it is not in namespace retile::contenders"));
+  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile::contenders {\n}\n"}), IsEmpty());
 }
 
 TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {

@@ -21,6 +21,11 @@ class Bench : public testing::Test {
   void SetUp() override { std::filesystem::remove(path_); }
   void TearDown() override { std::filesystem::remove(path_); }
 
+  std::string text() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   ProcessResult bench(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"bench", "--scale", "0.0001", "--repeat", "2", "--out", path_});
     return run_retile(std::move(arguments));
@@ -92,6 +97,102 @@ TEST_F(Bench, StopsWhenTimeIsUp) {
   EXPECT_LT(results().size(), 1000000U);
 }
 
+TEST_F(Bench, measures_other_settings_anew_in_the_same_file) {
+  const std::vector<std::vector<std::string>> settings{
+      {},
+      {"--seed", "1"},
+      {"--scale", "0.0002"},
+      {"--dtype", "f64"},
+      {"--axes", "4,2"},
+      {"--rank", "2-3"},
+      {"--threads", "3"},
+      {"--engine", "reference"},
+      {"--repeat", "3"},
+  };
+  const auto bench_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "--samples", "1", "--contenders", "wide", "--out", path_});
+    for (const auto& [option, value] : {std::pair{"--scale", "0.0001"}, {"--repeat", "2"}}) {
+      if (std::find(more.begin(), more.end(), option) == more.end()) more.insert(more.end(), {option, value});
+    }
+    return run_retile(more);
+  };
+  for (const std::vector<std::string>& more : settings) {
+    EXPECT_EQ(bench_with(more), done("1 of 1 problems, 1 new results in " + path_ + "\n"))
+        << testing::PrintToString(more);
+  }
+  for (const std::vector<std::string>& more : settings) {
+    EXPECT_EQ(bench_with(more), done("1 of 1 problems, 0 new results in " + path_ + "\n"))
+        << testing::PrintToString(more);
+  }
+}
+
+TEST_F(Bench, refuses_another_problem_of_a_known_name) {
+  const TemporaryFolder folder;
+  const std::string start = R"({"id": "p", "mesh": {"x": 4}, "shape": [8, 8], "src": [["x"], []], "dst": [[], [)";
+  const std::vector<std::string> command{"bench", "--problems", "p.jsonl", "--contenders", "paper", "--out", "r.jsonl"};
+  folder.write("p.jsonl", start + "\"x:(2)2\"]]}\n");
+  EXPECT_EQ(folder.run_retile(command), done("1 of 1 problems, 1 new results in r.jsonl\n"));
+  EXPECT_EQ(folder.run_retile(command), done("1 of 1 problems, 0 new results in r.jsonl\n"));
+  folder.write("p.jsonl", start + "\"x\"]]}\n");
+  EXPECT_EQ(folder.run_retile(command),
+            input_fault("error: r.jsonl has results of another problem called \"p\"\n"
+                        "hint: name another file for the results, or call the problem differently\n"));
+}
+
+TEST_F(Bench, records_parts_of_axes_as_problem_files_name_them) {
+  const TemporaryFolder folder;
+  folder.write("p.jsonl", R"({"mesh": {"x": 4}, "shape": [8, 8], "src": [["x:(1)2"], []], "dst": [[], ["x:(2)2"]]})");
+  EXPECT_EQ(folder.run_retile({"bench", "--problems", "p.jsonl", "--contenders", "wide", "--out", path_}).status, 0);
+  EXPECT_EQ(lines().back().at("src").dump(), R"([["x:(1)2"],[]])");
+  EXPECT_EQ(lines().back().at("dst").dump(), R"([[],["x:(2)2"]])");
+}
+
+TEST_F(Bench, leaves_a_file_that_holds_anything_else_as_it_is) {
+  EXPECT_EQ(bench({"--samples", "1", "--contenders", "wide"}).status, 0);
+  const std::string results = text();
+  for (const std::string& held : {std::string("a letter"), results + "a note", results.substr(results.find('\n') + 1),
+                                  std::string("{\"run\":1}\n")}) {
+    std::ofstream(path_, std::ios::binary) << held;
+    const ProcessResult result = bench({"--samples", "2", "--contenders", "wide"});
+    EXPECT_EQ(result.status, 1) << held;
+    EXPECT_THAT(result.errors,
+                testing::EndsWith("hint: a file that holds anything but results is left as it is; name another\n"));
+    EXPECT_EQ(text(), held);
+  }
+}
+
+TEST_F(Bench, takes_only_regular_files_for_results) {
+  for (const char* path : {"/dev/full", "/dev/zero"}) {
+    EXPECT_EQ(run_retile({"bench", "--samples", "1", "--out", path}),
+              input_fault("error: '" + std::string(path) +
+                          "' is no regular file\nhint: results are read again when a run goes on\n"));
+  }
+  EXPECT_EQ(run_retile({"bench", "--samples", "1", "--out", "no/such/folder/r.jsonl"}),
+            failure("retile: no/such/folder/r.jsonl: No such file or directory\n"));
+}
+
+TEST_F(Bench, leaves_whole_lines_where_a_file_may_not_grow) {
+  const std::string command = "ulimit -f 3; " RETILE_COMMAND " bench --scale 0.0001 --contenders wide --out " + path_;
+  EXPECT_EQ(run_process({"/bin/sh", "-c", command}), failure("retile: " + path_ + ": File too large\n"));
+  EXPECT_THAT(text(), testing::EndsWith("}\n"));
+  EXPECT_FALSE(results().empty());
+}
+
+TEST_F(Bench, says_how_to_go_on_when_it_is_stopped) {
+  const ProcessResult result =
+      run_process({"/usr/bin/timeout", "--preserve-status", "--signal=INT", "0.5", RETILE_COMMAND, "bench", "--scale",
+                   "0.0001", "--samples", "1000000", "--contenders", "wide", "--out", path_});
+  EXPECT_EQ(result.status, 130);
+  EXPECT_EQ(result.errors, "retile: stopped; " + path_ + " is whole, and the same command goes on from there\n");
+  EXPECT_THAT(text(), testing::EndsWith("}\n"));
+  EXPECT_FALSE(results().empty());
+}
+
+TEST_F(Bench, measures_the_papers_problems_alone) {
+  EXPECT_EQ(bench({"--adversarial", "--samples", "0", "--contenders", "wide"}).status, 0);
+  EXPECT_EQ(results(), (std::vector<std::string>{"P1 wide", "P2 wide", "P3 wide", "P4 wide"}));
+}
+
 TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(bench({"--contenders", "magic"}).status, 2);
   EXPECT_EQ(bench({"--rank", "0-3"}).errors,
@@ -99,14 +200,16 @@ TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(bench({"--size", "12"}).errors,
             "retile: --size: '12' is no size in bytes; write 64MB or 64MB-800MB\nTry 'retile bench --help'.\n");
   EXPECT_EQ(bench({"--rank", "4-2"}).status, 1);
-  EXPECT_EQ(bench({"--scale", "2"}).status, 2);
+  const auto fault = [](const std::string& message) {
+    return usage_fault("retile: " + message + "\nTry 'retile bench --help'.\n");
+  };
+  EXPECT_EQ(run_retile({"bench", "--scale", "2"}), fault("--scale: 2 is no number from 1e-09 to 1"));
+  EXPECT_EQ(run_retile({"bench", "--scale", "nan"}), fault("--scale: nan is no number from 1e-09 to 1"));
+  EXPECT_EQ(bench({"--time-limit", "nan"}), fault("--time-limit: nan is no number from 0 to 1000000000"));
+  EXPECT_EQ(bench({"--samples", "0"}), fault("--samples 0 leaves nothing to measure; add --adversarial"));
   EXPECT_EQ(bench({"--problems", "/dev/null"}).errors,
             "/dev/null:1:1: error: there are no problems in this file\n    1 | \n      | ^\nhint: each line is one, as "
             "JSON\n");
-  std::ofstream(path_) << "not a result\n";
-  const ProcessResult result = bench({"--samples", "1"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.errors, testing::StartsWith(path_ + ":1:"));
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 namespace retile::test {
 namespace {
 
+using namespace contenders;
+
 using ::testing::ElementsAre;
 
 TileAssignment assignment(const char* mesh, const char* type) {

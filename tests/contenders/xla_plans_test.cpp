@@ -11,7 +11,7 @@
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/problems.h"
 
-namespace retile {
+namespace retile::contenders {
 namespace {
 
 using ::testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST(XlaPlanDiagnostics, Members) {
 }
 
 }  // namespace
-}  // namespace retile
+}  // namespace retile::contenders

@@ -22,6 +22,8 @@
 namespace retile::test {
 namespace {
 
+using namespace contenders;
+
 using ::testing::IsEmpty;
 
 std::string steps_by_rules(const char* mesh, const char* source, const char* target) {

@@ -6,7 +6,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/evaluation/sampler.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 const std::vector<std::string> all_names{"paper", "wide", "direct", "gather-slice", "xla", "memcpy"};
@@ -63,4 +63,4 @@ TEST(Measure, SkipsWhatDoesNotFitInMemory) {
 }
 
 }  // namespace
-}  // namespace retile
+}  // namespace retile::evaluation

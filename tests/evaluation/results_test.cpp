@@ -11,7 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 class Results : public testing::Test {
@@ -80,7 +80,6 @@ TEST_F(Results, SkippedLineSaysWhy) {
       to_json(problem(), "threads", make_contender("gather-slice", problem()), measurement));
   EXPECT_EQ(json["skipped"], "no memory");
   EXPECT_FALSE(json.contains("seconds"));
-  EXPECT_EQ(nlohmann::ordered_json::parse(to_json(problem(), "mpi", "alltoallw", "not here"))["skipped"], "not here");
 }
 
 TEST_F(Results, RunSaysHowResultsWereMade) {
@@ -103,40 +102,77 @@ TEST_F(Results, RunSaysHowResultsWereMade) {
             R"({"problems":"problems.jsonl"})");
 }
 
-TEST_F(Results, FileRemembersWhatItHolds) {
+TEST_F(Results, file_remembers_what_it_holds) {
+  const RunRecord run;
+  RunRecord other;
+  other.seed = 1;
   {
     ResultsFile file(path_);
     EXPECT_EQ(file.result_count(), 0U);
-    file.append({to_json(RunRecord()), line("p1", "paper"), line("p1", "wide")});
-    EXPECT_TRUE(file.has("p1", "threads", "paper"));
-    EXPECT_FALSE(file.has("p1", "mpi", "paper"));
-    EXPECT_FALSE(file.has("p2", "threads", "paper"));
+    file.append(run, {line("p1", "paper"), line("p1", "wide")});
+    EXPECT_TRUE(file.has(run, problem("p1"), "paper"));
+    EXPECT_FALSE(file.has(other, problem("p1"), "paper"));
+    EXPECT_FALSE(file.has(run, problem("p2"), "paper"));
   }
   ResultsFile file(path_);
   EXPECT_EQ(file.result_count(), 2U);
-  EXPECT_TRUE(file.has("p1", "threads", "wide"));
-  file.append({line("p2", "paper")});
-  EXPECT_EQ(ResultsFile(path_).result_count(), 3U);
+  EXPECT_TRUE(file.has(run, problem("p1"), "wide"));
+  file.append(run, {line("p2", "paper")});
+  file.append(other, {line("p2", "paper")});
+  EXPECT_EQ(ResultsFile(path_).result_count(), 4U);
 }
 
-TEST_F(Results, ALineThatWasCutOffIsTakenAway) {
-  const std::string first = line("p1", "paper") + "\n";
-  const std::string second = line("p2", "paper") + "\n";
-  for (const std::size_t kept : {std::size_t{0}, std::size_t{1}, second.size() / 2, second.size() - 1}) {
-    write(first + second.substr(0, kept));
+TEST_F(Results, occasion_does_not_tell_runs_apart) {
+  RunRecord run;
+  run.commit = "before";
+  ResultsFile(path_).append(run, {line("p1", "paper")});
+  run.commit = "after";
+  EXPECT_TRUE(ResultsFile(path_).has(run, problem("p1"), "paper"));
+}
+
+TEST_F(Results, another_problem_of_a_known_name_is_refused) {
+  ResultsFile file(path_);
+  file.append({}, {line("p1", "paper")});
+  const Mesh mesh = parse_mesh("x=2,y=2");
+  const Problem other("p1", parse_type("[4{y}8, 8]", mesh), problem().target());
+  EXPECT_THROW(file.has({}, other, "paper"), InputError);
+  EXPECT_THROW(file.has({}, other, "wide"), InputError);
+}
+
+TEST_F(Results, a_line_that_was_cut_off_is_taken_away_when_another_comes) {
+  const std::string first = to_json(RunRecord()) + "\n" + line("p1", "paper") + "\n";
+  const std::string second = line("p2", "paper");
+  for (const std::size_t kept : {std::size_t{1}, std::size_t{5}, second.size() / 2, second.size() - 1}) {
+    const std::string held = first + second.substr(0, kept);
+    write(held);
     ResultsFile file(path_);
     EXPECT_EQ(file.result_count(), 1U);
-    file.append({second.substr(0, second.size() - 1)});
-    EXPECT_EQ(text(), first + second) << kept;
+    EXPECT_EQ(text(), held);
+    file.append({}, {second});
+    EXPECT_EQ(text().substr(0, first.size()), first) << kept;
+    EXPECT_THAT(text(), testing::EndsWith("}\n" + second + "\n")) << kept;
   }
 }
 
-TEST_F(Results, AnythingElseIsLeftAlone) {
-  write("a letter to a friend\nthat must not be lost");
-  EXPECT_THROW(ResultsFile{path_}, InputError);
-  EXPECT_EQ(text(), "a letter to a friend\nthat must not be lost");
-  EXPECT_THROW(ResultsFile(testing::TempDir() + "no/such/folder/results.jsonl").append({"{}"}), RuntimeError);
+TEST_F(Results, a_whole_line_without_its_end_is_kept) {
+  const std::string held = to_json(RunRecord()) + "\n" + line("p1", "paper");
+  write(held);
+  ResultsFile file(path_);
+  EXPECT_EQ(file.result_count(), 1U);
+  file.append({}, {line("p2", "paper")});
+  EXPECT_EQ(text().substr(0, held.size() + 1), held + "\n");
+}
+
+TEST_F(Results, anything_else_is_left_alone) {
+  const std::string run = to_json(RunRecord()) + "\n";
+  for (const std::string& held : {std::string("a letter to a friend\nthat must not be lost"), run + "a note",
+                                  std::string("{"), std::string("{\"id\":\"cut"), line("p1", "paper") + "\n"}) {
+    write(held);
+    EXPECT_THROW(ResultsFile{path_}, InputError) << held;
+    EXPECT_EQ(text(), held);
+  }
+  EXPECT_THROW(ResultsFile{testing::TempDir() + "no/such/folder/results.jsonl"}, RuntimeError);
 }
 
 }  // namespace
-}  // namespace retile
+}  // namespace retile::evaluation

@@ -8,7 +8,7 @@
 
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::evaluation {
 namespace {
 
 std::string text_of(const Problem& problem) {
@@ -112,4 +112,4 @@ TEST(Adversarial, HasTheSizesOfThePaper) {
 }
 
 }  // namespace
-}  // namespace retile
+}  // namespace retile::evaluation

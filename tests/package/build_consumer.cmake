@@ -8,6 +8,11 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --config ${CONFIG} --prefix ${WORK}/prefix)
+file(GLOB_RECURSE installed ${WORK}/prefix/*)
+list(FILTER installed INCLUDE REGEX "contenders|evaluation")
+if(installed)
+  message(FATAL_ERROR "the package carries what only measures it: ${installed}")
+endif()
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -G ${GENERATOR}
   -D CMAKE_BUILD_TYPE=${CONFIG}
   -D CMAKE_CXX_COMPILER=${COMPILER}

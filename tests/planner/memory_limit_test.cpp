@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/enumerate.h"
+#include "tests/support/problems.h"
 
 namespace retile::test {
 namespace {
@@ -13,33 +16,29 @@ Problem problem_of_16_elements() {
   return {"p", parse_type("[2{x}8, 8]", mesh), parse_type("[8, 2{x}8]", mesh), ElementType::f64};
 }
 
-std::int64_t elements(const std::string& text) {
-  return elements_of(parse_memory_limit({"limit", text}), problem_of_16_elements());
+std::int64_t bytes(const std::string& text) {
+  return bytes_of(parse_memory_limit({"limit", text}), problem_of_16_elements());
 }
 
-TEST(MemoryLimit, CountsElements) {
-  EXPECT_EQ(elements("0"), 0);
-  EXPECT_EQ(elements("4096"), 4096);
-  EXPECT_EQ(elements("9223372036854775807"), INT64_MAX);
+TEST(MemoryLimit, counts_bytes) {
+  EXPECT_EQ(bytes("0"), 0);
+  EXPECT_EQ(bytes("4096"), 4096);
+  EXPECT_EQ(bytes("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(bytes("80B"), 80);
+  EXPECT_EQ(bytes("8KB"), 8000);
+  EXPECT_EQ(bytes("8KiB"), 8192);
+  EXPECT_EQ(bytes("1.5MiB"), 3 * 524288);
+  EXPECT_EQ(bytes("2GB"), 2'000'000'000);
+  EXPECT_EQ(bytes("1GiB"), std::int64_t{1} << 30U);
+  EXPECT_EQ(bytes("1TB"), 1'000'000'000'000);
+  EXPECT_EQ(bytes("1TiB"), std::int64_t{1} << 40U);
 }
 
-TEST(MemoryLimit, CountsBytesOfTheProblemsElements) {
-  EXPECT_EQ(elements("80B"), 10);
-  EXPECT_EQ(elements("87B"), 10);
-  EXPECT_EQ(elements("8KB"), 1000);
-  EXPECT_EQ(elements("8KiB"), 1024);
-  EXPECT_EQ(elements("1.5MiB"), 3 * 65536);
-  EXPECT_EQ(elements("2GB"), 250'000'000);
-  EXPECT_EQ(elements("1GiB"), std::int64_t{1} << 27U);
-  EXPECT_EQ(elements("1TB"), 125'000'000'000);
-  EXPECT_EQ(elements("1TiB"), std::int64_t{1} << 37U);
-}
-
-TEST(MemoryLimit, MultipliesTheLargerTile) {
-  EXPECT_EQ(elements("1x"), 16);
-  EXPECT_EQ(elements("1.5x"), 24);
-  EXPECT_EQ(elements("0.99x"), 15);
-  EXPECT_EQ(elements("99999999999999999999x"), INT64_MAX);
+TEST(MemoryLimit, multiplies_the_larger_tile) {
+  EXPECT_EQ(bytes("1x"), 16 * 8);
+  EXPECT_EQ(bytes("2.5x"), 40 * 8);
+  EXPECT_EQ(bytes("0.99x"), 126);
+  EXPECT_EQ(bytes("99999999999999999999x"), INT64_MAX);
 }
 
 TEST(MemoryLimit, RefusesWhatItCannotRead) {
@@ -50,13 +49,67 @@ TEST(MemoryLimit, RefusesWhatItCannotRead) {
             "limit:1:1: error: unknown unit of memory 'kib'\n"
             "    1 | 3kib\n"
             "      | ^~~~\n"
-            "hint: write elements (4096), bytes (512MiB, 1.5GB) or a factor of the larger tile (1.5x)\n");
-  for (const char* text : {"", "1.5", "9223372036854775808", "-1"}) {
+            "hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)\n");
+  for (const char* text : {"", ".", "9223372036854775808", "-1"}) {
     EXPECT_NE(message(text).find("error: "), std::string::npos) << text;
   }
   EXPECT_NE(message("x").find("must be a number before the x"), std::string::npos);
   EXPECT_NE(message("1.2.3x").find("must be a number before the x"), std::string::npos);
   EXPECT_NE(message("9999999999TiB").find("must be a number below 2^63"), std::string::npos);
+}
+
+// --- Plans that fit.
+
+std::int64_t run_bytes(const Plan& plan, const Problem& problem, const PlanOptions& options) {
+  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), options.tiles, options.engine);
+}
+
+std::string refusal(const Problem& problem, const PlanOptions& options) {
+  return diagnostic_of([&] { (void)make_plan(problem, options); });
+}
+
+TEST(MemoryLimit, is_kept_by_every_planner_or_refused_with_the_smallest_that_works) {
+  RandomProblems random(51);
+  int refused = 0;
+  for (const char* text : {"a=2,b=2,c=2", "a=4,b=6"}) {
+    const Mesh mesh = parse_mesh(text);
+    for (int i = 0; i < 40; ++i) {
+      const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
+      for (const char* name : {"auto", "wide", "paper", "direct", "lean", "gather-slice"}) {
+        PlanOptions options;
+        options.planner = *find_planner(name);
+        options.tiles = i % 2 == 0 ? TileUse::kept : TileUse::donated;
+        options.engine = {i % 4 < 2 ? EngineMemory::Between::in_target : EngineMemory::Between::in_scratch, i};
+        options.memory_limit = 0;
+        const std::string said = refusal(problem, options);
+        const std::string mark = "hint: the smallest limit that works is ";
+        ASSERT_NE(said.find(mark), std::string::npos) << said;
+        const std::int64_t smallest = std::stoll(said.substr(said.find(mark) + mark.size()));
+        options.memory_limit = smallest;
+        EXPECT_LE(run_bytes(make_plan(problem, options), problem, options), smallest) << name;
+        options.memory_limit = smallest - 1;
+        EXPECT_NE(refusal(problem, options), "") << name << ": " << describe(problem);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_EQ(refused, 480);
+}
+
+TEST(MemoryLimit, lets_auto_take_a_plan_that_needs_less_than_the_wide_one) {
+  // wide slices, exchanges and gathers through a tile between; direct needs none.
+  const Problem problem = problem_of("a=2,b=2,c=2", "[2{a,b}8, 8]", "[8, 4{a}8]");
+  PlanOptions options;
+  const Plan wide = make_plan(problem, options);
+  const std::int64_t wide_bytes = run_bytes(wide, problem, options);
+  options.memory_limit = wide_bytes;
+  EXPECT_EQ(make_plan(problem, options).planner, "wide");
+  options.memory_limit = wide_bytes - 1;
+  const Plan lean = make_plan(problem, options);
+  EXPECT_EQ(lean.planner, "direct");
+  EXPECT_LT(run_bytes(lean, problem, options), wide_bytes);
+  options.planner = PlannerKind::wide;
+  EXPECT_NE(refusal(problem, options), "");
 }
 
 }  // namespace

@@ -196,37 +196,5 @@ TEST(PaperPlanner, thm_near_optimal_nf_bounds_the_cost) {
   EXPECT_EQ(unproved, 0);
 }
 
-// --- Memory.
-
-TEST(PaperPlanner, MoreMemoryChangesNoCost) {
-  RandomProblems random(43);
-  for (const char* text : {"a=2,b=2,c=2", "a=4,b=6"}) {
-    const Mesh mesh = parse_mesh(text);
-    for (int i = 0; i < 50; ++i) {
-      const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
-      for (Planning planning : {paper_planning(), wide_planning(), portable_planning()}) {
-        const Plan least = make_plan(problem, planning.options);
-        planning.options.memory_limit = problem.source().global_size() * 2;
-        const Plan more = make_plan(problem, planning.options);
-        EXPECT_EQ(more.cost.total, least.cost.total) << planning.name << ": " << describe(problem);
-        EXPECT_EQ(more.memory.peak, least.memory.peak) << planning.name << ": " << describe(problem);
-        EXPECT_EQ(more.memory.bound, *planning.options.memory_limit);
-      }
-    }
-  }
-}
-
-TEST(PaperPlanner, TooLittleMemoryIsRefusedWithTheLeastThatWorks) {
-  const Problem problem = problem_of("a=2,b=2", "[2{a}4, 4]", "[4, 4]");
-  for (Planning planning : all_plannings()) {
-    planning.options.memory_limit = 15;
-    EXPECT_EQ(diagnostic_of([&] { return make_plan(problem, planning.options); }),
-              "error: a memory limit of 15 elements per device is too small\n"
-              "hint: the larger of source and target tile has 16 elements (64 bytes), and that is enough\n");
-    planning.options.memory_limit = 16;
-    EXPECT_EQ(make_plan(problem, planning.options).memory.bound, 16);
-  }
-}
-
 }  // namespace
 }  // namespace retile::test

@@ -7,6 +7,7 @@
 
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/problems.h"
 
 namespace retile {
 namespace {
@@ -45,6 +46,28 @@ TEST(Problem, MayNamePartsOfAxes) {
       parse(R"({"mesh": {"a":6}, "shape": [6], "src": [["a:(2)3"]], "dst": [["a:(1)2", "a:(2)3"]]})");
   EXPECT_EQ(to_string(problem.source()), "[2{a:(2)3}6]");
   EXPECT_EQ(to_string(problem.target()), "[1{a:(1)2,a:(2)3}6]");
+}
+
+TEST(Problem, is_written_as_it_is_read) {
+  const std::string text = R"({"id":"p1","mesh":{"a":6,"b":2},"shape":[6,4],"src":[["a:(2)3"],["b"]],)"
+                           R"("dst":[["a:(1)2","a:(2)3"],[]],"dtype":"f64"})";
+  EXPECT_EQ(to_json(parse(text)), text);
+}
+
+TEST(Problem, reads_back_equal_whatever_parts_of_axes_it_names) {
+  test::RandomProblems random(1);
+  const Mesh mesh = parse_mesh(R"(x=12,"an axis"=4,"x:(1)2"=2,"x:(2)2"=3)");
+  int parts = 0;
+  for (int i = 0; i < 500; ++i) {
+    const Problem problem = random.problem(mesh, random.shape(3, {12, 24, 48, 144}));
+    const Problem again = parse(to_json(problem));
+    EXPECT_EQ(again.id(), problem.id());
+    EXPECT_EQ(again.mesh(), problem.mesh());
+    EXPECT_EQ(again.source(), problem.source()) << to_json(problem);
+    EXPECT_EQ(again.target(), problem.target()) << to_json(problem);
+    parts += to_json(problem).find(":(") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(parts, 400);
 }
 
 TEST(Problem, TakesKeysInAnyOrderAndIgnoresOthers) {

@@ -64,11 +64,11 @@ class Layout(unittest.TestCase):
             self.assertTrue((layout.values_of(problem(), box) == whole[box]).all())
 
     def test_scaling_keeps_layouts(self):
-        self.assertEqual(layout.scale_problem(problem(), 1)["shape"], [24, 36])
+        self.assertEqual(peer.scale_problem(problem(), 1)["shape"], [24, 36])
         # Units are lcm(4, 3) = 12 and lcm(3, 4) = 12, so 2 and 3 of them: 3 is halved to 1, then 2 to 1.
-        self.assertEqual(layout.scale_problem(problem(), 0.5)["shape"], [24, 12])
-        self.assertEqual(layout.scale_problem(problem(), 0.3)["shape"], [12, 12])
-        self.assertEqual(layout.scale_problem(problem(), 0.001)["shape"], [12, 12])
+        self.assertEqual(peer.scale_problem(problem(), 0.5)["shape"], [24, 12])
+        self.assertEqual(peer.scale_problem(problem(), 0.3)["shape"], [12, 12])
+        self.assertEqual(peer.scale_problem(problem(), 0.001)["shape"], [12, 12])
 
     def test_dtensor_meshes_have_the_major_axis_first(self):
         order = dtensor.mesh_order(problem(dst=[["b"], []]))

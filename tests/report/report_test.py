@@ -2,6 +2,8 @@
 
 import difflib
 import json
+import lzma
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,6 @@ DATA = HERE.parent / "data"
 sys.path.insert(0, str(ROOT / "bench"))
 
 from evaluation import figures  # noqa: E402
-from evaluation.notes import Notes  # noqa: E402
 from evaluation.results_file import FileError, read_results  # noqa: E402
 
 RUN = {"run": {"engine": "threads", "devices": 2, "ranks": 1, "date": "2026-01-01T00:00:00Z"}}
@@ -47,10 +48,10 @@ class Folder(unittest.TestCase):
     def series(self, *results):
         return self.read(RUN, *results).series[0]
 
-    def report(self, *arguments, notes=HERE / "notes.md"):
+    def report(self, *arguments):
         """The finished process and the document, empty where there is none."""
         output = self.folder / "out" / "evaluation.md"
-        command = [sys.executable, ROOT / "bench/report.py", *arguments, "--output", output, "--notes", notes]
+        command = [sys.executable, ROOT / "bench/report.py", *arguments, "--output", output]
         process = subprocess.run(command, capture_output=True, text=True)
         return process, output.read_text(encoding="utf-8") if output.exists() else ""
 
@@ -145,6 +146,27 @@ class Reading(Folder):
         self.assertEqual(series.results["p"]["paper"].skipped, "the result was not verified")
         self.assertEqual(figures.measured(series.results["p"]), {})
 
+    def test_compressed_results_are_read_as_others(self):
+        path = self.write(RUN, result("p", "paper", [1.0]))
+        compressed = self.folder / "results.jsonl.xz"
+        compressed.write_bytes(lzma.compress(path.read_bytes()))
+        self.assertEqual(read_results([compressed]).series[0].results, read_results([path]).series[0].results)
+        compressed.write_bytes(compressed.read_bytes()[:50])
+        with self.assertRaisesRegex(FileError, "results.jsonl.xz: Compressed file ended"):
+            read_results([compressed])
+
+    def test_problems_of_the_paper_are_known_by_both_names(self):
+        series = self.series(*(result("tbl:adversarial, P1", contender, [1.0]) for contender in ("paper", "xla")))
+        self.assertEqual((list(series.results), figures.sampled(series)), (["P1"], {}))
+
+    def test_parts_of_axes_are_read(self):
+        line = result("p", "paper", [1.0], mesh={"a": 12, "an axis": 4}, shape=[12, 8])
+        line |= {"src": [["a:(2)3"], ['"an axis":(1)2']], "dst": [["a:(1)2", "a:(2)3"], []]}
+        read = self.series(line).results["p"]["paper"]
+        self.assertEqual(read.type_text(read.src), '[4{a:(2)3}12, 4{"an axis":(1)2}8]')
+        with self.assertRaisesRegex(FileError, "names an axis that the mesh does not have"):
+            self.series(line | {"src": [["a:(2)5"], []]})
+
     def test_types_read_as_retile_prints_them(self):
         line = result("p", "paper", [1.0], mesh={"a": 2, "b": 3}, shape=[12, 5], src=[["b", "a"], []], dst=[[], []])
         printed = self.series(line).results["p"]["paper"]
@@ -161,17 +183,15 @@ class Figures(Folder):
             *(result("still", contender, [1], cost=cost(0, floor=0)) for contender in ("paper", "xla")),
             result("skipped", "xla", None, skipped="why"),
         )
-        values = figures.figures_of(series)
-        self.assertEqual((values["problems.sampled"], values["problems.moving"]), (4, 3))
-        self.assertEqual(values["xla.paper.compared"], 2)
-        self.assertAlmostEqual(values["xla.paper.mean"], 1)
-        self.assertEqual((values["xla.paper.best"], values["xla.paper.worst"]), (4, 0.25))
-        self.assertEqual((values["xla.paper.slower"], values["xla.paper.slowdown"]), (1, 4))
-        self.assertAlmostEqual(values["xla.best.mean"], (8 * 0.25) ** 0.5)
-        self.assertEqual(values["P1.xla"], 0.5)
-        self.assertNotIn("scalapack.paper.mean", values)
-        for name in values:
-            self.assertTrue(figures.is_figure_name(name, series.contenders), name)
+        self.assertEqual((len(figures.sampled(series)), len(figures.moving(series))), (4, 3))
+
+        def ratios(base):
+            return [c.ratio for c in figures.compare(figures.moving(series), "xla", base).values()]
+
+        self.assertEqual(ratios("paper"), [4, 0.25])
+        self.assertAlmostEqual(figures.summarize(ratios("paper")).mean, 1)
+        self.assertEqual(ratios("best"), [8, 0.25])
+        self.assertEqual(figures.compare(series.results, "xla", "paper")["P1"].ratio, 0.5)
 
     def test_medians_count(self):
         series = self.series(result("p", "paper", [1, 100, 2]), result("p", "xla", [4, 0.1, 5]))
@@ -195,58 +215,56 @@ class Figures(Folder):
 
     def test_memory(self):
         series = self.series(
-            result("p", "xla", [1], memory={"bound": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
-            result("q", "xla", [1], memory={"bound": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
+            result("p", "xla", [1], memory={"source": 2, "target": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
+            result("q", "xla", [1], memory={"source": 4, "target": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
         )
-        values = figures.figures_of(series)
-        self.assertEqual((values["memory.xla.above-bound"], values["memory.xla.peak-over-bound"]), (1, 2))
-        self.assertEqual((values["memory.xla.runs"], values["memory.xla.above-predicted"]), (2, 1))
+        results = figures.results_of(series.results, "xla")
+        self.assertEqual(figures.peak_over_bound(results), [2, 1])
+        self.assertEqual(figures.measured_over_predicted(results), [1.5, 1])
 
     def test_percentiles(self):
         self.assertEqual(figures.percentile(range(1, 101), 0.99), 99)
         self.assertEqual(figures.percentile([5], 0.99), 5)
 
 
-class Words(Folder):
-    def notes(self, text):
-        path = self.folder / "notes.md"
-        path.write_text(text)
-        return Notes(path)
+class PageOfResults(Folder):
+    """The page of the evaluation, and what is wrong with others."""
 
-    def test_the_words_of_the_evaluation_name_known_figures(self):
-        Notes(ROOT / "docs/evaluation-notes.md").check([])
+    RESULTS = sorted((ROOT / "docs/evaluation/results").iterdir())
 
-    def test_a_paragraph_needs_its_figures_and_its_condition(self):
-        notes = self.notes(
-            "## planning\n[if xla.paper.mean > 1]\nfaster\n\n[if xla.paper.mean <= 1]\nslower\n\n{P1.xla}"
-        )
-        self.assertEqual(notes.paragraphs("planning", {}), [])
-        self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.5}), ["faster"])
-        self.assertEqual(notes.paragraphs("planning", {"xla.paper.mean": 1.0}), ["slower"])
-        self.assertEqual(notes.paragraphs("planning", {"P1.xla": 0.12345}), ["0.123"])
-        self.assertEqual(notes.paragraphs("memory", {}), [])
+    def fill(self, text):
+        """The finished process, and the page as it is afterwards."""
+        path = self.folder / "evaluation.md"
+        path.write_text(text, encoding="utf-8")
+        command = [sys.executable, ROOT / "bench/report.py", *self.RESULTS, "--page", path, "--no-plots"]
+        process = subprocess.run(command, capture_output=True, text=True)
+        return process, path.read_text(encoding="utf-8")
 
-    def test_a_heading_ends_a_paragraph(self):
-        notes = self.notes("## planning\none\n## memory\ntwo")
-        self.assertEqual((notes.paragraphs("planning", {}), notes.paragraphs("memory", {})), (["one"], ["two"]))
+    def test_the_evaluation_is_what_its_results_say(self):
+        page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
+        emptied = re.sub(r"(<!-- [a-z]+ -->\n).*?(<!-- /)", r"\1\2", page, flags=re.DOTALL)
+        self.assertLess(len(emptied), len(page))
+        process, filled = self.fill(emptied)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(filled, page, "make evaluation-page was not run")
+
+    def test_the_evaluation_is_one_page_with_its_plots(self):
+        page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
+        self.assertLessEqual(len(page.splitlines()), 125)
+        shown = sorted(re.findall(r"\]\(evaluation/(.*svg)\)", page))
+        self.assertEqual(shown, sorted(path.name for path in (ROOT / "docs/evaluation").glob("*.*")))
+        self.assertLessEqual(len(shown), 8)
 
     def test_faults_are_told_by_place(self):
         for text, message in (
-            ("## plannin", "notes.md:1: no section is called 'plannin'"),
-            ("## memory\n\n## memory", "notes.md:3: a second section"),
-            ("## memory\n\n[if xla > 1]\nwords", "notes.md:3: expected a condition"),
-            ("## memory\n[if xla.paper.mean > 1]\n", "notes.md:2: a condition without a paragraph"),
-            ("## memory\n\nwords {xla.paper.meen}", "notes.md:3: no figure is called xla.paper.meen"),
-            ("## memory\n\n[if what.paper.mean > 1]\nwords", "notes.md:3: no figure is called what.paper.mean"),
+            ("words\n<!-- magic -->\n<!-- /magic -->\n", "evaluation.md:2: no table is called 'magic'; there are"),
+            ("\n\n<!-- cost -->\n", "evaluation.md:3: expected <!-- NAME --> with <!-- /NAME --> below"),
+            ("![](evaluation/magic-times.svg)", "evaluation.md:1: there are no results called 'magic'"),
         ):
-            with self.subTest(text), self.assertRaises(FileError) as caught:
-                self.notes(text).check([])
-            self.assertIn(message, str(caught.exception))
-
-    def test_a_bad_format_is_told_by_place(self):
-        notes = self.notes("## memory\n{xla.paper.mean:.2q}")
-        with self.assertRaisesRegex(FileError, "notes.md:2: '.2q' is no format"):
-            notes.paragraphs("memory", {"xla.paper.mean": 1.0})
+            with self.subTest(text):
+                process, after = self.fill(text)
+                self.assertEqual((process.returncode, after), (1, text), process.stderr)
+                self.assertIn(message, process.stderr)
 
 
 if __name__ == "__main__":

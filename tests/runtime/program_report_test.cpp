@@ -34,8 +34,7 @@ class FaultyEngine final : public Engine {
     const std::vector<Device> mine = engine_.devices(count);
     return std::make_unique<Run>(engine_.prepare(movement, element_size), !mine.empty() && mine.back() == count - 1);
   }
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return engine_.first_of(mine); }
-  bool is_speaker() const override { return engine_.is_speaker(); }
+  const Processes& processes() const override { return engine_.processes(); }
 
  private:
   class Run final : public PreparedRun {

@@ -1,7 +1,10 @@
 // retile bench
 #include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -20,11 +23,14 @@
 namespace retile::command {
 namespace {
 
+using namespace evaluation;
+
 constexpr const char* examples =
     R"(Problems are sampled as in the paper's evaluation, or read from a file. Each is planned by every
 contender, run once and checked, then timed: contenders take turns, repetition by repetition. Results
-go to a file of JSON lines, one for each problem and contender; a run that is stopped goes on where it
-was when the same command is given again. bench/report.py makes tables and plots of the file.
+go to a file of JSON lines, one for each problem and contender; a run that is stopped, by Ctrl-C too,
+goes on where it was when the same command is given again. Other settings are measured anew, into the
+same file if you like; bench/report.py makes tables and plots of the file, and keeps them apart.
 
 Contenders: our planners (paper, wide, direct), gather-slice, xla (the XLA partitioner's rules) and
 memcpy (the floor: every device copies its target tile once).
@@ -94,8 +100,10 @@ class ProblemList {
   ProblemList(const Arguments& arguments, const SampleOptions& sampling)
       : sampling_(sampling), samples_(arguments.problems ? 0 : arguments.samples) {
     if (arguments.adversarial) listed_ = adversarial_problems();
-    if (!arguments.problems) return;
-    for (const SourceText& line : problem_lines(*arguments.problems)) listed_.push_back(parse_problem(line));
+    if (arguments.problems) {
+      for (const SourceText& line : problem_lines(*arguments.problems)) listed_.push_back(parse_problem(line));
+    }
+    if (size() == 0) throw UsageError("--samples 0 leaves nothing to measure; add --adversarial");
   }
 
   std::size_t size() const { return listed_.size() + static_cast<std::size_t>(samples_); }
@@ -110,11 +118,57 @@ class ProblemList {
   std::vector<Problem> listed_;
 };
 
+// What the signals that stop a run do. The signal is passed on to the thread that writes results, which has them wait
+// while it does.
+struct Stop {
+  static inline std::string message;  // empty: another process speaks
+  static inline pthread_t writer;
+
+  static void handle(int signal) {
+    if (pthread_equal(pthread_self(), writer) == 0) {
+      pthread_kill(writer, signal);
+      return;
+    }
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, message.data(), message.size());
+    _exit(128 + signal);
+  }
+};
+
+// A run that is stopped says how to go on. Where a file grows too large, writing fails instead.
+void prepare_for_signals(const std::string& results, bool speaks) {
+  if (speaks) {
+    Stop::message = fmt::format("{}retile: stopped; {} is whole, and the same command goes on from there\n",
+                                isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "", results);
+  }
+  Stop::writer = pthread_self();
+  std::signal(SIGINT, Stop::handle);
+  std::signal(SIGTERM, Stop::handle);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+RunRecord run_record(const Arguments& arguments, const SampleOptions& sampling) {
+  RunRecord record;
+  record.commit = arguments.commit;
+  const EngineArguments& engine = arguments.engine;
+  if (engine.engine == "threads") record.threads = thread_count(engine);
+  if (engine.engine == "mpi") {
+    record.engine_options = {{"transport", engine.transport},
+                             {"device_map", engine.device_map},
+                             {"staging", std::to_string(engine.staging)}};
+  }
+  record.seed = arguments.seed;
+  record.scale = arguments.scale;
+  record.problems = arguments.problems.value_or("");
+  record.problems.erase(0, record.problems.rfind('/') + 1);
+  record.sampling = sampling;
+  return record;
+}
+
 void run(const Arguments& arguments) {
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  Progress progress("measuring", engine->is_speaker() ? problems.size() : 0);
+  Progress progress("measuring", engine->processes().is_speaker() ? problems.size() : 0);
   Campaign campaign;
   campaign.problem_count = problems.size();
   campaign.problem = [&](std::size_t index) { return scale_problem(problems.at(index), arguments.scale); };
@@ -123,25 +177,31 @@ void run(const Arguments& arguments) {
   campaign.repetitions = arguments.repetitions;
   campaign.time_limit = arguments.time_limit;
   campaign.results = arguments.out;
-  campaign.record.commit = arguments.commit;
-  if (arguments.engine.engine == "mpi") campaign.record.transport = arguments.engine.transport;
-  if (arguments.engine.engine == "threads") campaign.record.threads = thread_count(arguments.engine);
-  campaign.record.seed = arguments.seed;
-  campaign.record.scale = arguments.scale;
-  campaign.record.problems = arguments.problems.value_or("");
-  campaign.record.sampling = sampling;
+  campaign.record = run_record(arguments, sampling);
   campaign.after_problem = [&] { progress.advance(); };
+  prepare_for_signals(arguments.out, engine->processes().is_speaker());
   const CampaignSummary summary = run_campaign(campaign, *engine);
   progress.clear();
-  if (!engine->is_speaker()) return;
+  if (!engine->processes().is_speaker()) return;
   fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
              group_digits(static_cast<std::int64_t>(problems.size())),
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);
 }
 
+// The parser's own check of ranges lets through what compares with nothing.
+CLI::Validator number_between(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double number = 0;
+        if (CLI::detail::lexical_cast(text, number) && least <= number && number <= most) return std::string();
+        return fmt::format("{} is no number from {} to {}", text, least, most);
+      },
+      "");
+}
+
 void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--samples", arguments.samples, "how many problems to sample")
-      ->check(whole_number(1, 1000000))
+      ->check(whole_number(0, 1000000))
       ->capture_default_str()
       ->type_name("N");
   command.add_option("--problems", arguments.problems, "a file of problems, one a line, instead of sampling")
@@ -154,7 +214,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--rank", arguments.rank, "dimensions of the arrays")->capture_default_str()->type_name("N-N");
   command.add_option("--size", arguments.size, "bytes of the global arrays")->capture_default_str()->type_name("B-B");
   command.add_option("--dtype", arguments.element_type, "element type of the arrays")
-      ->check(known_name(element_type_names, find_element_type))
+      ->check(known_name(element_type_names))
       ->capture_default_str()
       ->type_name("TYPE");
   command.add_option("--seed", arguments.seed, "seed of problems and data")
@@ -162,7 +222,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
       ->capture_default_str()
       ->type_name("N");
   command.add_option("--scale", arguments.scale, "shrink arrays to this share of their size, layouts kept")
-      ->check(CLI::Range(1e-9, 1.0))
+      ->check(number_between(1e-9, 1))
       ->capture_default_str()
       ->type_name("SHARE");
 }
@@ -170,14 +230,14 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--contenders", arguments.contenders, "what to measure, of those below")
       ->delimiter(',')
-      ->check(known_name(contender_names, is_contender))
+      ->check(known_name(contender_names))
       ->type_name("NAME,...");
   command.add_option("--repeat", arguments.repetitions, "timed runs of each contender")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
   command.add_option("--time-limit", arguments.time_limit, "start no problem after so many seconds; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_between(0, 1e9))
       ->capture_default_str()
       ->type_name("S");
   command.add_option("--commit", arguments.commit, "what was built, for the record")->type_name("TEXT");

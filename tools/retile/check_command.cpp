@@ -10,7 +10,6 @@
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
-#include "tools/retile/program_input.h"
 
 namespace retile::command {
 namespace {

@@ -1,4 +1,4 @@
-// Where the command's problems come from: its arguments, or a file of them.
+// Where the command's problems and programs come from: its arguments, or files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/language/checker.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 
@@ -17,11 +18,9 @@ namespace retile::command {
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
 
-// Nothing but white space.
-bool is_blank(std::string_view text);
-
-// Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
-void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
+// The JSON values of a file, as text: each begins and ends a line. Throws InputError where there are none; `what` names
+// them.
+std::vector<SourceText> read_values(const std::string& path, const std::string& what);
 
 // The problems of a file, as text. Throws InputError where there are none.
 std::vector<SourceText> problem_lines(const std::string& path);
@@ -33,7 +32,7 @@ struct ProblemArguments {
   std::optional<std::string> target;
   std::optional<std::string> problems;
   std::optional<std::string> element_type;
-  std::string planner = "wide";
+  std::string planner = "auto";
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
   bool no_exchange = false;
@@ -53,5 +52,10 @@ PlanOptions planner_options(const ProblemArguments& arguments);
 // progress bar says is being done, once it takes long.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit);
+
+// Calls visit(program) for each file that holds a right one and returns the exit status. What is wrong with the others
+// is reported on standard error. "-" is standard input.
+int for_each_program(const std::vector<std::string>& paths,
+                     const std::function<void(const language::CheckedProgram& program)>& visit);
 
 }  // namespace retile::command

@@ -1,14 +1,16 @@
 // retile plan
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "retile/plan/json.h"
 #include "retile/planner/planner.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -32,6 +34,7 @@ struct Arguments {
   ProblemArguments problem;
   bool json = false;
   bool full = false;
+  bool donate = false;
 };
 
 // The lists of a larger mesh would fill the memory.
@@ -44,16 +47,31 @@ void check_lists(const Problem& problem) {
                    fmt::format("at most {} are listed", most_full_devices));
 }
 
+void write_line(const Plan& plan, PlanLists lists) {
+  bool has_begun = false;
+  try {
+    write_json(plan, lists, [&](std::string_view text) {
+      has_begun = true;
+      write_part(text);
+    });
+  } catch (...) {
+    if (has_begun) write_result("\n");  // the next result gets a line of its own
+    throw;
+  }
+  write_result("\n");
+}
+
 int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
-    const Plan plan = make_plan(problem, plan_options(arguments.problem, problem));
-    if (!arguments.json && !first) std::puts("");
-    first = false;
-    std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);
+    PlanOptions options = plan_options(arguments.problem, problem);
+    if (arguments.donate) options.tiles = TileUse::donated;
+    const Plan plan = make_plan(problem, options);
+    if (arguments.json) return write_line(plan, lists);
+    write_result((std::exchange(first, false) ? "" : "\n") + render_plan(plan, palette_of(stdout)));
   });
 }
 
@@ -64,6 +82,7 @@ void add_plan_command(CLI::App& app, int* status) {
   const auto arguments = std::make_shared<Arguments>();
   add_problem_options(*command, arguments->problem);
   command->add_flag("--json", arguments->json, "one plan a line, as JSON");
+  command->add_flag("--donate", arguments->donate, "with --memory-limit: the run may free source tiles on its way");
   command->add_flag("--full", arguments->full, "with --json: list groups and offsets above 4096 devices too");
   command->footer(examples);
   command->callback([arguments, status] { *status = run(*arguments); });

@@ -71,7 +71,7 @@ class Transpose {
 
 }  // namespace
 
-Contender make_fftw_peer(const Problem& problem, MPI_Comm comm) {
+evaluation::Contender make_fftw_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("fftw", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
     fftwf_mpi_init();

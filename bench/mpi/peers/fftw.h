@@ -6,6 +6,6 @@
 namespace retile::bench {
 
 // Matrices of f32, cut along their rows over all devices and then along their columns in the same order.
-Contender make_fftw_peer(const Problem& problem, MPI_Comm comm);
+evaluation::Contender make_fftw_peer(const Problem& problem, MPI_Comm comm);
 
 }  // namespace retile::bench

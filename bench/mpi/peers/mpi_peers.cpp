@@ -19,6 +19,8 @@
 namespace retile::bench {
 namespace {
 
+using namespace evaluation;
+
 struct Arguments {
   std::string problems = RETILE_SOURCE_DIR "/bench/mpi/peers/matrices.jsonl";
   std::vector<std::string> contenders{"memcpy", "direct", "wide", "paper", "alltoallw"};
@@ -44,10 +46,10 @@ void run(const Arguments& arguments) {
   campaign.results = arguments.out;
   campaign.record.commit = arguments.commit;
   campaign.record.scale = arguments.scale;
-  campaign.record.transport = "auto";
+  campaign.record.engine_options = {{"transport", "auto"}};
   campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
   const CampaignSummary summary = run_campaign(campaign, *engine);
-  if (engine->is_speaker()) {
+  if (engine->processes().is_speaker()) {
     fmt::print("{} problems, {} new results in {}\n", summary.problems, summary.results, arguments.out);
   }
 }

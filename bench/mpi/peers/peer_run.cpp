@@ -39,7 +39,8 @@ class PeerRun final : public PreparedRun {
 
 }  // namespace
 
-Contender make_peer(std::string name, const Problem& problem, MPI_Comm comm, std::function<TileMover()> make) {
+evaluation::Contender make_peer(std::string name, const Problem& problem, MPI_Comm comm,
+                                std::function<TileMover()> make) {
   auto prepare = [comm, make = std::move(make)](Engine&) -> std::unique_ptr<PreparedRun> {
     return std::make_unique<PeerRun>(comm, make());
   };

@@ -18,6 +18,7 @@ namespace retile::bench {
 using TileMover = std::function<void(const std::byte* source, std::byte* target)>;
 
 // `make` is called when the contender is prepared, and throws RuntimeError where the problem cannot be expressed.
-Contender make_peer(std::string name, const Problem& problem, MPI_Comm comm, std::function<TileMover()> make);
+evaluation::Contender make_peer(std::string name, const Problem& problem, MPI_Comm comm,
+                                std::function<TileMover()> make);
 
 }  // namespace retile::bench

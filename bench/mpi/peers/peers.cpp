@@ -16,14 +16,14 @@
 namespace retile::bench {
 namespace {
 
-Contender make_alltoallw_peer(const Problem& problem, MPI_Comm comm) {
+evaluation::Contender make_alltoallw_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("alltoallw", problem, comm, [problem, comm]() -> TileMover {
     const auto exchange = std::make_shared<Alltoallw>(problem, comm, OwnPart::copied);
     return [exchange](const std::byte* source, std::byte* target) { exchange->run(source, target); };
   });
 }
 
-using Maker = Contender (*)(const Problem& problem, MPI_Comm comm);
+using Maker = evaluation::Contender (*)(const Problem& problem, MPI_Comm comm);
 
 const std::vector<std::pair<std::string, Maker>>& makers() {
   static const std::vector<std::pair<std::string, Maker>> all{
@@ -53,7 +53,7 @@ bool is_peer(std::string_view name) {
   return false;
 }
 
-Contender make_named_peer(std::string_view name, const Problem& problem, MPI_Comm comm) {
+evaluation::Contender make_named_peer(std::string_view name, const Problem& problem, MPI_Comm comm) {
   for (const auto& [known, maker] : makers()) {
     if (known == name) return maker(problem, comm);
   }

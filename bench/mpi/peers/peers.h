@@ -12,6 +12,6 @@ namespace retile::bench {
 std::string peer_names();
 bool is_peer(std::string_view name);
 
-Contender make_named_peer(std::string_view name, const Problem& problem, MPI_Comm comm);
+evaluation::Contender make_named_peer(std::string_view name, const Problem& problem, MPI_Comm comm);
 
 }  // namespace retile::bench

@@ -100,7 +100,7 @@ TileMover mover(std::shared_ptr<Layouts> layouts, Routine routine) {
 
 }  // namespace
 
-Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm) {
+evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("scalapack", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
     auto layouts =

@@ -6,6 +6,6 @@
 namespace retile::bench {
 
 // Matrices of f32 or f64 with a tile of its own on every device, before and after.
-Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm);
+evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm);
 
 }  // namespace retile::bench

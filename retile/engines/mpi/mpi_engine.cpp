@@ -37,28 +37,8 @@ struct Job {
   Host host;
 };
 
-// Tiles that are kept by their owner are read from where they are; all between them and the target are in two scratch
-// buffers in turn.
-struct KeptSizes {
-  std::int64_t scratch[2] = {0, 0};  // elements
-
-  explicit KeptSizes(const std::vector<std::int64_t>& sizes) {
-    for (std::size_t i = 1; i + 1 < sizes.size(); ++i) scratch[i % 2] = std::max(scratch[i % 2], sizes[i]);
-  }
-};
-
-// Bytes per device, staging not included. `sizes` as stage_sizes().
-std::int64_t tile_peak(const std::vector<std::int64_t>& sizes, std::int64_t element_size, TileUse use) {
-  const auto sum = [](std::int64_t a, std::int64_t b) { return checked_add(a, b).value_or(INT64_MAX); };
-  std::int64_t peak = sizes.front();
-  if (use == TileUse::kept) {
-    const KeptSizes kept(sizes);
-    peak = sum(sum(peak, sizes.back()), sum(kept.scratch[0], kept.scratch[1]));
-  } else {
-    for (std::size_t i = 1; i < sizes.size(); ++i) peak = std::max(peak, sum(sizes[i - 1], sizes[i]));
-  }
-  return checked_bytes(peak, element_size);
-}
+// Tiles between source and target are in memory that the ranks of a host share, which the target's may not be.
+constexpr EngineMemory::Between between = EngineMemory::Between::in_scratch;
 
 class MpiRun final : public PreparedRun {
  public:
@@ -70,6 +50,9 @@ class MpiRun final : public PreparedRun {
         devices_(ranks.devices_of(job_->world.rank())),
         element_size_(element_size),
         sizes_(stage_sizes(movement)),
+        places_(kept_places(sizes_, TileUse::kept, between)),
+        kept_peak_(predict_peak_bytes(movement, element_size, TileUse::kept, {between, 0})),
+        donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated, {between, 0})),
         teams_(job_->world),
         stages_(make_schedule(movement)) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
@@ -93,7 +76,7 @@ class MpiRun final : public PreparedRun {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       const bool is_last = i + 1 == stages_.size();
       std::vector<std::byte*> to(targets.begin(), targets.end());
-      if (!is_last) to = pointers_to<std::byte*>(kept_->scratch[(i + 1) % 2]);
+      if (!is_last) to = pointers_to<std::byte*>(scratch(places_.places[i + 1]));
       run_stage(i, sight, from, to);
       from.assign(to.begin(), to.end());
     }
@@ -121,7 +104,8 @@ class MpiRun final : public PreparedRun {
   // The memory of runs that keep their tiles: made for the first one, used again by those after it.
   struct KeptMemory {
     TileMemory memory;
-    std::vector<CountedBuffer> scratch[2];  // by device
+    std::vector<CountedBuffer> even_scratch;  // by device
+    std::vector<CountedBuffer> odd_scratch;
   };
 
   template <typename Pointer>
@@ -152,13 +136,13 @@ class MpiRun final : public PreparedRun {
   void allocate_staging() {
     std::int64_t needed = first_own_ ? first_own_->staging_needed() : 0;
     for (const StageWork& work : work_) needed = std::max(needed, work.staging_needed());
-    std::optional<std::string> fault;
-    try {
-      if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
-    } catch (const RuntimeError& error) {
-      fault = fmt::format("rank {}: {}", job_->world.rank(), error.what());
-    }
-    if (const auto first = job_->world.first_of(fault)) throw RuntimeError(*first);
+    job_->world.do_together([&] {
+      try {
+        if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
+      } catch (const RuntimeError& error) {
+        throw RuntimeError(fmt::format("rank {}: {}", job_->world.rank(), error.what()));
+      }
+    });
   }
 
   // All ranks start together, or none does where one was given what it cannot start with.
@@ -187,15 +171,17 @@ class MpiRun final : public PreparedRun {
   }
 
   KeptMemory make_kept_memory() const {
-    const KeptSizes sizes(sizes_);
-    KeptMemory kept{TileMemory(devices_.size()), {}};
+    KeptMemory kept{TileMemory(devices_.size()), {}, {}};
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       kept.memory.add(i, checked_bytes(sizes_.front() + sizes_.back(), element_size_));
     }
-    for (const std::size_t parity : {0U, 1U}) {
-      if (sizes.scratch[parity] > 0) kept.scratch[parity] = allocate_tiles(kept.memory, sizes.scratch[parity]);
-    }
+    if (places_.even_scratch > 0) kept.even_scratch = allocate_tiles(kept.memory, places_.even_scratch);
+    if (places_.odd_scratch > 0) kept.odd_scratch = allocate_tiles(kept.memory, places_.odd_scratch);
     return kept;
+  }
+
+  std::vector<CountedBuffer>& scratch(KeptPlaces::Place place) {
+    return place == KeptPlaces::Place::even_scratch ? kept_->even_scratch : kept_->odd_scratch;
   }
 
   void run_stage(std::size_t stage, TileSight sight, std::span<const std::byte* const> from,
@@ -222,7 +208,7 @@ class MpiRun final : public PreparedRun {
   EngineStatistics statistics(std::int64_t start, TileUse use, std::int64_t tiles_measured) const {
     std::int64_t received = 0;
     for (const auto& [device, bytes] : received_) received = std::max(received, bytes);
-    const std::int64_t predicted = tile_peak(sizes_, element_size_, use);
+    const std::int64_t predicted = use == TileUse::donated ? donated_peak_ : kept_peak_;
     std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(), now(),
                            -start};
     const std::span<std::int64_t> times = std::span(most).last<2>();
@@ -243,6 +229,9 @@ class MpiRun final : public PreparedRun {
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
   const std::vector<std::int64_t> sizes_;  // elements: of the source's tiles, then after each stage
+  const KeptPlaces places_;
+  const std::int64_t kept_peak_;  // predicted bytes, staging not included
+  const std::int64_t donated_peak_;
   TeamCommunicators teams_;
   const std::vector<Stage> stages_;
   std::vector<StageWork> work_;              // with sources that all ranks of a host see
@@ -280,13 +269,9 @@ class MpiEngine final : public Engine {
     return std::make_unique<MpiRun>(job_, listed, element_size, ranks_of(listed.mesh.device_count()));
   }
 
-  std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const override {
-    const std::int64_t tiles = tile_peak(stage_sizes(movement), element_size, use);
-    return checked_add(tiles, job_->options.staging_bytes).value_or(INT64_MAX);
-  }
+  EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }
 
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return job_->world.first_of(mine); }
-  bool is_speaker() const override { return job_->world.rank() == 0; }
+  const Processes& processes() const override { return job_->world; }
 
  private:
   DeviceRanks ranks_of(std::int64_t device_count) const {

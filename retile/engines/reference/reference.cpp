@@ -65,8 +65,6 @@ class StepRun {
   std::vector<std::int64_t> received_;  // bytes, by device
 };
 
-std::int64_t add_sizes(std::int64_t a, std::int64_t b) { return checked_add(a, b).value_or(INT64_MAX); }
-
 std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
   std::size_t most = 0;
   for (std::size_t device = 0; device < before.size(); ++device) {
@@ -75,15 +73,8 @@ std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
   return static_cast<std::int64_t>(most);
 }
 
-// A step's input and output tiles are alive at once. Tiles that are kept are copied.
-std::int64_t predict_peak(const Movement& movement, std::int64_t element_size, TileUse use) {
-  std::int64_t peak = movement.source.local_size();
-  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    peak = std::max(peak, add_sizes(movement.before(i).local_size(), movement.steps[i].after.local_size()));
-  }
-  const std::int64_t owned = add_sizes(movement.source.local_size(), movement.target().local_size());
-  return checked_bytes(use == TileUse::kept ? add_sizes(peak, owned) : peak, element_size);
-}
+// A step's input and output tiles are alive at once, and tiles that are kept are copied.
+constexpr EngineMemory reference_memory{EngineMemory::Between::every_step, 0};
 
 class ReferenceRun final : public PreparedRun {
  public:
@@ -99,7 +90,7 @@ class ReferenceRun final : public PreparedRun {
     }
     EngineStatistics statistics = execute(tiles);
     const std::int64_t owned = movement_.source.local_size() + movement_.target().local_size();
-    statistics.peak_predicted = predict_peak(movement_, element_size_, TileUse::kept);
+    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::kept, reference_memory);
     statistics.peak_measured += owned * element_size_;
     for (std::size_t device = 0; device < targets.size(); ++device) {
       std::copy(tiles[device].bytes.begin(), tiles[device].bytes.end(), targets[device]);
@@ -111,7 +102,7 @@ class ReferenceRun final : public PreparedRun {
     require_tiles(tiles, movement_.source, all_devices(movement_.mesh.device_count()), element_size_);
     const auto start = std::chrono::steady_clock::now();
     EngineStatistics statistics;
-    statistics.peak_predicted = predict_peak(movement_, element_size_, TileUse::donated);
+    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::donated, reference_memory);
     statistics.peak_measured = most_bytes(tiles, {});
     std::vector<std::int64_t> received(tiles.size());
     for (const Step& step : movement_.steps) {
@@ -141,9 +132,7 @@ class ReferenceEngine final : public Engine {
     return std::make_unique<ReferenceRun>(movement, element_size);
   }
 
-  std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const override {
-    return predict_peak(movement, element_size, use);
-  }
+  EngineMemory memory() const override { return reference_memory; }
 };
 
 }  // namespace

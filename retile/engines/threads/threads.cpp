@@ -11,7 +11,6 @@
 #include "retile/engines/schedule.h"
 #include "retile/engines/threads/stage_work.h"
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/engines/tile_places.h"
 
 namespace retile {
 namespace {
@@ -74,7 +73,7 @@ class ThreadsRun final : public PreparedRun {
         devices_(all_devices(movement.mesh.device_count())),
         element_size_(element_size),
         sizes_(stage_sizes(movement)),
-        places_(kept_places(sizes_)),
+        places_(kept_places(sizes_, TileUse::kept, EngineMemory::Between::in_target)),
         kept_peak_(predict_peak_bytes(movement, element_size, TileUse::kept)),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated)) {
     std::vector<std::int64_t> received(devices_.size());  // bytes

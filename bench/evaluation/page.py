@@ -1,0 +1,193 @@
+"""A page whose tables and plots come from results, and whose words a person owns.
+
+What stands between <!-- NAME --> and <!-- /NAME --> is written here. A picture FOLDER/SERIES-KIND.svg is a plot of the
+series that is called by its file. Words outside name no figure that was measured."""
+
+import re
+import statistics
+
+from evaluation import figures
+from evaluation.results_file import FileError
+from evaluation.tables import duration, number, percent, problem_text, steps_text, table
+
+PEERS = {  # in the words of people who use them
+    "xla": "XLA's rules on our engine",
+    "jax": "XLA with its runtime",
+    "dtensor": "PyTorch's DTensor over gloo",
+    "alltoallw": "one `MPI_Alltoallw`",
+    "scalapack": "ScaLAPACK `psgemr2d`",
+    "fftw": "FFTW-MPI transpose",
+    "gather-slice": "gather, then slice",
+    "memcpy": "*copying each target tile once*",
+}
+
+
+def _large(all_series):
+    """Those with enough problems for shares of them to mean something."""
+    return {name: series for name, series in all_series.items() if len(figures.moving(series)) >= 100}
+
+
+def _measured(all_series):
+    rows = []
+    for name, series in all_series.items():
+        run = series.runs[-1]
+        machine = run["machine"]
+        options = run["options"]
+        workers = f"{run['ranks']} ranks" if run["ranks"] > 1 else f"{run['threads']} threads"
+        transport = f", transport {options['transport']}" if "transport" in options else ""
+        rows.append(
+            (name, f"{run['engine']}, {workers}{transport}")
+            + (len(figures.sampled(series)), len(figures.moving(series)), run["scale"], run["repetitions"])
+            + (f"{machine['cpu']}, {machine['cores']} cores", run["commit"][:7], run["date"][:10])
+        )
+    header = ["results", "engine", "problems", "that move data", "scale", "repetitions", "machine", "commit", "date"]
+    return table(header, rows)
+
+
+def _planning(all_series):
+    rows = []
+    for contender in figures.OURS:
+        seconds = [s for series in all_series.values() for s in figures.planning_seconds(series, contender)]
+        times = (statistics.median(seconds), figures.percentile(seconds, 0.99), max(seconds))
+        rows.append((contender, len(seconds), *map(duration, times)))
+    return table(["planner", "plans", "median", "99 %", "most"], rows)
+
+
+def _ratios(all_series):
+    rows = []
+    for peer, words in PEERS.items():
+        for name, series in all_series.items():
+            cells = []
+            for base in figures.BASES:
+                ratios = [c.ratio for c in figures.compare(figures.moving(series), peer, base).values()]
+                summary = figures.summarize(ratios)
+                if summary:
+                    slower = sum(ratio < 1 for ratio in ratios)
+                    span = f"{number(summary.least)} to {number(summary.most)}"
+                    cells += [f"{number(summary.mean)} ({span})", f"{slower} ({percent(slower, summary.count)})"]
+            if cells:
+                rows.append((words, name, summary.count, *cells))
+    header = ["against", "results", "problems", "over *paper*", "*paper* slower on"]
+    return table(header + ["over our fastest", "our fastest slower on"], rows)
+
+
+def _cause(comparison):
+    """Of a loss, as far as the steps tell."""
+    ours, theirs = comparison.ours.steps, comparison.theirs.steps
+    if ours == theirs:
+        return "the same steps"
+    alltoalls = [sum(step.startswith("alltoall") for step in steps) for steps in (ours, theirs)]
+    return "fewer alltoalls" if alltoalls[1] < alltoalls[0] else "other steps"
+
+
+def _losses(all_series):
+    """A row for each cause, a column for each series, and in each cell how many, how bad, and how many another planner
+    of ours wins."""
+    large = _large(all_series)
+    losses = {cause: {name: [] for name in large} for cause in ("the same steps", "fewer alltoalls", "other steps")}
+    for name, series in large.items():
+        for comparison in figures.compare(figures.moving(series), "xla", "paper").values():
+            if comparison.ratio < 1:
+                losses[_cause(comparison)][name].append(comparison)
+    rows = []
+    for cause, by_series in losses.items():
+        cells = []
+        for name, found in by_series.items():
+            clear = sum(loss.ratio < 1 / 1.1 for loss in found)
+            best = [figures.our_result(large[name].results[loss.ours.id], "best") for loss in found]
+            won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best))
+            worst = number(min((loss.ratio for loss in found), default=None))
+            cells.append(f"{len(found)}, {clear} by over a tenth, worst {worst}; our fastest wins {won}")
+        losses_of_all = [loss for found in by_series.values() for loss in found]
+        if not losses_of_all:
+            continue
+        worst = min(losses_of_all, key=lambda loss: loss.ratio)
+        example = f"{problem_text(worst.ours)}: {steps_text(worst.ours)} against {steps_text(worst.theirs)}"
+        rows.append((cause, *cells, example))
+    return table(["XLA's rules have", *large, "the worst of all"], rows)
+
+
+def _adversarial(all_series):
+    rows = []
+    for id in figures.ADVERSARIAL:
+        row = [id]
+        for series in all_series.values():
+            results = series.results.get(id, {})
+            for base in figures.BASES:
+                for comparison in figures.compare({id: results}, "xla", base).values():
+                    row.append(number(comparison.ratio))
+        shown = next(series.results[id] for series in all_series.values() if id in series.results)
+        rows.append((*row, steps_text(shown["paper"]), steps_text(shown["xla"])))
+    header = ["problem"]
+    for name, series in all_series.items():
+        if "P1" in series.results:
+            header += [f"{name}: over *paper*", "over our fastest"]
+    return table(header + ["paper", "XLA's rules"], rows)
+
+
+def _cost(all_series):
+    rows = []
+    for name, series in _large(all_series).items():
+        problems = figures.moving(series)
+        cells = []
+        for model in ("paper", "volume"):
+            pairs, agreeing = figures.cheaper_is_faster(problems, model)
+            correlation = figures.cost_correlation(figures.results_of(problems, "paper"), model)
+            cells += [number(correlation), f"{percent(agreeing, pairs)} of {pairs}"]
+        rows.append((name, *cells))
+    header = ["results", "model *paper*: correlation", "cheaper is faster"]
+    header += ["model *volume*: correlation", "cheaper is faster"]
+    return table(header, rows)
+
+
+def _memory(all_series):
+    rows = []
+    for contender in figures.CONTENDERS:
+        results = [r for series in all_series.values() for r in figures.results_of(figures.sampled(series), contender)]
+        plans, runs = figures.peak_over_bound(results), figures.measured_over_predicted(results)
+        if plans:
+            rows.append(
+                (contender, len(plans), sum(peak > 1 for peak in plans), number(max(plans)))
+                + (len(runs), sum(run > 1 for run in runs))
+            )
+    return table(["plans of", "plans", "above the bound", "at most times it", "runs", "above what was predicted"], rows)
+
+
+TABLES = {"measured": _measured, "planning": _planning, "ratios": _ratios, "losses": _losses}
+TABLES |= {"adversarial": _adversarial, "cost": _cost, "memory": _memory}
+BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
+
+
+class Page:
+    def __init__(self, path, all_series):
+        self.path, self.text = path, path.read_text(encoding="utf-8")
+        self.series = {}
+        for series in all_series:
+            name = series.file.split(".")[0]
+            if name in self.series:
+                raise FileError(f"{series.file} holds results of several circumstances: a page needs one series a file")
+            self.series[name] = series
+
+    def filled(self):
+        """The text with its blocks written anew."""
+        for stray in re.finditer("<!--", BLOCK.sub(lambda match: "\n" * match[0].count("\n"), self.text)):
+            self._fail(stray.start(), "expected <!-- NAME --> with <!-- /NAME --> below")
+        return BLOCK.sub(self._write, self.text)
+
+    def plots(self):
+        """(series, kind of plot, path) of each plot that the page shows."""
+        shown = []
+        for match in re.finditer(rf"\]\({self.path.stem}/(.+)-([a-z]+)\.svg\)", self.text):
+            if match[1] not in self.series:
+                self._fail(match.start(), f"there are no results called '{match[1]}'")
+            shown.append((self.series[match[1]], match[2], self.path.parent / match[0][2:-1]))
+        return shown
+
+    def _write(self, match):
+        if match[1] not in TABLES:
+            self._fail(match.start(), f"no table is called '{match[1]}'; there are {', '.join(TABLES)}")
+        return f"<!-- {match[1]} -->\n{TABLES[match[1]](self.series)}\n<!-- /{match[1]} -->"
+
+    def _fail(self, place, message):
+        line = self.text.count("\n", 0, place) + 1
+        raise FileError(f"{self.path}:{line}: {message}")

@@ -1,0 +1,97 @@
+#include "retile/plan/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "retile/base/error.h"
+#include "retile/types/text.h"
+#include "tests/support/plans.h"
+#include "tests/support/problems.h"
+
+namespace retile {
+namespace {
+
+using ::testing::ElementsAre;
+using Between = EngineMemory::Between;
+using Place = KeptPlaces::Place;
+
+TEST(KeptPlaces, OfOneStageNeedNoScratch) {
+  const KeptPlaces places = kept_places({10, 20}, TileUse::kept, Between::in_target);
+  EXPECT_THAT(places.places, ElementsAre(Place::owner, Place::target));
+  EXPECT_EQ(places.even_scratch, 0);
+  EXPECT_EQ(places.odd_scratch, 0);
+}
+
+TEST(KeptPlaces, OfNothingAreTheOwners) {
+  EXPECT_THAT(kept_places({10}, TileUse::kept, Between::in_target).places, ElementsAre(Place::owner));
+}
+
+TEST(KeptPlaces, AlternateBetweenTargetAndScratch) {
+  const KeptPlaces places = kept_places({10, 4, 5, 6, 7}, TileUse::kept, Between::in_target);
+  EXPECT_THAT(places.places,
+              ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
+  EXPECT_EQ(places.even_scratch, 0);
+  EXPECT_EQ(places.odd_scratch, 6);
+}
+
+TEST(KeptPlaces, LeaveTheTargetWhereTilesAreTooLargeForIt) {
+  const KeptPlaces places = kept_places({10, 8, 4, 3, 7}, TileUse::kept, Between::in_target);
+  EXPECT_THAT(places.places,
+              ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
+  const KeptPlaces large = kept_places({10, 4, 8, 3, 7}, TileUse::kept, Between::in_target);
+  EXPECT_THAT(large.places,
+              ElementsAre(Place::owner, Place::odd_scratch, Place::even_scratch, Place::odd_scratch, Place::target));
+  EXPECT_EQ(large.even_scratch, 8);
+  EXPECT_EQ(large.odd_scratch, 4);
+}
+
+TEST(KeptPlaces, never_share_a_target_that_is_strided_or_not_seen_by_others) {
+  for (const KeptPlaces& places : {kept_places({10, 4, 5, 6, 7}, TileUse::kept_strided, Between::in_target),
+                                   kept_places({10, 4, 5, 6, 7}, TileUse::kept, Between::in_scratch)}) {
+    EXPECT_THAT(places.places,
+                ElementsAre(Place::owner, Place::odd_scratch, Place::even_scratch, Place::odd_scratch, Place::target));
+    EXPECT_EQ(places.even_scratch, 5);
+    EXPECT_EQ(places.odd_scratch, 6);
+  }
+}
+
+Movement movement_for(const Problem& problem) { return make_plan(problem, test::paper_planning().options).movement; }
+
+TEST(StageSizes, LeaveOutSlices) {
+  const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
+  EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(256, 64, 64, 256));
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 4, TileUse::donated), 320 * 4);
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 4, TileUse::kept), (256 + 256 + 64) * 4);
+}
+
+TEST(StageSizes, EndWithTheSliceThatAPlanEndsWith) {
+  const Problem problem = test::problem_of("a=2", "[8]", "[4{a}8]");
+  EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(8, 4));
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::donated), 12);
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), 12);
+}
+
+TEST(StageSizes, OfNothing) {
+  const Problem problem = test::problem_of("a=2", "[8]", "[8]");
+  EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(8));
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::donated), 8);
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), 16);
+}
+
+TEST(StageSizes, BeyondSixtyThreeBitsAreRefused) {
+  const Problem problem = test::problem_of("a=2", "[4611686018427387904]", "[4611686018427387904]");
+  EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), INT64_MAX);
+  EXPECT_THROW((void)predict_peak_bytes(movement_for(problem), 2, TileUse::kept), RuntimeError);
+}
+
+TEST(PredictPeakBytes, counts_what_an_engine_adds) {
+  const Movement movement = movement_for(test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]"));
+  // 256 and 64 after a slice, 64 after each alltoall, 256 at the end.
+  EXPECT_EQ(predict_peak_bytes(movement, 1, TileUse::kept, {Between::in_scratch, 0}), 256 + 256 + 64 + 64);
+  EXPECT_EQ(predict_peak_bytes(movement, 1, TileUse::kept, {Between::in_scratch, 100}), 256 + 256 + 64 + 64 + 100);
+  EXPECT_EQ(predict_peak_bytes(movement, 1, TileUse::kept, {Between::every_step, 0}), 256 + 256 + 256 + 64);
+  EXPECT_EQ(predict_peak_bytes(movement, 1, TileUse::donated, {Between::every_step, 0}), 256 + 64);
+}
+
+}  // namespace
+}  // namespace retile
