@@ -1,7 +1,6 @@
 #include "bench/mpi/alltoallw.h"
 
 #include "retile/engines/mpi/communicator.h"
-#include "retile/engines/mpi/host_read.h"
 #include "retile/plan/lists.h"
 
 namespace retile::bench {
@@ -71,9 +70,10 @@ Alltoallw::~Alltoallw() {
 
 void Alltoallw::add(Side& side, int peer, const Box& tile, const Box& box) {
   const auto index = static_cast<std::size_t>(peer);
-  if (BoxPacking(tile, box, element_size_).run_count() == 1) {
+  const BoxPacking packing(tile, box, element_size_, order_of(tile));
+  if (packing.is_contiguous()) {
     side.counts[index] = static_cast<int>(volume(box));
-    side.displacements[index] = static_cast<int>(mpi::place_in_tile(tile, box, element_size_, 0));
+    side.displacements[index] = static_cast<int>(packing.offset());
   } else {
     side.counts[index] = 1;
     side.types[index] = subarray(tile, box, element_);

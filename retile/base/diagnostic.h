@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/base/error.h"
+#include "retile/base/palette.h"
 
 namespace retile {
 
@@ -40,7 +41,7 @@ struct Diagnostic {
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {});
 
 // "name:line:column: error: message", the line with a caret, the hint; then the notes in the same manner.
-std::string to_string(const Diagnostic& diagnostic);
+std::string to_string(const Diagnostic& diagnostic, const Palette& palette = plain);
 
 // The user's input is at fault.
 class InputError : public std::runtime_error {
@@ -51,6 +52,12 @@ class InputError : public std::runtime_error {
 
  private:
   Diagnostic diagnostic_;
+};
+
+// At fault is not the problem, but the memory that it was to be solved in.
+class MemoryLimitError : public InputError {
+ public:
+  using InputError::InputError;
 };
 
 // A program failed while it ran, at a place in its text. what() is the printed diagnostic without its last end of line.

@@ -23,6 +23,13 @@ std::int64_t element_number(const Box& box, const Shape& element) {
   return number;
 }
 
+// Where an element of the box lies, in bytes from the first one.
+std::int64_t place_of(const Box& box, const Strides& strides, const Shape& element) {
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i < element.size(); ++i) place += (element[i] - box.lo[i]) * strides[i];
+  return place;
+}
+
 // Goes to the next row of the box: a part of its last dimension. False after the last one.
 bool next_row(const Box& box, Shape& element, std::int64_t length) {
   if (element.empty()) return false;
@@ -113,6 +120,20 @@ void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_s
   for_each_row(box, element_size, [&](const Shape& element, std::size_t bytes) {
     const std::byte* source = from.bytes.data() + element_number(from.box, element) * element_size;
     std::memcpy(to.bytes.data() + element_number(to.box, element) * element_size, source, bytes);
+  });
+}
+
+void copy_box(const std::byte* from, const TileLayout& from_tile, std::byte* to, const TileLayout& to_tile,
+              const Box& box, std::int64_t element_size) {
+  const Strides from_strides = strides_of(from_tile, element_size);
+  const Strides to_strides = strides_of(to_tile, element_size);
+  const auto size = static_cast<std::size_t>(element_size);
+  for_each_row(box, element_size, [&](Shape element, std::size_t bytes) {
+    for (std::size_t done = 0; done < bytes; done += size) {
+      std::memcpy(to + place_of(to_tile.box, to_strides, element),
+                  from + place_of(from_tile.box, from_strides, element), size);
+      if (!element.empty()) ++element.back();
+    }
   });
 }
 

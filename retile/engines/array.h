@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/engines/buffer.h"
+#include "retile/engines/tile_layout.h"
 #include "retile/types/box.h"
 #include "retile/types/placement.h"
 
@@ -30,6 +31,10 @@ Tile allocate_tile(const Box& box, std::int64_t element_size);
 
 // Copies the elements of `box`, which lies in both tiles' boxes.
 void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_size);
+
+// The same between pointers to the first elements of tiles as they lie in memory.
+void copy_box(const std::byte* from, const TileLayout& from_tile, std::byte* to, const TileLayout& to_tile,
+              const Box& box, std::int64_t element_size);
 
 // A made-up array: each element's bytes come from the seed and its row-major number. Boxes of it are made without it.
 struct MadeArray {

@@ -1,6 +1,7 @@
 #include "retile/engines/copy.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef __SSE2__
@@ -8,24 +9,11 @@
 #endif
 
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
 
 namespace retile {
 namespace {
 
 constexpr std::int64_t cache_line = 64;  // bytes
-
-// Strides of a row-major tile, in bytes.
-std::vector<std::int64_t> strides_of(const Box& tile, std::int64_t element_size) {
-  (void)checked_bytes(volume(tile), element_size);
-  std::vector<std::int64_t> strides(tile.lo.size());
-  std::int64_t stride = element_size;
-  for (std::size_t i = strides.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= tile.hi[i] - tile.lo[i];
-  }
-  return strides;
-}
 
 void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -76,7 +64,7 @@ void finish_streaming() {}
 #endif
 
 // Whole words, to an address of whole words.
-void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
+[[gnu::always_inline]] inline void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
   const std::byte* const end = from + bytes;
   for (; from != end && !is_aligned(to, vector); to += word, from += word) stream_word(to, from);
   for (; end - from >= cache_line; to += cache_line, from += cache_line) {
@@ -121,14 +109,28 @@ struct OverlappingRun {
 
 }  // namespace
 
-BoxCopy::BoxCopy(const Box& from, const Box& to, const Box& box, std::int64_t element_size) : run_bytes_(element_size) {
-  ensure(element_size >= 1 && contains(from, box) && contains(to, box), "a copy's box lies in both tiles");
-  const std::vector<std::int64_t> from_strides = strides_of(from, element_size);
-  const std::vector<std::int64_t> to_strides = strides_of(to, element_size);
+BoxCopy::BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size,
+                 RangeOrder order)
+    : run_bytes_(element_size) {
+  ensure(element_size >= 1 && contains(from.box, box) && contains(to.box, box), "a copy's box lies in both tiles");
+  const Strides from_strides = strides_of(from, element_size);
+  const Strides to_strides = strides_of(to, element_size);
+  for (std::size_t i = 0; i < box.lo.size(); ++i) {
+    from_offset_ += (box.lo[i] - from.box.lo[i]) * from_strides[i];
+    to_offset_ += (box.lo[i] - to.box.lo[i]) * to_strides[i];
+  }
+  const TileLayout& ordered = order == RangeOrder::of_source ? from : to;
+  const DimensionOrder dimensions = ordered.strides.empty() ? DimensionOrder() : order_of(ordered);
   for (std::size_t i = box.lo.size(); i-- > 0;) {
-    from_offset_ += (box.lo[i] - from.lo[i]) * from_strides[i];
-    to_offset_ += (box.lo[i] - to.lo[i]) * to_strides[i];
-    add_loop({box.hi[i] - box.lo[i], from_strides[i], to_strides[i]});
+    const std::size_t dimension = dimensions.empty() ? i : dimensions[i];
+    add_loop({box.hi[dimension] - box.lo[dimension], from_strides[dimension], to_strides[dimension]});
+  }
+  if (order == RangeOrder::fast && run_bytes_ < cache_line && loops_.size() > 2) {
+    // The loop along the source's lines goes next to the one along the target's.
+    const auto lines = std::min_element(loops_.begin(), loops_.end(), [](const Loop& a, const Loop& b) {
+      return std::abs(a.from_stride) < std::abs(b.from_stride);
+    });
+    if (lines != loops_.begin()) std::rotate(loops_.begin() + 1, lines, lines + 1);
   }
   while (loops_.size() < 2) loops_.push_back({});
   std::int64_t slab = run_bytes_;
@@ -157,6 +159,24 @@ void BoxCopy::add_loop(const Loop& loop) {
   }
   loops_.push_back(loop);
 }
+
+BoxCopy::RunPlace BoxCopy::run_place(std::int64_t run) const {
+  RunPlace place{from_offset_, to_offset_};
+  for (std::size_t i = loops_.size(); i-- > 0;) {
+    place.from += run % loops_[i].count * loops_[i].from_stride;
+    place.to += run % loops_[i].count * loops_[i].to_stride;
+    run /= loops_[i].count;
+  }
+  return place;
+}
+
+// Whether the inner loop goes along the target's lines and the outer one along the source's.
+bool BoxCopy::transposes(const Loop& outer, const Loop& inner) const {
+  return run_bytes_ < cache_line && std::abs(outer.from_stride) < std::abs(inner.from_stride) &&
+         std::abs(outer.to_stride) > std::abs(inner.to_stride);
+}
+
+bool BoxCopy::is_transposing() const { return transposes(loops_[loops_.size() - 2], loops_.back()); }
 
 void BoxCopy::run(const std::byte* from_tile, std::byte* to_tile, Stores stores) const {
   run(from_tile, to_tile, {0, bytes()}, stores);
@@ -221,35 +241,90 @@ bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& 
   return are_whole(word) && (are_joined || run_bytes_ >= least_streamed || are_whole(cache_line));
 }
 
-void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const {
-  const auto copy_each = [&](auto copy_run) {
-    for (std::int64_t i = 0; i < outer.count; ++i) {
-      const std::byte* from = place.from + (place.from_offset + i * outer.from_stride);
-      std::byte* to = place.to + (place.to_offset + i * outer.to_stride);
-      for (std::int64_t j = 0; j < inner.count; ++j) copy_run(to + j * inner.to_stride, from + j * inner.from_stride);
-    }
-  };
-  const std::int64_t bytes = run_bytes_;
-  if (stores == Stores::streaming) {
-    if (streams_words(place.to + place.to_offset, outer, inner)) {
-      return copy_each([bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
-    }
-    if (bytes >= least_streamed_bytes) {
-      return copy_each([bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
+template <typename CopyRun>
+void BoxCopy::copy_each(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const {
+  for (std::int64_t i = 0; i < outer.count; ++i) {
+    const std::byte* from = place.from + (place.from_offset + i * outer.from_stride);
+    std::byte* to = place.to + (place.to_offset + i * outer.to_stride);
+    for (std::int64_t j = 0; j < inner.count; ++j) copy_run(to + j * inner.to_stride, from + j * inner.from_stride);
+  }
+}
+
+// Reads a line of the source after the other into a block that stays in the first-level cache, whatever their distance,
+// and writes from there along the lines of the target.
+template <typename CopyRun>
+void BoxCopy::copy_transposed(const Place& place, const Loop& outer, const Loop& inner, Stores stores,
+                              CopyRun copy_run) const {
+  constexpr std::int64_t most_columns = 128;
+  alignas(cache_line) std::byte block[most_columns * cache_line];
+  alignas(cache_line) std::byte row[most_columns * cache_line];
+  const std::int64_t rows_at_once = cache_line / run_bytes_;
+  const bool reads_lines = outer.from_stride == run_bytes_;
+  const bool streams = stores == Stores::streaming && inner.to_stride == run_bytes_;
+  for (std::int64_t column = 0; column < inner.count; column += most_columns) {
+    const std::int64_t columns = std::min(most_columns, inner.count - column);
+    for (std::int64_t first = 0; first < outer.count; first += rows_at_once) {
+      const std::int64_t rows = std::min(rows_at_once, outer.count - first);
+      const Place corner = place.at(inner, column).at(outer, first);
+      const Loop into_block{columns, inner.from_stride, cache_line};
+      const Loop block_rows{rows, outer.from_stride, run_bytes_};
+      const Place reading{corner.from, block, corner.from_offset, 0};
+      if (reads_lines) {
+        const std::int64_t bytes = rows * run_bytes_;
+        const auto read_line = [bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); };
+        if (bytes == cache_line) {
+          copy_each(reading, {}, into_block, ExactRun<cache_line>());
+        } else {
+          copy_each(reading, {}, into_block, read_line);
+        }
+      } else {
+        copy_each(reading, into_block, block_rows, copy_run);
+      }
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const Place along{block, streams ? row : corner.to, i * run_bytes_,
+                          streams ? 0 : corner.to_offset + i * outer.to_stride};
+        copy_each(along, {}, {columns, cache_line, inner.to_stride}, copy_run);
+        if (streams) stream_bytes(corner.to + (corner.to_offset + i * outer.to_stride), row, columns * run_bytes_);
+      }
     }
   }
-  if (bytes == 1) return copy_each(ExactRun<1>());
-  if (bytes == 2) return copy_each(ExactRun<2>());
-  if (bytes == 4) return copy_each(ExactRun<4>());
-  if (bytes == 8) return copy_each(ExactRun<8>());
-  if (bytes == 16) return copy_each(ExactRun<16>());
-  if (bytes < 4) return copy_each(OverlappingRun<2>(bytes));
-  if (bytes < 8) return copy_each(OverlappingRun<4>(bytes));
-  if (bytes < 16) return copy_each(OverlappingRun<8>(bytes));
-  if (bytes <= 32) return copy_each(OverlappingRun<16>(bytes));
-  if (bytes <= 64) return copy_each(OverlappingRun<32>(bytes));
-  copy_each([bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); });
 }
+
+void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const {
+  const std::int64_t bytes = run_bytes_;
+  const bool turns_back = transposes(inner, outer);
+  const bool turns = turns_back || transposes(outer, inner);
+  const auto copy_all = [&](auto copy_run) {
+    if (!turns) return copy_each(place, outer, inner, copy_run);
+    copy_transposed(place, turns_back ? inner : outer, turns_back ? outer : inner, stores, copy_run);
+  };
+  if (stores == Stores::streaming && !turns) {
+    if (streams_words(place.to + place.to_offset, outer, inner)) {
+      return copy_each(place, outer, inner,
+                       [bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
+    }
+    if (bytes >= least_streamed_bytes) {
+      return copy_each(place, outer, inner,
+                       [bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
+    }
+  }
+  if (bytes == 1) return copy_all(ExactRun<1>());
+  if (bytes == 2) return copy_all(ExactRun<2>());
+  if (bytes == 4) return copy_all(ExactRun<4>());
+  if (bytes == 8) return copy_all(ExactRun<8>());
+  if (bytes == 16) return copy_all(ExactRun<16>());
+  if (bytes < 4) return copy_all(OverlappingRun<2>(bytes));
+  if (bytes < 8) return copy_all(OverlappingRun<4>(bytes));
+  if (bytes < 16) return copy_all(OverlappingRun<8>(bytes));
+  if (bytes <= 32) return copy_all(OverlappingRun<16>(bytes));
+  if (bytes <= 64) return copy_all(OverlappingRun<32>(bytes));
+  copy_each(place, outer, inner, [bytes](std::byte* to, const std::byte* from) { copy_bytes(to, from, bytes); });
+}
+
+BoxPacking::BoxPacking(const TileLayout& tile, const Box& box, std::int64_t element_size, const DimensionOrder& order)
+    : pack_(tile, {box, packed_strides(box, element_size, order)}, box, element_size, BoxCopy::RangeOrder::of_target),
+      unpack_({box, packed_strides(box, element_size, order)}, tile, box, element_size,
+              BoxCopy::RangeOrder::of_source) {}
 
 void BoxPacking::pack(const std::byte* tile, ByteRange range, std::byte* piece) const {
   pack_.copy_range({tile, piece, pack_.from_offset_, -range.begin}, range, Stores::cached);

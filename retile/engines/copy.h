@@ -1,15 +1,16 @@
-// Copying a box between two row-major tiles, worked out once and run many times.
+// Copying a box between two tiles as they lie in memory, worked out once and run many times.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "retile/engines/tile_layout.h"
 #include "retile/types/box.h"
 
 namespace retile {
 
-// A part of a copy: bytes of the box in its packed order, which is row-major.
+// A part of a copy: bytes of the box in the order of its ranges, which is row-major between packed tiles.
 struct ByteRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -23,16 +24,25 @@ enum class Stores {
   streaming,  // around the caches, where runs are long enough: for more data than caches hold
 };
 
-// The tiles are pointers to their first bytes, aligned in any way.
+// The tiles are pointers to their first elements, aligned in any way.
 class BoxCopy {
  public:
-  // `box` lies in both tiles' boxes. Throws RuntimeError where a tile does not fit in 63 bits.
-  BoxCopy(const Box& from, const Box& to, const Box& box, std::int64_t element_size);
+  // `box` lies in both tiles' boxes. Throws RuntimeError where a packed tile does not fit in 63 bits.
+  BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size)
+      : BoxCopy(from, to, box, element_size, RangeOrder::fast) {}
 
   std::int64_t bytes() const { return run_bytes_ * run_count_; }
   // Bytes that lie together on both sides, and how many such runs there are.
   std::int64_t run_bytes() const { return run_bytes_; }
   std::int64_t run_count() const { return run_count_; }
+  // Where a run lies in the tiles, in bytes from their first elements.
+  struct RunPlace {
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+  };
+  RunPlace run_place(std::int64_t run) const;
+  // Whether short runs that follow each other on one side are far apart on the other.
+  bool is_transposing() const;
 
   void run(const std::byte* from_tile, std::byte* to_tile, Stores stores = Stores::cached) const;
   // Ranges that do not overlap may run at the same time.
@@ -64,12 +74,21 @@ class BoxCopy {
     }
   };
 
+  // The order of ranges: the fastest one, or that of the elements in the tile that is written or read.
+  enum class RangeOrder { fast, of_target, of_source };
+  BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size, RangeOrder order);
+
   void add_loop(const Loop& loop);
+  bool transposes(const Loop& outer, const Loop& inner) const;
   void copy_range(const Place& place, ByteRange range, Stores stores) const;
   void copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const;
   void copy_whole(std::size_t level, const Place& place, std::int64_t count, Stores stores) const;
   bool streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const;
   void copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const;
+  template <typename CopyRun>
+  void copy_each(const Place& place, const Loop& outer, const Loop& inner, CopyRun copy_run) const;
+  template <typename CopyRun>
+  void copy_transposed(const Place& place, const Loop& outer, const Loop& inner, Stores stores, CopyRun copy_run) const;
 
   std::vector<Loop> loops_;               // outermost first, at least two
   std::vector<std::int64_t> slab_bytes_;  // of one iteration of each loop
@@ -79,16 +98,16 @@ class BoxCopy {
   std::int64_t to_offset_ = 0;
 };
 
-// A box of a tile to and from a contiguous buffer, piece by piece: a piece is the memory of a range.
+// A box of a tile to and from a contiguous buffer, piece by piece: a piece is the memory of a range. The buffer's
+// dimensions are in an order that both its ends know.
 class BoxPacking {
  public:
-  BoxPacking(const Box& tile, const Box& box, std::int64_t element_size)
-      : pack_(tile, box, box, element_size), unpack_(box, tile, box, element_size) {}
+  BoxPacking(const TileLayout& tile, const Box& box, std::int64_t element_size, const DimensionOrder& order);
 
   std::int64_t bytes() const { return pack_.bytes(); }
-  // Bytes that lie together in the tile, and how many such runs there are.
-  std::int64_t run_bytes() const { return pack_.run_bytes(); }
-  std::int64_t run_count() const { return pack_.run_count(); }
+  // Whether the box lies in the tile as in the buffer, and where it then starts: bytes from the tile's first element.
+  bool is_contiguous() const { return pack_.run_count() == 1; }
+  std::int64_t offset() const { return pack_.from_offset_; }
 
   void pack(const std::byte* tile, ByteRange range, std::byte* piece) const;
   void unpack(const std::byte* piece, ByteRange range, std::byte* tile) const;

@@ -15,7 +15,10 @@ std::vector<Device> all_devices(std::int64_t count) {
 }
 
 void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
-                   std::int64_t element_size) {
+                   std::int64_t element_size, const BufferStrides& strides) {
+  if (!strides.are_packed()) {
+    throw RuntimeError("donated tiles are packed, and the run was prepared for buffers that are not");
+  }
   if (tiles.size() != devices.size()) {
     throw RuntimeError(fmt::format("the run starts with {} tiles for {} devices", tiles.size(), devices.size()));
   }

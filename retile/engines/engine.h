@@ -9,6 +9,7 @@
 
 #include "retile/engines/array.h"
 #include "retile/engines/processes.h"
+#include "retile/engines/tile_layout.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
@@ -31,12 +32,15 @@ class PreparedRun {
   PreparedRun& operator=(const PreparedRun&) = delete;
   virtual ~PreparedRun() = default;
 
-  // Buffers stay their owner's: sources[i] is read and targets[i] written for the i-th of this process's devices, each
-  // as long as its tile. No two overlap. The peak counts them.
+  // Buffers stay their owner's: sources[i] leads to the first element that is read, and targets[i] to the first that is
+  // written, for the i-th of this process's devices. They lie as the run was prepared for, no two overlap, and nothing
+  // but the elements of targets is written. The peak counts these elements, not what lies between them. Throws
+  // RuntimeError in all processes where one of them gives other than a buffer for each device.
   virtual EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
 
   // The tiles are donated: freed or reused as the run goes, and replaced by those of the movement's target. Throws
-  // RuntimeError where they are not the slices that the movement starts from. Tiles are lost where a run fails later.
+  // RuntimeError where they are not the slices that the movement starts from, or the run was prepared for buffers that
+  // are not packed. Tiles are lost where a run fails later.
   virtual EngineStatistics execute(Tiles& tiles) = 0;
 };
 
@@ -60,8 +64,13 @@ class Engine {
   // RuntimeError where there is none.
   virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
 
-  // A movement that find_faults() finds no fault in.
-  virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) = 0;
+  // A movement that find_faults() finds no fault in, between buffers that lie as the strides of this process's devices
+  // say. Throws RuntimeError where these are wrong (see require_strides()).
+  virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                               const BufferStrides& strides) = 0;
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) {
+    return prepare(movement, element_size, {});
+  }
 
   // What its runs take beside the tiles of source and target.
   virtual EngineMemory memory() const { return {}; }
@@ -81,7 +90,7 @@ std::vector<Device> all_devices(std::int64_t count);
 // What executions check first: other tiles or fewer buffers would be read past their ends. `devices` are those of this
 // process. Throw RuntimeError.
 void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
-                   std::int64_t element_size);
+                   std::int64_t element_size, const BufferStrides& strides);
 void require_buffers(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                      std::span<const Device> devices);
 

@@ -9,6 +9,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/engines/array.h"
 #include "retile/engines/available_memory.h"
 
@@ -118,6 +119,7 @@ RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) 
 
 std::string to_json(const RunReport& report) {
   nlohmann::ordered_json json;
+  json["format"] = json_format;
   json["id"] = report.id;
   json["engine"] = report.engine;
   json["devices"] = report.devices;

@@ -65,11 +65,12 @@ std::vector<Transfer> permuted_pieces(const PermuteStep& step, const Placement& 
 
 }  // namespace
 
-Stage::Stage(const Movement& movement, StageSteps steps)
+Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides)
     : step_(steps.last),
       before_(movement.before(steps.first)),
       held_(movement.before(steps.last)),
-      after_(movement.steps[steps.last].after) {
+      after_(movement.steps[steps.last].after),
+      strides_(std::move(strides)) {
   const StepOperation& operation = movement.steps[steps.last].operation;
   if (const Groups* groups = groups_of(operation)) list_groups(*groups);
   if (const auto* permute = std::get_if<PermuteStep>(&operation)) list_transfers(permuted_pieces(*permute, after_));
@@ -77,6 +78,9 @@ Stage::Stage(const Movement& movement, StageSteps steps)
     list_transfers(exchange_pieces(*exchange, held_, after_));
   }
 }
+
+Stage::Stage(const Placement& tiles, BufferStrides strides)
+    : before_(tiles), held_(tiles), after_(tiles), strides_(std::move(strides)) {}
 
 void Stage::list_groups(const Groups& groups) {
   groups_ = groups;
@@ -129,10 +133,25 @@ std::vector<Transfer> Stage::sent_by(Device device) const {
   return pieces;
 }
 
-std::vector<Stage> make_schedule(const Movement& movement) {
+std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides) {
   const Movement listed = with_lists(movement);
+  const auto packed_as_sources = [&](const Placement& placement) {
+    std::vector<Strides> packed;
+    for (std::size_t i = 0; i < strides.sources.size(); ++i) {
+      const auto device = static_cast<Device>(i);
+      const DimensionOrder order = order_of({listed.source.box(device), strides.sources[i]});
+      packed.push_back(packed_strides(placement.box(device), element_size, order));
+    }
+    return packed;
+  };
   std::vector<Stage> stages;
-  for (const StageSteps& steps : stage_steps(listed.steps)) stages.emplace_back(listed, steps);
+  std::vector<Strides> before = strides.sources;
+  for (const StageSteps& steps : stage_steps(listed.steps)) {
+    const bool is_last = steps.last + 1 == listed.steps.size();
+    std::vector<Strides> after = is_last ? strides.targets : packed_as_sources(listed.steps[steps.last].after);
+    stages.emplace_back(listed, steps, BufferStrides{std::move(before), after});
+    before = std::move(after);
+  }
   return stages;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/scanner.h"
 #include "retile/plan/verify.h"
 #include "retile/runtime/local.h"
 #include "retile/runtime/replicas.h"

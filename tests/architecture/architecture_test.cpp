@@ -61,7 +61,8 @@ const std::vector<NamespaceRule> namespace_rules{
 const std::vector<std::string> folders_apart{"contenders", "evaluation"};
 
 // Files directly in retile/ that join its folders.
-const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp"};
+const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp", "retile/redistribute.h",
+                                             "retile/redistribute.cpp", "retile/mpi.h"};
 
 struct LibraryRule {
   std::string header;  // a regular expression for the whole name
@@ -70,7 +71,7 @@ struct LibraryRule {
 };
 
 const std::vector<LibraryRule> library_rules{
-    {"mpi\\.h", "retile/engines/mpi/.*", "retile/engines/mpi"},
+    {"mpi\\.h", "retile/(engines/mpi/.*|mpi\\.h)", "retile/engines/mpi"},
     {"nlohmann/.*", "retile/.*\\.cpp", "a .cpp file of retile"},
     {"CLI/.*", "tools/.*", "tools"},
     {"Eigen/.*", "retile/runtime/.*\\.cpp", "a .cpp file of retile/runtime"},

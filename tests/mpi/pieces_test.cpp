@@ -4,7 +4,6 @@
 #include <climits>
 #include <cstdint>
 
-#include "retile/engines/mpi/host_read.h"
 #include "retile/engines/mpi/messages.h"
 
 namespace retile::mpi {
@@ -39,16 +38,6 @@ TEST(Pieces, AreShortOnlyAtTheEnd) {
 TEST(Pieces, EndWhereSizesEnd) {
   EXPECT_EQ(piece_at(INT64_MAX - 3, most_message_bytes, INT64_MAX), (ByteRange{INT64_MAX - 3, INT64_MAX}));
 }
-
-TEST(Places, AreCountedBeyond32Bits) {
-  const Box tile{{0, 0}, {3 * gibibyte, 4}};
-  const Box box{{2 * gibibyte, 1}, {3 * gibibyte, 3}};
-  EXPECT_EQ(place_in_tile(tile, box, 8, 0), (2 * gibibyte * 4 + 1) * 8);
-  EXPECT_EQ(place_in_tile(tile, box, 8, 2 * 8), ((2 * gibibyte + 1) * 4 + 1) * 8);
-  EXPECT_EQ(place_in_tile(tile, box, 8, 2 * gibibyte * 8 - 1), ((3 * gibibyte - 1) * 4 + 2) * 8 + 7);
-}
-
-TEST(Places, OfAScalarIsItsByte) { EXPECT_EQ(place_in_tile({}, {}, 16, 7), 7); }
 
 }  // namespace
 }  // namespace retile::mpi

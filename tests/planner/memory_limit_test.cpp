@@ -98,7 +98,7 @@ TEST(MemoryLimit, is_kept_by_every_planner_or_refused_with_the_smallest_that_wor
 
 TEST(MemoryLimit, lets_auto_take_a_plan_that_needs_less_than_the_wide_one) {
   // wide slices, exchanges and gathers through a tile between; direct needs none.
-  const Problem problem = problem_of("a=2,b=2", "[4{a}8, 8]", "[8, 4{a}8]");
+  const Problem problem = problem_of("a=2,b=2,c=2", "[2{a,b}8, 8]", "[8, 4{a}8]");
   PlanOptions options;
   const Plan wide = make_plan(problem, options);
   const std::int64_t wide_bytes = run_bytes(wide, problem, options);

@@ -29,10 +29,12 @@ class FaultyEngine final : public Engine {
 
   const char* name() const override { return "faulty"; }
   std::vector<Device> devices(std::int64_t count) const override { return engine_.devices(count); }
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
     const std::int64_t count = movement.mesh.device_count();
     const std::vector<Device> mine = engine_.devices(count);
-    return std::make_unique<Run>(engine_.prepare(movement, element_size), !mine.empty() && mine.back() == count - 1);
+    return std::make_unique<Run>(engine_.prepare(movement, element_size, strides),
+                                 !mine.empty() && mine.back() == count - 1);
   }
   const Processes& processes() const override { return engine_.processes(); }
 

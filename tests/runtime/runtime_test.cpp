@@ -406,9 +406,10 @@ class CountingEngine final : public Engine {
  public:
   const char* name() const override { return "counting"; }
   std::vector<Device> devices(std::int64_t count) const override { return engine_->devices(count); }
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
     ++prepared;
-    return engine_->prepare(movement, element_size);
+    return engine_->prepare(movement, element_size, strides);
   }
   int prepared = 0;
 

@@ -99,23 +99,28 @@ class SplitProcesses final : public Processes {
 class SplitRun final : public PreparedRun {
  public:
   SplitRun(Meeting& meeting, std::size_t process, const Movement& movement, std::vector<Device> devices,
-           std::int64_t element_size)
+           std::int64_t element_size, const BufferStrides& strides)
       : meeting_(meeting),
         process_(process),
         source_(movement.source),
         devices_(std::move(devices)),
         element_size_(element_size),
+        strides_(strides),
         whole_(make_reference_engine()->prepare(movement, element_size)) {}
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     Tiles tiles;
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      tiles.push_back(allocate_tile(source_.box(devices_[i]), element_size_));
-      std::copy_n(sources[i], tiles[i].bytes.size(), tiles[i].bytes.data());
+      const Box box = source_.box(devices_[i]);
+      tiles.push_back(allocate_tile(box, element_size_));
+      const Strides strides = strides_.sources.empty() ? Strides() : strides_.sources[i];
+      copy_box(sources[i], {box, strides}, tiles[i].bytes.data(), box, box, element_size_);
     }
     const EngineStatistics statistics = execute(tiles);
-    for (std::size_t i = 0; i < targets.size(); ++i)
-      std::copy(tiles[i].bytes.begin(), tiles[i].bytes.end(), targets[i]);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const Strides strides = strides_.targets.empty() ? Strides() : strides_.targets[i];
+      copy_box(tiles[i].bytes.data(), tiles[i].box, targets[i], {tiles[i].box, strides}, tiles[i].box, element_size_);
+    }
     return statistics;
   }
 
@@ -127,6 +132,7 @@ class SplitRun final : public PreparedRun {
   Placement source_;
   std::vector<Device> devices_;
   std::int64_t element_size_;
+  BufferStrides strides_;
   std::unique_ptr<PreparedRun> whole_;
 };
 
@@ -147,9 +153,10 @@ class SplitEngine final : public Engine {
     return mine;
   }
 
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
-    return std::make_unique<SplitRun>(meeting_, process_, movement, devices(movement.mesh.device_count()),
-                                      element_size);
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
+    return std::make_unique<SplitRun>(meeting_, process_, movement, devices(movement.mesh.device_count()), element_size,
+                                      strides);
   }
 
   const Processes& processes() const override { return processes_; }

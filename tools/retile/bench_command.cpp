@@ -214,7 +214,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--rank", arguments.rank, "dimensions of the arrays")->capture_default_str()->type_name("N-N");
   command.add_option("--size", arguments.size, "bytes of the global arrays")->capture_default_str()->type_name("B-B");
   command.add_option("--dtype", arguments.element_type, "element type of the arrays")
-      ->check(known_name(element_type_names, find_element_type))
+      ->check(known_name(element_type_names))
       ->capture_default_str()
       ->type_name("TYPE");
   command.add_option("--seed", arguments.seed, "seed of problems and data")
@@ -230,7 +230,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--contenders", arguments.contenders, "what to measure, of those below")
       ->delimiter(',')
-      ->check(known_name(contender_names, is_contender))
+      ->check(known_name(contender_names))
       ->type_name("NAME,...");
   command.add_option("--repeat", arguments.repetitions, "timed runs of each contender")
       ->check(whole_number(1, 1000000))

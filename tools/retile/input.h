@@ -1,4 +1,4 @@
-// Where the command's problems come from: its arguments, or a file of them.
+// Where the command's problems come from: its arguments, or files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,11 +17,9 @@ namespace retile::command {
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
 
-// Nothing but white space.
-bool is_blank(std::string_view text);
-
-// Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
-void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
+// The JSON values of a file, as text: each begins and ends a line. Throws InputError where there are none; `what` names
+// them.
+std::vector<SourceText> read_values(const std::string& path, const std::string& what);
 
 // The problems of a file, as text. Throws InputError where there are none.
 std::vector<SourceText> problem_lines(const std::string& path);
@@ -37,10 +35,11 @@ struct ProblemArguments {
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
   bool no_exchange = false;
+  double effort = 1;
 };
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments);
-// Those of them that say how to plan: --planner, --cost, --no-exchange.
+// Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
 void add_planner_options(CLI::App& command, ProblemArguments& arguments);
 
 // The options for one problem: a memory limit in bytes or as a factor depends on it.

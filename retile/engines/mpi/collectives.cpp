@@ -104,10 +104,10 @@ class Allgather final : public StepCollective {
   Allgather(const Communicator& team, TilePart mine, std::vector<TilePart> parts, std::int64_t staging_bytes)
       : team_(team), mine_(std::move(mine)), parts_(std::move(parts)) {
     const std::int64_t bytes = mine_.packing.bytes();
-    is_direct_ = mine_.is_contiguous();
+    is_direct_ = mine_.packing.is_contiguous();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const bool follows = parts_[i].offset == static_cast<std::int64_t>(i) * bytes;
-      is_direct_ = is_direct_ && follows && parts_[i].is_contiguous();
+      const BoxPacking& part = parts_[i].packing;
+      is_direct_ = is_direct_ && part.is_contiguous() && part.offset() == static_cast<std::int64_t>(i) * bytes;
     }
     // MPI_Allgather takes a type for what arrives, so all ranks must have the same one.
     is_direct_ = team_.least(is_direct_ ? 1 : 0) == 1;
@@ -124,7 +124,7 @@ class Allgather final : public StepCollective {
     for (ByteRange piece = piece_at(0, piece_bytes_, bytes); piece.size() > 0;
          piece = piece_at(piece.end, piece_bytes_, bytes)) {
       if (is_direct_) {
-        gather_in_place(source + mine_.offset + piece.begin, piece, target + piece.begin);
+        gather_in_place(source + mine_.packing.offset() + piece.begin, piece, target + piece.begin);
       } else {
         gather_piece(source, piece, target, staging.data());
       }
@@ -218,11 +218,14 @@ std::unique_ptr<StepCollective> make_allgather(const Communicator& team, Device 
                                                const std::vector<Device>& members, const Placement& held,
                                                const LetterContext& context) {
   const std::size_t slot = context.ranks.slot_of(device);
-  const Box target = context.stage.after().box(device);
-  TilePart mine(context.stage.before().box(device), slot, held.box(device), context.element_size);
+  const auto part_of = [&](const TileLayout& tile, Device member) {
+    const DimensionOrder order = order_of(context.stage.tile_before(member));
+    return TilePart{slot, {tile, held.box(member), context.element_size, order}};
+  };
   std::vector<TilePart> parts;
-  for (const Device member : members) parts.emplace_back(target, slot, held.box(member), context.element_size);
-  return std::make_unique<Allgather>(team, std::move(mine), std::move(parts), context.staging_bytes);
+  for (const Device member : members) parts.push_back(part_of(context.stage.tile_after(device), member));
+  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device), device), std::move(parts),
+                                     context.staging_bytes);
 }
 
 }  // namespace retile::mpi

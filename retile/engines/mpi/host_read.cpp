@@ -27,39 +27,21 @@ std::int64_t read_parts(std::int64_t process, const std::vector<iovec>& local, c
 
 }  // namespace
 
-std::int64_t place_in_tile(const Box& tile, const Box& box, std::int64_t element_size, std::int64_t packed) {
-  std::int64_t element = packed / element_size;
-  std::int64_t place = packed % element_size;
-  std::int64_t stride = element_size;
-  for (std::size_t i = box.lo.size(); i-- > 0;) {
-    const std::int64_t extent = box.hi[i] - box.lo[i];
-    place += (box.lo[i] - tile.lo[i] + element % extent) * stride;
-    element /= extent;
-    stride *= tile.hi[i] - tile.lo[i];
-  }
-  return place;
-}
-
-HostRead::HostRead(const Box& source, const Box& target, const Box& box, std::int64_t element_size)
-    : source_(source), target_(target), box_(box), element_size_(element_size) {
-  const BoxCopy copy(source, target, box, element_size);
-  run_bytes_ = copy.run_bytes();
-  bytes_ = copy.bytes();
-}
-
-bool HostRead::suits() const { return run_bytes_ >= long_run; }
+bool HostRead::suits() const { return copy_.run_bytes() >= long_run; }
 
 void HostRead::run(std::int64_t process, const std::byte* source, std::byte* target) const {
   std::vector<iovec> local;
   std::vector<iovec> remote;
-  for (std::int64_t done = 0; done < bytes_;) {
+  const std::int64_t run_bytes = copy_.run_bytes();
+  for (std::int64_t done = 0; done < copy_.bytes();) {
     local.clear();
     remote.clear();
-    for (std::int64_t at = done; at < bytes_ && local.size() < most_parts;) {
-      const std::int64_t size = run_bytes_ - at % run_bytes_;
-      local.push_back(part_at(target, place_in_tile(target_, box_, element_size_, at), size));
-      remote.push_back(part_at(source, place_in_tile(source_, box_, element_size_, at), size));
-      at += size;
+    for (std::int64_t at = done; at < copy_.bytes() && local.size() < most_parts;) {
+      const auto [from, to] = copy_.run_place(at / run_bytes);
+      const std::int64_t begin = at % run_bytes;
+      local.push_back(part_at(target, to + begin, run_bytes - begin));
+      remote.push_back(part_at(source, from + begin, run_bytes - begin));
+      at += run_bytes - begin;
     }
     const std::int64_t read = read_parts(process, local, remote);
     if (read <= 0) {

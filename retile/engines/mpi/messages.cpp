@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "retile/base/error.h"
-#include "retile/engines/mpi/host_read.h"
 
 namespace retile::mpi {
 namespace {
@@ -14,13 +13,19 @@ constexpr int piece_tag = 0;
 constexpr int offer_tag = 2;
 constexpr int taken_tag = 3;  // and the sender's place
 
-TilePart part_of(const Placement& placement, Device device, const Parcel& parcel, const LetterContext& context) {
-  return {placement.box(device), context.ranks.slot_of(device), parcel.box, context.element_size};
+// The bytes of a parcel are in the order that they have in their source.
+TilePart source_part(const Parcel& parcel, const LetterContext& context) {
+  const TileLayout tile = context.stage.tile_before(parcel.from);
+  return {context.ranks.slot_of(parcel.from), {tile, parcel.box, context.element_size, order_of(tile)}};
 }
 
 std::vector<TilePart> target_parts(const Parcel& parcel, const LetterContext& context) {
+  const DimensionOrder order = order_of(context.stage.tile_before(parcel.from));
   std::vector<TilePart> parts;
-  for (const Device device : parcel.to) parts.push_back(part_of(context.stage.after(), device, parcel, context));
+  for (const Device device : parcel.to) {
+    parts.push_back(
+        {context.ranks.slot_of(device), {context.stage.tile_after(device), parcel.box, context.element_size, order}});
+  }
   return parts;
 }
 
@@ -34,7 +39,7 @@ struct Travel {
 
 Travel travel_of(const TilePart& source, const std::vector<TilePart>& targets, int peer, StagingSight sight,
                  const LetterContext& context) {
-  Travel travel{source.is_contiguous(), targets.size() == 1 && targets.front().is_contiguous(), {}, 0};
+  Travel travel{source.packing.is_contiguous(), targets.size() == 1 && targets.front().packing.is_contiguous(), {}, 0};
   if (sight == StagingSight::shared) travel.member = context.host.member(peer);
   const bool is_whole = travel.is_contiguous_sent && travel.is_contiguous_received && !travel.member;
   const std::int64_t staged =
@@ -51,16 +56,13 @@ std::int64_t longest_staged_piece(const std::vector<Letter>& letters) {
 
 }  // namespace
 
-TilePart::TilePart(const Box& tile, std::size_t tile_slot, const Box& box, std::int64_t element_size)
-    : slot(tile_slot), packing(tile, box, element_size), offset(place_in_tile(tile, box, element_size, 0)) {}
-
 ByteRange piece_at(std::int64_t begin, std::int64_t piece_bytes, std::int64_t bytes) {
   return {begin, bytes - begin <= piece_bytes ? bytes : begin + piece_bytes};
 }
 
 Letter letter_to_send(const Parcel& parcel, StagingSight sight, const LetterContext& context) {
   const int peer = context.ranks.rank_of(parcel.to.front());
-  const TilePart source = part_of(context.stage.before(), parcel.from, parcel, context);
+  const TilePart source = source_part(parcel, context);
   const Travel travel = travel_of(source, target_parts(parcel, context), peer, sight, context);
   const bool is_staged = travel.member.has_value() || !travel.is_contiguous_sent;
   return {peer, {source}, source.packing.bytes(), travel.piece_bytes, is_staged, travel.member};
@@ -68,7 +70,7 @@ Letter letter_to_send(const Parcel& parcel, StagingSight sight, const LetterCont
 
 Letter letter_to_receive(const Parcel& parcel, StagingSight sight, const LetterContext& context) {
   const int peer = context.ranks.rank_of(parcel.from);
-  const TilePart source = part_of(context.stage.before(), parcel.from, parcel, context);
+  const TilePart source = source_part(parcel, context);
   std::vector<TilePart> targets = target_parts(parcel, context);
   const Travel travel = travel_of(source, targets, peer, sight, context);
   const bool is_staged = !travel.member.has_value() && !travel.is_contiguous_received;
@@ -157,7 +159,7 @@ void MessageRun::send(std::size_t place) {
   const std::byte* tile = sources_[part.slot];
   if (letter->is_staged) part.packing.pack(tile, range, staged(place));
   if (letter->member) return send_offer(place);
-  const std::byte* piece = letter->is_staged ? staged(place) : tile + part.offset + range.begin;
+  const std::byte* piece = letter->is_staged ? staged(place) : tile + part.packing.offset() + range.begin;
   check(MPI_Isend(piece, static_cast<int>(range.size()), MPI_BYTE, letter->peer, piece_tag, communicator_.get(),
                   &requests_[place]),
         "MPI_Isend");
@@ -178,7 +180,7 @@ void MessageRun::send_offer(std::size_t place) {
 void MessageRun::receive(std::size_t place) {
   const auto& [letter, range] = receiving_.places[place];
   const TilePart& part = letter->parts.front();
-  void* room = targets_[part.slot] + part.offset + range.begin;
+  void* room = targets_[part.slot] + part.packing.offset() + range.begin;
   auto bytes = static_cast<int>(range.size());
   if (letter->is_staged) room = staged(window + place);
   if (letter->member) {

@@ -23,10 +23,6 @@ namespace retile::mpi {
 struct TilePart {
   std::size_t slot;
   BoxPacking packing;
-  std::int64_t offset;  // bytes from the tile's start to the box
-
-  TilePart(const Box& tile, std::size_t tile_slot, const Box& box, std::int64_t element_size);
-  bool is_contiguous() const { return packing.run_count() == 1; }
 };
 
 // A parcel as one of its two ranks sees it.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -13,8 +12,9 @@
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
 #include "retile/engines/mpi/fingerprint.h"
+#include "retile/engines/mpi/gather_strides.h"
 #include "retile/engines/mpi/host.h"
-#include "retile/engines/mpi/stage_work.h"
+#include "retile/engines/mpi/rank_work.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/tile_memory.h"
 #include "retile/plan/lists.h"
@@ -42,19 +42,22 @@ constexpr EngineMemory::Between between = EngineMemory::Between::in_scratch;
 
 class MpiRun final : public PreparedRun {
  public:
-  MpiRun(std::shared_ptr<Job> job, const Movement& movement, std::int64_t element_size, const DeviceRanks& ranks)
+  // `strides` are of all devices.
+  MpiRun(std::shared_ptr<Job> job, const Movement& movement, std::int64_t element_size, BufferStrides strides,
+         const DeviceRanks& ranks)
       : job_(std::move(job)),
         source_(movement.source),
         target_(movement.target()),
         steps_(movement.steps),
         devices_(ranks.devices_of(job_->world.rank())),
         element_size_(element_size),
+        strides_(std::move(strides)),
         sizes_(stage_sizes(movement)),
         places_(kept_places(sizes_, TileUse::kept, between)),
         kept_peak_(predict_peak_bytes(movement, element_size, TileUse::kept, {between, 0})),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated, {between, 0})),
         teams_(job_->world),
-        stages_(make_schedule(movement)) {
+        stages_(make_schedule(movement, element_size, strides_)) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       const StageContext context{job_->world, job_->host, ranks, job_->options, teams_, movement.mesh, element_size};
       const std::size_t step = stages_[i].step();
@@ -86,7 +89,8 @@ class MpiRun final : public PreparedRun {
   EngineStatistics execute(Tiles& tiles) override {
     std::vector<const std::byte*> sources;
     for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
-    const TileSight sight = agree_to_start(sources, [&] { require_tiles(tiles, source_, devices_, element_size_); });
+    const TileSight sight =
+        agree_to_start(sources, [&] { require_tiles(tiles, source_, devices_, element_size_, strides_); });
     const std::int64_t start = now();
     TileMemory memory(devices_.size());
     std::vector<CountedBuffer> current;
@@ -135,7 +139,7 @@ class MpiRun final : public PreparedRun {
 
   void allocate_staging() {
     std::int64_t needed = first_own_ ? first_own_->staging_needed() : 0;
-    for (const StageWork& work : work_) needed = std::max(needed, work.staging_needed());
+    for (const RankWork& work : work_) needed = std::max(needed, work.staging_needed());
     job_->world.do_together([&] {
       try {
         if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
@@ -186,15 +190,19 @@ class MpiRun final : public PreparedRun {
 
   void run_stage(std::size_t stage, TileSight sight, std::span<const std::byte* const> from,
                  std::span<std::byte* const> to) {
-    const StageWork& work = stage == 0 && sight == TileSight::own ? *first_own_ : work_[stage];
+    const RankWork& work = stage == 0 && sight == TileSight::own ? *first_own_ : work_[stage];
     in_step(stages_[stage].step(), [&] {
       work.run(job_->world, job_->host, from, to, {staging_.begin(), staging_.end()});
     });
   }
 
   void copy_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
-    const auto bytes = static_cast<std::size_t>(checked_bytes(sizes_.front(), element_size_));
-    for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(targets[i], sources[i], bytes);
+    const Stage whole(source_, strides_);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const Device device = devices_[i];
+      BoxCopy(whole.tile_before(device), whole.tile_after(device), source_.box(device), element_size_)
+          .run(sources[i], targets[i]);
+    }
   }
 
   // A rank's staging is shared by its devices.
@@ -228,14 +236,15 @@ class MpiRun final : public PreparedRun {
   const std::vector<Step> steps_;
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
+  const BufferStrides strides_;            // of all devices' kept tiles
   const std::vector<std::int64_t> sizes_;  // elements: of the source's tiles, then after each stage
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes, staging not included
   const std::int64_t donated_peak_;
   TeamCommunicators teams_;
   const std::vector<Stage> stages_;
-  std::vector<StageWork> work_;              // with sources that all ranks of a host see
-  std::optional<StageWork> first_own_;       // the first stage with sources that only their owners see
+  std::vector<RankWork> work_;               // with sources that all ranks of a host see
+  std::optional<RankWork> first_own_;        // the first stage with sources that only their owners see
   std::map<Device, std::int64_t> received_;  // bytes
   Buffer staging_;
   std::unique_ptr<KeptMemory> kept_;
@@ -263,10 +272,13 @@ class MpiEngine final : public Engine {
 
   Buffer allocate(std::size_t bytes) override { return job_->host.allocate(bytes); }
 
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
     const Movement listed = with_lists(movement);
     require_same(listed, element_size);
-    return std::make_unique<MpiRun>(job_, listed, element_size, ranks_of(listed.mesh.device_count()));
+    const DeviceRanks ranks = ranks_of(listed.mesh.device_count());
+    BufferStrides all = gather_strides(strides, listed, element_size, job_->world, ranks);
+    return std::make_unique<MpiRun>(job_, listed, element_size, std::move(all), ranks);
   }
 
   EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }
@@ -298,13 +310,6 @@ class MpiEngine final : public Engine {
 
 std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options) {
   return std::make_unique<MpiEngine>(comm, options);
-}
-
-EngineStatistics execute(const Plan& plan, MPI_Comm comm, std::int64_t element_size, const std::byte* source,
-                         std::byte* target, const MpiOptions& options) {
-  MpiEngine engine(comm, options);
-  const std::unique_ptr<PreparedRun> run = engine.prepare(plan.movement, element_size);
-  return run->execute({&source, 1}, {&target, 1});
 }
 
 }  // namespace retile::mpi

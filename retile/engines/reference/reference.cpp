@@ -78,28 +78,40 @@ constexpr EngineMemory reference_memory{EngineMemory::Between::every_step, 0};
 
 class ReferenceRun final : public PreparedRun {
  public:
-  ReferenceRun(const Movement& movement, std::int64_t element_size)
-      : movement_(with_lists(movement)), element_size_(element_size) {}
+  ReferenceRun(const Movement& movement, std::int64_t element_size, const BufferStrides& strides)
+      : movement_(with_lists(movement)),
+        devices_(all_devices(movement.mesh.device_count())),
+        element_size_(element_size),
+        strides_(require_strides(strides, movement_.source, movement_.target(), devices_, element_size)) {}
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    require_buffers(sources, targets, all_devices(movement_.mesh.device_count()));
+    require_buffers(sources, targets, devices_);
     Tiles tiles;
     for (std::size_t device = 0; device < sources.size(); ++device) {
-      tiles.push_back(allocate_tile(movement_.source.box(static_cast<Device>(device)), element_size_));
-      std::copy_n(sources[device], tiles.back().bytes.size(), tiles.back().bytes.data());
+      const Box box = movement_.source.box(devices_[device]);
+      tiles.push_back(allocate_tile(box, element_size_));
+      copy_box(sources[device], {box, strides_.sources.empty() ? Strides() : strides_.sources[device]},
+               tiles.back().bytes.data(), box, box, element_size_);
     }
-    EngineStatistics statistics = execute(tiles);
+    EngineStatistics statistics = move(tiles);
     const std::int64_t owned = movement_.source.local_size() + movement_.target().local_size();
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::kept, reference_memory);
     statistics.peak_measured += owned * element_size_;
     for (std::size_t device = 0; device < targets.size(); ++device) {
-      std::copy(tiles[device].bytes.begin(), tiles[device].bytes.end(), targets[device]);
+      const Box& box = tiles[device].box;
+      copy_box(tiles[device].bytes.data(), box, targets[device],
+               {box, strides_.targets.empty() ? Strides() : strides_.targets[device]}, box, element_size_);
     }
     return statistics;
   }
 
   EngineStatistics execute(Tiles& tiles) override {
-    require_tiles(tiles, movement_.source, all_devices(movement_.mesh.device_count()), element_size_);
+    require_tiles(tiles, movement_.source, devices_, element_size_, strides_);
+    return move(tiles);
+  }
+
+ private:
+  EngineStatistics move(Tiles& tiles) const {
     const auto start = std::chrono::steady_clock::now();
     EngineStatistics statistics;
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::donated, reference_memory);
@@ -117,9 +129,10 @@ class ReferenceRun final : public PreparedRun {
     return statistics;
   }
 
- private:
   const Movement movement_;
+  const std::vector<Device> devices_;
   const std::int64_t element_size_;
+  const BufferStrides strides_;
 };
 
 class ReferenceEngine final : public Engine {
@@ -128,8 +141,9 @@ class ReferenceEngine final : public Engine {
 
   std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
 
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
-    return std::make_unique<ReferenceRun>(movement, element_size);
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
+    return std::make_unique<ReferenceRun>(movement, element_size, strides);
   }
 
   EngineMemory memory() const override { return reference_memory; }

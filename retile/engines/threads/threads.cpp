@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "retile/engines/schedule.h"
-#include "retile/engines/threads/stage_work.h"
+#include "retile/engines/threads/copy_tasks.h"
 #include "retile/engines/threads/worker_pool.h"
 
 namespace retile {
@@ -32,15 +32,6 @@ struct Workers {
   std::int64_t memory_limit;
   std::mutex running;  // held by the run that goes
 };
-
-// Every device's own tile, as it is.
-std::vector<Transfer> whole_tiles(const Placement& placement) {
-  std::vector<Transfer> pieces;
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    pieces.push_back({device, device, placement.box(device)});
-  }
-  return pieces;
-}
 
 std::vector<Transfer> all_pieces(const Stage& stage) {
   std::vector<Transfer> pieces;
@@ -66,26 +57,31 @@ struct KeptMemory {
 
 class ThreadsRun final : public PreparedRun {
  public:
-  ThreadsRun(std::shared_ptr<Workers> workers, const Movement& movement, std::int64_t element_size)
+  ThreadsRun(std::shared_ptr<Workers> workers, const Movement& movement, std::int64_t element_size,
+             const BufferStrides& strides)
       : workers_(std::move(workers)),
         source_(movement.source),
         target_(movement.target()),
         devices_(all_devices(movement.mesh.device_count())),
         element_size_(element_size),
+        strides_(require_strides(strides, source_, target_, devices_, element_size)),
         sizes_(stage_sizes(movement)),
-        places_(kept_places(sizes_, TileUse::kept, EngineMemory::Between::in_target)),
-        kept_peak_(predict_peak_bytes(movement, element_size, TileUse::kept)),
+        places_(kept_places(sizes_, kept_use(), EngineMemory::Between::in_target)),
+        kept_peak_(predict_peak_bytes(movement, element_size, kept_use())),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated)) {
     std::vector<std::int64_t> received(devices_.size());  // bytes
-    for (const Stage& stage : make_schedule(movement)) {
+    for (const Stage& stage : make_schedule(movement, element_size, strides_)) {
       const std::vector<Transfer> pieces = all_pieces(stage);
       for (const Transfer& piece : pieces) {
         if (piece.from != piece.to) received[static_cast<std::size_t>(piece.to)] += volume(piece.box) * element_size;
       }
-      stages_.push_back(work_of(stage.before(), stage.after(), pieces));
+      stages_.push_back(tasks_of(stage, pieces));
     }
     received_max_ = *std::max_element(received.begin(), received.end());
-    if (stages_.empty()) whole_tiles_ = work_of(source_, source_, whole_tiles(source_));
+    if (stages_.empty()) {
+      const Stage whole(source_, strides_);
+      whole_tiles_ = tasks_of(whole, all_pieces(whole));
+    }
   }
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
@@ -104,7 +100,7 @@ class ThreadsRun final : public PreparedRun {
   }
 
   EngineStatistics execute(Tiles& tiles) override {
-    require_tiles(tiles, source_, devices_, element_size_);
+    require_tiles(tiles, source_, devices_, element_size_, strides_);
     const std::lock_guard lock(workers_->running);
     const auto start = Clock::now();
     TileMemory memory(devices_.size(), workers_->memory_limit);
@@ -121,9 +117,11 @@ class ThreadsRun final : public PreparedRun {
   }
 
  private:
-  StageWork work_of(const Placement& before, const Placement& after, const std::vector<Transfer>& pieces) const {
-    return {before, after, pieces, element_size_, workers_->pool.workers()};
+  CopyTasks tasks_of(const Stage& stage, const std::vector<Transfer>& pieces) const {
+    return {stage, pieces, element_size_, workers_->pool.workers()};
   }
+
+  TileUse kept_use() const { return strides_.targets.empty() ? TileUse::kept : TileUse::kept_strided; }
 
   std::unique_ptr<KeptMemory> make_kept_memory() const {
     auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(devices_.size(), workers_->memory_limit), {}, {}});
@@ -158,13 +156,14 @@ class ThreadsRun final : public PreparedRun {
   const Placement target_;
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
+  const BufferStrides strides_;            // of kept tiles
   const std::vector<std::int64_t> sizes_;  // elements
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes
   const std::int64_t donated_peak_;
   std::int64_t received_max_ = 0;
-  std::vector<StageWork> stages_;
-  std::optional<StageWork> whole_tiles_;  // where there are no stages, and tiles are kept
+  std::vector<CopyTasks> stages_;
+  std::optional<CopyTasks> whole_tiles_;  // where there are no stages, and tiles are kept
   std::unique_ptr<KeptMemory> kept_memory_;
 };
 
@@ -176,8 +175,9 @@ class ThreadsEngine final : public Engine {
 
   std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
 
-  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) override {
-    return std::make_unique<ThreadsRun>(workers_, movement, element_size);
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
+    return std::make_unique<ThreadsRun>(workers_, movement, element_size, strides);
   }
 
  private:

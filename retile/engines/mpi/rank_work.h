@@ -39,11 +39,11 @@ struct StageContext {
 //
 // Nobody waits forever. A rank offers its tiles before it waits for anything, so whoever pulls can go on; messages come
 // in an order that all ranks have in common (see MessageRun); and while a rank waits, it lets MPI work.
-class StageWork {
+class RankWork {
  public:
   // `step` is the stage's, and `held` what devices hold of their tiles by then. Collective where the step becomes one
   // of MPI's collectives.
-  StageWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight, const StageContext& context);
+  RankWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight, const StageContext& context);
 
   std::int64_t staging_needed() const;
   // Ends when this rank's targets are complete and nobody reads its sources any more.

@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "retile/engines/copy.h"
+#include "retile/engines/schedule.h"
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/plan/plan.h"
 
 namespace retile {
 
-class StageWork {
+class CopyTasks {
  public:
-  // The pieces lie in the tiles of the devices that they go from and to, as placed before and after.
-  StageWork(const Placement& before, const Placement& after, const std::vector<Transfer>& pieces,
-            std::int64_t element_size, int workers);
+  // The pieces are all that the stage's devices receive.
+  CopyTasks(const Stage& stage, const std::vector<Transfer>& pieces, std::int64_t element_size, int workers);
 
   // Tiles by device.
   void run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
@@ -29,11 +28,13 @@ class StageWork {
   };
   // A part of a copy.
   struct Part {
-    std::int64_t position;  // of its first element in the global array, row-major
+    std::int64_t position;  // of its first element in the global array, whose dimensions are in the targets' order
     std::size_t copy;
     ByteRange range;
   };
 
+  void add_piece(const Stage& stage, const Transfer& piece, std::int64_t element_size, std::int64_t part_bytes);
+  void add_parts(const Box& box, const Stage& stage, std::int64_t element_size, std::int64_t part_bytes);
   void make_tasks(std::int64_t task_bytes);
 
   std::vector<Copy> copies_;

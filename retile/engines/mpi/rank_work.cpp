@@ -1,4 +1,4 @@
-#include "retile/engines/mpi/stage_work.h"
+#include "retile/engines/mpi/rank_work.h"
 
 #include <algorithm>
 #include <set>
@@ -66,7 +66,7 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
 enum class Way { copy, read, message };
 
 HostRead read_of(const Parcel& parcel, Device to, const Stage& stage, const StageContext& context) {
-  return {stage.before().box(parcel.from), stage.after().box(to), parcel.box, context.element_size};
+  return HostRead({stage.tile_before(parcel.from), stage.tile_after(to), parcel.box, context.element_size});
 }
 
 // How a parcel comes from another rank: both ranks find the same.
@@ -81,8 +81,8 @@ Way way_of(const Parcel& parcel, int peer, TileSight sight, const Stage& stage, 
 
 }  // namespace
 
-StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight,
-                     const StageContext& context) {
+RankWork::RankWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight,
+                   const StageContext& context) {
   if (checked_bytes(stage.after().local_size(), context.element_size) > most_cached) stores_ = Stores::streaming;
   const int rank = context.world.rank();
   std::vector<Parcel> received = parcels_to(stage, context.ranks, rank, context.world.size());
@@ -127,30 +127,30 @@ StageWork::StageWork(const Stage& stage, const Step& step, const Placement& held
   readers_.assign(readers.begin(), readers.end());
 }
 
-void StageWork::add_copy(const Parcel& parcel, std::optional<int> member, const Stage& stage,
-                         const StageContext& context) {
+void RankWork::add_copy(const Parcel& parcel, std::optional<int> member, const Stage& stage,
+                        const StageContext& context) {
   for (const Device device : parcel.to) {
     copies_.push_back(
         {member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
-         BoxCopy(stage.before().box(parcel.from), stage.after().box(device), parcel.box, context.element_size)});
+         BoxCopy(stage.tile_before(parcel.from), stage.tile_after(device), parcel.box, context.element_size)});
   }
 }
 
-void StageWork::add_read(const Parcel& parcel, int member, const Stage& stage, const StageContext& context) {
+void RankWork::add_read(const Parcel& parcel, int member, const Stage& stage, const StageContext& context) {
   for (const Device device : parcel.to) {
     reads_.push_back({member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
                       read_of(parcel, device, stage, context)});
   }
 }
 
-std::int64_t StageWork::staging_needed() const {
+std::int64_t RankWork::staging_needed() const {
   return collective_ ? collective_->staging_needed() : messages_.staging_needed();
 }
 
 // The copies and reads of a run, a part at a time.
-class StageWork::Pulls {
+class RankWork::Pulls {
  public:
-  Pulls(const StageWork& work, const Host& host, std::span<const std::byte* const> sources,
+  Pulls(const RankWork& work, const Host& host, std::span<const std::byte* const> sources,
         std::span<std::byte* const> targets)
       : work_(work), host_(host), sources_(sources), targets_(targets) {
     for (std::size_t i = 0; i < work.copies_.size(); ++i) copies_.push_back({i, 0});
@@ -193,7 +193,7 @@ class StageWork::Pulls {
     return true;
   }
 
-  const StageWork& work_;
+  const RankWork& work_;
   const Host& host_;
   std::span<const std::byte* const> sources_;
   std::span<std::byte* const> targets_;
@@ -201,8 +201,8 @@ class StageWork::Pulls {
   std::vector<std::size_t> reads_;
 };
 
-void StageWork::run(const Communicator& world, Host& host, std::span<const std::byte* const> sources,
-                    std::span<std::byte* const> targets, std::span<std::byte> staging) const {
+void RankWork::run(const Communicator& world, Host& host, std::span<const std::byte* const> sources,
+                   std::span<std::byte* const> targets, std::span<std::byte> staging) const {
   host.publish(sources);
   Pulls pulls(*this, host, sources, targets);
   MessageRun messages(world, host, messages_, sources, targets, staging);
