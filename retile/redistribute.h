@@ -1,9 +1,8 @@
 // Moves an array that lies in memory of the caller's own from one layout to another.
 //
-//   const retile::Problem problem = retile::read_problem({"mesh", "a=2"}, {"source", "[4{a}8, 6]"}, {"target", "[8,
-//   3{a}6]"}); std::vector<std::span<const float>> sources = ...;  // the tiles of this process's devices: 4 x 6,
-//   row-major std::vector<std::span<float>> targets = ...;        // 8 x 3 retile::redistribute<float>(problem,
-//   sources, targets);
+//   std::vector<std::span<const float>> sources = ...;  // the source tiles of this process's devices, row-major
+//   std::vector<std::span<float>> targets = ...;        // memory for their target tiles
+//   retile::redistribute<float>(problem, sources, targets);
 //
 // or, for many runs, prepared once:
 //
