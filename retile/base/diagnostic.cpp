@@ -31,22 +31,33 @@ Window shown_window(const Diagnostic& diagnostic) {
   return window;
 }
 
-std::string render(const Diagnostic& diagnostic, std::string_view kind) {
+// The kind is "error" or "note", in its colour.
+std::string render(const Diagnostic& diagnostic, std::string_view kind, std::string_view color,
+                   const Palette& palette) {
   std::string out;
-  const std::string message = printable(diagnostic.message);
+  const std::string message =
+      fmt::format("{} {}\n", Palette::paint(color, fmt::format("{}:", kind)), printable(diagnostic.message));
   if (diagnostic.line == 0) {
-    out = fmt::format("{}: {}\n", kind, message);
+    out = message;
   } else {
     const Window window = shown_window(diagnostic);
     const std::string number = fmt::format("{:>5}", diagnostic.line);
     const int underline =
         std::clamp(diagnostic.length - 1, 0, std::max(0, count_characters(window.text) - window.caret - 1));
-    out = fmt::format("{}:{}:{}: {}: {}\n", diagnostic.source_name, diagnostic.line, diagnostic.column, kind, message);
+    out = fmt::format("{}:{}:{}: {}", diagnostic.source_name, diagnostic.line, diagnostic.column, message);
     out += fmt::format("{} | {}\n", number, window.text);
-    out += fmt::format("{:{}} | {:{}}^{:~>{}}\n", "", number.size(), "", window.caret, "", underline);
+    out += fmt::format("{:{}} | {:{}}{}\n", "", number.size(), "", window.caret,
+                       Palette::paint(color, fmt::format("^{:~>{}}", "", underline)));
   }
-  if (!diagnostic.hint.empty()) out += fmt::format("hint: {}\n", printable(diagnostic.hint));
+  if (!diagnostic.hint.empty()) {
+    out += fmt::format("{} {}\n", Palette::paint(palette.hint, "hint:"), printable(diagnostic.hint));
+  }
   return out;
+}
+
+std::string without_last_end_of_line(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 }  // namespace
@@ -73,9 +84,9 @@ Diagnostic diagnose(const SourceText& source, SourceRange range, std::string mes
   return diagnostic;
 }
 
-std::string to_string(const Diagnostic& diagnostic) {
-  std::string out = render(diagnostic, "error");
-  for (const Diagnostic& note : diagnostic.notes) out += render(note, "note");
+std::string to_string(const Diagnostic& diagnostic, const Palette& palette) {
+  std::string out = render(diagnostic, "error", palette.error, palette);
+  for (const Diagnostic& note : diagnostic.notes) out += render(note, "note", palette.note, palette);
   return out;
 }
 
@@ -84,5 +95,8 @@ InputError::InputError(Diagnostic diagnostic)
 
 InputError::InputError(std::string message, std::string hint)
     : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}, {}}) {}
+
+ProgramFailure::ProgramFailure(Diagnostic diagnostic)
+    : RuntimeError(without_last_end_of_line(to_string(diagnostic))), diagnostic_(std::move(diagnostic)) {}
 
 }  // namespace retile

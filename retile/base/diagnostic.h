@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "retile/base/error.h"
+#include "retile/base/palette.h"
+
 namespace retile {
 
 // Half-open range of bytes in a SourceText.
@@ -38,13 +41,29 @@ struct Diagnostic {
 Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {});
 
 // "name:line:column: error: message", the line with a caret, the hint; then the notes in the same manner.
-std::string to_string(const Diagnostic& diagnostic);
+std::string to_string(const Diagnostic& diagnostic, const Palette& palette = plain);
 
 // The user's input is at fault.
 class InputError : public std::runtime_error {
  public:
   explicit InputError(Diagnostic diagnostic);
   InputError(std::string message, std::string hint);
+  const Diagnostic& diagnostic() const { return diagnostic_; }
+
+ private:
+  Diagnostic diagnostic_;
+};
+
+// At fault is not the problem, but the memory that it was to be solved in.
+class MemoryLimitError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+// A program failed while it ran, at a place in its text. what() is the printed diagnostic without its last end of line.
+class ProgramFailure : public RuntimeError {
+ public:
+  explicit ProgramFailure(Diagnostic diagnostic);
   const Diagnostic& diagnostic() const { return diagnostic_; }
 
  private:

@@ -1,7 +1,7 @@
 // The three kinds of failure that retile tells apart.
 //
 //   InputError     the user's input is at fault; carries a Diagnostic (diagnostic.h)
-//   RuntimeError   an engine could not do its work
+//   RuntimeError   an engine could not do its work, or a program failed at a place of it (ProgramFailure, diagnostic.h)
 //   InternalError  a bug in retile; checked in every build
 #pragma once
 

@@ -294,6 +294,14 @@ const JsonMember* JsonReader::find(std::string_view key) const {
   return found == object->end() ? nullptr : &*found;
 }
 
+void JsonReader::require_format() const {
+  if (!has("format")) return;
+  const JsonReader format = member("format");
+  if (format.integer() == json_format) return;
+  format.fail(fmt::format("format {} is not known here", format.integer()),
+              fmt::format("this retile reads and writes format {}", json_format));
+}
+
 JsonReader JsonReader::member(std::string_view key) const {
   const JsonMember* found = find(key);
   if (found == nullptr) fail(fmt::format("{} has no \"{}\"", name_, key));

@@ -58,6 +58,9 @@ struct JsonMember {
 // a repeated key and nesting deeper than 64 are mistakes too.
 JsonValue parse_json(const SourceText& source);
 
+// The version of all formats (docs/formats.md), written into each line as "format".
+constexpr std::int64_t json_format = 1;
+
 // Typed access to a value, with diagnostics that name it. Cheap to copy.
 class JsonReader {
  public:
@@ -78,6 +81,9 @@ class JsonReader {
   std::vector<std::int64_t> integers() const;
   // The members in order, named by their keys.
   std::vector<std::pair<std::string, JsonReader>> members() const;
+
+  // Throws InputError where the object says that it is of another format.
+  void require_format() const;
 
   JsonReader member(std::string_view key) const;
   bool has(std::string_view key) const;

@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "retile/engines/array.h"
+#include "retile/engines/processes.h"
 #include "retile/engines/tile_layout.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
@@ -81,10 +80,8 @@ class Engine {
     return retile::predict_peak_bytes(movement, element_size, use, memory());
   }
 
-  // What the first process that has something says; nothing where none has. Collective: all get the same answer.
-  virtual std::optional<std::string> first_of(std::optional<std::string> mine) { return mine; }
-  // True on the one process that speaks for all.
-  virtual bool is_speaker() const { return true; }
+  // Those that share out the devices.
+  virtual const Processes& processes() const { return one_process(); }
 };
 
 // The devices 0 to count - 1: those of an engine with one process.

@@ -9,6 +9,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/engines/array.h"
 #include "retile/engines/available_memory.h"
 
@@ -84,17 +85,6 @@ class TileRun {
   Tiles targets_;
 };
 
-// One process may find less memory than another: then all refuse.
-void require_memory_everywhere(const Plan& plan, Engine& engine, const RunOptions& options) {
-  std::optional<std::string> fault;
-  try {
-    require_memory(plan, engine, options);
-  } catch (const RuntimeError& error) {
-    fault = error.what();
-  }
-  if (const auto first = engine.first_of(fault)) throw RuntimeError(*first);
-}
-
 }  // namespace
 
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options) {
@@ -109,7 +99,8 @@ void require_memory(const Plan& plan, const Engine& engine, const RunOptions& op
 }
 
 RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) {
-  require_memory_everywhere(plan, engine, options);
+  // One process may find less memory than another: then all refuse.
+  engine.processes().do_together([&] { require_memory(plan, engine, options); });
   RunReport report;
   report.id = plan.id;
   report.engine = engine.name();
@@ -118,7 +109,7 @@ RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) 
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
     const EngineStatistics statistics = run.execute();
     report.seconds.push_back(statistics.seconds);
-    report.difference = engine.first_of(run.difference());
+    report.difference = engine.processes().first_text(run.difference());
     report.received_bytes_max = statistics.received_max;
     report.peak_bytes_predicted = statistics.peak_predicted;
     report.peak_bytes_measured = std::max(report.peak_bytes_measured, statistics.peak_measured);
@@ -128,6 +119,7 @@ RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) 
 
 std::string to_json(const RunReport& report) {
   nlohmann::ordered_json json;
+  json["format"] = json_format;
   json["id"] = report.id;
   json["engine"] = report.engine;
   json["devices"] = report.devices;

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -13,7 +12,9 @@ namespace {
 class CampaignRun {
  public:
   CampaignRun(const Campaign& campaign, Engine& engine) : campaign_(campaign), engine_(engine) {
-    if (engine.is_speaker()) file_ = std::make_unique<ResultsFile>(campaign.results);
+    engine.processes().do_together([&] {
+      if (engine.processes().is_speaker()) file_ = std::make_unique<ResultsFile>(campaign.results);
+    });
   }
 
   CampaignSummary run() {
@@ -29,14 +30,10 @@ class CampaignRun {
 
  private:
   // What one process decides, all do.
-  std::string decided(const std::string& mine) {
-    return engine_.first_of(engine_.is_speaker() ? std::optional(mine) : std::nullopt).value_or(mine);
-  }
-
   bool is_time_up() {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     const bool up = campaign_.time_limit > 0 && elapsed.count() > campaign_.time_limit;
-    return decided(up ? "stop" : "go on") == "stop";
+    return engine_.processes().share(up);
   }
 
   // A letter for each contender: + where there is no result yet.
@@ -50,7 +47,7 @@ class CampaignRun {
 
   void measure_problem(const Problem& problem) {
     const RunRecord run = record(problem);
-    const std::string wanted = decided(missing(problem, run));
+    const std::string wanted = engine_.processes().share(missing(problem, run));
     std::vector<std::string> lines;
     std::vector<Contender> contenders;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -77,7 +74,7 @@ class CampaignRun {
     RunRecord record = campaign_.record;
     record.engine = engine_.name();
     record.devices = problem.mesh().device_count();
-    record.processes = record.devices / static_cast<std::int64_t>(engine_.devices(record.devices).size());
+    record.processes = engine_.processes().size();
     record.repetitions = campaign_.repetitions;
     return record;
   }

@@ -100,11 +100,11 @@ class Race {
     } catch (const RuntimeError& error) {
       failure = error.what();
     }
-    measurement.skipped = engine_.first_of(std::move(failure));
+    measurement.skipped = engine_.processes().first_text(failure);
     if (measurement.skipped) return;
     targets_.clear();
     measurement.statistics = execute(i);
-    measurement.skipped = engine_.first_of(targets_.difference());
+    measurement.skipped = engine_.processes().first_text(targets_.difference());
     if (measurement.skipped) measurement.skipped = "the result is wrong: " + *measurement.skipped;
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/scanner.h"
 #include "retile/types/text.h"
 
 namespace retile::language {

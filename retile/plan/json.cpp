@@ -22,7 +22,7 @@ class PlanWriter {
   explicit PlanWriter(const WriteText& write) : write_(write) {}
 
   void write_plan(const Plan& plan, bool lists) {
-    put("{{\"id\":{},\"mesh\":{{", quoted(plan.id));
+    put("{{\"format\":{},\"id\":{},\"mesh\":{{", json_format, quoted(plan.id));
     for (std::size_t i = 0; i < plan.mesh().axes().size(); ++i) {
       const Axis& axis = plan.mesh().axes()[i];
       put("{}{}:{}", i == 0 ? "" : ",", quoted(axis.name), axis.size);
@@ -286,6 +286,7 @@ std::string to_json(const Plan& plan, PlanLists lists) {
 StatedPlan parse_plan(const SourceText& source) {
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the plan");
+  reader.require_format();
   const Mesh mesh = read_mesh(reader.member("mesh"));
   Placement from(read_type_text(reader.member("source"), mesh));
   DistributedType target = read_type_text(reader.member("target"), mesh);

@@ -100,7 +100,8 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
     const std::int64_t donated = run_bytes(plan, problem, options, TileUse::donated);
     if (donated < smallest) hint += fmt::format("; {} where the source is donated", donated);
   }
-  throw InputError(fmt::format("a memory limit of {} bytes per device is too small", *options.memory_limit), hint);
+  throw MemoryLimitError(fmt::format("a memory limit of {} bytes per device is too small", *options.memory_limit),
+                         hint);
 }
 
 Plan plan_by_options(const Problem& problem, const PlanOptions& options) {

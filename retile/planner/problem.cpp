@@ -56,6 +56,7 @@ Problem::Problem(std::string id, DistributedType source, DistributedType target,
 Problem parse_problem(const SourceText& line) {
   const JsonValue root = parse_json(line);
   const JsonReader reader(line, root, "the problem");
+  reader.require_format();
   const Mesh mesh = read_mesh(reader.member("mesh"));
   const JsonReader shape = reader.member("shape");
   DistributedType source = read_type_by_axes(shape, reader.member("src"), mesh);
@@ -87,6 +88,7 @@ Problem parse_problem(const SourceText& mesh_text, const SourceText& source_text
 
 std::string to_json(const Problem& problem) {
   Json json;
+  json["format"] = json_format;
   json["id"] = problem.id();
   json["mesh"] = Json::object();
   for (const Axis& axis : problem.mesh().axes()) json["mesh"][axis.name] = axis.size;
@@ -96,6 +98,12 @@ std::string to_json(const Problem& problem) {
   json["dtype"] = name_of(problem.element_type());
   // An id may come from anywhere: what is not UTF-8 in it is replaced.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_string(const Problem& problem) {
+  return fmt::format("{}{}{} on mesh {} from {} to {}", problem.id(), problem.id().empty() ? "" : ": ",
+                     name_of(problem.element_type()), to_string(problem.mesh()), to_string(problem.source()),
+                     to_string(problem.target()));
 }
 
 }  // namespace retile

@@ -41,4 +41,7 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
 // A line without its end, from which parse_problem() makes an equal problem.
 std::string to_json(const Problem& problem);
 
+// "p1: f32 on mesh {a: 2} from [4{a}8] to [8]".
+std::string to_string(const Problem& problem);
+
 }  // namespace retile

@@ -38,20 +38,22 @@ std::string count_of(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", group_digits(number), noun, number == 1 ? "" : "s");
 }
 
-std::string render_plan(const Plan& plan) {
+std::string render_plan(const Plan& plan, const Palette& palette) {
   // A column of types and one of local sizes, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source())};
   for (const Step& step : plan.steps()) types.push_back(to_string(plan.mesh(), step.after));
   std::size_t width = 0;
   for (const std::string& type : types) width = std::max(width, type.size());
 
-  std::string out = plan.id.empty() ? "" : printable(plan.id) + "  ";
-  out += fmt::format("mesh {}  planner {}\n", to_string(plan.mesh()), plan.planner);
+  const std::string id = plan.id.empty() ? "" : printable(plan.id) + "  ";
+  const std::string heading = fmt::format("{}mesh {}  planner {}", id, to_string(plan.mesh()), plan.planner);
+  std::string out = Palette::paint(palette.heading, heading) + "\n";
   out += fmt::format("  {:<{}}  {:>15} {} per device\n", types[0], width, group_digits(plan.memory.source),
                      plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
     const Step& step = plan.steps()[i];
-    out += fmt::format("    -> {}, cost {}\n", to_string(step), group_digits(plan.cost.steps[i]));
+    out += fmt::format("    -> {}, cost {}\n", Palette::paint(palette.step, to_string(step)),
+                       group_digits(plan.cost.steps[i]));
     out += fmt::format("  {:<{}}  {:>15}\n", types[i + 1], width, group_digits(step.after.local_size()));
   }
   if (plan.steps().empty()) out += "    nothing to do\n";

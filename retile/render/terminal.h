@@ -5,13 +5,14 @@
 #include <string>
 #include <string_view>
 
+#include "retile/base/palette.h"
 #include "retile/collectives/rewriting.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
 
 // Type, collective and cost, type, …, then the plan's cost and memory. Several lines.
-std::string render_plan(const Plan& plan);
+std::string render_plan(const Plan& plan, const Palette& palette = plain);
 
 // Every rewriting as comments, then the result: the whole is a sequence file again.
 std::string render_normalization(const Normalization& normalization);

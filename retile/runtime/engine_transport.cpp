@@ -5,7 +5,6 @@
 
 #include "retile/base/error.h"
 #include "retile/plan/verify.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/local.h"
 #include "retile/runtime/replicas.h"
 #include "retile/runtime/transport.h"
@@ -60,20 +59,17 @@ class EngineTransport final : public Transport {
     return execute(movements.back(), std::move(sums));
   }
 
-  std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) override {
+  std::optional<Diagnostic> find_disagreement(const language::Value& declaration, const Array& array) override {
     const auto check = checks_.try_emplace(&declaration, program_.mesh, declaration.type, engine_).first;
     const std::optional<Disagreement> found = check->second.run(array.tiles);
     if (!found) return std::nullopt;
-    return failure_at(*program_.source, declaration.range,
-                      fmt::format("devices {} and {} hold the same part of '{}' and disagree: {}", found->first,
-                                  found->second, declaration.name, found->text),
-                      explain_difference(program_.mesh, *found))
-        .what();
+    return diagnose(*program_.source, declaration.range,
+                    fmt::format("devices {} and {} hold the same part of '{}' and disagree: {}", found->first,
+                                found->second, declaration.name, found->text),
+                    explain_difference(program_.mesh, *found));
   }
 
-  std::optional<std::string> first_of(std::optional<std::string> mine) override {
-    return engine_.first_of(std::move(mine));
-  }
+  const Processes& processes() const override { return engine_.processes(); }
 
  private:
   const std::vector<ReadyMovement>& prepared(const Statement& statement, const ArrayType& from, const ArrayType& to) {
@@ -137,7 +133,7 @@ class EngineTransport final : public Transport {
 
   TileBuffers allocate(std::int64_t bytes) {
     TileBuffers tiles(devices_.size());
-    do_together(engine_, [&] {
+    engine_.processes().do_together([&] {
       for (Buffer& tile : tiles) tile = Buffer(static_cast<std::size_t>(bytes));
     });
     return tiles;

@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "retile/runtime/failure.h"
 #include "retile/runtime/local.h"
 
 namespace retile::runtime {
@@ -134,7 +133,7 @@ std::vector<Value> Interpreter::compute(const Function& function, const Statemen
     computed[i] = evaluate(operation.body, tiles, {program_.mesh, devices[i], *program_.source});
   };
   const double operations = count_operations(operation.body) * static_cast<double>(devices.size());
-  do_together(transport_, [&] { for_each_device(operations, compute_on); });
+  transport_.processes().do_together([&] { for_each_device(operations, compute_on); });
 
   std::int64_t peak = devices.empty() ? predict_peak_bytes(operation.body) : 0;
   for (const LocalResults& local : computed) peak = std::max(peak, local.peak_bytes);
@@ -175,9 +174,10 @@ void Interpreter::require_agreement(const Function& function, const Statement& s
                                     const std::vector<Value>& results) {
   for (std::size_t r = 0; r < results.size(); ++r) {
     const language::Value& declaration = function.values[static_cast<std::size_t>(statement.results[r])];
-    if (const auto first = transport_.first_of(transport_.find_disagreement(declaration, *results[r]))) {
-      throw RuntimeError(*first);
-    }
+    const std::optional<Diagnostic> found = transport_.find_disagreement(declaration, *results[r]);
+    transport_.processes().do_together([&] {
+      if (found) throw ProgramFailure(*found);
+    });
   }
 }
 

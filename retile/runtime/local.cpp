@@ -11,7 +11,6 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
@@ -313,8 +312,8 @@ class Evaluation {
         index[d] = (zero - divisors) / index[d] % instruction.type.shape[d];
       place = fmt::format(" at [{}] of its tile", fmt::join(index, ", "));
     }
-    throw failure_at(context_.source, instruction.range,
-                     fmt::format("device {} divides by zero{}", context_.device, place));
+    throw ProgramFailure(diagnose(context_.source, instruction.range,
+                                  fmt::format("device {} divides by zero{}", context_.device, place)));
   }
 
   LocalResults take_results() {

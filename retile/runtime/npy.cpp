@@ -49,7 +49,8 @@ struct OpenFile {
 };
 
 OpenFile open_for_reading(const std::string& path) {
-  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening does not wait for a pipe's other end: pipes are refused.
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (number < 0) throw InputError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)), {});
   const std::shared_ptr<int> file = own_file(number);
   struct stat status {};

@@ -26,8 +26,7 @@ class PredictingTransport final : public Transport {
     return execute(movements.back(), element_size, std::move(sums));
   }
 
-  std::optional<std::string> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return mine; }
+  std::optional<Diagnostic> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
 
  private:
   Value execute(const Movement& movement, std::int64_t element_size, Value operand) {

@@ -14,7 +14,6 @@
 #include "retile/language/type_text.h"
 #include "retile/runtime/arguments.h"
 #include "retile/runtime/elements.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/npy.h"
 #include "retile/runtime/results.h"
 #include "retile/runtime/runtime.h"
@@ -161,7 +160,7 @@ std::optional<std::string> compare_with_slicing(const Program& program, const st
                                                 Engine& engine) {
   const std::int64_t device_count = program.mesh.device_count();
   std::optional<std::string> difference;
-  do_together(engine, [&] {
+  engine.processes().do_together([&] {
     const ProgramRun expected =
         run_by_slicing(program, read_arguments(program, sources, all_devices(device_count)), options);
     const std::vector<Device> devices = engine.devices(device_count);
@@ -173,7 +172,7 @@ std::optional<std::string> compare_with_slicing(const Program& program, const st
       }
     }
   });
-  return engine.first_of(difference);
+  return engine.processes().first_text(difference);
 }
 
 // --- Results.
@@ -194,7 +193,7 @@ ResultReport report_result(const Program& program, const language::Value& value,
 ProgramReport run_and_report(const Program& program, Engine& engine, const ProgramRunOptions& options) {
   check_options(program, options);
   std::vector<ReadBox> sources;
-  do_together(engine, [&] { sources = argument_sources(program, options); });
+  engine.processes().do_together([&] { sources = argument_sources(program, options); });
   const ProgramOptions running{options.planning, options.after_statement};
   ProgramReport report;
   report.engine = engine.name();
@@ -202,7 +201,7 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   ProgramRunner runner(program, engine, running);
   report.peak_bytes_predicted = runner.predict_peak_bytes();
   require_limit(program, report.peak_bytes_predicted, options, engine);
-  do_together(engine, [&] {
+  engine.processes().do_together([&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
   const std::vector<Device> devices = engine.devices(report.devices);
@@ -210,7 +209,7 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};
     std::vector<TileBuffers> arguments;
-    do_together(engine, [&] { arguments = read_arguments(program, sources, devices); });
+    engine.processes().do_together([&] { arguments = read_arguments(program, sources, devices); });
     run = runner.run(std::move(arguments));
     report.seconds.push_back(run.seconds);
   }

@@ -9,7 +9,6 @@
 
 #include "retile/plan/lists.h"
 #include "retile/runtime/elements.h"
-#include "retile/runtime/failure.h"
 #include "retile/types/text.h"
 
 namespace retile::runtime {
@@ -74,7 +73,7 @@ std::optional<Disagreement> ReplicaCheck::run(const TileBuffers& tiles) {
   std::vector<const std::byte*> sources(tiles.size());
   std::vector<std::byte*> targets(tiles.size());
   TileBuffers received(tiles.size());
-  do_together(engine_, [&] {
+  engine_.processes().do_together([&] {
     for (Buffer& buffer : received) buffer = Buffer(static_cast<std::size_t>(piece_ * size));
   });
   for (std::size_t i = 0; i < tiles.size(); ++i) targets[i] = received[i].data();

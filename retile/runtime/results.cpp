@@ -1,21 +1,14 @@
 #include "retile/runtime/results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
-#include "retile/planner/planner.h"
 #include "retile/runtime/elements.h"
-#include "retile/runtime/failure.h"
 #include "retile/runtime/npy.h"
 #include "retile/runtime/strided.h"
 
@@ -47,32 +40,6 @@ std::uint64_t checksum_of_tile(const ArrayType& type, const Box& box, const Buff
   return sum;
 }
 
-// The sum of every device's number, given those of this process's devices.
-std::uint64_t sum_over_devices(const Mesh& mesh, const std::vector<std::uint64_t>& mine, Engine& engine) {
-  const std::int64_t count = mesh.device_count();
-  if (static_cast<std::int64_t>(mine.size()) == count)
-    return std::accumulate(mine.begin(), mine.end(), std::uint64_t{0});
-  std::vector<AxisPart> axes;
-  for (int axis = mesh.axis_count() - 1; axis >= 0; --axis) axes.push_back(mesh.whole(axis));
-  const DistributedType by_device(mesh, {{1, axes, count}});
-  const Problem problem({}, by_device, DistributedType::replicated(mesh, {count}));
-  const std::int64_t size = sizeof(std::uint64_t);
-  Tiles tiles;
-  const std::vector<Device> devices = engine.devices(count);
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    tiles.push_back(allocate_tile(Placement(by_device).box(devices[i]), size));
-    std::memcpy(tiles.back().bytes.data(), &mine[i], sizeof mine[i]);
-  }
-  engine.prepare(make_plan(problem).movement, size)->execute(tiles);
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(count));
-  std::optional<std::string> sum;
-  if (!tiles.empty()) {
-    std::memcpy(all.data(), tiles.front().bytes.data(), tiles.front().bytes.size());
-    sum = fmt::format("{}", std::accumulate(all.begin(), all.end(), std::uint64_t{0}));
-  }
-  return std::stoull(*engine.first_of(sum));  // a process may have no devices
-}
-
 bool contains_element(const Box& box, const Shape& element) {
   for (std::size_t d = 0; d < element.size(); ++d) {
     if (element[d] < box.lo[d] || element[d] >= box.hi[d]) return false;
@@ -80,18 +47,11 @@ bool contains_element(const Box& box, const Shape& element) {
   return true;
 }
 
-// Nothing where no tile of this process has the element.
-std::optional<std::string> find_element(const ArrayType& type, const std::vector<Device>& devices,
-                                        const TileBuffers& tiles, std::int64_t number) {
-  const Shape element = element_index(type.placement.global_shape(), number);
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const Box box = type.placement.box(devices[i]);
-    if (!contains_element(box, element)) continue;
-    std::int64_t place = 0;
-    for (std::size_t d = 0; d < element.size(); ++d) place = place * (box.hi[d] - box.lo[d]) + element[d] - box.lo[d];
-    return format_element(type.element, tiles[i].data() + place * bytes_of(type.element));
-  }
-  return std::nullopt;
+// Where the element lies in a tile that holds the box.
+std::int64_t place_in(const Box& box, const Shape& element) {
+  std::int64_t place = 0;
+  for (std::size_t d = 0; d < element.size(); ++d) place = place * (box.hi[d] - box.lo[d]) + element[d] - box.lo[d];
+  return place;
 }
 
 }  // namespace
@@ -99,25 +59,38 @@ std::optional<std::string> find_element(const ArrayType& type, const std::vector
 std::uint64_t checksum(const Mesh& mesh, const ArrayType& type, const TileBuffers& tiles, Engine& engine) {
   const std::vector<Device> devices = engine.devices(mesh.device_count());
   const std::vector<bool> is_first = first_holders(type.placement);
-  std::vector<std::uint64_t> sums(devices.size());
+  std::uint64_t sum = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
-    sums[i] = checksum_of_tile(type, type.placement.box(devices[i]), tiles[i]);
+    sum += checksum_of_tile(type, type.placement.box(devices[i]), tiles[i]);
   }
-  return sum_over_devices(mesh, sums, engine);
+  engine.processes().add_up({&sum, 1});
+  return sum;
 }
 
 std::vector<std::string> first_elements(const Mesh& mesh, const ArrayType& type, const TileBuffers& tiles,
                                         Engine& engine, std::int64_t most) {
   const std::vector<Device> devices = engine.devices(mesh.device_count());
-  const std::int64_t count = std::min(product(type.placement.global_shape()), most);
-  std::vector<std::string> elements;
-  for (std::int64_t number = 0; number < count; ++number) {
-    const std::optional<std::string> element = engine.first_of(find_element(type, devices, tiles, number));
-    ensure(element.has_value(), "every element has a holder");
-    elements.push_back(*element);
+  const std::vector<bool> is_first = first_holders(type.placement);
+  const Shape& shape = type.placement.global_shape();
+  const auto size = static_cast<std::size_t>(bytes_of(type.element));
+  // Each element in the first bytes of a number, 0 but for its first holder: added up, all processes have it.
+  std::vector<std::uint64_t> elements(static_cast<std::size_t>(std::min(product(shape), most)));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
+    const Box box = type.placement.box(devices[i]);
+    for (std::size_t number = 0; number < elements.size(); ++number) {
+      const Shape element = element_index(shape, static_cast<std::int64_t>(number));
+      if (!contains_element(box, element)) continue;
+      std::memcpy(&elements[number], tiles[i].data() + static_cast<std::size_t>(place_in(box, element)) * size, size);
+    }
   }
-  return elements;
+  engine.processes().add_up(elements);
+  std::vector<std::string> texts;
+  for (const std::uint64_t& element : elements) {
+    texts.push_back(format_element(type.element, reinterpret_cast<const std::byte*>(&element)));
+  }
+  return texts;
 }
 
 void write_npy(const std::string& path, const Mesh& mesh, const ArrayType& type, const TileBuffers& tiles,
@@ -125,10 +98,10 @@ void write_npy(const std::string& path, const Mesh& mesh, const ArrayType& type,
   const std::vector<Device> devices = engine.devices(mesh.device_count());
   const std::vector<bool> is_first = first_holders(type.placement);
   const Shape& shape = type.placement.global_shape();
-  do_together(engine, [&] {
-    if (engine.is_speaker()) NpyWriter(path, type.element, shape, NpyWriter::Mode::create);
+  engine.processes().do_together([&] {
+    if (engine.processes().is_speaker()) NpyWriter(path, type.element, shape, NpyWriter::Mode::create);
   });
-  do_together(engine, [&] {
+  engine.processes().do_together([&] {
     const NpyWriter writer(path, type.element, shape, NpyWriter::Mode::open);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (!is_first[static_cast<std::size_t>(devices[i])]) continue;

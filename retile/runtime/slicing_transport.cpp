@@ -38,8 +38,7 @@ class SlicingTransport final : public Transport {
     return std::make_shared<Array>(meter_, tile_bytes(to), std::move(tiles));
   }
 
-  std::optional<std::string> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return mine; }
+  std::optional<Diagnostic> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
 
  private:
   TileBuffers cut_anew(const ArrayType& from, const ArrayType& to, const Array& operand) const {

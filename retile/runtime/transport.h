@@ -3,9 +3,9 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "retile/base/diagnostic.h"
 #include "retile/engines/engine.h"
 #include "retile/language/program.h"
 #include "retile/runtime/movements.h"
@@ -30,10 +30,9 @@ class Transport {
 
   // What is wrong with a value that a statement has computed, where its type says that devices hold the same and they
   // do not.
-  virtual std::optional<std::string> find_disagreement(const language::Value& declaration, const Array& array) = 0;
+  virtual std::optional<Diagnostic> find_disagreement(const language::Value& declaration, const Array& array) = 0;
 
-  // What the first process that has something says.
-  virtual std::optional<std::string> first_of(std::optional<std::string> mine) = 0;
+  virtual const Processes& processes() const { return one_process(); }
 };
 
 // Moves tiles on the engine. Movements are planned and prepared when they are first met and kept for the statement.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/scanner.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -38,7 +39,7 @@ Mesh read_mesh(const JsonReader& reader) {
   std::vector<Axis> axes;
   for (const auto& [name, size] : reader.members()) axes.push_back({name, size.size()});
   if (auto found = Mesh::find_fault(axes)) {
-    const SourceRange place = found->axis < 0 ? reader.value().range() : member_range(reader, found->axis);
+    const SourceRange place = member_range(reader, found->axis);
     throw InputError(diagnose(reader.source(), place, std::move(found->fault.message), std::move(found->fault.hint)));
   }
   return Mesh(std::move(axes));

@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/base/utf8.h"
 
@@ -33,35 +34,9 @@ std::vector<AxisPart> prime_parts_of_axis(int axis, std::int64_t size) {
   return parts;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
-// Levenshtein's edit distance without regard to case, for "did you mean".
-std::size_t edit_distance(std::string_view left, std::string_view right) {
-  constexpr std::size_t longest = 64;  // longer names are not compared: the work is quadratic
-  if (left.size() > longest || right.size() > longest) return std::max(left.size(), right.size());
-  const std::string a = lower_case(left);
-  const std::string b = lower_case(right);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 std::optional<Mesh::AxisFault> Mesh::find_fault(std::span<const Axis> axes) {
-  if (axes.empty()) return AxisFault{-1, {"the mesh has no axes", "name at least one axis, as in a=2"}};
   std::set<std::string_view> seen;
   std::int64_t devices = 1;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -158,19 +133,16 @@ std::vector<AxisPart> merge_neighbours(std::span<const AxisPart> parts) {
 }
 
 Fault unknown_axis(const Mesh& mesh, std::string_view name) {
-  const Axis* nearest = nullptr;
-  std::size_t nearest_distance = std::max<std::size_t>(2, name.size() / 2) + 1;
+  std::vector<std::string> names;
   std::string known;
   for (const Axis& axis : mesh.axes()) {
+    names.push_back(axis.name);
     known += fmt::format("{}{}", known.empty() ? "" : ", ", quote_name(axis.name));
-    const std::size_t distance = edit_distance(name, axis.name);
-    if (distance < nearest_distance && distance < std::max(name.size(), axis.name.size())) {
-      nearest = &axis;
-      nearest_distance = distance;
-    }
   }
-  const std::string suggestion = nearest == nullptr ? "" : fmt::format("did you mean {}? ", quote_name(nearest->name));
-  return {fmt::format("unknown axis {}", quote_name(name)), fmt::format("{}the mesh has {}", suggestion, known)};
+  const std::optional<std::string> nearest = nearest_name(name, names);
+  return {fmt::format("unknown axis {}", quote_name(name)),
+          fmt::format("{}the mesh has {}", nearest ? fmt::format("did you mean {}? ", quote_name(*nearest)) : "",
+                      known.empty() ? "no axes" : known)};
 }
 
 }  // namespace retile

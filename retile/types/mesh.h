@@ -34,8 +34,8 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
-// At least one axis, names distinct, sizes positive, at most 2^31 - 1 devices (device numbers fit
-// where MPI ranks do). Immutable; copies share their data.
+// Names distinct, sizes positive, at most 2^31 - 1 devices (device numbers fit where MPI ranks do). A mesh without axes
+// is one device. Immutable; copies share their data.
 class Mesh {
  public:
   static constexpr std::int64_t most_devices = 2147483647;
@@ -44,7 +44,7 @@ class Mesh {
   explicit Mesh(std::vector<Axis> axes);
 
   struct AxisFault {
-    int axis = -1;  // index of the axis at fault; -1: the mesh as a whole
+    int axis = 0;  // index of the axis at fault
     Fault fault;
   };
   static std::optional<AxisFault> find_fault(std::span<const Axis> axes);

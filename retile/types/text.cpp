@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/scanner.h"
+
 namespace retile {
 namespace {
 
@@ -59,9 +61,8 @@ SourceRange place_of(const DistributedType::DimensionFault& found, SourceRange t
 
 }  // namespace
 
-// mesh ::= '{' axis { ',' axis } '}' | axis { ',' axis }
+// mesh ::= '{' [ axis { ',' axis } ] '}' | [ axis { ',' axis } ]
 Mesh scan_mesh(Scanner& scanner) {
-  const std::size_t begin = scanner.next_position();
   const bool braces = scanner.accept("{");
   std::vector<Axis> axes;
   std::vector<SourceRange> places;
@@ -73,8 +74,7 @@ Mesh scan_mesh(Scanner& scanner) {
   }
   if (braces) scanner.expect("}", "or ',' after an axis of a mesh");
   if (const auto found = Mesh::find_fault(axes)) {
-    const SourceRange whole{begin, std::max(begin + 1, scanner.last().end)};
-    fail(scanner, found->axis < 0 ? whole : places[static_cast<std::size_t>(found->axis)], found->fault);
+    fail(scanner, places[static_cast<std::size_t>(found->axis)], found->fault);
   }
   return Mesh(std::move(axes));
 }

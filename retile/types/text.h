@@ -9,11 +9,12 @@
 #include <string_view>
 
 #include "retile/base/diagnostic.h"
-#include "retile/base/scanner.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/mesh.h"
 
 namespace retile {
+
+class Scanner;
 
 // The whole text is one mesh or type. Throw InputError.
 Mesh parse_mesh(const SourceText& source);

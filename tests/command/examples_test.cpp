@@ -70,7 +70,7 @@ ProcessResult run_example(const std::string& path, const std::string& option) {
   return run_retile({"run", path, option}, input);
 }
 
-TEST_P(Example, RunsAsExpectedOnEveryEngine) {
+TEST_P(Example, runs_as_expected_on_every_engine) {
   const std::string expected = read_source_file(std::filesystem::path(GetParam()).replace_extension(".expected"));
   for (const char* option : {"--engine=reference", "--engine=threads"}) {
     const ProcessResult result = run_example(GetParam(), option);
@@ -79,7 +79,7 @@ TEST_P(Example, RunsAsExpectedOnEveryEngine) {
   }
 }
 
-TEST_P(Example, IsTheSameWithoutPlannerAndEngine) {
+TEST_P(Example, is_the_same_without_planner_and_engine) {
   const ProcessResult result = run_example(GetParam(), "--verify");
   const bool fails = run_example(GetParam(), "--json").status == 3;
   EXPECT_EQ(result.status, fails ? 3 : 0);
@@ -95,7 +95,7 @@ std::string name_of_example(const ::testing::TestParamInfo<std::string>& example
 
 INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::ValuesIn(example_programs()), name_of_example);
 
-TEST(ExampleMatcher, TellsWordsAndNumbersApart) {
+TEST(ExampleMatcher, tells_words_and_numbers_apart) {
   EXPECT_TRUE(matches("0.50001", "0.5"));
   EXPECT_FALSE(matches("0.501", "0.5"));
   EXPECT_FALSE(matches("0x51", "0x50"));

@@ -17,7 +17,7 @@ ProcessResult plan(std::vector<std::string> arguments, const std::string& input 
 
 // --- For people.
 
-TEST(PlanText, SimpleRedistributionOfThePaper) {
+TEST(PlanText, simple_redistribution_of_the_paper) {
   const std::string steps = R"(mesh {devs: 32}  planner gather-slice
   [32, 64{devs}2048]            2,048 elements per device
     -> allgather(1; 32), cost 65,536
@@ -32,7 +32,7 @@ peak 65,536 elements per device, 32.00 times the bound of 2,048
   EXPECT_EQ(plan({"--problems", "-"}, line), done("fig:simple-redist  " + steps));
 }
 
-TEST(PlanText, FirstAdversarialProblemOfThePaper) {
+TEST(PlanText, first_adversarial_problem_of_the_paper) {
   const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[7];
   EXPECT_EQ(plan({"--problems", "-"}, line), done(R"(tbl:adversarial, P1  mesh {a: 2, b: 2, c: 2}  planner gather-slice
   [360, 184{c}368, 320]              21,196,800 elements per device
@@ -48,7 +48,7 @@ peak 42,393,600 elements per device, 2.00 times the bound of 21,196,800
 }
 
 // The figure that two planners read differently: one dimension at a time, or two at once.
-TEST(PlanText, OvershardingOfThePaper) {
+TEST(PlanText, oversharding_of_the_paper) {
   const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[6];
   EXPECT_EQ(run_retile({"plan", "--planner", "paper", "--problems", "-"}, line),
             done(R"(fig:oversharding  mesh {x: 4, y: 2, z: 4}  planner paper
@@ -75,7 +75,7 @@ peak 256 elements per device, within the bound of 256
   EXPECT_EQ(run_retile({"plan", "--problems", "-"}, line), wide);
 }
 
-TEST(PlanText, PlansStandApart) {
+TEST(PlanText, plans_stand_apart) {
   const std::string nothing = R"(  [8]                8 elements per device
     nothing to do
 cost 0 (paper, optimal), floor 0
@@ -87,7 +87,7 @@ peak 8 elements per device, within the bound of 8
                  "\nline-3  mesh {x: 4}  planner gather-slice\n" + nothing));
 }
 
-TEST(PlanText, ArraysWithoutDimensionsHaveOneElement) {
+TEST(PlanText, arrays_without_dimensions_have_one_element) {
   EXPECT_EQ(plan({"--mesh", "x=4", "[]", "[]"}), done(R"(mesh {x: 4}  planner gather-slice
   []                1 element per device
     nothing to do
@@ -96,7 +96,7 @@ peak 1 element per device, within the bound of 1
 )"));
 }
 
-TEST(PlanText, CostsAreOfTheModelThatWasAskedFor) {
+TEST(PlanText, costs_are_of_the_model_that_was_asked_for) {
   EXPECT_EQ(plan({"--mesh", "x=4", "[2{x}8]", "[8]", "--cost", "volume"}), done(R"(mesh {x: 4}  planner gather-slice
   [2{x}8]                2 elements per device
     -> allgather(0; 4), cost 6
@@ -106,12 +106,12 @@ peak 8 elements per device, within the bound of 8
 )"));
 }
 
-TEST(PlanText, AnIdCannotSteerTheTerminal) {
+TEST(PlanText, an_id_cannot_steer_the_terminal) {
   const std::string line = R"({"id": "red\u001b[31m\n", "mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
   EXPECT_EQ(lines_of(plan({"--problems", "-"}, line).output).at(0), "red [31m   mesh {x: 4}  planner gather-slice");
 }
 
-TEST(PlanText, LargestSizesFit) {
+TEST(PlanText, largest_sizes_fit) {
   EXPECT_EQ(plan({"--mesh", "x=7", "[1317624576693539401{x}9223372036854775807]", "[9223372036854775807]"}),
             done(R"(mesh {x: 7}  planner gather-slice
   [1317624576693539401{x}9223372036854775807]  1,317,624,576,693,539,401 elements per device
@@ -150,7 +150,7 @@ void expect_plan_keys(const Json& json) {
   }
 }
 
-TEST(PlanJson, HasExactlyTheKeysOfTheFormatInOrder) {
+TEST(PlanJson, has_exactly_the_keys_of_the_format_in_order) {
   const std::string problems = read_source_file("examples/paper.jsonl");
   for (const std::string planner : {"wide", "paper", "direct", "gather-slice"}) {
     const ProcessResult result = run_retile({"plan", "--planner", planner, "--problems", "-", "--json"}, problems);
@@ -169,7 +169,7 @@ TEST(PlanJson, HasExactlyTheKeysOfTheFormatInOrder) {
 
 bool has_exchange(const std::string& plans) { return plans.find(R"("op":"exchange")") != std::string::npos; }
 
-TEST(PlanJson, ExchangesCanBeAvoided) {
+TEST(PlanJson, exchanges_can_be_avoided) {
   const std::string problems = RETILE_SOURCE_DIR "/examples/paper.jsonl";
   EXPECT_TRUE(has_exchange(run_retile({"plan", "--problems", problems, "--json"}).output));
   const ProcessResult result = run_retile({"plan", "--problems", problems, "--json", "--no-exchange"});
@@ -177,7 +177,7 @@ TEST(PlanJson, ExchangesCanBeAvoided) {
   EXPECT_FALSE(has_exchange(result.output));
 }
 
-TEST(PlanJson, MemoryLimitsAreInElementsBytesOrTiles) {
+TEST(PlanJson, memory_limits_are_in_elements_bytes_or_tiles) {
   const auto bound = [](const std::string& limit) {
     const ProcessResult result = run_retile(
         {"plan", "--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]", "--dtype", "f64", "--memory-limit", limit, "--json"});
@@ -188,7 +188,7 @@ TEST(PlanJson, MemoryLimitsAreInElementsBytesOrTiles) {
   EXPECT_EQ(bound("1.5x"), 24);
 }
 
-TEST(PlanJson, IsOneLineWordForWord) {
+TEST(PlanJson, is_one_line_word_for_word) {
   const ProcessResult result = plan({"--mesh", "y=2,x=2", "[2{x}4, 6]", "[4, 3{y}6]", "--json"});
   Json json = Json::parse(result.output);
   EXPECT_GE(json["planning_ns"], 0);
@@ -205,7 +205,7 @@ TEST(PlanJson, IsOneLineWordForWord) {
   EXPECT_TRUE(result.output.ends_with("}\n"));
 }
 
-TEST(PlanJson, KeepsIdsAsTheyAre) {
+TEST(PlanJson, keeps_ids_as_they_are) {
   const std::string line = R"({"id": "\u00e9\u001b\n\"", "mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
   EXPECT_EQ(Json::parse(plan({"--problems", "-", "--json"}, line).output)["id"], "é\x1b\n\"");
 }
@@ -218,7 +218,7 @@ Json only_step_of(const std::vector<std::string>& arguments) {
   return json["steps"][0];
 }
 
-TEST(PlanJson, ListsAreLeftOutAbove4096Devices) {
+TEST(PlanJson, lists_are_left_out_above4096_devices) {
   const Json listed = only_step_of({"--mesh", "x=4096", "[1{x}4096]", "[4096]", "--json"});
   EXPECT_EQ(keys_of(listed), step_keys("allgather"));
   EXPECT_EQ(listed["offsets"].size(), 4096U);
@@ -234,14 +234,14 @@ TEST(PlanJson, ListsAreLeftOutAbove4096Devices) {
   EXPECT_EQ(full["groups"][0].size(), 4097U);
 }
 
-TEST(PlanJson, AMillionDevices) {
+TEST(PlanJson, a_million_devices) {
   const Json step = only_step_of({"--mesh", "x=1048576", "[1{x}1048576]", "[1048576]", "--json"});
   EXPECT_EQ(step["cost"], 1048576);
 }
 
 // --- Meshes as large as they get: nothing may take time or memory per device.
 
-TEST(PlanHugeMesh, TakesNoTime) {
+TEST(PlanHugeMesh, takes_no_time) {
   EXPECT_EQ(run_retile_quickly({"plan", "--planner", "gather-slice", "--mesh", "x=2147483647", "[1{x}2147483647, 8]",
                                 "[2147483647, 8]"}),
             done(R"(mesh {x: 2147483647}  planner gather-slice
@@ -253,7 +253,7 @@ peak 17,179,869,176 elements per device, within the bound of 17,179,869,176
 )"));
 }
 
-TEST(PlanHugeMesh, IsTooLargeToBeListed) {
+TEST(PlanHugeMesh, is_too_large_to_be_listed) {
   const std::vector<std::string> arguments = {"--mesh", "x=32768,y=65535", "[1{x}32768]", "[32768]", "--json"};
   EXPECT_EQ(keys_of(only_step_of(arguments)),
             (std::vector<std::string>{"op", "moves", "local_in", "local_out", "cost"}));
@@ -263,6 +263,42 @@ TEST(PlanHugeMesh, IsTooLargeToBeListed) {
 hint: at most 4194304 are listed
 )"));
 }
+
+TEST(Plan, a_mesh_without_axes_is_one_device) {
+  const std::string expected = R"(mesh {}  planner wide
+  [8]                8 elements per device
+    nothing to do
+cost 0 (paper, optimal), floor 0
+peak 8 elements per device, within the bound of 8
+)";
+  EXPECT_EQ(run_retile({"plan", "--mesh", "", "[8]", "[8]"}), done(expected));
+  EXPECT_EQ(run_retile({"plan", "--mesh", "{}", "[8]", "[8]"}), done(expected));
+  const std::string problem = R"({"mesh": {}, "shape": [8], "src": [[]], "dst": [[]]})";
+  for (const std::string planner : {"wide", "paper", "direct", "gather-slice"}) {
+    const ProcessResult plan = run_retile({"plan", "--json", "--planner", planner, "--problems", "-"}, problem);
+    EXPECT_EQ(plan.status, 0) << plan.errors;
+    EXPECT_EQ(run_retile({"verify", "-"}, plan.output).status, 0) << planner;
+    for (const std::string engine : {"threads", "reference"}) {
+      EXPECT_EQ(run_retile({"run", "--problems", "-", "--planner", planner, "--engine", engine}, problem).status, 0);
+    }
+  }
+}
+
+// The address sanitizer's own memory does not fit into such a limit.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(Plan, without_memory_for_its_json_fails_and_keeps_earlier_results) {
+  const std::string small = R"({"mesh": {"x": 2}, "shape": [4, 4], "src": [["x"], []], "dst": [[], ["x"]]})";
+  const std::string large = R"({"mesh": {"x": 1024}, "shape": [1024, 1024], "src": [["x"], []], "dst": [[], ["x"]]})";
+  for (const int kilobytes : {300000, 400000, 500000}) {
+    const std::string command =
+        "ulimit -v " + std::to_string(kilobytes) + "; exec $0 plan --problems - --planner direct --json";
+    const ProcessResult result = run_process({"/bin/sh", "-c", command, RETILE_COMMAND}, {small + "\n" + large + "\n"});
+    EXPECT_EQ(result.status, 3) << kilobytes << result.errors;
+    EXPECT_EQ(lines_of(result.output).size(), 1U);
+    EXPECT_TRUE(result.errors.ends_with("out of memory\n")) << result.errors;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace retile::test

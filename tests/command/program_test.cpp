@@ -31,13 +31,13 @@ p.spmd:2:21: note: the result is declared here
 
 // --- check
 
-TEST(Check, SaysNothingOfWhatIsRight) {
+TEST(Check, says_nothing_of_what_is_right) {
   EXPECT_EQ(run_retile({"check", "-"}, std::string(right)), done(""));
   const ProcessResult result = run_retile({"check", "-v", "-"}, std::string(right));
   EXPECT_EQ(result, (ProcessResult{0, "", "standard input: 2 devices, 1 function, 1 statement\n"}));
 }
 
-TEST(Check, ReportsAllMistakesOfAllFiles) {
+TEST(Check, reports_all_mistakes_of_all_files) {
   const TemporaryFolder folder;
   folder.write("p.spmd", wrong);
   folder.write("q.spmd", right);
@@ -45,7 +45,7 @@ TEST(Check, ReportsAllMistakesOfAllFiles) {
   EXPECT_EQ(result, input_fault(wrong_said + "error: cannot read 'missing.spmd': No such file or directory\n"));
 }
 
-TEST(Check, ZeroBytesAreNoText) {
+TEST(Check, zero_bytes_are_no_text) {
   EXPECT_EQ(run_retile({"check", "-"}, std::string("mesh\0", 5)),
             input_fault(R"(standard input:1:5: error: this is no text: a zero byte
     1 | mesh 
@@ -55,12 +55,12 @@ TEST(Check, ZeroBytesAreNoText) {
 
 // --- fmt
 
-TEST(Fmt, PrintsCanonicalForm) {
+TEST(Fmt, prints_canonical_form) {
   EXPECT_EQ(run_retile({"fmt", "-"}, std::string(untidy)), done(right));
   EXPECT_EQ(run_retile({"fmt", "-"}, std::string(right)), done(right));
 }
 
-TEST(Fmt, CheckNamesFilesThatWouldChange) {
+TEST(Fmt, check_names_files_that_would_change) {
   const TemporaryFolder folder;
   folder.write("tidy.spmd", right);
   folder.write("untidy.spmd", untidy);
@@ -68,7 +68,7 @@ TEST(Fmt, CheckNamesFilesThatWouldChange) {
   EXPECT_EQ(folder.run_retile({"fmt", "--check", "tidy.spmd", "untidy.spmd"}), (ProcessResult{1, "untidy.spmd\n", ""}));
 }
 
-TEST(Fmt, InPlaceRewritesFiles) {
+TEST(Fmt, in_place_rewrites_files) {
   namespace fs = std::filesystem;
   const TemporaryFolder folder;
   folder.write("untidy.spmd", untidy);
@@ -81,7 +81,34 @@ TEST(Fmt, InPlaceRewritesFiles) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
-TEST(Fmt, LeavesAFileThatDoesNotParse) {
+// Whoever may write to the folder must not make fmt write elsewhere.
+TEST(Fmt, in_place_follows_no_link_but_the_file_itself) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const fs::path path = folder.path();
+  folder.write("real.spmd", untidy);
+  folder.write("victim", "keep");
+  fs::create_symlink("real.spmd", path / "p.spmd");
+  for (const std::string name : {"p.spmd.retile-new", "real.spmd.retile-new"})
+    fs::create_symlink("victim", path / name);
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "p.spmd"}), done(""));
+  EXPECT_TRUE(fs::is_symlink(path / "p.spmd"));
+  EXPECT_EQ(folder.run_retile({"fmt", "real.spmd"}), done(right));
+  EXPECT_EQ(fs::file_size(path / "victim"), 4U);
+}
+
+TEST(Fmt, in_place_leaves_the_file_where_the_new_one_cannot_be_written) {
+  const TemporaryFolder folder;
+  const std::string text = "// " + std::string(20000, 'x') + "\n" + untidy;
+  folder.write("p.spmd", text);
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c", "ulimit -f 8; exec $0 fmt -i p.spmd", RETILE_COMMAND}, {"", folder.path()});
+  EXPECT_EQ(result, failure("retile: cannot replace 'p.spmd': File too large\n"));
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "p.spmd"}), (ProcessResult{1, "p.spmd\n", ""}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(Fmt, leaves_a_file_that_does_not_parse) {
   const TemporaryFolder folder;
   folder.write("p.spmd", unreadable);
   EXPECT_EQ(folder.run_retile({"fmt", "-i", "p.spmd"}),
@@ -95,7 +122,7 @@ hint: keywords name nothing else
 
 // --- lower
 
-TEST(Lower, PrintsAProgramThatLowersToItself) {
+TEST(Lower, prints_a_program_that_lowers_to_itself) {
   const ProcessResult lowered = run_retile({"lower", "-"}, std::string(right));
   EXPECT_EQ(lowered, done(R"(mesh {x: 2}
 
@@ -110,7 +137,7 @@ fn f(a: [4{x}8]) -> [8] {
   EXPECT_EQ(run_retile({"check", "-"}, lowered.output), done(""));
 }
 
-TEST(Lower, UsesThePlannerThatIsAskedFor) {
+TEST(Lower, uses_the_planner_that_is_asked_for) {
   const std::string program =
       "mesh {x: 2, y: 2} fn f(a: [1{x,y}4, 4]) -> [4, 1{x,y}4] { b = redistribute a as [4, 1{x,y}4] return b }";
   EXPECT_NE(run_retile({"lower", "--planner", "direct", "-"}, program).output.find("exchange a as"), std::string::npos);
@@ -119,7 +146,7 @@ TEST(Lower, UsesThePlannerThatIsAskedFor) {
   EXPECT_NE(run_retile({"lower", "--cost", "volume", "-"}, program).output.find("(volume"), std::string::npos);
 }
 
-TEST(Lower, DumpsStages) {
+TEST(Lower, dumps_stages) {
   const std::string program = "mesh {x: 2} type t = [4{x}8] fn f(a: t) -> [8] { b = undistribute a return b }";
   EXPECT_EQ(run_retile({"lower", "--dump-after", "parse", "-"}, program),
             done("mesh {x: 2}\n\ntype t = [4{x}8]\n\nfn f(a: t) -> [8] {\n  b = undistribute a\n  return b\n}\n"));
@@ -128,7 +155,7 @@ TEST(Lower, DumpsStages) {
   EXPECT_EQ(run_retile({"lower", "--dump-after", "lower", "-"}, program), run_retile({"lower", "-"}, program));
 }
 
-TEST(Lower, SummaryIsATable) {
+TEST(Lower, summary_is_a_table) {
   const std::string program = R"(mesh {x: 4}
 fn main(a: [2{x}8, 8]) -> [8, 8] {
   b = redistribute a as [8, 2{x}8]
@@ -152,13 +179,13 @@ the program's peak: 512 bytes at c of main, line 7
   EXPECT_EQ(json["peak"]["bytes"], 512);
 }
 
-TEST(Lower, ReportsAllMistakes) {
+TEST(Lower, reports_all_mistakes) {
   const TemporaryFolder folder;
   folder.write("p.spmd", wrong);
   EXPECT_EQ(folder.run_retile({"lower", "p.spmd"}), input_fault(wrong_said));
 }
 
-TEST(Lower, LargeMeshesTakeNoTime) {
+TEST(Lower, large_meshes_take_no_time) {
   const TemporaryFolder folder;
   folder.write("p.spmd", R"(mesh {x: 32768, y: 32768}
 fn f(a: [1{x}32768, 32768]) -> [32768, 1{x}32768] {

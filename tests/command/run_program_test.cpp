@@ -1,6 +1,7 @@
 // retile run FILE.spmd
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class RunProgram : public ::testing::Test {
 
 // --- Results.
 
-TEST_F(RunProgram, PrintsEveryResult) {
+TEST_F(RunProgram, prints_every_result) {
   const ProcessResult result = run({"--arg", "a=a.npy", "--engine", "reference"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.errors, "");
@@ -61,11 +62,11 @@ TEST_F(RunProgram, PrintsEveryResult) {
               MatchesRegex("2 devices, reference engine: [0-9]+\\.[0-9]{6} s, peak 32 of 32 bytes predicted"));
 }
 
-TEST_F(RunProgram, ReadsProgramsFromStandardInput) {
+TEST_F(RunProgram, reads_programs_from_standard_input) {
   EXPECT_THAT(run_retile({"run", "-"}, turn).output, HasSubstr("c : i32[2, 1{x}2]\n"));
 }
 
-TEST_F(RunProgram, WritesJson) {
+TEST_F(RunProgram, writes_json) {
   const ProcessResult result = run({"--arg", "a=a.npy", "--json", "--repeat", "3", "--verify", "--engine=threads"});
   EXPECT_EQ(result.status, 0);
   const Json json = Json::parse(result.output);
@@ -83,13 +84,13 @@ TEST_F(RunProgram, WritesJson) {
   EXPECT_EQ(json["peak_bytes"], Json::parse(R"({"predicted": 32, "measured": 32})"));
 }
 
-TEST_F(RunProgram, VerifiesOnlyWhenAsked) {
+TEST_F(RunProgram, verifies_only_when_asked) {
   EXPECT_THAT(run({"--verify"}).output, HasSubstr(" engine: verified, "));
   EXPECT_THAT(run({}).output, ::testing::Not(HasSubstr("verified")));
   EXPECT_FALSE(Json::parse(run({"--json"}).output).contains("verified"));
 }
 
-TEST_F(RunProgram, SeedsMakeArguments) {
+TEST_F(RunProgram, seeds_make_arguments) {
   const auto checksum = [&](const std::string& seed) {
     return Json::parse(run({"--json", "--seed", seed}).output)["results"][1]["checksum"];
   };
@@ -97,7 +98,7 @@ TEST_F(RunProgram, SeedsMakeArguments) {
   EXPECT_NE(checksum("1"), checksum("2"));
 }
 
-TEST_F(RunProgram, WritesFilesThatItReads) {
+TEST_F(RunProgram, writes_files_that_it_reads) {
   EXPECT_EQ(run({"--arg", "a=a.npy", "--out", "c=c.npy", "--out", "b=b.npy"}).status, 0);
   const ProcessResult again = run({"--arg", "a=c.npy", "--arg", "b=b.npy", "--json"});
   const Json json = Json::parse(again.output);
@@ -107,7 +108,7 @@ TEST_F(RunProgram, WritesFilesThatItReads) {
 
 // --- Faults.
 
-TEST_F(RunProgram, ReportsAllFaultsOfAProgram) {
+TEST_F(RunProgram, reports_all_faults_of_a_program) {
   folder_.write("bad.spmd", "mesh {x: 2}\nfn main(a : [3{x}8]) -> [8] {\n  b = undistribute q\n  return b\n}\n");
   const ProcessResult result = folder_.run_retile({"run", "bad.spmd"});
   EXPECT_EQ(result.status, 1);
@@ -115,13 +116,13 @@ TEST_F(RunProgram, ReportsAllFaultsOfAProgram) {
   EXPECT_THAT(result.errors, HasSubstr("bad.spmd:2:14: error: "));
 }
 
-TEST_F(RunProgram, ReportsMissingFiles) {
+TEST_F(RunProgram, reports_missing_files) {
   EXPECT_EQ(folder_.run_retile({"run", "none.spmd"}),
             input_fault("error: cannot read 'none.spmd': No such file or directory\n"));
   EXPECT_EQ(run({"--arg", "a=none.npy"}), input_fault("error: cannot read 'none.npy': No such file or directory\n"));
 }
 
-TEST_F(RunProgram, ReportsArgumentsThatDoNotFit) {
+TEST_F(RunProgram, reports_arguments_that_do_not_fit) {
   EXPECT_EQ(run({"--arg", "q=a.npy"}),
             input_fault("error: there is no parameter 'q'\nhint: the main function's parameters are a, b\n"));
   EXPECT_EQ(run({"--out", "a=c.npy"}),
@@ -134,12 +135,12 @@ TEST_F(RunProgram, ReportsArgumentsThatDoNotFit) {
   EXPECT_EQ(run({"--arg", "a=text.npy"}), input_fault("error: text.npy: it is no .npy file\n"));
 }
 
-TEST_F(RunProgram, ReportsFilesThatCannotBeWritten) {
+TEST_F(RunProgram, reports_files_that_cannot_be_written) {
   EXPECT_EQ(run({"--out", "c=no/such/folder.npy"}),
             failure("retile: cannot write 'no/such/folder.npy': No such file or directory\n"));
 }
 
-TEST_F(RunProgram, ReportsSumsThatLeaveMain) {
+TEST_F(RunProgram, reports_sums_that_leave_main) {
   folder_.write("sum.spmd",
                 "mesh {x: 2}\nfn main(a : [8] sum {x}) -> [8] {\n  b = allreduce a as [8]\n  return b\n}\n");
   EXPECT_EQ(folder_.run_retile({"run", "sum.spmd"}),
@@ -149,7 +150,7 @@ TEST_F(RunProgram, ReportsSumsThatLeaveMain) {
                         "hint: partial sums are for between functions: use allreduce\n"));
 }
 
-TEST_F(RunProgram, KeepsToTheMemoryLimit) {
+TEST_F(RunProgram, keeps_to_the_memory_limit) {
   EXPECT_EQ(run({"--memory-limit", "32"}).status, 0);
   EXPECT_EQ(run({"--memory-limit", "32B"}).status, 0);
   const ProcessResult refused = run({"--memory-limit", "31"});
@@ -164,7 +165,7 @@ TEST_F(RunProgram, KeepsToTheMemoryLimit) {
 }
 
 // The reference engine copies an operand that stays alive; the program as such does not need that.
-TEST_F(RunProgram, KeepsToTheMemoryLimitOfTheEngineToo) {
+TEST_F(RunProgram, keeps_to_the_memory_limit_of_the_engine_too) {
   folder_.write("kept.spmd",
                 "mesh {x: 2}\nfn main(a : [4{x}8, 2]) -> [8, 1{x}2], [4{x}8, 2] {\n"
                 "  b = redistribute a as [8, 1{x}2]\n  return b, a\n}\n");
@@ -173,7 +174,7 @@ TEST_F(RunProgram, KeepsToTheMemoryLimitOfTheEngineToo) {
             failure("retile: the reference engine needs 128 bytes per device, and the limit is 96\n"));
 }
 
-TEST_F(RunProgram, RefusesWhatTheMachineCannotHold) {
+TEST_F(RunProgram, refuses_what_the_machine_cannot_hold) {
   folder_.write("large.spmd", "mesh {x: 4}\nfn main(a : [4000000000000]) -> [4000000000000] {\n  return a\n}\n");
   const ProcessResult large = folder_.run_retile({"run", "large.spmd"});
   EXPECT_EQ(large.status, 3);
@@ -181,14 +182,14 @@ TEST_F(RunProgram, RefusesWhatTheMachineCannotHold) {
                                          "[0-9]+ are free in all\n"));
 }
 
-TEST_F(RunProgram, RefusesMeshesThatTheMachineCannotHold) {
+TEST_F(RunProgram, refuses_meshes_that_the_machine_cannot_hold) {
   const ProcessResult result = run_retile(
       {"run", "-"}, "mesh {x: 2147483647}\nfn main(a : [2]) -> [2] {\n  b = undistribute a\n  return b\n}\n");
   EXPECT_EQ(result.status, 3);
   EXPECT_THAT(result.errors, HasSubstr("the program needs 8 bytes on each of 2147483647 devices, and "));
 }
 
-TEST_F(RunProgram, FailuresInTheProgramHaveTheirPlace) {
+TEST_F(RunProgram, failures_in_the_program_have_their_place) {
   folder_.write("zero.spmd",
                 "mesh {x: 2}\nfn main(a : i32[1{x}2]) -> i32[1{x}2] {\n"
                 "  b = spmd_op a (t : i32[1]) { return t / 0 } as i32[1{x}2]\n  return b\n}\n");
@@ -200,7 +201,7 @@ TEST_F(RunProgram, FailuresInTheProgramHaveTheirPlace) {
 
 // --- Usage.
 
-TEST_F(RunProgram, OptionsHaveTheirForm) {
+TEST_F(RunProgram, options_have_their_form) {
   const std::string advice = "\nTry 'retile run --help'.\n";
   EXPECT_EQ(run({"--arg", "a"}), usage_fault("retile: --arg: 'a' is not of the form NAME=FILE" + advice));
   EXPECT_EQ(run({"--out", "=c.npy"}), usage_fault("retile: --out: '=c.npy' is not of the form NAME=FILE" + advice));
@@ -213,6 +214,20 @@ TEST_F(RunProgram, OptionsHaveTheirForm) {
       usage_fault("retile: --donate goes with SRC and DST; a program's tiles are freed where they can be" + advice));
   EXPECT_EQ(run_retile({"run", "--mesh", "x=2", "[2]", "[2]", "--verify"}),
             usage_fault("retile: --arg, --out and --verify go with a program: retile run FILE.spmd" + advice));
+}
+
+// --- Files that are none, or cannot be written.
+
+TEST_F(RunProgram, does_not_wait_for_a_pipe) {
+  ASSERT_EQ(mkfifo((folder_.path() + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(run({"--arg", "a=pipe"}), input_fault("error: cannot read 'pipe': it is no plain file\n"));
+}
+
+TEST_F(RunProgram, fails_where_a_file_may_not_grow) {
+  folder_.write("large.spmd", "mesh {x: 2}\nfn main(a : [8192{x}16384]) -> [8192{x}16384] { return a }\n");
+  const ProcessResult result = run_process(
+      {"/bin/sh", "-c", "ulimit -f 8; exec $0 run large.spmd --out a=a.npy", RETILE_COMMAND}, {"", folder_.path()});
+  EXPECT_EQ(result, failure("retile: cannot write 'a.npy': File too large\n"));
 }
 
 }  // namespace

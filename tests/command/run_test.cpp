@@ -20,7 +20,7 @@ ProcessResult run(std::vector<std::string> arguments, const std::string& input =
 
 // --- For people.
 
-TEST(RunText, IsOneLine) {
+TEST(RunText, is_one_line) {
   const ProcessResult result = run({"--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.errors, "");
@@ -28,13 +28,13 @@ TEST(RunText, IsOneLine) {
                                           "received at most, peak 320 of 320 bytes predicted\n"));
 }
 
-TEST(RunText, OneDeviceIsCountedAsOne) {
+TEST(RunText, one_device_is_counted_as_one) {
   EXPECT_THAT(run({"--mesh", "x=1", "[8]", "[8]"}).output,
               MatchesRegex("1 device, reference engine: verified, [0-9]+\\.[0-9]{6} s, 0 bytes "
                            "received at most, peak 32 of 32 bytes predicted\n"));
 }
 
-TEST(RunText, NamesEachProblem) {
+TEST(RunText, names_each_problem) {
   const std::string problems = R"({"id": "first", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]}
 {"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "dtype": "c128"}
 {"id": "\u001b[2J", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "dtype": "i8"}
@@ -49,7 +49,7 @@ TEST(RunText, NamesEachProblem) {
   EXPECT_THAT(lines[2], MatchesRegex(" \\[2J: 2 devices, .* 4 bytes received at most, peak 12 of 12 bytes predicted"));
 }
 
-TEST(RunText, ElementTypesHaveTheirSizes) {
+TEST(RunText, element_types_have_their_sizes) {
   const std::vector<std::pair<std::string, std::string>> peaks = {{"i8", "12"},  {"f16", "24"},  {"bf16", "24"},
                                                                   {"i32", "48"}, {"f32", "48"},  {"f64", "96"},
                                                                   {"c64", "96"}, {"c128", "192"}};
@@ -60,7 +60,7 @@ TEST(RunText, ElementTypesHaveTheirSizes) {
   }
 }
 
-TEST(RunText, EnginesThreadsAndTheUseOfTilesAreChosen) {
+TEST(RunText, engines_threads_and_the_use_of_tiles_are_chosen) {
   const std::vector<std::string> problem{"run", "--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]"};
   const auto run_with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), problem.begin(), problem.end());
@@ -80,7 +80,7 @@ TEST(RunText, EnginesThreadsAndTheUseOfTilesAreChosen) {
 
 // --- For programs.
 
-TEST(RunJson, HasExactlyTheKeysOfTheFormatInOrder) {
+TEST(RunJson, has_exactly_the_keys_of_the_format_in_order) {
   const ProcessResult result = run({"--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]", "--repeat", "3", "--json"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.errors, "");
@@ -97,7 +97,7 @@ TEST(RunJson, HasExactlyTheKeysOfTheFormatInOrder) {
                          R"("received_bytes_max":192,"peak_bytes":{"predicted":320,"measured":320}})");
 }
 
-TEST(RunJson, VerifiesThePapersProblems) {
+TEST(RunJson, verifies_the_papers_problems) {
   std::string problems;  // without those of the table, which move gigabytes
   for (const std::string& line : lines_of(read_source_file("examples/paper.jsonl"))) {
     if (line.find("tbl:") == std::string::npos && line.find("row") == std::string::npos) problems += line + "\n";
@@ -114,7 +114,7 @@ TEST(RunJson, VerifiesThePapersProblems) {
   }
 }
 
-TEST(RunJson, SeedsReachToTheLargest) {
+TEST(RunJson, seeds_reach_to_the_largest) {
   for (const std::string seed : {"0", "1", "18446744073709551615"}) {
     const ProcessResult result = run({"--mesh", "x=2", "[4{x}8]", "[8]", "--json", "--seed", seed});
     EXPECT_EQ(result.status, 0);
@@ -124,7 +124,7 @@ TEST(RunJson, SeedsReachToTheLargest) {
 
 // --- Runs that fail, and input that is at fault.
 
-TEST(RunFailure, ArraysThatDoNotFitInMemory) {
+TEST(RunFailure, arrays_that_do_not_fit_in_memory) {
   const ProcessResult result = run({"--mesh", "x=4", "[1099511627776]", "[274877906944{x}1099511627776]"});
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.output, "");
@@ -132,7 +132,7 @@ TEST(RunFailure, ArraysThatDoNotFitInMemory) {
                                           "[0-9]+ are free\n"));
 }
 
-TEST(RunFailure, DevicesThatDoNotFitInMemory) {
+TEST(RunFailure, devices_that_do_not_fit_in_memory) {
   const ProcessResult result =
       run_retile_quickly({"run", "--mesh", "x=2147483647", "[1{x}2147483647]", "[1{x}2147483647]", "--dtype", "i8"});
   EXPECT_EQ(result.status, 3);
@@ -142,7 +142,7 @@ TEST(RunFailure, DevicesThatDoNotFitInMemory) {
                            "and [0-9]+ are free\n"));
 }
 
-TEST(RunFailure, LargeGroupsAreRefusedBeforeTheyAreChecked) {
+TEST(RunFailure, large_groups_are_refused_before_they_are_checked) {
   const ProcessResult result = run_retile_quickly(
       {"run", "--planner", "gather-slice", "--mesh", "x=1024,y=1024", "[4{x}4096, 4{y}4096]", "[4{y}4096, 4{x}4096]"});
   EXPECT_EQ(result.status, 3);
@@ -152,12 +152,12 @@ TEST(RunFailure, LargeGroupsAreRefusedBeforeTheyAreChecked) {
                            "and [0-9]+ are free\n"));
 }
 
-TEST(RunFailure, BytesBeyond63Bits) {
+TEST(RunFailure, bytes_beyond63_bits) {
   EXPECT_EQ(run({"--mesh", "x=4", "[4611686018427387904]", "[1152921504606846976{x}4611686018427387904]"}),
             failure("retile: 5764607523034234880 elements of 4 bytes do not fit in 63 bits\n"));
 }
 
-TEST(RunFailure, InAFileIsToldWithItsLineAndTheOthersStillRun) {
+TEST(RunFailure, in_a_file_is_told_with_its_line_and_the_others_still_run) {
   const std::string good = R"({"id": "good", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]})";
   const std::string large = R"({"mesh": {"x": 2}, "shape": [4611686018427387904], "src": [["x"]], "dst": [[]]})";
   const std::string refused =
@@ -174,7 +174,7 @@ TEST(RunFailure, InAFileIsToldWithItsLineAndTheOthersStillRun) {
   for (const std::string& line : lines) EXPECT_EQ(Json::parse(line)["id"], "good");
 }
 
-TEST(RunProblems, OneBadLineDoesNotKeepTheOthersFromRunning) {
+TEST(RunProblems, one_bad_line_does_not_keep_the_others_from_running) {
   const std::string good = R"({"id": "good", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]})";
   const ProcessResult result = run({"--problems", "-", "--json"}, "{\n" + good);
   EXPECT_EQ(result.status, 1);
@@ -186,7 +186,7 @@ TEST(RunProblems, OneBadLineDoesNotKeepTheOthersFromRunning) {
   EXPECT_EQ(Json::parse(result.output)["verified"], true);
 }
 
-TEST(RunProblems, NoneAreAFault) {
+TEST(RunProblems, none_are_a_fault) {
   EXPECT_EQ(run({"--problems", "-"}, ""), input_fault(R"(standard input:1:1: error: there are no problems in this file
     1 | 
       | ^
@@ -194,7 +194,7 @@ hint: each line is one, as JSON
 )"));
 }
 
-TEST(RunHugeMesh, DevicesOfOneElementEach) {
+TEST(RunHugeMesh, devices_of_one_element_each) {
   const ProcessResult result = run({"--mesh", "x=262144", "[1{x}262144]", "[1{x}262144]", "--dtype", "i8", "--json"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(Json::parse(result.output)["devices"], 262144);

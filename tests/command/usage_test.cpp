@@ -14,9 +14,9 @@ namespace {
 
 using Output = ProcessInput::Output;
 
-TEST(Version, IsOneLine) { EXPECT_EQ(run_retile({"--version"}), done("retile " RETILE_VERSION "\n")); }
+TEST(Version, is_one_line) { EXPECT_EQ(run_retile({"--version"}), done("retile " RETILE_VERSION "\n")); }
 
-TEST(Help, IntroducesTheCommand) {
+TEST(Help, introduces_the_command) {
   const ProcessResult result = run_retile({"--help"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.errors, "");
@@ -29,6 +29,13 @@ retile plans the steps from one type to another, checks plans, and runs them on 
 Usage: retile [OPTIONS] SUBCOMMAND
 )";
   EXPECT_EQ(result.output.substr(0, expected.size()), expected);
+}
+
+TEST(Help, of_a_subcommand_is_given_by_help_too) {
+  EXPECT_EQ(run_retile({"help"}), run_retile({"--help"}));
+  for (const std::string command : {"plan", "bench", "help"}) {
+    EXPECT_EQ(run_retile({"help", command}), run_retile({command, "--help"}));
+  }
 }
 
 // The shell lines of a help text: those that start with a program, and what follows a trailing pipe.
@@ -61,7 +68,7 @@ void expect_examples_run(const std::vector<std::string>& help_arguments) {
   }
 }
 
-TEST(Help, ExamplesRunWhenPasted) {
+TEST(Help, examples_run_when_pasted) {
   expect_examples_run({"--help"});
   for (const std::string command : {"plan", "run", "verify", "normalize", "check", "fmt", "lower"}) {
     expect_examples_run({command, "--help"});
@@ -81,29 +88,39 @@ void expect_usage_faults(const std::vector<UsageCase>& cases) {
   }
 }
 
-TEST(Usage, NeedsASubcommandThatExists) {
+TEST(Usage, needs_a_subcommand_that_exists) {
   expect_usage_faults({
-      {{}, "a subcommand is needed: plan, run, verify, normalize, check, fmt, lower, bench", ""},
-      {{"paln"}, "unknown subcommand paln; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
-      {{"help"}, "unknown subcommand help; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
-      {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower, bench", ""},
+      {{}, "a subcommand is needed: plan, run, verify, normalize, check, fmt, lower, bench, help", ""},
+      {{"paln"},
+       "unknown subcommand paln; did you mean plan? there are plan, run, verify, normalize, check, fmt, lower, bench, "
+       "help",
+       ""},
+      {{"prepare"},
+       "unknown subcommand prepare; there are plan, run, verify, normalize, check, fmt, lower, bench, help",
+       ""},
+      {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower, bench, help", ""},
+      {{"help", "paln"},
+       "COMMAND: 'paln' is unknown; use one of: plan, run, verify, normalize, check, fmt, lower, bench, help",
+       "help"},
       {{"--verbose"}, "unknown option --verbose", ""},
       {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
   });
 }
 
-TEST(Usage, UnknownOptionsAreNamed) {
+TEST(Usage, unknown_options_are_named) {
   expect_usage_faults({
-      {{"plan", "--jsn", "--mesh", "x=4", "[8]", "[8]"}, "unknown option --jsn", "plan"},
+      {{"plan", "--jsn", "--mesh", "x=4", "[8]", "[8]"}, "unknown option --jsn; did you mean --json?", "plan"},
       {{"plan", "--version"}, "unknown option --version", "plan"},
-      {{"run", "--mesh", "x=4", "[8]", "[8]", "--speed", "9"}, "unknown option --speed", "run"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--speed", "9"}, "unknown option --speed; did you mean --seed?", "run"},
+      {{"plan", "--mseh=x=4", "[8]", "[8]"}, "unknown option --mseh; did you mean --mesh?", "plan"},
+      {{"plan", "--plannner", "wide"}, "unknown option --plannner; did you mean --planner?", "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "-x"}, "unknown option -x", "plan"},
       {{"verify", "--json", "plan.json"}, "unknown option --json", "verify"},
       {{"normalize", "-v", "sequence.txt"}, "unknown option -v", "normalize"},
   });
 }
 
-TEST(Usage, TooManyArguments) {
+TEST(Usage, too_many_arguments) {
   expect_usage_faults({
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "[8]"}, "one argument too many: [8]", "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "plan"}, "one argument too many: plan", "run"},
@@ -112,7 +129,7 @@ TEST(Usage, TooManyArguments) {
   });
 }
 
-TEST(Usage, TooFewArguments) {
+TEST(Usage, too_few_arguments) {
   const std::string nothing = "nothing to do: give --mesh, SRC and DST, or --problems FILE";
   const std::string mesh = "--mesh is needed beside SRC and DST, as in --mesh a=2,b=2";
   expect_usage_faults({
@@ -135,7 +152,7 @@ TEST(Usage, TooFewArguments) {
   });
 }
 
-TEST(Usage, ArgumentsThatContradictEachOther) {
+TEST(Usage, arguments_that_contradict_each_other) {
   const std::string alone = "--problems stands alone: no --mesh, SRC or DST beside it";
   expect_usage_faults({
       {{"plan", "--problems", "p.jsonl", "--mesh", "x=4"}, alone, "plan"},
@@ -155,12 +172,28 @@ TEST(Usage, ArgumentsThatContradictEachOther) {
       {{"lower", "p.spmd", "--dump-after", "check", "--json"},
        "--dump-after prints a program: no --summary or --json beside it",
        "lower"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--transport", "auto"},
+       "--transport goes with --engine mpi, not threads",
+       "run"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "reference", "--staging", "1048576"},
+       "--staging goes with --engine mpi, not reference",
+       "run"},
+      {{"run", "p.spmd", "--device-map", "row-major"}, "--device-map goes with --engine mpi, not threads", "run"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "reference", "--threads", "2"},
+       "--threads goes with --engine threads, not reference",
+       "run"},
+      {{"bench", "--engine", "reference", "--threads", "2"},
+       "--threads goes with --engine threads, not reference",
+       "bench"},
+      {{"run", "p.spmd", "--out", "a=x.npy", "--out", "b=./x.npy"},
+       "--out: 'a' and 'b' are written to one file, './x.npy'",
+       "run"},
       {{"fmt", "p.spmd", "--check", "-i"}, "--check and --in-place contradict each other", "fmt"},
       {{"fmt", "-", "-i"}, "--in-place needs files: standard input has no place", "fmt"},
   });
 }
 
-TEST(Usage, ValuesThatAnOptionDoesNotTake) {
+TEST(Usage, values_that_an_option_does_not_take) {
   expect_usage_faults({
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--dtype", "f33"},
        "--dtype: 'f33' is unknown; use one of: i8 f16 bf16 i32 f32 f64 c64 c128",
@@ -191,7 +224,7 @@ TEST(Usage, ValuesThatAnOptionDoesNotTake) {
   });
 }
 
-TEST(Usage, OptionsMayStandAnywhereAndTakeTheirValuesWithAnEqualsSign) {
+TEST(Usage, options_may_stand_anywhere_and_take_their_values_with_an_equals_sign) {
   const ProcessResult usual = run_retile({"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "volume"});
   EXPECT_EQ(usual.status, 0);
   EXPECT_EQ(run_retile({"plan", "[8]", "--cost=volume", "[8]", "--mesh=x=4"}), usual);
@@ -206,7 +239,7 @@ std::string many_problems() {
   return text;
 }
 
-TEST(Output, ToAFullDeviceFails) {
+TEST(Output, to_a_full_device_fails) {
   const ProcessResult full = failure("retile: cannot write to standard output: No space left on device\n");
   EXPECT_EQ(run_retile({"--help"}, {"", ".", Output::full_device}), full);
   EXPECT_EQ(run_retile({"--version"}, {"", ".", Output::full_device}), full);
@@ -214,25 +247,25 @@ TEST(Output, ToAFullDeviceFails) {
   EXPECT_EQ(run_retile({"plan", "--problems", "-", "--json"}, {many_problems(), ".", Output::full_device}), full);
 }
 
-TEST(Output, ThatIsClosedFails) {
+TEST(Output, that_is_closed_fails) {
   const ProcessResult closed = failure("retile: cannot write to standard output: Bad file descriptor\n");
   EXPECT_EQ(run_retile({"plan", "--mesh", "x=4", "[8]", "[8]"}, {"", ".", Output::closed}), closed);
 }
 
-TEST(Output, ToAPipeThatNobodyReadsEndsQuietly) {
+TEST(Output, to_a_pipe_that_nobody_reads_ends_quietly) {
   constexpr int ended_by_broken_pipe = 128 + 13;
   const ProcessResult ended{ended_by_broken_pipe, "", ""};
   EXPECT_EQ(run_retile({"plan", "--problems", "-", "--json"}, {many_problems(), ".", Output::closed_pipe}), ended);
   EXPECT_EQ(run_retile({"--help"}, {"", ".", Output::closed_pipe}), ended);
 }
 
-TEST(Output, ThatIsNotNeededMayBeClosed) {
-  const std::string fault = R"(argument --mesh:1:1: error: the mesh has no axes
-    1 | {}
-      | ^~
-hint: name at least one axis, as in a=2
+TEST(Output, that_is_not_needed_may_be_closed) {
+  const std::string fault = R"(argument --mesh:1:3: error: the size of axis x is 0
+    1 | x=0
+      |   ^
+hint: sizes start at 1
 )";
-  EXPECT_EQ(run_retile({"plan", "--mesh", "{}", "[8]", "[8]"}, {"", ".", Output::closed}), input_fault(fault));
+  EXPECT_EQ(run_retile({"plan", "--mesh", "x=0", "[8]", "[8]"}, {"", ".", Output::closed}), input_fault(fault));
 }
 
 }  // namespace

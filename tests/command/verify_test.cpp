@@ -31,7 +31,7 @@ std::string verified(const std::string& place) {
 
 // --- Plans that are right.
 
-TEST(Verify, ThePapersPlans) {
+TEST(Verify, the_papers_plans) {
   const std::string plans = run_retile({"plan", "--planner", "gather-slice", "--problems",
                                         RETILE_SOURCE_DIR "/examples/paper.jsonl", "--json"})
                                 .output;
@@ -48,7 +48,7 @@ TEST(Verify, ThePapersPlans) {
             "peak 16,777,216 of 8,388,608 elements allowed");
 }
 
-TEST(Verify, ThePlansOfEveryPlanner) {
+TEST(Verify, the_plans_of_every_planner) {
   for (const std::string planner : {"wide", "paper", "direct", "gather-slice"}) {
     const std::string plans = run_retile({"plan", "--planner", planner, "--cost", "volume", "--problems",
                                           RETILE_SOURCE_DIR "/examples/paper.jsonl", "--json"})
@@ -60,7 +60,7 @@ TEST(Verify, ThePlansOfEveryPlanner) {
   }
 }
 
-TEST(Verify, APlanPerLineOrOverManyLines) {
+TEST(Verify, a_plan_per_line_or_over_many_lines) {
   const Json plan = small_plan();
   EXPECT_EQ(verify(plan.dump()), done(verified("standard input:1")));
   EXPECT_EQ(verify("\n\n" + plan.dump() + "\r\n\n" + plan.dump() + "\n"),
@@ -73,24 +73,24 @@ TEST(Verify, APlanPerLineOrOverManyLines) {
             done(verified("standard input:1") + verified("standard input:" + std::to_string(lines + 2))));
 }
 
-TEST(Verify, BracketsInAnIdEndNoPlan) {
+TEST(Verify, brackets_in_an_id_end_no_plan) {
   const std::string plan = tampered([](Json& json) { json["id"] = "\"}]\\"; });
   const std::string expected = "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n";
   EXPECT_EQ(verify(plan), done("standard input:1: " + expected));
   EXPECT_EQ(verify(Json::parse(plan).dump(2)), done("standard input:1: " + expected));
 }
 
-TEST(Verify, AnIdCannotSteerTheTerminal) {
+TEST(Verify, an_id_cannot_steer_the_terminal) {
   EXPECT_EQ(verify(tampered([](Json& plan) { plan["id"] = "\x1b[2J"; })),
             done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n"));
 }
 
-TEST(Verify, CostsOfAnUnknownModelAreOnlySummed) {
+TEST(Verify, costs_of_an_unknown_model_are_only_summed) {
   EXPECT_EQ(verify(tampered([](Json& plan) { plan["cost"]["model"] = "seconds"; })),
             done("standard input:1: plan verified: 2 steps, cost 24 (seconds), peak 24 of 12 elements allowed\n"));
 }
 
-TEST(Verify, LargeGroupsTakeNoTime) {
+TEST(Verify, large_groups_take_no_time) {
   const std::string plan =
       run_retile({"plan", "--planner", "gather-slice", "--mesh", "x=8192", "[1{x}8192]", "[8192]", "--json", "--full"})
           .output;
@@ -108,7 +108,7 @@ struct WrongCase {
 
 void expect_wrong(const WrongCase& wrong) { EXPECT_EQ(verify(tampered(wrong.tamper)), failure(wrong.faults)); }
 
-TEST(VerifyWrong, DevicesThatLackSomethingAreNamed) {
+TEST(VerifyWrong, devices_that_lack_something_are_named) {
   expect_wrong(
       {[](Json& plan) {
          plan["steps"][0]["groups"] = {{0, 1}, {2, 3}};
@@ -120,7 +120,7 @@ standard input:1: error: step 0 (allgather): device 3 lacks [0:2, 0:6] of its bo
 )"});
 }
 
-TEST(VerifyWrong, Offsets) {
+TEST(VerifyWrong, offsets) {
   expect_wrong({[](Json& plan) {
                   plan["steps"][1]["offsets"][0] = {0, 3};
                 },
@@ -139,7 +139,7 @@ standard input:1: error: after the last step device 0 holds [0:4, 3:6], and its 
                 "device 3 has offset [0, 9], outside the array's shape [4, 6]\n"});
 }
 
-TEST(VerifyWrong, Groups) {
+TEST(VerifyWrong, groups) {
   expect_wrong({[](Json& plan) {
                   plan["steps"][0]["groups"] = {{0, 2}, {1}};
                 },
@@ -159,7 +159,7 @@ TEST(VerifyWrong, Groups) {
                 "the group of device 0 has 4 members, and its moves need 2\n"});
 }
 
-TEST(VerifyWrong, Ends) {
+TEST(VerifyWrong, ends) {
   expect_wrong({[](Json& plan) { plan["steps"].erase(1); },
                 "standard input:1: error: the plan ends with local shape [4, 6], and the target has [4, 3]\n"});
   expect_wrong({[](Json& plan) { plan["target"] = "[4, 6, 1]"; },
@@ -167,7 +167,7 @@ TEST(VerifyWrong, Ends) {
                 "source and target have different global shapes: [4, 6] and [4, 6, 1]\n"});
 }
 
-TEST(VerifyWrong, CostAndMemory) {
+TEST(VerifyWrong, cost_and_memory) {
   expect_wrong({[](Json& plan) {
                   plan["memory"]["peak"] = 12;
                   plan["steps"][0]["cost"] = 23;
@@ -182,7 +182,7 @@ standard input:1: error: cost: the floor is 6, not 5
 )"});
 }
 
-TEST(VerifyWrong, OneOfManyIsToldWithItsLine) {
+TEST(VerifyWrong, one_of_many_is_told_with_its_line) {
   const std::string wrong = tampered([](Json& plan) { plan["memory"]["peak"] = 12; });
   const std::string right = small_plan().dump();
   EXPECT_EQ(verify(right + "\n" + wrong + "\n{}\n" + right),
@@ -196,7 +196,7 @@ standard input:3:1: error: the plan has no "mesh"
 
 // --- Text that is no plan.
 
-TEST(VerifyFault, AmongPlansThatAreRight) {
+TEST(VerifyFault, among_plans_that_are_right) {
   EXPECT_EQ(
       verify(small_plan().dump() + "\nplan\n"),
       (ProcessResult{1, verified("standard input:1"),
@@ -206,7 +206,7 @@ TEST(VerifyFault, AmongPlansThatAreRight) {
 )"}));
 }
 
-TEST(VerifyFault, IsShownInItsPlace) {
+TEST(VerifyFault, is_shown_in_its_place) {
   const auto pretty = [](const std::function<void(Json & plan)>& tamper) {
     return Json::parse(tampered(tamper)).dump(1);
   };
@@ -229,7 +229,7 @@ hint: steps are dynslice, alltoall, allgather, allpermute and exchange
 )"));
 }
 
-TEST(VerifyFault, PlansWithoutTheirListsCannotBeChecked) {
+TEST(VerifyFault, plans_without_their_lists_cannot_be_checked) {
   const std::string plan =
       run_retile({"plan", "--planner", "gather-slice", "--mesh", "x=4097", "[1{x}4097]", "[4097]", "--json"}).output;
   const ProcessResult result = verify(plan);
@@ -241,7 +241,7 @@ TEST(VerifyFault, PlansWithoutTheirListsCannotBeChecked) {
   EXPECT_EQ(lines[3], "hint: above 4096 devices they are left out; make the plan with --full");
 }
 
-TEST(VerifyFault, CutOffHalfWay) {
+TEST(VerifyFault, cut_off_half_way) {
   EXPECT_EQ(verify("{\"mesh\": {\"a\": 2},\n \"source\": \"[2{a"),
             input_fault(R"(standard input:2:17: error: malformed JSON: )"
                         R"(syntax error while parsing value - invalid string: missing closing quote
@@ -250,16 +250,17 @@ TEST(VerifyFault, CutOffHalfWay) {
 )"));
 }
 
-TEST(VerifyFault, NothingToVerify) {
-  const ProcessResult none = input_fault(R"(standard input:1:1: error: there is no plan in this file
+TEST(VerifyFault, nothing_to_verify) {
+  const ProcessResult none = input_fault(R"(standard input:1:1: error: there are no plans in this file
     1 | 
       | ^
+hint: each line is one, as JSON
 )");
   EXPECT_EQ(verify(""), none);
   EXPECT_EQ(verify("\n \n"), none);
 }
 
-TEST(VerifyFault, FilesThatCannotBeRead) {
+TEST(VerifyFault, files_that_cannot_be_read) {
   const TemporaryFolder folder;
   EXPECT_EQ(folder.run_retile({"verify", "missing.json"}),
             input_fault("error: cannot read 'missing.json': No such file or directory\n"));

@@ -344,7 +344,7 @@ TEST(Threads, HaveTheirName) {
   EXPECT_STREQ(engine_with(1).name(), "threads");
   EXPECT_EQ(engine_with(1).devices(3), (std::vector<Device>{0, 1, 2}));
   EXPECT_EQ(engine_with(1).devices_on_machine(3), 3);
-  EXPECT_TRUE(engine_with(1).is_speaker());
+  EXPECT_TRUE(engine_with(1).processes().is_speaker());
 }
 
 }  // namespace

@@ -27,12 +27,22 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// mpirun with the flags that this machine needs, then the program.
-ProcessResult run_job(int ranks, const std::vector<std::string>& program, const ProcessInput& input = {}) {
-  std::vector<std::string> arguments = split(RETILE_MPI_LAUNCHER, '|');
-  arguments.insert(arguments.end(), {"-n", std::to_string(ranks)});
-  arguments.insert(arguments.end(), program.begin(), program.end());
-  return run_process(arguments, input);
+constexpr int waits_forever = 124;  // the status of a job that takes more than a minute, which is ended then
+
+// mpirun with the flags that this machine needs, then what it is to start.
+ProcessResult launch(const std::vector<std::string>& job, const ProcessInput& input = {}) {
+  std::vector<std::string> arguments{"/usr/bin/timeout", "60"};
+  const std::vector<std::string> launcher = split(RETILE_MPI_LAUNCHER, '|');
+  arguments.insert(arguments.end(), launcher.begin(), launcher.end());
+  arguments.insert(arguments.end(), job.begin(), job.end());
+  const ProcessResult result = run_process(arguments, input);
+  EXPECT_NE(result.status, waits_forever) << result.errors;
+  return result;
+}
+
+ProcessResult run_job(int ranks, std::vector<std::string> program, const ProcessInput& input = {}) {
+  program.insert(program.begin(), {"-n", std::to_string(ranks)});
+  return launch(program, input);
 }
 
 ProcessResult run_retile_job(int ranks, std::vector<std::string> arguments, const ProcessInput& input = {}) {
@@ -152,10 +162,112 @@ TEST(MpiJobFault, AKilledRankEndsTheJob) {
   EXPECT_THAT(result.output, Not(HasSubstr("verified")));
 }
 
+// Not even for the message.
+TEST(MpiJobFault, a_rank_without_memory_ends_the_job) {
+  const ProcessResult result = run_with_fault("memory", "5");
+  EXPECT_EQ(result.status, 3) << result.errors;
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(count_of("retile: out of memory\n", result.errors), 1) << result.errors;
+}
+
+// It would wait for ranks that are gone.
+TEST(MpiJobFault, an_aborted_job_does_not_end_mpi) {
+  EXPECT_THAT(run_with_fault("error", "5").errors, Not(HasSubstr("MPI is ended after the job was aborted")));
+}
+
 TEST(MpiJobFault, WithoutAFaultTheSameJobEndsWell) {
   const ProcessResult result = run_with_fault("error", "1000000");
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, HasSubstr("verified"));
+}
+
+// --- A rank with little address space. Sanitizers need terabytes of it.
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool address_space_can_be_limited = false;
+#else
+constexpr bool address_space_can_be_limited = true;
+#endif
+
+// On the last of the ranks.
+ProcessResult run_with_little_address_space(int ranks, int kibibytes, const std::vector<std::string>& arguments) {
+  const std::string script = "test \"$OMPI_COMM_WORLD_RANK$PMI_RANK\" != " + std::to_string(ranks - 1) +
+                             " || ulimit -v " + std::to_string(kibibytes) + "; exec \"$0\" \"$@\"";
+  return run_job(ranks, with({"/bin/sh", "-c", script, RETILE_COMMAND}, arguments));
+}
+
+// Left to itself, MPI crashes, waits forever or works, depending on the size.
+TEST(MpiJobMemory, too_little_to_start_mpi_is_said) {
+  if (!address_space_can_be_limited) GTEST_SKIP();
+  for (const int kibibytes : {42000, 62000, 86000, 158000, 300000}) {
+    const ProcessResult result = run_with_little_address_space(4, kibibytes, transpose);
+    EXPECT_EQ(result.status, 3) << kibibytes << result.errors;
+    EXPECT_EQ(count_of("retile: no memory: MPI needs 512 MiB of address space to start (ulimit -v)\n", result.errors),
+              1)
+        << kibibytes << result.errors;
+  }
+}
+
+TEST(MpiJobMemory, too_little_for_the_tiles_is_said) {
+  if (!address_space_can_be_limited) GTEST_SKIP();
+  const ProcessResult result = run_with_little_address_space(
+      2, 600000, {"run", "--mesh", "x=2", "[65536{x}131072, 1024]", "[131072, 512{x}1024]"});
+  EXPECT_EQ(result.status, 3) << result.errors;
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(count_of("retile: no memory for a tile of 268435456 bytes\n", result.errors), 1) << result.errors;
+}
+
+// --- Ranks that were told different things.
+
+// Two ranks of a job, each with arguments of its own.
+ProcessResult run_differing(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  return launch(with(with({"-n", "1", RETILE_COMMAND}, first), with({":", "-n", "1", RETILE_COMMAND}, second)));
+}
+
+void expect_difference(const std::vector<std::string>& first, const std::vector<std::string>& second,
+                       const std::string& difference) {
+  const ProcessResult result = run_differing(first, second);
+  EXPECT_EQ(result.status, 2) << result.errors;
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(count_of("retile: the ranks were started with different arguments: " + difference + "\n", result.errors), 1)
+      << result.errors;
+}
+
+TEST(MpiJobArguments, must_be_the_same_on_all_ranks) {
+  expect_difference(with(transpose, {"--repeat", "3"}), with(transpose, {"--repeat", "2"}),
+                    "argument 7 is '3' on rank 0 and '2' on rank 1");
+  expect_difference(with(transpose, {"--seed=1"}), with(transpose, {"--seed=12"}),
+                    "argument 6 is '--seed=1' on rank 0 and '--seed=12' on rank 1");
+  expect_difference(transpose, with(transpose, {"--engine", "threads"}),
+                    "argument 6 is missing on rank 0 and '--engine' on rank 1");
+  expect_difference(with(transpose, {"--json"}), transpose, "argument 6 is '--json' on rank 0 and missing on rank 1");
+  expect_difference({"run", "--problems", "-"}, transpose,
+                    "argument 2 is '--problems' on rank 0 and '--mesh' on rank 1");
+}
+
+TEST(MpiJobArguments, help_and_version_are_for_all_ranks_or_none) {
+  expect_difference({"--version"}, transpose, "argument 1 is '--version' on rank 0 and 'run' on rank 1");
+  expect_difference(transpose, {"run", "--help"}, "argument 2 is '--mesh' on rank 0 and '--help' on rank 1");
+  const ProcessResult version = run_retile_job(2, {"--version"});
+  EXPECT_EQ(version.status, 0) << version.errors;
+  EXPECT_EQ(count_of("retile", version.output), 1);
+}
+
+// --- Programs.
+
+TEST(MpiJobProgram, a_failure_on_one_rank_has_its_place_and_is_said_once) {
+  ProcessInput input;
+  input.text =
+      "mesh {x: 2}\nfn main(a : i32[1{x}2]) -> i32[1{x}2] {\n"
+      "  b = spmd_op a (t : i32[1]) { return t / broadcast (1 - coordinate x) [1] } as i32[1{x}2]\n"
+      "  return b\n}\n";
+  const ProcessResult result = run_retile_job(2, {"run", "-"}, input);
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(result.errors,
+            "standard input:3:39: error: device 1 divides by zero at [0] of its tile\n"
+            "    3 |   b = spmd_op a (t : i32[1]) { return t / broadcast (1 - coordinate x) [1] } as i32[1{x}2]\n"
+            "      |                                       ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
 }
 
 }  // namespace

@@ -80,12 +80,6 @@ const std::vector<BrokenPlan> broken_plans{
     2 |  "mesh": [2],
       |          ^~~
 )"},
-    {R"( "mesh": {"a": 2},)", R"( "mesh": {},)",
-     R"(plan.json:2:10: error: the mesh has no axes
-    2 |  "mesh": {},
-      |          ^~
-hint: name at least one axis, as in a=2
-)"},
     {R"({"a": 2})", R"({"a": 0})",
      R"(plan.json:2:16: error: "a" is 0
     2 |  "mesh": {"a": 0},

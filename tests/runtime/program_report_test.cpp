@@ -36,8 +36,7 @@ class FaultyEngine final : public Engine {
     return std::make_unique<Run>(engine_.prepare(movement, element_size, strides),
                                  !mine.empty() && mine.back() == count - 1);
   }
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return engine_.first_of(mine); }
-  bool is_speaker() const override { return engine_.is_speaker(); }
+  const Processes& processes() const override { return engine_.processes(); }
 
  private:
   class Run final : public PreparedRun {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cstring>
 #include <exception>
 #include <thread>
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 class Meeting {
  public:
   explicit Meeting(int processes)
-      : barrier_(processes), tiles_(static_cast<std::size_t>(processes)), messages_(tiles_.size()) {}
+      : barrier_(processes), tiles_(static_cast<std::size_t>(processes)), brought_(tiles_.size()) {}
 
   std::size_t processes() const { return tiles_.size(); }
 
@@ -29,13 +30,13 @@ class Meeting {
     return statistics_;
   }
 
-  std::optional<std::string> first_of(std::size_t process, std::optional<std::string> mine) {
-    messages_[process] = std::move(mine);
+  // What every process brought, on all of them.
+  std::vector<std::vector<std::byte>> exchange(std::size_t process, std::span<const std::byte> mine) {
+    brought_[process].assign(mine.begin(), mine.end());
     barrier_.arrive_and_wait();
-    const auto first = std::find_if(messages_.begin(), messages_.end(), [](const auto& m) { return m.has_value(); });
-    std::optional<std::string> answer = first == messages_.end() ? std::nullopt : *first;
+    std::vector<std::vector<std::byte>> all = brought_;
     barrier_.arrive_and_wait();
-    return answer;
+    return all;
   }
 
  private:
@@ -55,9 +56,44 @@ class Meeting {
 
   std::barrier<> barrier_;
   std::vector<Tiles*> tiles_;
-  std::vector<std::optional<std::string>> messages_;
+  std::vector<std::vector<std::byte>> brought_;
   EngineStatistics statistics_;
   std::exception_ptr failure_;
+};
+
+class SplitProcesses final : public Processes {
+ public:
+  SplitProcesses(Meeting& meeting, std::size_t process) : meeting_(meeting), process_(process) {}
+
+  int rank() const override { return static_cast<int>(process_); }
+  int size() const override { return static_cast<int>(meeting_.processes()); }
+  std::int64_t least(std::int64_t number) const override {
+    std::int64_t least = number;
+    for (const auto& other : meeting_.exchange(process_, std::as_bytes(std::span(&number, 1)))) {
+      std::memcpy(&number, other.data(), sizeof number);
+      least = std::min(least, number);
+    }
+    return least;
+  }
+  void add_up(std::span<std::uint64_t> numbers) const override {
+    const auto all = meeting_.exchange(process_, std::as_bytes(numbers));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = 0;
+      for (const auto& other : all) {
+        std::uint64_t number = 0;
+        std::memcpy(&number, other.data() + i * sizeof number, sizeof number);
+        numbers[i] += number;
+      }
+    }
+  }
+  void broadcast(std::span<std::byte> bytes, int from) const override {
+    const auto all = meeting_.exchange(process_, bytes);
+    std::copy_n(all[static_cast<std::size_t>(from)].begin(), bytes.size(), bytes.begin());
+  }
+
+ private:
+  Meeting& meeting_;
+  const std::size_t process_;
 };
 
 class SplitRun final : public PreparedRun {
@@ -102,7 +138,8 @@ class SplitRun final : public PreparedRun {
 
 class SplitEngine final : public Engine {
  public:
-  SplitEngine(Meeting& meeting, std::size_t process) : meeting_(meeting), process_(process) {}
+  SplitEngine(Meeting& meeting, std::size_t process)
+      : meeting_(meeting), process_(process), processes_(meeting, process) {}
 
   const char* name() const override { return "split"; }
 
@@ -122,14 +159,12 @@ class SplitEngine final : public Engine {
                                       strides);
   }
 
-  std::optional<std::string> first_of(std::optional<std::string> mine) override {
-    return meeting_.first_of(process_, std::move(mine));
-  }
-  bool is_speaker() const override { return process_ == 0; }
+  const Processes& processes() const override { return processes_; }
 
  private:
   Meeting& meeting_;
-  std::size_t process_;
+  const std::size_t process_;
+  const SplitProcesses processes_;
 };
 
 }  // namespace

@@ -62,11 +62,20 @@ TEST(Mesh, is_equal_by_names_sizes_and_order) {
   EXPECT_NE(mesh, Mesh({{"a", 2}, {"b", 3}, {"c", 1}}));
 }
 
-TEST(Mesh, needs_an_axis) {
-  EXPECT_EQ(fault_of({}),
-            "error: the mesh has no axes\n"
-            "hint: name at least one axis, as in a=2\n");
-  EXPECT_EQ(Mesh::find_fault({})->axis, -1);
+TEST(Mesh, without_axes_is_one_device) {
+  const Mesh mesh{std::vector<Axis>{}};
+  EXPECT_EQ(mesh.device_count(), 1);
+  EXPECT_EQ(mesh.axis_count(), 0);
+  EXPECT_TRUE(mesh.prime_parts().empty());
+  EXPECT_EQ(to_string(mesh), "{}");
+  for (const std::string_view text : {"", "{}", " { }", " // nothing"}) EXPECT_EQ(parse_mesh(text), mesh) << text;
+  const DistributedType type = parse_type("[8, 4]", mesh);
+  EXPECT_EQ(type.local_size(), 32);
+  EXPECT_EQ(test::diagnostic_of([&] { return parse_type("[4{x}8]", mesh); }),
+            "type:1:4: error: unknown axis x\n"
+            "    1 | [4{x}8]\n"
+            "      |    ^\n"
+            "hint: the mesh has no axes\n");
 }
 
 TEST(Mesh, needs_names) {

@@ -14,27 +14,6 @@ std::string mesh_fault(std::string_view text) {
   return test::diagnostic_of([&] { return parse_mesh(text); });
 }
 
-TEST(MeshFault, empty_text) {
-  EXPECT_EQ(mesh_fault(""),
-            "mesh:1:1: error: the mesh has no axes\n"
-            "    1 | \n"
-            "      | ^\n"
-            "hint: name at least one axis, as in a=2\n");
-  EXPECT_EQ(mesh_fault(" // nothing"),
-            "mesh:1:12: error: the mesh has no axes\n"
-            "    1 |  // nothing\n"
-            "      |            ^\n"
-            "hint: name at least one axis, as in a=2\n");
-}
-
-TEST(MeshFault, empty_braces) {
-  EXPECT_EQ(mesh_fault(" { }"),
-            "mesh:1:2: error: the mesh has no axes\n"
-            "    1 |  { }\n"
-            "      |  ^~~\n"
-            "hint: name at least one axis, as in a=2\n");
-}
-
 TEST(MeshFault, no_name) {
   EXPECT_EQ(mesh_fault("2=a"),
             "mesh:1:1: error: expected an axis name, found '2'\n"

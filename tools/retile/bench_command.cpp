@@ -168,7 +168,7 @@ void run(const Arguments& arguments) {
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  Progress progress("measuring", engine->is_speaker() ? problems.size() : 0);
+  Progress progress("measuring", engine->processes().is_speaker() ? problems.size() : 0);
   Campaign campaign;
   campaign.problem_count = problems.size();
   campaign.problem = [&](std::size_t index) { return scale_problem(problems.at(index), arguments.scale); };
@@ -179,10 +179,10 @@ void run(const Arguments& arguments) {
   campaign.results = arguments.out;
   campaign.record = run_record(arguments, sampling);
   campaign.after_problem = [&] { progress.advance(); };
-  prepare_for_signals(arguments.out, engine->is_speaker());
+  prepare_for_signals(arguments.out, engine->processes().is_speaker());
   const CampaignSummary summary = run_campaign(campaign, *engine);
   progress.clear();
-  if (!engine->is_speaker()) return;
+  if (!engine->processes().is_speaker()) return;
   fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
              group_digits(static_cast<std::int64_t>(problems.size())),
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);
@@ -214,7 +214,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--rank", arguments.rank, "dimensions of the arrays")->capture_default_str()->type_name("N-N");
   command.add_option("--size", arguments.size, "bytes of the global arrays")->capture_default_str()->type_name("B-B");
   command.add_option("--dtype", arguments.element_type, "element type of the arrays")
-      ->check(known_name(element_type_names, find_element_type))
+      ->check(known_name(element_type_names))
       ->capture_default_str()
       ->type_name("TYPE");
   command.add_option("--seed", arguments.seed, "seed of problems and data")
@@ -230,7 +230,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--contenders", arguments.contenders, "what to measure, of those below")
       ->delimiter(',')
-      ->check(known_name(contender_names, is_contender))
+      ->check(known_name(contender_names))
       ->type_name("NAME,...");
   command.add_option("--repeat", arguments.repetitions, "timed runs of each contender")
       ->check(whole_number(1, 1000000))

@@ -1,6 +1,7 @@
 // retile check
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -10,7 +11,7 @@
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
-#include "tools/retile/program_input.h"
+#include "tools/retile/output.h"
 
 namespace retile::command {
 namespace {
@@ -37,20 +38,27 @@ struct Arguments {
   bool verbose = false;
 };
 
+int check(const std::string& path, bool verbose) {
+  const language::Program program = language::read_program(read_file(path)).program;
+  if (!verbose) return done;
+  std::int64_t statements = 0;
+  for (const language::Function& function : program.functions) {
+    statements += static_cast<std::int64_t>(function.statements.size());
+  }
+  std::fputs(fmt::format("{}: {}, {}, {}\n", program.source->name, count_of(program.mesh.device_count(), "device"),
+                         count_of(static_cast<std::int64_t>(program.functions.size()), "function"),
+                         count_of(statements, "statement"))
+                 .c_str(),
+             stderr);
+  return done;
+}
+
 int run(const Arguments& arguments) {
-  return for_each_program(arguments.paths, [&](const language::CheckedProgram& checked) {
-    if (!arguments.verbose) return;
-    const language::Program& program = checked.program;
-    std::int64_t statements = 0;
-    for (const language::Function& function : program.functions) {
-      statements += static_cast<std::int64_t>(function.statements.size());
-    }
-    std::fputs(fmt::format("{}: {}, {}, {}\n", program.source->name, count_of(program.mesh.device_count(), "device"),
-                           count_of(static_cast<std::int64_t>(program.functions.size()), "function"),
-                           count_of(statements, "statement"))
-                   .c_str(),
-               stderr);
-  });
+  int status = done;
+  for (const std::string& path : arguments.paths) {
+    status = std::max(status, attempt([&] { return check(path, arguments.verbose); }));
+  }
+  return status;
 }
 
 }  // namespace

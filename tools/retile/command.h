@@ -24,4 +24,9 @@ void add_fmt_command(CLI::App& app, int* status);
 void add_lower_command(CLI::App& app, int* status);
 void add_bench_command(CLI::App& app, int* status);
 
+// Those that tell of the others, and of the app itself: added after them.
+void add_help_command(CLI::App& app);
+void add_complete_command(CLI::App& app);
+void add_man_command(CLI::App& app);
+
 }  // namespace retile::command

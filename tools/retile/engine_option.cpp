@@ -1,5 +1,7 @@
 #include "tools/retile/engine_option.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -11,19 +13,26 @@
 namespace retile::command {
 namespace {
 
-constexpr std::string_view engine_names = "threads, reference, mpi";
 constexpr std::uint64_t most_threads = 4096;
 
-bool is_engine(const std::string& name) { return name == "threads" || name == "reference" || name == "mpi"; }
+void check_options(const EngineArguments& arguments) {
+  const auto check = [&](const char* option, const char* engine) {
+    if (arguments.command->count(option) == 0 || arguments.engine == engine) return;
+    throw UsageError(fmt::format("{} goes with --engine {}, not {}", option, engine, arguments.engine));
+  };
+  check("--threads", "threads");
+  for (const char* option : {"--transport", "--device-map", "--staging"}) check(option, "mpi");
+}
 
 }  // namespace
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments) {
+  arguments.command = &command;
   command
       .add_option("--engine", arguments.engine,
                   "threads: all devices in this process; reference: slow and obviously right;\n"
                   "mpi: devices are MPI ranks, the default where mpirun starts several")
-      ->check(known_name(engine_names, is_engine))
+      ->check(known_name("threads, reference, mpi"))
       ->capture_default_str()
       ->type_name("NAME");
   command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
@@ -33,7 +42,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments) {
       .add_option("--transport", arguments.transport,
                   "how MPI ranks reach each other. auto: directly within a host, else as suits the step;\n"
                   "collectives: alltoall and allgather are MPI's own; messages: everything is sent")
-      ->check(known_name(mpi::transport_names, mpi::find_transport))
+      ->check(known_name(mpi::transport_names))
       ->capture_default_str()
       ->type_name("NAME");
   command
@@ -52,6 +61,7 @@ int thread_count(const EngineArguments& arguments) {
 }
 
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
+  check_options(arguments);
   if (arguments.engine == "mpi") {
     mpi::MpiOptions options;
     options.transport = *mpi::find_transport(arguments.transport);

@@ -18,6 +18,7 @@ struct EngineArguments {
   std::string transport = "auto";
   std::string device_map = "row-major";
   std::int64_t staging = mpi::MpiOptions().staging_bytes;
+  const CLI::App* command = nullptr;  // which knows what was given
 };
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments);
@@ -25,7 +26,8 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments);
 // Of the threads engine.
 int thread_count(const EngineArguments& arguments);
 
-// Throws InputError where an argument is at fault, and RuntimeError where the engine cannot start.
+// Throws UsageError where an option goes with another engine, InputError where an argument is at fault, and
+// RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
 }  // namespace retile::command

@@ -1,22 +1,26 @@
 // retile fmt
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "retile/base/error.h"
+#include "retile/language/checker.h"
 #include "retile/language/parser.h"
 #include "retile/language/printer.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
-#include "tools/retile/program_input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -37,42 +41,45 @@ struct Arguments {
   bool in_place = false;
 };
 
-// Whole or not at all: the new text replaces the file when all of it is written.
-void replace_file(const std::string& path, const std::string& text) {
-  namespace fs = std::filesystem;
-  try {
-    const fs::path target = fs::canonical(path);
-    const fs::path fresh = target.string() + ".retile-new";
-    std::ofstream file(fresh, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) {
-      const std::string why = std::strerror(errno);
-      std::error_code ignored;
-      fs::remove(fresh, ignored);
-      throw RuntimeError(fmt::format("cannot write '{}': {}", fresh.string(), why));
-    }
-    fs::permissions(fresh, fs::status(target).permissions());
-    fs::rename(fresh, target);
-  } catch (const fs::filesystem_error& error) {
-    throw RuntimeError(fmt::format("cannot replace '{}': {}", path, error.code().message()));
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(file, text.data(), text.size());
+    if (count < 0 && errno != EINTR) return false;
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   }
+  return true;
+}
+
+// Whole or not at all: the new text replaces the file when all of it is written. Till then it has a name that nobody
+// can have guessed, and that was not there before.
+void replace_file(const std::string& path, const std::string& text) {
+  const auto give_up = [&] { throw RuntimeError(fmt::format("cannot replace '{}': {}", path, std::strerror(errno))); };
+  const std::unique_ptr<char, decltype(&std::free)> target(::realpath(path.c_str(), nullptr), &std::free);
+  struct stat status {};
+  if (target == nullptr || ::stat(target.get(), &status) != 0) give_up();
+  std::string fresh = fmt::format("{}.XXXXXX", target.get());
+  const int file = ::mkstemp(fresh.data());
+  if (file < 0) give_up();
+  bool right = write_all(file, text) && ::fchmod(file, status.st_mode & 07777U) == 0;
+  right = ::close(file) == 0 && right;
+  if (right && std::rename(fresh.c_str(), target.get()) == 0) return;
+  const int error = errno;
+  ::unlink(fresh.c_str());
+  errno = error;
+  give_up();
 }
 
 int format_file(const Arguments& arguments, const std::string& path) {
   const SourceText source = read_file(path);
-  const language::ParseResult parsed = language::parse_program(source);
-  if (!parsed.diagnostics.empty()) {
-    std::fputs(text_of(parsed.diagnostics).c_str(), stderr);
-    return bad_input;
-  }
+  language::ParseResult parsed = language::parse_program(source);
+  if (!parsed.diagnostics.empty()) throw language::ProgramError(std::move(parsed.diagnostics));
   const std::string text = to_string(parsed.tree);
   const bool changed = text != source.text;
   if (arguments.check) {
-    if (changed) std::fputs((source.name + "\n").c_str(), stdout);
+    if (changed) write_result(source.name + "\n");
     return changed ? bad_input : done;
   }
-  if (!arguments.in_place) std::fputs(text.c_str(), stdout);
+  if (!arguments.in_place) write_result(text);
   if (arguments.in_place && changed) replace_file(path, text);
   return done;
 }
@@ -83,12 +90,7 @@ int run(const Arguments& arguments) {
   if (arguments.in_place && has_input) throw UsageError("--in-place needs files: standard input has no place");
   int status = done;
   for (const std::string& path : arguments.paths) {
-    try {
-      status = std::max(status, format_file(arguments, path));
-    } catch (const InputError& error) {
-      std::fputs(to_string(error.diagnostic()).c_str(), stderr);
-      status = bad_input;
-    }
+    status = std::max(status, attempt([&] { return format_file(arguments, path); }));
   }
   return status;
 }

@@ -9,17 +9,19 @@
 #include <memory>
 #include <vector>
 
-#include "retile/base/error.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/types/element_type.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
+#include "tools/retile/output.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
+
+constexpr const char* white_space = " \t\r\n";
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -42,7 +44,7 @@ std::string read_all(std::FILE* file, const std::string& path) {
 }
 
 std::string read_bytes(const std::string& path) {
-  if (path == "-") return read_in_job([] { return read_all(stdin, "standard input"); });
+  if (path == "-") return read_all(stdin, "standard input");
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
   return read_all(file.get(), path);
@@ -56,8 +58,12 @@ Problem problem_of(const ProblemArguments& arguments) {
   return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
 }
 
+SourceText memory_limit_text(const ProblemArguments& arguments) {
+  return {"argument --memory-limit", *arguments.memory_limit};
+}
+
 MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
-  return parse_memory_limit({"argument --memory-limit", *arguments.memory_limit});
+  return parse_memory_limit(memory_limit_text(arguments));
 }
 
 void check_usage(const ProblemArguments& arguments) {
@@ -73,36 +79,67 @@ void check_usage(const ProblemArguments& arguments) {
   if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
 }
 
-// A fault that was found in the problem as a whole is reported at its line.
-Diagnostic placed(const Diagnostic& diagnostic, const SourceText& line) {
-  if (diagnostic.line > 0) return diagnostic;
-  return diagnose(line, {0, line.text.size()}, diagnostic.message, diagnostic.hint);
+enum class Search { closing_bracket, next_value };
+
+// The end of the line on which the first bracket's partner stands; of the first line, where that has no bracket. Where
+// nothing closes the bracket, there is none, unless the next value ends the search: a line that begins with '{'.
+std::size_t end_of_value(std::string_view text, Search search) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      if (depth <= 0 || (search == Search::next_value && text.substr(i + 1).starts_with('{'))) return i;
+      quoted = false;  // strings end on their line
+    }
+    if (quoted && c == '\\') ++i;
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+  }
+  return depth <= 0 || search == Search::next_value ? text.size() : std::string_view::npos;
 }
 
-void report(int status, const std::string& message, Progress& progress) {
-  progress.clear();
-  report_failure(status, message);
+// A value's text is whole lines, so that its columns are those of the file.
+std::vector<SourceText> values_of(const SourceText& file) {
+  std::vector<SourceText> values;
+  std::string_view rest = file.text;
+  int line = file.first_line;
+  Search search = Search::closing_bracket;
+  const auto skip = [&](std::size_t count) {
+    line += static_cast<int>(std::count(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(count), '\n'));
+    rest.remove_prefix(count);
+  };
+  while (rest.find_first_not_of(white_space) != std::string_view::npos) {
+    skip(rest.substr(0, rest.find_first_not_of(white_space)).rfind('\n') + 1);  // blank lines
+    std::size_t end = end_of_value(rest, search);
+    if (end == std::string_view::npos) {  // a broken value: the others are still found
+      search = Search::next_value;
+      end = end_of_value(rest, search);
+    }
+    values.push_back({file.name, std::string(rest.substr(0, end)), line});
+    skip(std::min(end + 1, rest.size()));
+  }
+  return values;
 }
 
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  SourceText file{path == "-" ? "standard input" : path, read_bytes(path)};
+  SourceText file{path == "-" ? "standard input" : path, read_in_job([&] { return read_bytes(path); })};
   const std::size_t zero = file.text.find('\0');
   if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
   return file;
 }
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
-
-void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit) {
-  int number = text.first_line;
-  for (std::size_t begin = 0; begin < text.text.size(); ++number) {
-    const std::size_t end = std::min(text.text.find('\n', begin), text.text.size());
-    const SourceText line{text.name, text.text.substr(begin, end - begin), number};
-    if (!is_blank(line.text)) visit(line);
-    begin = end + 1;
-  }
+std::vector<SourceText> read_values(const std::string& path, const std::string& what) {
+  const SourceText file = read_file(path);
+  std::vector<SourceText> values = values_of(file);
+  if (values.empty())
+    throw InputError(
+        diagnose(file, {0, 0}, fmt::format("there are no {} in this file", what), "each line is one, as JSON"));
+  return values;
 }
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
@@ -114,7 +151,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
   command
       .add_option("--dtype", arguments.element_type,
                   fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names))
-      ->check(known_name(element_type_names, find_element_type))
+      ->check(known_name(element_type_names))
       ->type_name("TYPE");
   add_planner_options(command, arguments);
   command
@@ -132,13 +169,13 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
                   "lean: the one of these whose run takes the least memory;\n"
                   "gather-slice: gather everything, then slice")
-      ->check(known_name(planner_names, find_planner))
+      ->check(known_name(planner_names))
       ->capture_default_str()
       ->type_name("NAME");
   command
       .add_option("--cost", arguments.cost_model,
                   "paper: elements sent per device; volume: the most that a device receives")
-      ->check(known_name(cost_model_names(), [](const std::string& name) { return find_cost_model(name) != nullptr; }))
+      ->check(known_name(cost_model_names()))
       ->capture_default_str()
       ->type_name("MODEL");
   command.add_flag("--no-exchange", arguments.no_exchange,
@@ -164,36 +201,27 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
   return options;
 }
 
-std::vector<SourceText> problem_lines(const std::string& path) {
-  const SourceText file = read_file(path);
-  std::vector<SourceText> lines;
-  for_each_line(file, [&](const SourceText& line) { lines.push_back(line); });
-  if (lines.empty())
-    throw InputError(diagnose(file, {0, 0}, "there are no problems in this file", "each line is one, as JSON"));
-  return lines;
-}
+std::vector<SourceText> problem_lines(const std::string& path) { return read_values(path, "problems"); }
 
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit) {
   check_usage(arguments);
   if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
   if (!arguments.problems) {
-    visit(problem_of(arguments));
+    try {
+      visit(problem_of(arguments));
+    } catch (const MemoryLimitError& error) {
+      const SourceText limit = memory_limit_text(arguments);
+      throw InputError(diagnose(limit, {0, limit.text.size()}, error.diagnostic().message, error.diagnostic().hint));
+    }
     return done;
   }
   const std::vector<SourceText> lines = problem_lines(*arguments.problems);
-  int status = done;
   Progress progress(std::string(action), lines.size());
+  int status = done;
   for (const SourceText& line : lines) {
-    try {
-      visit(parse_problem(line));
-    } catch (const InputError& error) {
-      report(bad_input, to_string(placed(error.diagnostic(), line)), progress);
-      status = std::max<int>(status, bad_input);
-    } catch (const RuntimeError& error) {
-      report(failed, fmt::format("{}:{}: error: {}\n", line.name, line.first_line, error.what()), progress);
-      status = failed;
-    }
+    const auto work = [&] { return visit(parse_problem(line)), done; };
+    status = std::max(status, attempt(work, &line));
     progress.advance();
   }
   return status;

@@ -1,4 +1,4 @@
-// Where the command's problems come from: its arguments, or a file of them.
+// Where the command's problems come from: its arguments, or files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,11 +17,9 @@ namespace retile::command {
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
 
-// Nothing but white space.
-bool is_blank(std::string_view text);
-
-// Calls visit(line) for each line of the text that is not blank; lines keep their numbers.
-void for_each_line(const SourceText& text, const std::function<void(const SourceText& line)>& visit);
+// The JSON values of a file, as text: each begins and ends a line. Throws InputError where there are none; `what` names
+// them.
+std::vector<SourceText> read_values(const std::string& path, const std::string& what);
 
 // The problems of a file, as text. Throws InputError where there are none.
 std::vector<SourceText> problem_lines(const std::string& path);

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "retile/base/error.h"
+#include "tools/retile/usage.h"
 #ifdef RETILE_HAS_MPI
 #include "retile/engines/mpi/session.h"
 #endif
@@ -25,20 +29,21 @@ bool is_in_job() {
 
 namespace {
 
-// MPI can be started once in a process's life.
+// MPI can be started once in a process's life. Job alone ends it: a static's own destructor would do so where MPI_Abort
+// leaves by exit(), and wait there for ranks that are gone.
 std::unique_ptr<mpi::Session>& session() {
-  static std::unique_ptr<mpi::Session> session;
-  return session;
+  static auto* const session = new std::unique_ptr<mpi::Session>;
+  return *session;
 }
 
-void write(const std::string& message) { std::fputs(message.c_str(), stderr); }
+const Processes& processes() { return session() == nullptr ? one_process() : session()->processes(); }
 
 }  // namespace
 
 Job::Job() {
   if (!is_in_job()) return;
   session() = std::make_unique<mpi::Session>();
-  if (session()->rank() != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) {
+  if (!processes().is_speaker() && std::freopen("/dev/null", "w", stdout) == nullptr) {
     throw RuntimeError("cannot open /dev/null");
   }
 }
@@ -50,19 +55,19 @@ std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options) {
   return session()->make_engine(options);
 }
 
-std::string read_in_job(const std::function<std::string()>& read) {
-  if (session() == nullptr) return read();
-  return session()->share(session()->rank() == 0 ? read() : std::string());
-}
-
-void report_failure(int status, const std::string& message) {
-  if (session() == nullptr || session()->size() == 1) return write(message);
-  const bool is_common = session()->have_all_failed();
-  if (!is_common || session()->rank() == 0) write(message);
+void report_failure(int status, const char* message) {
+  const bool is_common = processes().size() == 1 || session()->have_all_failed();
+  if (!is_common || processes().is_speaker()) std::fputs(message, stderr);
   if (!is_common) session()->abort(status);
 }
 
 #else
+
+namespace {
+
+const Processes& processes() { return one_process(); }
+
+}  // namespace
 
 Job::Job() = default;
 Job::~Job() = default;
@@ -71,10 +76,42 @@ std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions&) {
   throw RuntimeError("this retile was built without MPI; with MPI installed, build it anew");
 }
 
-std::string read_in_job(const std::function<std::string()>& read) { return read(); }
-
-void report_failure(int, const std::string& message) { std::fputs(message.c_str(), stderr); }
+void report_failure(int, const char* message) { std::fputs(message, stderr); }
 
 #endif
+
+namespace {
+
+// "'--json'", where lists hold each argument with a zero at its end.
+std::string argument_at(const std::string& list, std::size_t begin) {
+  return begin == list.size() ? "missing" : fmt::format("'{}'", list.c_str() + begin);
+}
+
+std::optional<std::string> find_difference(const std::string& first, const std::string& mine) {
+  if (first == mine) return std::nullopt;
+  const auto end = std::mismatch(first.begin(), first.end(), mine.begin(), mine.end()).first;
+  const std::string same(first.begin(), end);
+  const std::size_t begin = same.rfind('\0') + 1;
+  return fmt::format("the ranks were started with different arguments: argument {} is {} on rank 0 and {} on rank {}",
+                     std::count(same.begin(), same.end(), '\0') + 1, argument_at(first, begin),
+                     argument_at(mine, begin), processes().rank());
+}
+
+}  // namespace
+
+void require_same_arguments(int argument_count, char** arguments) {
+  std::string mine;
+  for (int i = 1; i < argument_count; ++i) mine.append(arguments[i]).push_back('\0');
+  const std::string first = processes().share(mine);
+  if (const auto difference = processes().first_text(find_difference(first, mine))) throw UsageError(*difference);
+}
+
+std::string read_in_job(const std::function<std::string()>& read) {
+  std::string text;
+  processes().do_together([&] {
+    if (processes().is_speaker()) text = read();
+  });
+  return processes().share(std::move(text));
+}
 
 }  // namespace retile::command

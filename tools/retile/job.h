@@ -26,11 +26,15 @@ class Job {
 // Starts MPI if need be. Throws RuntimeError where retile was built without it.
 std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options);
 
-// Standard input belongs to the first rank alone: what it reads there, all ranks get.
+// Ranks that were told different things would wait for each other forever. Throws UsageError on all of them.
+void require_same_arguments(int argument_count, char** arguments);
+
+// Standard input belongs to the first rank alone, and files may differ from host to host: what the first rank reads, or
+// throws, all ranks get.
 std::string read_in_job(const std::function<std::string()>& read);
 
 // Writes to standard error what went wrong: once, where it went wrong for all ranks alike. Where it did not, the others
-// wait for this one, and the whole job ends with the status.
-void report_failure(int status, const std::string& message);
+// wait for this one, and the whole job ends with the status. Takes no memory: there may be none.
+void report_failure(int status, const char* message);
 
 }  // namespace retile::command

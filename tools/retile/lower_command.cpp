@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -92,7 +92,7 @@ int run(const Arguments& arguments) {
     const language::Stage stage = *language::find_stage(arguments.stage.value_or("lower"));
     text = to_string(tree_after(stage, checked, options));
   }
-  std::fputs(text.c_str(), stdout);
+  write_result(text);
   return done;
 }
 
@@ -108,7 +108,7 @@ void add_lower_command(CLI::App& app, int* status) {
                    "print the program as it is after a stage:\n"
                    "parse: as it is written, in canonical form; check: with all types spelled out;\n"
                    "lower: redistributions as the steps of their plans")
-      ->check(known_name(language::stage_names, language::find_stage))
+      ->check(known_name(language::stage_names))
       ->type_name("STAGE");
   command->add_flag("--summary", arguments->summary,
                     "a table of what redistributions and allreduces move, cost and need");

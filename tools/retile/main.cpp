@@ -2,18 +2,18 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <sstream>
 
-#include "retile/base/diagnostic.h"
-#include "retile/base/error.h"
 #include "retile/version.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
-#include "tools/retile/program_input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -31,11 +31,6 @@ constexpr const char* footer = R"(Try:
 
 Exit status: 0 done, 1 the input is at fault, 2 the usage is at fault, 3 a run or a check failed, 70 a
 bug in retile. Nothing but results is written to standard output.)";
-
-int fail(int status, const std::string& message) {
-  report_failure(status, message);
-  return status;
-}
 
 // The subcommand's status, unless its results could not be written.
 int finish(int status) {
@@ -58,44 +53,70 @@ int run(int argument_count, char** arguments) {
   add_fmt_command(app, &status);
   add_lower_command(app, &status);
   add_bench_command(app, &status);
+  for (CLI::App* command : app.get_subcommands({})) add_color_option(*command);
+  add_help_command(app);
+  add_complete_command(app);
+  add_man_command(app);
   try {
-    app.parse(argument_count, arguments);
+    status = attempt([&] {
+      require_same_arguments(argument_count, arguments);
+      app.parse(argument_count, arguments);
+      return status;
+    });
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return fail(bad_usage, usage_message(app, error));
     std::ostringstream text;  // --help, --version
     app.exit(error, text, text);
-    std::fputs(text.str().c_str(), stdout);
+    write_result(text.str());
   } catch (const UsageError& error) {
     return fail(bad_usage, usage_message(app, error));
-  } catch (const language::ProgramError& error) {
-    return fail(bad_input, text_of(error.diagnostics()));
-  } catch (const InputError& error) {
-    return fail(bad_input, to_string(error.diagnostic()));
-  } catch (const RuntimeError& error) {
-    return fail(failed, fmt::format("retile: {}\n", error.what()));
   } catch (const std::bad_alloc&) {
-    return fail(failed, "retile: out of memory\n");
+    throw;
+  } catch (const std::exception& error) {
+    return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
   }
   return finish(status);
 }
 
+// Nothing gets past here: other ranks may wait for this one, and the end of the job would wait for them. Messages are
+// plain, since there may be no memory.
 int run_in_job(int argument_count, char** arguments) {
   const Job job;
   try {
     return run(argument_count, arguments);
+  } catch (const std::bad_alloc&) {
+    report_failure(failed, "retile: out of memory\n");
+    return failed;
   } catch (const std::exception& error) {
     return fail(bug, fmt::format("retile: this is a bug in retile: {}\n", error.what()));
   } catch (...) {
-    return fail(bug, "retile: this is a bug in retile\n");
+    report_failure(bug, "retile: this is a bug in retile\n");
+    return bug;
   }
+}
+
+// Memory may run out where nothing can be thrown, such as in a destructor of the JSON library.
+[[noreturn]] void terminate() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    std::fputs("retile: out of memory\n", stderr);
+    std::_Exit(failed);
+  } catch (...) {  // the signal says that this is a bug
+  }
+  std::abort();
 }
 
 }  // namespace
 }  // namespace retile::command
 
 int main(int argument_count, char** arguments) {
+  std::set_terminate(retile::command::terminate);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of writing it
   try {
     return retile::command::run_in_job(argument_count, arguments);
+  } catch (const std::bad_alloc&) {
+    std::fputs("retile: out of memory\n", stderr);
   } catch (const std::exception& error) {  // MPI does not start
     std::fputs("retile: ", stderr);
     std::fputs(error.what(), stderr);

@@ -1,11 +1,11 @@
 // retile normalize
-#include <cstdio>
 #include <memory>
 
 #include "retile/collectives/rewriting.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 
 namespace retile::command {
 namespace {
@@ -38,7 +38,7 @@ void add_normalize_command(CLI::App& app, int* status) {
   command->footer(examples);
   command->callback([path, status] {
     const Sequence sequence = parse_sequence(read_file(*path));
-    std::fputs(render_normalization(normalize(sequence)).c_str(), stdout);
+    write_result(render_normalization(normalize(sequence)));
     *status = done;
   });
 }

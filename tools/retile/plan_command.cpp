@@ -1,14 +1,16 @@
 // retile plan
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "retile/plan/json.h"
 #include "retile/planner/planner.h"
 #include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -45,6 +47,20 @@ void check_lists(const Problem& problem) {
                    fmt::format("at most {} are listed", most_full_devices));
 }
 
+void write_line(const Plan& plan, PlanLists lists) {
+  bool has_begun = false;
+  try {
+    write_json(plan, lists, [&](std::string_view text) {
+      has_begun = true;
+      write_part(text);
+    });
+  } catch (...) {
+    if (has_begun) write_result("\n");  // the next result gets a line of its own
+    throw;
+  }
+  write_result("\n");
+}
+
 int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
@@ -54,9 +70,8 @@ int run(const Arguments& arguments) {
     PlanOptions options = plan_options(arguments.problem, problem);
     if (arguments.donate) options.tiles = TileUse::donated;
     const Plan plan = make_plan(problem, options);
-    if (!arguments.json && !first) std::puts("");
-    first = false;
-    std::fputs((arguments.json ? to_json(plan, lists) + "\n" : render_plan(plan)).c_str(), stdout);
+    if (arguments.json) return write_line(plan, lists);
+    write_result((std::exchange(first, false) ? "" : "\n") + render_plan(plan, palette_of(stdout)));
   });
 }
 

@@ -1,4 +1,5 @@
-// A progress bar on stderr, for work that takes more than a moment and a terminal that shows it.
+// A progress bar on stderr, for work that takes more than a moment and a terminal that shows it. There is one at a
+// time.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,9 @@
 
 namespace retile::command {
 
+// Takes the bar off the terminal, so that other output does not run into it; it comes back as the work goes on.
+void clear_progress();
+
 class Progress {
  public:
   Progress(std::string action, std::size_t total);
@@ -14,11 +18,10 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   Progress(Progress&&) = delete;
   Progress& operator=(Progress&&) = delete;
-  ~Progress();  // clears the bar
+  ~Progress() { clear_progress(); }
 
   void advance();
-  // Takes the bar off the terminal, so that other output does not run into it.
-  void clear();
+  void clear() { clear_progress(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -27,7 +30,6 @@ class Progress {
   std::size_t total_;
   std::size_t done_ = 0;
   bool enabled_;
-  bool visible_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_ = start_;
 };

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "retile/base/error.h"
@@ -12,6 +11,7 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/run_program.h"
 #include "tools/retile/usage.h"
 
@@ -71,8 +71,9 @@ int run_program(const Arguments& arguments) {
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  return run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
-                          arguments.json, *engine);
+  run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
+                   arguments.json, *engine);
+  return done;
 }
 
 int run(const Arguments& arguments) {
@@ -88,7 +89,7 @@ int run(const Arguments& arguments) {
     options.planning = plan_options(arguments.problem, problem);
     const RunReport report = run_pipeline(problem, *engine, options).run;
     const bool silent = report.difference && !arguments.json;
-    if (!silent) std::fputs((arguments.json ? to_json(report) + "\n" : render_run(report)).c_str(), stdout);
+    if (!silent) write_result(arguments.json ? to_json(report) + "\n" : render_run(report));
     if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   });
 }

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -14,8 +15,8 @@
 #include "retile/render/terminal.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
-#include "tools/retile/job.h"
-#include "tools/retile/program_input.h"
+#include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
 
@@ -39,6 +40,18 @@ std::map<std::string, std::string> files_by_name(const std::vector<std::string>&
     }
   }
   return files;
+}
+
+// Of two results in one file, the first would be lost.
+void check_distinct(const std::map<std::string, std::string>& outputs) {
+  std::map<std::filesystem::path, std::string> names;
+  for (const auto& [name, file] : outputs) {
+    std::error_code ignored;
+    const auto [earlier, is_new] =
+        names.emplace(std::filesystem::weakly_canonical(std::filesystem::absolute(file), ignored), name);
+    if (is_new || ignored) continue;
+    throw UsageError(fmt::format("--out: '{}' and '{}' are written to one file, '{}'", earlier->second, name, file));
+  }
 }
 
 std::int64_t limit_in_bytes(const std::string& text) {
@@ -71,8 +84,8 @@ ProgramReport run_with_progress(const language::Program& program, Engine& engine
 }
 
 void print_report(const ProgramReport& report, bool json) {
-  if (json) std::fputs((to_json(report) + "\n").c_str(), stdout);
-  if (!json && !report.difference) std::fputs(render_report(report).c_str(), stdout);
+  if (json) write_result(to_json(report) + "\n");
+  if (!json && !report.difference) write_result(render_report(report));
 }
 
 }  // namespace
@@ -92,28 +105,18 @@ bool is_given(const ProgramArguments& arguments) {
   return !arguments.arguments.empty() || !arguments.outputs.empty() || arguments.verify;
 }
 
-int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                     Engine& engine) {
+void run_program_file(const std::string& path, const ProgramArguments& arguments,
+                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                      Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
+  check_distinct(options.outputs);
   options.verify = arguments.verify;
   if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
-  bool failed_in_program = false;
-  const int status = for_each_program({path}, [&](const language::CheckedProgram& checked) {
-    try {
-      const ProgramReport report = run_with_progress(checked.program, engine, options);
-      if (engine.is_speaker()) print_report(report, json);
-      if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
-    } catch (const RuntimeError& error) {
-      // What has a place in the program is printed like any diagnostic.
-      const std::string text = error.what();
-      if (!text.starts_with(checked.program.source->name + ":")) throw;
-      report_failure(failed, text + "\n");
-      failed_in_program = true;
-    }
-  });
-  return failed_in_program ? failed : status;
+  const language::CheckedProgram checked = language::read_program(read_file(path));
+  const ProgramReport report = run_with_progress(checked.program, engine, options);
+  if (engine.processes().is_speaker()) print_report(report, json);
+  if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
 }
 
 }  // namespace retile::command

@@ -23,9 +23,9 @@ void add_program_options(CLI::App& command, ProgramArguments& arguments);
 // True where one of them was given.
 bool is_given(const ProgramArguments& arguments);
 
-// Runs the program in the file and prints its results; the exit status. A memory limit is in bytes per device.
-int run_program_file(const std::string& path, const ProgramArguments& arguments,
-                     const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                     Engine& engine);
+// Runs the program in the file and prints its results. A memory limit is in bytes per device.
+void run_program_file(const std::string& path, const ProgramArguments& arguments,
+                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
+                      Engine& engine);
 
 }  // namespace retile::command

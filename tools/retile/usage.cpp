@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/nearest_name.h"
+
 namespace retile::command {
 namespace {
 
@@ -19,22 +21,46 @@ std::optional<std::uint64_t> parse_whole_number(const std::string& text) {
   return value;
 }
 
+std::vector<std::string> split_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(", "), text.size());
+    if (end > 0) names.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return names;
+}
+
 // The subcommand that the arguments name; null before one is found.
 const CLI::App* chosen_command(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   return chosen.empty() ? nullptr : chosen.front();
 }
 
-std::string subcommand_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return fmt::format("{}", fmt::join(names, ", "));
+std::string suggestion(const std::string& name, const std::vector<std::string>& known, std::string_view prefix) {
+  const std::optional<std::string> nearest = nearest_name(name, known);
+  return nearest ? fmt::format("; did you mean {}{}?", prefix, *nearest) : "";
+}
+
+// "--mehs=x=4" is "mehs"; nothing is like an option of one letter.
+std::string explain_option(const CLI::App& command, const std::string& extra) {
+  const std::string option = extra.substr(0, extra.find('='));
+  const std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  std::vector<std::string> known;
+  for (const CLI::Option* other : command.get_options()) {
+    for (const std::string& other_name : other->get_lnames()) known.push_back(other_name);
+  }
+  return fmt::format("unknown option {}{}", option, name.size() < 2 ? "" : suggestion(name, known, "--"));
 }
 
 std::string explain_extra(const CLI::App& app, const std::string& extra) {
-  if (extra.starts_with("-") && extra != "-") return fmt::format("unknown option {}", extra);
-  if (chosen_command(app) != nullptr) return fmt::format("one argument too many: {}", extra);
-  return fmt::format("unknown subcommand {}; there are {}", extra, subcommand_names(app));
+  const CLI::App* command = chosen_command(app);
+  if (extra.starts_with("-") && extra != "-") return explain_option(command == nullptr ? app : *command, extra);
+  if (command != nullptr) return fmt::format("one argument too many: {}", extra);
+  const std::vector<std::string> known = subcommand_names(app);
+  const std::string nearest = suggestion(extra, known, "");
+  return fmt::format("unknown subcommand {}{} there are {}", extra, nearest.empty() ? ";" : nearest,
+                     fmt::join(known, ", "));
 }
 
 // "--mesh: 1 required AXES missing" is the parser's way to say that a value is missing, and
@@ -49,7 +75,8 @@ std::string explain_mismatch(const std::string& message) {
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> extras = app.remaining(true);
   if (!extras.empty()) return explain_extra(app, extras.front());
-  if (chosen_command(app) == nullptr) return fmt::format("a subcommand is needed: {}", subcommand_names(app));
+  if (chosen_command(app) == nullptr)
+    return fmt::format("a subcommand is needed: {}", fmt::join(subcommand_names(app), ", "));
   return explain_mismatch(error.what());
 }
 
@@ -61,11 +88,29 @@ std::string with_advice(const CLI::App& app, const std::string& message) {
 
 }  // namespace
 
-CLI::Validator known_name(std::string_view names, std::function<bool(const std::string& name)> is_known) {
-  const auto check = [names, is_known = std::move(is_known)](const std::string& name) {
-    return is_known(name) ? std::string() : fmt::format("'{}' is unknown; use one of: {}", name, names);
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+CLI::Validator known_name(std::string_view names) {
+  const auto check = [names = std::string(names)](const std::string& name) {
+    const std::vector<std::string> known = split_names(names);
+    const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+    return is_known ? std::string() : fmt::format("'{}' is unknown; use one of: {}", name, names);
   };
-  return {check, ""};
+  return CLI::Validator(check, "").name(std::string(names));
+}
+
+std::vector<std::string> choices_of(CLI::Option& option) {
+  try {
+    return split_names(option.get_validator(0)->get_name());
+  } catch (const CLI::OptionNotFound&) {
+    return {};
+  }
 }
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {

@@ -3,11 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace retile::command {
 
@@ -17,14 +16,14 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Accepts what `is_known` knows; `names` lists it for the message.
-CLI::Validator known_name(std::string_view names, std::function<bool(const std::string& name)> is_known);
+// Accepts the names that are listed, with commas or spaces between them.
+CLI::Validator known_name(std::string_view names);
 
-// The same for a function that finds what a name stands for.
-template <typename Value>
-CLI::Validator known_name(std::string_view names, std::optional<Value> (*find)(std::string_view name)) {
-  return known_name(names, [find](const std::string& name) { return find(name).has_value(); });
-}
+// What known_name() accepts for the option; nothing where it does not check it.
+std::vector<std::string> choices_of(CLI::Option& option);
+
+// Those that the help shows.
+std::vector<std::string> subcommand_names(const CLI::App& app);
 
 // Accepts decimal digits that count from `least` to `most`.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most);

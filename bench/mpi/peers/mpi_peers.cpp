@@ -49,7 +49,7 @@ void run(const Arguments& arguments) {
   campaign.record.engine_options = {{"transport", "auto"}};
   campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
   const CampaignSummary summary = run_campaign(campaign, *engine);
-  if (engine->is_speaker()) {
+  if (engine->processes().is_speaker()) {
     fmt::print("{} problems, {} new results in {}\n", summary.problems, summary.results, arguments.out);
   }
 }

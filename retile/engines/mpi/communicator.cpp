@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -72,6 +73,19 @@ std::int64_t Communicator::least(std::int64_t value) const {
   return result;
 }
 
+void Communicator::add_up(std::span<std::uint64_t> numbers) const {
+  const auto count = static_cast<int>(numbers.size());
+  check(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), count, MPI_UINT64_T, MPI_SUM, comm_), "MPI_Allreduce");
+}
+
+void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
+  constexpr std::size_t most_bytes = 1 << 30;  // at once: counts have 32 bits
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), most_bytes))) {
+    const auto count = static_cast<int>(std::min(bytes.size(), most_bytes));
+    check(MPI_Bcast(bytes.data(), count, MPI_BYTE, from, comm_), "MPI_Bcast");
+  }
+}
+
 void Communicator::most(std::span<std::int64_t> values) const {
   const auto count = static_cast<int>(values.size());
   check(MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
@@ -80,18 +94,6 @@ void Communicator::most(std::span<std::int64_t> values) const {
 void Communicator::gather(std::int64_t value, std::span<std::int64_t> all) const {
   ensure(static_cast<int>(all.size()) == size_, "a gathered list has an entry for each rank");
   check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm_), "MPI_Allgather");
-}
-
-std::optional<std::string> Communicator::first_of(const std::optional<std::string>& mine) const {
-  const auto speaker = static_cast<int>(least(mine ? rank_ : size_));
-  if (speaker == size_) return std::nullopt;
-  constexpr std::size_t most_said = 1 << 16;
-  std::string text = mine.value_or("").substr(0, most_said);
-  auto length = static_cast<int>(text.size());
-  check(MPI_Bcast(&length, 1, MPI_INT, speaker, comm_), "MPI_Bcast");
-  text.resize(static_cast<std::size_t>(length));
-  check(MPI_Bcast(text.data(), length, MPI_CHAR, speaker, comm_), "MPI_Bcast");
-  return text;
 }
 
 void Idle::pause() {

@@ -4,9 +4,9 @@
 #include <mpi.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
+
+#include "retile/engines/processes.h"
 
 namespace retile::mpi {
 
@@ -16,14 +16,14 @@ void check(int code, const char* call);
 
 // A communicator of our own: errors are returned, and no message of anybody else's is seen. Its making and its end are
 // collective. After MPI_Finalize there is nothing left to free, so it may outlive MPI.
-class Communicator {
+class Communicator final : public Processes {
  public:
   static Communicator duplicate(MPI_Comm comm);
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  ~Communicator();
+  ~Communicator() override;
 
   // Ranks of one color together, in order of their keys.
   Communicator split(int color, int key) const;
@@ -31,16 +31,15 @@ class Communicator {
   Communicator split_by_host() const;
 
   MPI_Comm get() const { return comm_; }
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
 
-  // Collectives on few numbers.
   void barrier() const;
-  std::int64_t least(std::int64_t value) const;
+  std::int64_t least(std::int64_t value) const override;
+  void add_up(std::span<std::uint64_t> numbers) const override;
+  void broadcast(std::span<std::byte> bytes, int from) const override;
   void most(std::span<std::int64_t> values) const;  // entry by entry, in place
   void gather(std::int64_t value, std::span<std::int64_t> all) const;
-  // What the first rank that has something says; nothing where none has.
-  std::optional<std::string> first_of(const std::optional<std::string>& mine) const;
 
  private:
   explicit Communicator(MPI_Comm comm);

@@ -140,13 +140,13 @@ class MpiRun final : public PreparedRun {
   void allocate_staging() {
     std::int64_t needed = first_own_ ? first_own_->staging_needed() : 0;
     for (const RankWork& work : work_) needed = std::max(needed, work.staging_needed());
-    std::optional<std::string> fault;
-    try {
-      if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
-    } catch (const RuntimeError& error) {
-      fault = fmt::format("rank {}: {}", job_->world.rank(), error.what());
-    }
-    if (const auto first = job_->world.first_of(fault)) throw RuntimeError(*first);
+    job_->world.do_together([&] {
+      try {
+        if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
+      } catch (const RuntimeError& error) {
+        throw RuntimeError(fmt::format("rank {}: {}", job_->world.rank(), error.what()));
+      }
+    });
   }
 
   // All ranks start together, or none does where one was given what it cannot start with.
@@ -283,8 +283,7 @@ class MpiEngine final : public Engine {
 
   EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }
 
-  std::optional<std::string> first_of(std::optional<std::string> mine) override { return job_->world.first_of(mine); }
-  bool is_speaker() const override { return job_->world.rank() == 0; }
+  const Processes& processes() const override { return job_->world; }
 
  private:
   DeviceRanks ranks_of(std::int64_t device_count) const {

@@ -1,12 +1,13 @@
 #include "retile/engines/mpi/session.h"
 
 #include <mpi.h>
+#include <sys/mman.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
+#include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/mpi_engine.h"
 
@@ -15,7 +16,18 @@ namespace {
 
 constexpr std::chrono::seconds patience(1);
 
+// Open MPI takes some 220 MiB to start, and 4 more for each rank of its host. With less it goes on without parts of
+// itself, and then crashes, or waits forever for ranks that have these parts.
+constexpr std::size_t least_address_space = std::size_t{512} << 20U;
+
+void require_address_space() {
+  void* room = mmap(nullptr, least_address_space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw RuntimeError("no memory: MPI needs 512 MiB of address space to start (ulimit -v)");
+  munmap(room, least_address_space);
+}
+
 void start_mpi() {
+  require_address_space();
   int level = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
 }
@@ -37,23 +49,10 @@ Session::~Session() {
   MPI_Finalize();
 }
 
-int Session::rank() const { return state_->world.rank(); }
-int Session::size() const { return state_->world.size(); }
+const Processes& Session::processes() const { return state_->world; }
 
 std::unique_ptr<Engine> Session::make_engine(const MpiOptions& options) const {
   return make_mpi_engine(state_->world.get(), options);
-}
-
-std::string Session::share(std::string text) const {
-  constexpr std::size_t most_bytes = 1 << 30;
-  std::uint64_t size = text.size();
-  check(MPI_Bcast(&size, 1, MPI_UINT64_T, 0, state_->world.get()), "MPI_Bcast");
-  text.resize(size);
-  for (std::size_t done = 0; done < text.size(); done += most_bytes) {
-    const auto count = static_cast<int>(std::min(most_bytes, text.size() - done));
-    check(MPI_Bcast(text.data() + done, count, MPI_CHAR, 0, state_->world.get()), "MPI_Bcast");
-  }
-  return text;
 }
 
 bool Session::have_all_failed() const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "retile/engines/engine.h"
 #include "retile/engines/mpi_options.h"
@@ -18,13 +17,10 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  int rank() const;
-  int size() const;
-
-  // Collective, over all ranks.
+  // All ranks.
+  const Processes& processes() const;
+  // Collective.
   std::unique_ptr<Engine> make_engine(const MpiOptions& options) const;
-  // The first rank's text, on all ranks. Collective.
-  std::string share(std::string text) const;
 
   // For a rank that has failed: whether all ranks have, and call this, within a second. Failures that all ranks come to
   // alike are of the arguments; any other leaves ranks waiting for this one, and only abort() is left.

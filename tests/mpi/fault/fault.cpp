@@ -1,11 +1,16 @@
-// Loaded before MPI (LD_PRELOAD): makes one rank's MPI_Isend fail, or kills the rank in it.
+// Loaded before MPI (LD_PRELOAD): from some MPI_Isend of one rank on, something is wrong.
 //
-//   RETILE_FAULT_RANK=2 RETILE_FAULT_CALL=3 RETILE_FAULT=error|kill
+//   RETILE_FAULT_RANK=2 RETILE_FAULT_CALL=3 RETILE_FAULT=error|kill|memory
+//
+// error: the call fails; kill: the rank dies in it; memory: there is no memory left. A rank that ends MPI after it has
+// aborted the job says so: it could wait there forever.
 #include <mpi.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace {
 
@@ -15,6 +20,8 @@ int number_of(const char* name) {
 }
 
 int calls = 0;
+bool is_memory_gone = false;
+bool is_aborted = false;
 
 }  // namespace
 
@@ -24,8 +31,31 @@ extern "C" int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int t
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const char* fault = std::getenv("RETILE_FAULT");
   if (fault != nullptr && rank == number_of("RETILE_FAULT_RANK") && ++calls == number_of("RETILE_FAULT_CALL")) {
+    if (std::strcmp(fault, "memory") == 0) {
+      is_memory_gone = true;
+      throw std::bad_alloc();
+    }
     if (std::strcmp(fault, "kill") == 0) std::raise(SIGKILL);
     return MPI_ERR_OTHER;
   }
   return PMPI_Isend(buffer, count, type, target, tag, comm, request);
 }
+
+extern "C" int MPI_Abort(MPI_Comm comm, int status) {
+  is_aborted = true;
+  return PMPI_Abort(comm, status);
+}
+
+extern "C" int MPI_Finalize() {
+  if (is_aborted) std::fputs("MPI is ended after the job was aborted\n", stderr);
+  return PMPI_Finalize();
+}
+
+void* operator new(std::size_t size) {
+  void* memory = is_memory_gone ? nullptr : std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

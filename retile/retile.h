@@ -1,0 +1,40 @@
+// retile moves sharded arrays between layouts: the front door of the library.
+//
+//   text ──parse_problem──▶ Problem ──make_plan──▶ Plan ──find_faults──▶ faults
+//                                                   └──Redistribution──▶ arrays of your own, moved
+//
+//   what                                                      where it is, and where another one would go
+//   a mesh of devices, a layout (type) of an array on it      types/mesh.h, types/distributed_type.h, types/text.h
+//   who holds which box, whatever type describes it           types/placement.h, types/box.h
+//   an array in one layout, wanted in another                 planner/problem.h
+//   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
+//   what a step costs                                         costs/cost_model.h
+//   what memory a run takes                                   plan/memory.h
+//   whether a plan is right                                   plan/verify.h
+//   plans as JSON, one a line                                 plan/json.h
+//   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
+//   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, which is not included here
+//   errors                                                    base/diagnostic.h (the input), base/error.h (the rest)
+//
+// Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
+// retile itself is. Nothing prints or exits. Values print: to_string() for people, to_json() for programs.
+#pragma once
+
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/costs/cost_model.h"
+#include "retile/engines/engine.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/plan/json.h"
+#include "retile/plan/memory.h"
+#include "retile/plan/plan.h"
+#include "retile/plan/verify.h"
+#include "retile/planner/planner.h"
+#include "retile/planner/problem.h"
+#include "retile/redistribute.h"
+#include "retile/types/distributed_type.h"
+#include "retile/types/element_type.h"
+#include "retile/types/mesh.h"
+#include "retile/types/placement.h"
+#include "retile/types/text.h"
+#include "retile/version.h"

@@ -1,0 +1,32 @@
+// What the command writes: results to standard output, what is wrong to standard error.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "retile/base/diagnostic.h"
+
+namespace retile::command {
+
+// --color, for every subcommand.
+void add_color_option(CLI::App& command);
+
+// The colours of what is written there: none unless it is a terminal, or they are asked for.
+const Palette& palette_of(std::FILE* file);
+
+// Writes a result, or the rest of one, at once: whoever waits for it sees it before the next one is made.
+void write_result(std::string_view text);
+// Writes what is no whole result yet.
+void write_part(std::string_view text);
+
+// Writes what went wrong, and returns the status.
+int fail(int status, const std::string& message);
+
+// Does the work and returns the exit status. Of what it throws, what is no fault of retile or of its usage is reported;
+// where it has no place of its own, it is reported at the line that the work is about.
+int attempt(const std::function<int()>& work, const SourceText* line = nullptr);
+
+}  // namespace retile::command
