@@ -228,19 +228,19 @@ TEST(VerifyFault, is_shown_in_its_place) {
     return Json::parse(tampered(tamper)).dump(1);
   };
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["source"] = "[2{c}4, 6]"; })),
-            input_fault(R"(standard input:7:16: error: unknown axis c
-    7 |  "source": "[2{c}4, 6]",
+            input_fault(R"(standard input:8:16: error: unknown axis c
+    8 |  "source": "[2{c}4, 6]",
       |                ^
 hint: the mesh has a, b
 )"));
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["cost"]["optimal"] = "yes"; })),
-            input_fault(R"(standard input:15:14: error: "optimal" must be true or false, not a string
-   15 |   "optimal": "yes"
+            input_fault(R"(standard input:16:14: error: "optimal" must be true or false, not a string
+   16 |   "optimal": "yes"
       |              ^~~~~
 )"));
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["steps"][0]["op"] = "allreduce"; })),
-            input_fault(R"(standard input:26:10: error: unknown step "allreduce"
-   26 |    "op": "allreduce",
+            input_fault(R"(standard input:27:10: error: unknown step "allreduce"
+   27 |    "op": "allreduce",
       |          ^~~~~~~~~~~
 hint: steps are dynslice, alltoall, allgather, allpermute and exchange
 )"));
