@@ -9,7 +9,7 @@
 #include "retile/language/passes.h"
 #include "retile/language/printer.h"
 #include "retile/language/summary.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"

@@ -7,7 +7,7 @@
 #include "retile/base/error.h"
 #include "retile/base/utf8.h"
 #include "retile/pipeline.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"

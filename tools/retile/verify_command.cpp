@@ -9,8 +9,8 @@
 
 #include "retile/base/utf8.h"
 #include "retile/plan/json.h"
+#include "retile/plan/text.h"
 #include "retile/plan/verify.h"
-#include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
