@@ -80,7 +80,8 @@ class PlanWriter {
     put("{{\"op\":\"{}\",", name_of(op_of(step)));
     std::visit([&](const auto& operation) { write(operation, before, lists); }, step.operation);
     put("\"local_in\":[{}],\"local_out\":[{}],\"cost\":{}", fmt::join(before.local_shape(), ","),
-        fmt::join(step.local_out(), ","), plan.cost.steps[index]);
+        fmt::join(step.local_out(), ","),
+        index < plan.cost.steps.size() ? plan.cost.steps[index] : 0);  // somebody's plan may have none
     if (lists) {
       put(",\"offsets\":[");
       for (Device device = 0; device < before.device_count(); ++device) {

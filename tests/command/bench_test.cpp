@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -48,7 +49,7 @@ class Bench : public testing::Test {
     return all;
   }
 
-  const std::string path_ = testing::TempDir() + "retile_bench_test.jsonl";
+  const std::string path_ = testing::TempDir() + "retile_bench_" + std::to_string(getpid()) + ".jsonl";
 };
 
 TEST_F(Bench, WritesARunAndAResultForEachProblemAndContender) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -41,7 +42,7 @@ class Results : public testing::Test {
     return to_json(problem(id), "threads", make_contender(name, problem(id)), measurement);
   }
 
-  const std::string path_ = testing::TempDir() + "retile_results_test.jsonl";
+  const std::string path_ = testing::TempDir() + "retile_results_" + std::to_string(getpid()) + ".jsonl";
 };
 
 TEST_F(Results, LineHoldsProblemPlanAndTimes) {
@@ -165,8 +166,9 @@ TEST_F(Results, a_whole_line_without_its_end_is_kept) {
 
 TEST_F(Results, anything_else_is_left_alone) {
   const std::string run = to_json(RunRecord()) + "\n";
-  for (const std::string& held : {std::string("a letter to a friend\nthat must not be lost"), run + "a note",
-                                  std::string("{"), std::string("{\"format\":1,\"id\":\"cut"), line("p1", "paper") + "\n"}) {
+  for (const std::string& held :
+       {std::string("a letter to a friend\nthat must not be lost"), run + "a note", std::string("{"),
+        std::string("{\"format\":1,\"id\":\"cut"), line("p1", "paper") + "\n"}) {
     write(held);
     EXPECT_THROW(ResultsFile{path_}, InputError) << held;
     EXPECT_EQ(text(), held);
