@@ -267,7 +267,7 @@ TEST(MpiJobProgram, a_failure_on_one_rank_has_its_place_and_is_said_once) {
   EXPECT_EQ(result.errors,
             "standard input:3:39: error: device 1 divides by zero at [0] of its tile\n"
             "    3 |   b = spmd_op a (t : i32[1]) { return t / broadcast (1 - coordinate x) [1] } as i32[1{x}2]\n"
-            "      |                                       ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
+            "      |                                       ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
 }
 
 }  // namespace
