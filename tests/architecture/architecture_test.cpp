@@ -46,7 +46,7 @@ struct NamespaceRule {
 };
 
 const std::vector<NamespaceRule> namespace_rules{
-    {"retile/engines/mpi[/_].*", {"retile::mpi"}},
+    {"retile/(engines/mpi[/_].*|mpi\\.h)", {"retile::mpi"}},
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
@@ -293,9 +293,9 @@ TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
 }
 
 TEST(ArchitectureChecker, finds_folders_without_their_namespace) {
-  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile {\n}\n"}),
-              ElementsAre("retile/contenders/xla.cpp: it is not in namespace retile::contenders"));
-  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile::contenders {\n}\n"}), IsEmpty());
+  EXPECT_THAT(find_namespace_violations({"retile/contenders/xla.h", "namespace retile {\n}\n"}),
+              ElementsAre("retile/contenders/xla.h opens retile"));
+  EXPECT_THAT(find_namespace_violations({"retile/contenders/xla.h", "namespace retile::contenders {\n}\n"}), IsEmpty());
 }
 
 TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
