@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/collectives/notation.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -205,18 +206,16 @@ std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int6
 }
 
 std::string to_string(const Mesh& mesh, const Collective& collective) {
-  return std::visit(Overloaded{[&](const DynSlice& step) {
-                                 return fmt::format("dynslice({}; {})", step.dimension, join_axes(mesh, step.axes));
-                               },
-                               [&](const AllToAll& step) {
-                                 return fmt::format("alltoall({}, {}; {})", step.from, step.to,
-                                                    join_axes(mesh, step.axes));
-                               },
-                               [&](const AllGather& step) {
-                                 return fmt::format("allgather({}; {})", step.dimension, join_axes(mesh, step.axes));
-                               },
-                               [](const AllPermute&) { return std::string("allpermute"); }},
-                    collective);
+  std::vector<StepChange> changes;
+  std::visit(Overloaded{[](const AllPermute&) {},
+                        [&](const AllToAll& step) {
+                          changes = {{step.from, step.to, 0, step.axes}};
+                        },
+                        [&](const auto& step) {
+                          changes = {{step.dimension, step.dimension, 0, step.axes}};
+                        }},
+             collective);
+  return step_text(name_of(kind_of(collective)), changes, mesh);
 }
 
 }  // namespace retile

@@ -59,7 +59,7 @@ DistributedType type_after(const DistributedType& type, const Collective& collec
 // fig:cost-model: elements sent per device, own parts counted.
 std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int64_t local_size_after);
 
-// "alltoall(0, 1; x,y)"; a permutation is just "allpermute".
+// "alltoall(0 -> 1; x,y)"; a permutation is just "allpermute".
 std::string to_string(const Mesh& mesh, const Collective& collective);
 
 }  // namespace retile

@@ -1,7 +1,9 @@
 #include "retile/collectives/rewriting.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -159,128 +161,195 @@ std::vector<AxisPart> concatenate(std::vector<AxisPart> minor, const std::vector
   return minor;
 }
 
-// Records every change, and checks that each leaves the end as it was.
+std::optional<Replacement> merge(const DynSlice& first, const DynSlice& second) {
+  if (first.dimension > second.dimension) return Replacement{"order dynslices by dimension", swap(first, second)};
+  if (first.dimension != second.dimension) return std::nullopt;
+  return Replacement{"merge neighbouring dynslices", {DynSlice{first.dimension, concatenate(second.axes, first.axes)}}};
+}
+
+std::optional<Replacement> merge(const AllGather& first, const AllGather& second) {
+  if (first.dimension > second.dimension) return Replacement{"order allgathers by dimension", swap(first, second)};
+  if (first.dimension != second.dimension) return std::nullopt;
+  return Replacement{"merge neighbouring allgathers",
+                     {AllGather{first.dimension, concatenate(first.axes, second.axes)}}};
+}
+
+std::optional<Replacement> merge(const AllToAll& first, const AllToAll& second) {
+  if (first.from != second.from || first.to != second.to) return std::nullopt;
+  return Replacement{"merge neighbouring alltoalls",
+                     {AllToAll{first.from, first.to, concatenate(first.axes, second.axes)}}};
+}
+
+std::optional<Replacement> merge(const AllPermute&, const AllPermute& second) {
+  return Replacement{"merge neighbouring allpermutes", {second}};
+}
+
+// What two neighbours of a kind become. One alltoall keeps the order of its axes, two turn it around: a permutation
+// that follows takes up the difference.
+std::optional<Replacement> merge_pair(const Collective& first, const Collective& second, const Collective* third) {
+  if (kind_of(first) != kind_of(second)) return std::nullopt;
+  const bool permuted = third != nullptr && kind_of(*third) == CollectiveKind::allpermute;
+  if (kind_of(first) == CollectiveKind::alltoall && !permuted) return std::nullopt;
+  return std::visit([&](const auto& step) { return merge(step, std::get<std::decay_t<decltype(step)>>(second)); },
+                    first);
+}
+
+// A sequence with a gap, where it changes: what is before the gap and what is after it are stacks, so that a change
+// takes as long as what it changes. Every change is typed anew, and leaves the type at its end as it was; what follows
+// then needs no second look.
 class Rewriter {
  public:
-  explicit Rewriter(const Sequence& sequence) : normalization_{sequence, {}} {}
+  Rewriter(const Sequence& sequence, const std::function<void(const Rewriting&)>& visit)
+      : source_(sequence.source()), visit_(visit) {
+    insert(sequence);
+    heights_.add(source_.local_size());
+    split_all(sequence);
+  }
 
-  Normalization run() {
-    split_all();
-    while (apply_lemma() || drop_idle_permutation()) {
-    }
-    while (drop_idle_permutation() || merge_neighbours_of_a_kind()) {
-    }
-    ensure(is_normal_form(current()), "the rewriting ends in normal form");
-    return std::move(normalization_);
+  Sequence run() {
+    remove_peaks();
+    merge_neighbours_of_a_kind();
+    move_to(0);
+    Sequence result(source_);
+    for (; !after_.empty(); after_.pop_back()) result.append(std::move(after_.back().step));
+    ensure(is_normal_form(result), "the rewriting ends in normal form");
+    return result;
   }
 
  private:
-  const Sequence& current() const { return normalization_.result(); }
-  const Steps& steps() const { return current().steps(); }
+  struct Item {
+    Collective step;
+    DistributedType end;  // the type after it
+  };
 
-  void replace(std::string rule, const DistributedType& source, std::size_t first, std::size_t count, const Steps& by) {
-    Steps changed = steps();
-    const auto begin = changed.begin() + static_cast<std::ptrdiff_t>(first);
-    changed.insert(changed.erase(begin, begin + static_cast<std::ptrdiff_t>(count)), by.begin(), by.end());
-    Sequence result(source, changed);
-    ensure(same_placement(result.target(), current().target()), "a rewriting keeps the end of the sequence");
-    normalization_.rewritings.push_back({std::move(rule), first, count, by.size(), std::move(result)});
+  // The largest of the local sizes on the way.
+  class Heights {
+   public:
+    void add(std::int64_t size) { ++counts_[size]; }
+    void remove(std::int64_t size) {
+      if (--counts_[size] == 0) counts_.erase(size);
+    }
+    std::int64_t largest() const { return counts_.rbegin()->first; }
+
+   private:
+    std::map<std::int64_t, std::int64_t> counts_;
+  };
+
+  const DistributedType& type_here() const { return before_.empty() ? source_ : before_.back().end; }
+  const Collective& ahead(std::size_t count) const { return after_[after_.size() - 1 - count].step; }
+
+  void move_to(std::size_t index) {
+    for (; before_.size() > index; before_.pop_back()) after_.push_back(std::move(before_.back()));
+    for (; before_.size() < index; after_.pop_back()) before_.push_back(std::move(after_.back()));
+  }
+  void step_back(std::size_t count) { move_to(before_.size() - std::min(count, before_.size())); }
+
+  // Puts the steps behind the gap.
+  void insert(const Sequence& added) {
+    for (std::size_t i = added.size(); i-- > 0;) {
+      heights_.add(added.types()[i + 1].local_size());
+      after_.push_back({added.steps()[i], added.types()[i + 1]});
+    }
   }
 
-  void replace(std::string rule, std::size_t first, std::size_t count, const Steps& by) {
-    replace(std::move(rule), current().source(), first, count, by);
+  // Replaces steps behind the gap.
+  void replace(std::string rule, std::size_t count, const Steps& by) {
+    Rewriting rewriting{std::move(rule), before_.size(), count, Sequence(type_here(), by), heights_.largest(), 0};
+    ensure(keeps_end(rewriting.added.target(), count), "a rewriting keeps the end of what it replaces");
+    for (std::size_t i = 0; i < count; ++i, after_.pop_back()) heights_.remove(after_.back().end.local_size());
+    clean_ = std::min(clean_, after_.size());
+    insert(rewriting.added);
+    rewriting.height_after = heights_.largest();
+    if (visit_) visit_(rewriting);
   }
 
-  void split_all() {
+  // A permutation that follows leads to its type from any other of the same shapes.
+  bool keeps_end(const DistributedType& end, std::size_t count) const {
+    if (end == after_[after_.size() - count].end) return true;
+    return after_.size() > count && kind_of(ahead(count)) == CollectiveKind::allpermute &&
+           !find_fault(end, ahead(count));
+  }
+
+  void split_all(const Sequence& sequence) {
     Steps single;
-    for (std::size_t i = 0; i < current().size(); ++i) {
-      const Steps part = split(current().types()[i + 1], steps()[i]);
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const Steps part = split(sequence.types()[i + 1], sequence.steps()[i]);
       single.insert(single.end(), part.begin(), part.end());
     }
-    const DistributedType source = without_unit_axes(current().source());
-    const bool changes = to_string(Sequence(source, single)) != to_string(current());
-    if (changes) replace("split into single prime axes", source, 0, current().size(), single);
+    const Sequence result(without_unit_axes(source_), single);
+    if (to_string(result) == to_string(sequence)) return;
+    ensure(same_placement(result.target(), sequence.target()), "splitting keeps the end of the sequence");
+    after_.clear();
+    const std::int64_t height_before = heights_.largest();
+    heights_ = {};
+    source_ = result.source();
+    heights_.add(source_.local_size());
+    insert(result);
+    if (visit_) visit_({"split into single prime axes", 0, sequence.size(), result, height_before, heights_.largest()});
   }
 
-  bool apply_lemma() {
-    for (std::size_t i = 0; i + 1 < current().size(); ++i) {
-      if (const auto found = rewrite_pair(current().types()[i], steps()[i], steps()[i + 1])) {
-        replace(found->rule, i, 2, found->steps);
-        return true;
+  // Until no lemma applies and no permutation is idle; the lemmas first, and from the left.
+  void remove_peaks() {
+    std::size_t no_idle_before = 0;
+    for (;;) {
+      while (after_.size() > std::max<std::size_t>(1, clean_)) {
+        if (const auto found = rewrite_pair(type_here(), ahead(0), ahead(1))) {
+          no_idle_before = std::min(no_idle_before, before_.size());
+          replace(found->rule, 2, found->steps);
+          step_back(1);
+        } else {
+          move_to(before_.size() + 1);
+        }
       }
+      clean_ = before_.size() + after_.size();
+      for (move_to(no_idle_before); !after_.empty() && !is_idle_here();) move_to(before_.size() + 1);
+      no_idle_before = before_.size();
+      if (after_.empty()) return;
+      drop_idle();
+      step_back(1);
     }
-    return false;
   }
 
-  bool drop_idle_permutation() {
-    for (std::size_t i = 0; i < current().size(); ++i) {
-      const bool idle =
-          kind_of(steps()[i]) == CollectiveKind::allpermute && current().types()[i] == current().types()[i + 1];
-      if (idle) {
-        replace("drop an allpermute that does nothing", i, 1, {});
-        return true;
+  void merge_neighbours_of_a_kind() {
+    clean_ = 0;
+    for (move_to(0); !after_.empty();) {
+      const auto merged =
+          after_.size() < 2 ? std::nullopt : merge_pair(ahead(0), ahead(1), after_.size() > 2 ? &ahead(2) : nullptr);
+      if (!merged) {
+        move_to(before_.size() + 1);
+        continue;
       }
-    }
-    return false;
-  }
-
-  bool merge_neighbours_of_a_kind() {
-    for (std::size_t i = 0; i + 1 < current().size(); ++i) {
-      if (const auto merged = merge(i)) {
-        replace(merged->rule, i, 2, merged->steps);
-        return true;
+      replace(merged->rule, 2, merged->steps);
+      for (int changed = 0; changed < 2 && !after_.empty(); ++changed) {
+        if (is_idle_here()) {
+          drop_idle();
+        } else {
+          move_to(before_.size() + 1);
+        }
       }
+      step_back(4);  // to two steps before the change: alltoalls merge by what comes two steps after them
     }
-    return false;
   }
 
-  std::optional<Replacement> merge(std::size_t i) const {
-    const Collective& first = steps()[i];
-    const Collective& second = steps()[i + 1];
-    if (kind_of(first) != kind_of(second)) return std::nullopt;
-    switch (kind_of(first)) {
-      case CollectiveKind::dynslice:
-        return merge(std::get<DynSlice>(first), std::get<DynSlice>(second));
-      case CollectiveKind::allgather:
-        return merge(std::get<AllGather>(first), std::get<AllGather>(second));
-      case CollectiveKind::allpermute:
-        return Replacement{"merge neighbouring allpermutes", {second}};
-      case CollectiveKind::alltoall: {
-        // One alltoall keeps the order of its axes, two turn it around: a permutation that follows
-        // takes up the difference.
-        const bool permuted = i + 2 < current().size() && kind_of(steps()[i + 2]) == CollectiveKind::allpermute;
-        if (!permuted) return std::nullopt;
-        return merge(std::get<AllToAll>(first), std::get<AllToAll>(second));
-      }
-    }
-    return std::nullopt;
+  bool is_idle_here() const {
+    return kind_of(ahead(0)) == CollectiveKind::allpermute && type_here() == after_.back().end;
   }
+  void drop_idle() { replace("drop an allpermute that does nothing", 1, {}); }
 
-  static std::optional<Replacement> merge(const DynSlice& first, const DynSlice& second) {
-    if (first.dimension > second.dimension) return Replacement{"order dynslices by dimension", swap(first, second)};
-    if (first.dimension != second.dimension) return std::nullopt;
-    return Replacement{"merge neighbouring dynslices",
-                       {DynSlice{first.dimension, concatenate(second.axes, first.axes)}}};
-  }
-
-  static std::optional<Replacement> merge(const AllGather& first, const AllGather& second) {
-    if (first.dimension > second.dimension) return Replacement{"order allgathers by dimension", swap(first, second)};
-    if (first.dimension != second.dimension) return std::nullopt;
-    return Replacement{"merge neighbouring allgathers",
-                       {AllGather{first.dimension, concatenate(first.axes, second.axes)}}};
-  }
-
-  static std::optional<Replacement> merge(const AllToAll& first, const AllToAll& second) {
-    if (first.from != second.from || first.to != second.to) return std::nullopt;
-    return Replacement{"merge neighbouring alltoalls",
-                       {AllToAll{first.from, first.to, concatenate(first.axes, second.axes)}}};
-  }
-
-  Normalization normalization_;
+  DistributedType source_;
+  std::vector<Item> before_;
+  std::vector<Item> after_;  // the next one last
+  std::size_t clean_ = 0;    // to no pair of the last so many steps a lemma applies
+  Heights heights_;
+  const std::function<void(const Rewriting&)>& visit_;
 };
 
 }  // namespace
 
-Normalization normalize(const Sequence& sequence) { return Rewriter(sequence).run(); }
+Sequence normalize(const Sequence& sequence, const std::function<void(const Rewriting&)>& visit) {
+  Sequence result = Rewriter(sequence, visit).run();
+  ensure(same_placement(result.target(), sequence.target()), "the rewriting keeps the end of the sequence");
+  return result;
+}
 
 }  // namespace retile

@@ -43,9 +43,9 @@ std::int64_t cost(const Sequence& sequence);
 bool is_normal_form(const std::vector<CollectiveKind>& kinds);
 bool is_normal_form(const Sequence& sequence);
 
-// A mesh, a type, then "-> step [type]" for each step; the type after a step may be left out except
-// after allpermute, and is checked where it is there. alltoall(i, j) and allgather(i) without axes
-// act on the most minor axis. Throws InputError.
+// A mesh, a type, then "-> step [type]" for each step, as in notation.h; a step of several changes becomes as many
+// steps. The type after a step may be left out except after allpermute and slices by a factor, and is checked where it
+// is there. alltoall(i -> j) and allgather(i) act on the most minor axis. Throws InputError.
 Sequence parse_sequence(const SourceText& source);
 
 // Parses back to an equal sequence.

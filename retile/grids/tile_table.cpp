@@ -11,8 +11,14 @@
 namespace retile {
 namespace {
 
-// The rank of each device among those with the same key, in order of their numbers.
-std::vector<std::int64_t> ranks_within(const std::vector<std::int64_t>& keys) {
+// The rank of each device among those with the same key, in order of their numbers. Keys are below `key_count`.
+std::vector<std::int64_t> ranks_within(const std::vector<std::int64_t>& keys, std::int64_t key_count) {
+  if (key_count <= 8 * static_cast<std::int64_t>(keys.size())) {
+    std::vector<std::int32_t> seen(static_cast<std::size_t>(key_count));
+    std::vector<std::int64_t> ranks(keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) ranks[i] = seen[static_cast<std::size_t>(keys[i])]++;
+    return ranks;
+  }
   std::vector<std::size_t> order(keys.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
@@ -76,8 +82,8 @@ class WishDealer {
       const std::int64_t inside = dealt_.grid[i] / within_.grid[i];
       tile_[i] = within_.tile(device)[i] * inside + choice % inside;
       choice /= inside;
-      overlap *=
-          intersect(tile_interval(tile_[i], wish_.grid[i]), tile_interval(wish_.tile(device)[i], dealt_.grid[i])).size();
+      overlap *= intersect(tile_interval(tile_[i], wish_.grid[i]), tile_interval(wish_.tile(device)[i], dealt_.grid[i]))
+                     .size();
     }
     return overlap;
   }
@@ -95,23 +101,42 @@ TileTable deal(const TileTable& first, const TileTable& second, const Grid& fine
   const std::size_t rank = finer.size();
   const std::size_t devices = first.device_count();
   std::vector<std::int64_t> keys(devices);
-  const std::int64_t second_tiles = product(second.grid);
+  const std::int64_t second_tiles = &first == &second ? 1 : product(second.grid);
   for (std::size_t device = 0; device < devices; ++device) {
-    keys[device] = first.number(device) * second_tiles + second.number(device);
+    keys[device] = first.number(device);
+    if (&first != &second) keys[device] = keys[device] * second_tiles + second.number(device);
   }
-  const std::vector<std::int64_t> ranks = ranks_within(keys);
+  const std::vector<std::int64_t> ranks = ranks_within(keys, product(first.grid) * second_tiles);
+  const Shape first_inside = tile_shape(finer, first.grid);
+  const Shape second_inside = tile_shape(finer, second.grid);
   TileTable dealt{finer, std::vector<std::int32_t>(first.tiles.size())};
   for (std::size_t device = 0; device < devices; ++device) {
     std::int64_t rest = ranks[device];
     for (std::size_t i = rank; i-- > 0;) {
-      const Interval both = intersect(tile_interval(first.tile(device)[i], finer[i] / first.grid[i]),
-                                      tile_interval(second.tile(device)[i], finer[i] / second.grid[i]));
+      const Interval both = intersect(tile_interval(first.tile(device)[i], first_inside[i]),
+                                      tile_interval(second.tile(device)[i], second_inside[i]));
       ensure(both.size() > 0, "a device goes through tiles that meet");
-      dealt.tiles[device * rank + i] = static_cast<std::int32_t>(both.lo + rest % both.size());
+      dealt.tiles[device * rank + i] = static_cast<std::int32_t>(both.lo);
+      if (both.size() == 1) continue;
+      dealt.tiles[device * rank + i] += static_cast<std::int32_t>(rest % both.size());
       rest /= both.size();
     }
   }
   return dealt;
+}
+
+// Runs of devices of the part's stride share a coordinate.
+void add_coordinates(const Mesh& mesh, const AxisPart& part, std::int32_t weight, std::size_t dimension,
+                     TileTable& table) {
+  const std::int64_t stride = mesh.stride(part);
+  std::int64_t coordinate = 0;
+  std::size_t at = dimension;
+  for (std::int64_t run = mesh.device_count() / stride; run > 0; --run) {
+    for (std::int64_t device = 0; device < stride; ++device, at += table.rank()) {
+      table.tiles[at] += static_cast<std::int32_t>(coordinate) * weight;
+    }
+    if (++coordinate == part.size) coordinate = 0;
+  }
 }
 
 }  // namespace
@@ -120,11 +145,11 @@ TileTable tile_table(const DistributedType& type) {
   const auto rank = static_cast<std::size_t>(type.rank());
   TileTable table{grid_of(type), {}};
   table.tiles.resize(static_cast<std::size_t>(type.mesh().device_count()) * rank);
-  for (Device device = 0; device < type.mesh().device_count(); ++device) {
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Dimension& dimension = type.dimensions()[i];
-      table.tiles[static_cast<std::size_t>(device) * rank + i] =
-          static_cast<std::int32_t>(base_offset(type.mesh(), dimension, device) / dimension.tile);
+  for (std::size_t i = 0; i < rank; ++i) {
+    std::int64_t weight = 1;  // of a part's coordinate in the tile's number
+    for (const AxisPart& part : type.dimensions()[i].axes) {
+      add_coordinates(type.mesh(), part, static_cast<std::int32_t>(weight), i, table);
+      weight *= part.size;
     }
   }
   return table;
@@ -147,11 +172,11 @@ TileTable tile_table(const Placement& placement) {
 }
 
 TileTable coarsen(const TileTable& table, const Grid& grid) {
-  const std::size_t rank = grid.size();
   TileTable coarse{grid, table.tiles};
-  for (std::size_t at = 0; at < coarse.tiles.size(); ++at) {
-    const std::size_t i = at % rank;
-    coarse.tiles[at] = static_cast<std::int32_t>(coarse.tiles[at] / (table.grid[i] / grid[i]));
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    const auto inside = static_cast<std::int32_t>(table.grid[i] / grid[i]);
+    if (inside == 1) continue;
+    for (std::size_t at = i; at < coarse.tiles.size(); at += grid.size()) coarse.tiles[at] /= inside;
   }
   return coarse;
 }
@@ -175,7 +200,9 @@ Placement placement_of(const Shape& global, const TileTable& table) {
   const std::size_t rank = global.size();
   const Shape local = tile_shape(global, table.grid);
   std::vector<std::int64_t> corners(table.tiles.size());
-  for (std::size_t at = 0; at < corners.size(); ++at) corners[at] = table.tiles[at] * local[at % rank];
+  for (std::size_t i = 0; i < rank; ++i) {
+    for (std::size_t at = i; at < corners.size(); at += rank) corners[at] = table.tiles[at] * local[i];
+  }
   return {global, local, std::move(corners)};
 }
 
@@ -186,7 +213,8 @@ std::int64_t least_kept(const Shape& global, const TileTable& before, const Tile
   for (std::size_t device = 0; device < before.device_count(); ++device) {
     std::int64_t kept = 1;
     for (std::size_t i = 0; i < global.size(); ++i) {
-      kept *= intersect(tile_interval(before.tile(device)[i], had[i]), tile_interval(after.tile(device)[i], has[i])).size();
+      kept *=
+          intersect(tile_interval(before.tile(device)[i], had[i]), tile_interval(after.tile(device)[i], has[i])).size();
     }
     least = std::min(least, kept);
   }

@@ -9,6 +9,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/scanner.h"
+#include "retile/collectives/notation.h"
 #include "retile/language/comments.h"
 #include "retile/language/expression_parser.h"
 #include "retile/language/recovery.h"
@@ -284,33 +285,31 @@ class Parser {
     return syntax;
   }
 
-  // collective = ( ( "dynslice" | "allgather" | "alltoall" ) moves | "allpermute" | "exchange" ) name "as" type ;
-  CollectiveSyntax collective(StepOp op) {
+  // collective = ( ( "dynslice" | "allgather" | "alltoall" ) changes | "allpermute" | "exchange" ) name "as" type ;
+  StepSyntax collective(StepOp op) {
     const std::string word = scanner_.name("an operation");
-    CollectiveSyntax syntax;
+    StepSyntax syntax;
     syntax.operation = step_operation(op);
     syntax.operand = scan_value_name(scanner_, "the operand of " + word);
     syntax.type = as_type(word);
     return syntax;
   }
 
-  // moves = "(" move { "," move } ")" ;
-  template <typename Scan>
-  auto changes(StepOp op, Scan scan) {
-    scanner_.expect("(", fmt::format("after {}", retile::name_of(op)));
-    auto list = comma_list(scan);
-    scanner_.expect(")", "or ',' after a factor");
-    return list;
-  }
-
+  // Changes of steps are written as everywhere (collectives/notation.h), with a factor each.
   StepOperation step_operation(StepOp op) {
+    const char* name = retile::name_of(op);
     switch (op) {
       case StepOp::dynslice:
-        return SliceStep{changes(op, [&] { return change(); })};
-      case StepOp::alltoall:
-        return AllToAllStep{changes(op, [&] { return move(); }), {}};
+        return SliceStep{factors(name)};
+      case StepOp::alltoall: {
+        AllToAllStep step;
+        for (const StepChange& change : scan_changes(scanner_, name)) {
+          step.moves.push_back({change.from, change.to, change.factor});
+        }
+        return step;
+      }
       case StepOp::allgather:
-        return GatherStep{changes(op, [&] { return change(); }), {}};
+        return GatherStep{factors(name), {}};
       case StepOp::allpermute:
         return PermuteStep{};
       case StepOp::exchange:
@@ -319,27 +318,11 @@ class Parser {
     throw InternalError("unknown step");
   }
 
-  // move = [ dimension "->" ] dimension ":" factor ;
-  Move move() {
-    Move move;
-    move.from = dimension();
-    scanner_.expect("->", "between the dimensions of an alltoall");
-    move.to = dimension();
-    move.factor = factor();
-    return move;
+  std::vector<DimensionFactor> factors(const char* name) {
+    std::vector<DimensionFactor> factors;
+    for (const StepChange& change : scan_changes(scanner_, name)) factors.push_back({change.from, change.factor});
+    return factors;
   }
-
-  DimensionFactor change() {
-    const int number = dimension();
-    return {number, factor()};
-  }
-
-  std::int64_t factor() {
-    scanner_.expect(":", "between a dimension and its factor");
-    return scanner_.size("a factor");
-  }
-
-  int dimension() { return static_cast<int>(std::min<std::int64_t>(scanner_.index("a dimension"), INT_MAX)); }
 
   // call = name "(" [ name { "," name } ] ")" ;
   CallSyntax call() {

@@ -1,23 +1,21 @@
 #include "retile/plan/plan.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "retile/base/error.h"
+#include "retile/collectives/notation.h"
 
 namespace retile {
 namespace {
 
-std::string text_of(const DimensionFactor& change) { return fmt::format("{}; {}", change.dimension, change.factor); }
-std::string text_of(const Move& move) { return fmt::format("{} -> {}; {}", move.from, move.to, move.factor); }
+StepChange change_of(const DimensionFactor& change) { return {change.dimension, change.dimension, change.factor}; }
+StepChange change_of(const Move& move) { return {move.from, move.to, move.factor}; }
 
 template <typename Change>
 std::string text_of(const char* name, const std::vector<Change>& changes) {
-  std::vector<std::string> texts;
-  for (const Change& change : changes) texts.push_back(text_of(change));
-  return texts.empty() ? name : fmt::format("{}({})", name, fmt::join(texts, ", "));
+  std::vector<StepChange> written;
+  for (const Change& change : changes) written.push_back(change_of(change));
+  return step_text(name, written);
 }
 
 template <typename Change>

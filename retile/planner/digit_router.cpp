@@ -28,7 +28,8 @@ struct Episode {
 
 class DigitRouter : public Router {
  public:
-  DigitRouter(const Problem& problem, const CutProblem& cuts) : problem_(problem), cuts_(cuts) {
+  DigitRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+      : problem_(problem), cuts_(cuts), budget_(budget) {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
     digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
     source_levels_ = digit_levels(problem.source());
@@ -46,14 +47,15 @@ class DigitRouter : public Router {
     measure(layers);
     if (!kept_levels_agree(layers) || !fixed_digits_are_distinct(layers)) return Verdict::refuted;
     if (!has_free_levels(layers)) return Verdict::lowers;
+    if (budget_.is_spent()) return Verdict::undecided;
     list_episodes(layers);
     return find_functions() ? Verdict::lowers : Verdict::undecided;
   }
 
-  std::vector<TileTable> routes(std::span<const Cuts> layers) override {
+  std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) override {
     measure(layers);
     list_episodes(layers);
-    ensure(find_functions(), "a path that was judged to lower has functions for its levels");
+    if (!find_functions()) return std::nullopt;
     std::vector<TileTable> routes;
     for (std::size_t k = 0; k < layers.size(); ++k) routes.push_back({cuts_.grid(layers[k]), tiles_in(k)});
     return routes;
@@ -63,8 +65,7 @@ class DigitRouter : public Router {
     measure(layers);
     list_episodes(layers);
     if (!find_functions()) return std::nullopt;
-    std::vector<DigitTable> tables(layers.size(),
-                                   {problem_.mesh(), DigitLevels(static_cast<std::size_t>(cuts_.rank))});
+    std::vector<DigitTable> tables(layers.size(), {problem_.mesh(), DigitLevels(static_cast<std::size_t>(cuts_.rank))});
     for (const Episode& episode : episodes_) {
       const int digit = sole_digit(episode.function);
       if (digit < 0) return std::nullopt;
@@ -78,7 +79,10 @@ class DigitRouter : public Router {
   }
 
  private:
-  static constexpr int most_tries = 4096;
+  enum class Choice { digits, sums };  // what functions are made of
+
+  static constexpr std::int64_t most_tries = 4096;  // of one judgement, among digits and among sums, at effort 1
+  static constexpr std::int64_t units_of_try = 100;
   static constexpr std::int64_t most_summed_devices = 4096;
 
   static int sole_digit(const Function& function) {
@@ -201,13 +205,17 @@ class DigitRouter : public Router {
   // Chooses functions for the free episodes: digits where they are enough, sums of digits where they are not
   // and devices are few enough for tables. False where none were found within the tries.
   bool find_functions() {
-    tries_left_ = most_tries;
-    sums_ = false;
-    if (choose_functions(0)) return true;
-    if (cuts_.device_count > most_summed_devices) return false;
-    tries_left_ = most_tries;
-    sums_ = true;
-    return choose_functions(0);
+    if (find_functions_among(Choice::digits)) return true;
+    return cuts_.device_count <= most_summed_devices && find_functions_among(Choice::sums);
+  }
+
+  bool find_functions_among(Choice choice) {
+    choice_ = choice;
+    const std::int64_t tries = budget_.scaled(most_tries);
+    tries_left_ = tries;
+    const bool found = choose_functions(0);
+    budget_.spend((tries - tries_left_) * units_of_try);
+    return found;
   }
 
   // For the free episodes from number `next` on.
@@ -219,7 +227,7 @@ class DigitRouter : public Router {
     }
     const std::int64_t prime = cuts_.primes.front();
     Function counter(static_cast<std::size_t>(digit_count_));
-    while (sums_ && tries_left_ > 0) {  // all functions, as numbers with the coefficients as digits
+    while (choice_ == Choice::sums && tries_left_ > 0) {  // all functions, as numbers with the coefficients as digits
       std::size_t d = 0;
       while (d < counter.size() && counter[d] == prime - 1) counter[d++] = 0;
       if (d == counter.size()) break;
@@ -231,7 +239,8 @@ class DigitRouter : public Router {
   }
 
   bool try_function(Episode& episode, Function function, std::size_t next) {
-    if (--tries_left_ < 0) return false;
+    if (tries_left_ == 0) return false;
+    --tries_left_;
     episode.function = std::move(function);
     return is_independent(episode) && choose_functions(next + 1);
   }
@@ -331,6 +340,7 @@ class DigitRouter : public Router {
 
   const Problem& problem_;
   const CutProblem& cuts_;
+  WorkBudget& budget_;
   int digit_count_ = 0;
   DigitLevels source_levels_;
   DigitLevels target_levels_;
@@ -342,14 +352,14 @@ class DigitRouter : public Router {
   std::size_t layer_count_ = 0;
   std::size_t fixed_count_ = 0;
   std::vector<Episode> episodes_;
-  int tries_left_ = 0;
-  bool sums_ = false;  // whether functions may be sums of digits
+  std::int64_t tries_left_ = 0;
+  Choice choice_ = Choice::digits;
 };
 
 }  // namespace
 
-std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts) {
-  return std::make_unique<DigitRouter>(problem, cuts);
+std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget) {
+  return std::make_unique<DigitRouter>(problem, cuts, budget);
 }
 
 }  // namespace retile

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "retile/base/error.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/lowering.h"
 #include "retile/planner/path_search.h"
@@ -15,8 +16,9 @@ namespace {
 // Digits where they are enough, tables where they are not.
 class PathRouter {
  public:
-  PathRouter(const Problem& problem, const CutProblem& cuts) : problem_(problem), cuts_(cuts) {
-    if (cuts.primes.size() <= 1) digits_ = make_digit_router(problem, cuts);
+  PathRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+      : problem_(problem), cuts_(cuts), budget_(budget) {
+    if (cuts.primes.size() <= 1) digits_ = make_digit_router(problem, cuts, budget);
   }
 
   Verdict judge(std::span<const Cuts> layers) {
@@ -32,20 +34,23 @@ class PathRouter {
   }
 
   std::vector<TileTable> routes(std::span<const Cuts> layers) {
-    if (digits_ && digits_->judge(layers) == Verdict::lowers) return digits_->routes(layers);
-    return tables().routes(layers);
+    auto routes = digits_ ? digits_->routes(layers) : std::nullopt;
+    if (!routes) routes = tables().routes(layers);
+    ensure(routes.has_value(), "a path that was judged to lower has routes");
+    return std::move(*routes);
   }
 
  private:
   static constexpr std::int64_t most_searched_devices = 64;  // by tables, after digits found nothing
 
   Router& tables() {
-    if (!tables_) tables_ = make_table_router(problem_, cuts_);
+    if (!tables_) tables_ = make_table_router(problem_, cuts_, budget_);
     return *tables_;
   }
 
   const Problem& problem_;
   const CutProblem& cuts_;
+  WorkBudget& budget_;
   std::unique_ptr<Router> digits_;
   std::unique_ptr<Router> tables_;
 };
@@ -76,11 +81,10 @@ std::vector<Step> lower(const Problem& problem, const CutProblem& cuts, const No
 
 PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options) {
   const CutProblem cuts = cut_problem_of(problem);
-  PathRouter router(problem, cuts);
-  SearchOptions search_options;
-  search_options.cost_model = options.cost_model;
+  WorkBudget budget(options.effort);
+  PathRouter router(problem, cuts, budget);
   const SearchResult found = search_paths(
-      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, search_options);
+      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, budget, *options.cost_model);
   return {lower(problem, cuts, found.path, router), found.lower_bound};
 }
 

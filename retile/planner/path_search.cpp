@@ -31,20 +31,20 @@ struct Depth {
 
 class Search {
  public:
-  Search(const CutProblem& problem, const Judge& judge, const SearchOptions& options)
-      : problem_(problem), judge_(judge), options_(options), model_(*options.cost_model), width_(problem.source.size()) {}
+  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, const CostModel& model)
+      : problem_(problem), judge_(judge), budget_(budget), model_(model), width_(problem.source.size()) {}
 
   SearchResult run() {
     list_depths();
     std::int64_t unexplored = std::numeric_limits<std::int64_t>::max();
     for (const Depth& depth : depths_) {
       if (depth.lower_bound > best_.cost) break;  // depths ascend by their bounds
-      if (nodes_left() <= 0) {
+      if (budget_.is_spent()) {
         unexplored = std::min(unexplored, depth.lower_bound);
         continue;
       }
       explore(depth);
-      if (nodes_left() <= 0) {  // with fewer moves than in the last round, all paths of this depth were seen
+      if (budget_.is_spent()) {  // with fewer moves than in the last round, all paths of this depth were seen
         const std::int64_t rest =
             (move_count_ - 1) * least_move_cost(local_size_) + least_gather_cost(local_size_, gathers_);
         unexplored = std::min(unexplored, std::max(depth.lower_bound, rest));
@@ -62,8 +62,6 @@ class Search {
  private:
   // So long paths are looked at that may only win by what devices receive.
   static constexpr std::int64_t most_tie_nodes = 2000;
-
-  std::int64_t nodes_left() const { return options_.most_nodes - nodes_; }
 
   // --- Prices of single steps, by the cost model.
 
@@ -129,7 +127,7 @@ class Search {
     go_straight();
     // Few moves first: the cheapest path with a permutation then bounds the number of moves worth looking at.
     const std::int64_t gather = least_gather_cost(local_size_, gathers_);
-    for (move_count_ = 0; move_count_ * least_move_cost(local_size_) + gather <= best_.cost && nodes_left() > 0;
+    for (move_count_ = 0; move_count_ * least_move_cost(local_size_) + gather <= best_.cost && !budget_.is_spent();
          ++move_count_) {
       slice(0, 0, depth.totals.empty() ? 0 : depth.totals[0] - problem_.source_total[0]);
     }
@@ -192,7 +190,7 @@ class Search {
   // --- Slices: every way to make the depth's cuts, prime by prime and dimension by dimension.
 
   void slice(std::size_t prime, int dimension, int left) {
-    if (nodes_left() <= 0) return;
+    if (budget_.is_spent()) return;
     if (prime == problem_.primes.size()) {
       count_slice_steps();
       move(0, 0);
@@ -238,7 +236,8 @@ class Search {
 
   void move(int k, std::int64_t cost) {
     ++nodes_;
-    if (nodes_left() <= 0) return;
+    budget_.spend(units_of_node);
+    if (budget_.is_spent()) return;
     const Cuts& cuts = stack_[static_cast<std::size_t>(k)];
     const int lacking = count_lacking(cuts);
     if (k + lacking > move_count_) return;
@@ -288,7 +287,7 @@ class Search {
       moves_.push_back({from, to, factor});
       move(k + 1, cost + move_cost(factor));
       moves_.pop_back();
-      if (nodes_left() <= 0) return;
+      if (budget_.is_spent()) return;
     }
   }
 
@@ -340,7 +339,7 @@ class Search {
 
   const CutProblem& problem_;
   const Judge& judge_;
-  const SearchOptions& options_;
+  WorkBudget& budget_;
   const CostModel& model_;
   const std::size_t width_;
 
@@ -363,8 +362,9 @@ class Search {
 
 }  // namespace
 
-SearchResult search_paths(const CutProblem& problem, const Judge& judge, const SearchOptions& options) {
-  return Search(problem, judge, options).run();
+SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
+                          const CostModel& cost_model) {
+  return Search(problem, judge, budget, cost_model).run();
 }
 
 }  // namespace retile

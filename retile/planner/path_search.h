@@ -10,6 +10,7 @@
 #include "retile/costs/cost_model.h"
 #include "retile/grids/grid.h"
 #include "retile/planner/cut_problem.h"
+#include "retile/planner/work_budget.h"
 
 namespace retile {
 
@@ -30,10 +31,8 @@ enum class Verdict { lowers, refuted, undecided };
 // the target's where the path ends in gathers.
 using Judge = std::function<Verdict(std::span<const Cuts> layers)>;
 
-struct SearchOptions {
-  const CostModel* cost_model = &paper_model();
-  std::int64_t most_nodes = 200000;  // of the search; beyond them the result is no longer proved
-};
+// What a node of the search takes from the budget. A judge takes what it needs beyond that by itself.
+constexpr std::int64_t units_of_node = 30;
 
 struct SearchResult {
   NormalPath path;
@@ -42,6 +41,8 @@ struct SearchResult {
   bool proved = false;           // every cheaper path was refuted
 };
 
-SearchResult search_paths(const CutProblem& problem, const Judge& judge, const SearchOptions& options = {});
+// Where the budget ends the search, what is cheaper than the best path so far is no longer refuted.
+SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
+                          const CostModel& cost_model = paper_model());
 
 }  // namespace retile

@@ -38,6 +38,7 @@ struct PlanOptions {
   std::optional<std::int64_t> memory_limit;
   TileUse tiles = TileUse::kept;
   EngineMemory engine;
+  double effort = 1;  // how much longer a plan is looked for than by default, see work_budget.h
 
   bool operator==(const PlanOptions&) const = default;
 };

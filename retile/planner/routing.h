@@ -16,25 +16,28 @@
 #include "retile/grids/tile_table.h"
 #include "retile/planner/cut_problem.h"
 #include "retile/planner/path_search.h"
+#include "retile/planner/work_budget.h"
 
 namespace retile {
 
 class Router {
  public:
   virtual ~Router() = default;
+  // Takes what it does from the budget, and decides nothing once that is spent.
   virtual Verdict judge(std::span<const Cuts> layers) = 0;
-  // The routes of layers that were judged to lower: the tile of each layer that each device goes through.
-  virtual std::vector<TileTable> routes(std::span<const Cuts> layers) = 0;
+  // The tile of each layer that each device goes through, whatever is left of the budget; there are some for layers
+  // that were judged to lower.
+  virtual std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) = 0;
   // The same as digits per layer, where that is all it takes: no memory per device.
   virtual std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts>) { return std::nullopt; }
 };
 
 // For meshes of a single prime: levels of cuts are digits, and routing them is linear algebra over the
 // prime's field. Its work depends on the number of digits, not of devices. Up to 31 digits.
-std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts);
+std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
 
-// For any mesh: tables of devices. Exact while the search for routes stays within its budget.
-std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts);
+// For any mesh: tables of devices. Exact while the search for routes stays within its tries.
+std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
 
 // The layers of a path.
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path);

@@ -1,6 +1,9 @@
 // Routing by tables of devices: for meshes of mixed primes, and a second try for digits.
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
@@ -9,54 +12,122 @@
 namespace retile {
 namespace {
 
-// The tiles of another grid that hold the table's, or are the first in them, as numbers in row-major order.
+// The tiles of a coarser grid that hold the table's, as numbers in row-major order.
 std::vector<std::int32_t> tile_numbers(const TileTable& table, const Grid& grid) {
   std::vector<std::int32_t> numbers(table.device_count());
-  for (std::size_t device = 0; device < numbers.size(); ++device) {
-    std::int64_t number = 0;
-    for (std::size_t i = 0; i < grid.size(); ++i) {
-      number = number * grid[i] + table.tile(device)[i] * grid[i] / table.grid[i];
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    if (grid[i] == 1) continue;
+    const auto tiles = static_cast<std::int32_t>(grid[i]);
+    const auto inside = static_cast<std::int32_t>(table.grid[i] / grid[i]);
+    for (std::size_t device = 0; device < numbers.size(); ++device) {
+      numbers[device] = numbers[device] * tiles + table.tile(device)[i] / inside;
     }
-    numbers[device] = static_cast<std::int32_t>(number);
   }
   return numbers;
 }
 
+// The pairs of tiles of two neighbouring layers that meet. Each is used by one device or more, so there are at most as
+// many as devices.
+struct Pairs {
+  std::vector<std::int32_t> begin{0, 1};  // of each tile of the first layer: its first pair; and an end
+  std::vector<std::int32_t> tile{0};      // of the second layer, ascending for each tile of the first
+  std::vector<std::int64_t> uses;         // how many devices still have to go this way
+
+  // The pair of two tiles, or the number of pairs where they do not meet.
+  std::size_t find(std::int32_t from, std::int32_t to) const {
+    const auto first = tile.begin() + begin[static_cast<std::size_t>(from)];
+    const auto last = tile.begin() + begin[static_cast<std::size_t>(from) + 1];
+    const auto found = std::lower_bound(first, last, to);
+    return found == last || *found != to ? tile.size() : static_cast<std::size_t>(found - tile.begin());
+  }
+};
+
+// The same pairs in one dimension more, cut into `from` and into `to`; uses are scaled by the lcm of the two.
+Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t to) {
+  const std::int64_t unit = std::lcm(from, to);
+  const std::int64_t a = unit / from;
+  const std::int64_t b = unit / to;
+  Pairs more{{0}, {}, {}};
+  for (std::size_t tile = 0; tile + 1 < pairs.begin.size(); ++tile) {
+    for (std::int64_t p = 0; p < from; ++p) {
+      for (auto pair = static_cast<std::size_t>(pairs.begin[tile]);
+           pair < static_cast<std::size_t>(pairs.begin[tile + 1]); ++pair) {
+        for (std::int64_t q = p * a / b; q * b < (p + 1) * a; ++q) {
+          const std::int64_t overlap = std::min((p + 1) * a, (q + 1) * b) - std::max(p * a, q * b);
+          more.tile.push_back(static_cast<std::int32_t>(pairs.tile[pair] * to + q));
+          more.uses.push_back(pairs.uses[pair] * overlap);
+        }
+      }
+      more.begin.push_back(static_cast<std::int32_t>(more.tile.size()));
+    }
+  }
+  return more;
+}
+
+// Tiles p and q are used by N · |p ∩ q| / |array| of the N devices: a product over the dimensions of overlaps, in
+// units of 1/lcm.
+Pairs pairs_between(const Grid& from, const Grid& to, std::int64_t device_count) {
+  Pairs pairs;
+  pairs.uses = {device_count};
+  std::int64_t units = 1;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == 1 && to[i] == 1) continue;
+    pairs = in_one_more_dimension(pairs, from[i], to[i]);
+    units *= std::lcm(from[i], to[i]);
+  }
+  for (std::int64_t& uses : pairs.uses) {
+    ensure(uses % units == 0, "a grid finer than two layers has whole tiles in both");
+    uses /= units;
+  }
+  return pairs;
+}
+
 class TableRouter : public Router {
  public:
-  TableRouter(const Problem& problem, const CutProblem& cuts)
-      : cuts_(cuts),
-        source_(tile_table(problem.source())),
-        target_(tile_table(problem.target())) {}
+  TableRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+      : cuts_(cuts), budget_(budget), source_(tile_table(problem.source())), target_(tile_table(problem.target())) {}
 
   Verdict judge(std::span<const Cuts> layers) override {
     if (cuts_.rank == 0) return Verdict::lowers;
-    grids_.clear();
-    for (const Cuts& layer : layers) grids_.push_back(cuts_.grid(layer));
-    starts_ = tile_numbers(source_, grids_.front());
-    // The last layer may be cut less than the target, and then holds its tiles; never more.
-    ends_ = tile_numbers(target_, grids_.back());
-    if (grids_.size() == 1) return starts_ == ends_ ? Verdict::lowers : Verdict::refuted;
-    if (grids_.size() == 2) return ends_are_even() ? Verdict::lowers : Verdict::refuted;
-    if (!count_uses()) return Verdict::undecided;
-    order_devices();
-    chosen_.assign(static_cast<std::size_t>(cuts_.device_count) * grids_.size(), 0);
-    tries_left_ = most_tries;
-    const bool found = route(0);
+    if (const Verdict verdict = judge_ends(layers); verdict != Verdict::lowers || layers.size() <= 2) return verdict;
+    if (budget_.is_spent()) return Verdict::undecided;
+    const std::int64_t most =
+        std::max(budget_.scaled(most_tries), 4 * cuts_.device_count * static_cast<std::int64_t>(layers.size()));
+    const std::int64_t tries = std::min(most, budget_.left());
+    budget_.spend(cuts_.device_count * static_cast<std::int64_t>(layers.size()) * units_of_layer);
+    set_layers(layers);
+    std::int64_t tries_left = tries;
+    const bool found = find_routes(sorted_ends(layers.back()), tries_left);
+    budget_.spend(tries - std::max<std::int64_t>(0, tries_left));
     if (found) return Verdict::lowers;
-    return tries_left_ > 0 ? Verdict::refuted : Verdict::undecided;
+    return tries_left > 0 ? Verdict::refuted : Verdict::undecided;
   }
 
-  std::vector<TileTable> routes(std::span<const Cuts> layers) override {
-    ensure(judge(layers) == Verdict::lowers, "a path that was judged to lower has routes");
+  std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) override {
     const auto rank = static_cast<std::size_t>(cuts_.rank);
+    const auto devices = static_cast<std::size_t>(cuts_.device_count);
     std::vector<TileTable> routes(layers.size());
-    for (std::size_t k = 0; k < layers.size() && rank > 0; ++k) {
-      routes[k] = {grids_[k], std::vector<std::int32_t>(static_cast<std::size_t>(cuts_.device_count) * rank)};
-      for (std::size_t device = 0; device < static_cast<std::size_t>(cuts_.device_count); ++device) {
-        std::int64_t number = k == 0                   ? starts_[device]
-                              : k + 1 == layers.size() ? ends_[device]
-                                                       : chosen_[device * grids_.size() + k];
+    if (rank == 0) return routes;
+    set_layers(layers);
+    const std::vector<std::int32_t> starts = tile_numbers(source_, grids_.front());
+    const std::vector<std::int32_t> ends = tile_numbers(target_, grids_.back());
+    std::vector<std::size_t> order(devices);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(starts[a], ends[a]) < std::pair(starts[b], ends[b]);
+    });
+    if (layers.size() > 2) {
+      std::vector<Ends> sorted;
+      sorted.reserve(devices);
+      for (const std::size_t device : order) sorted.push_back({starts[device], ends[device]});
+      std::int64_t tries = std::numeric_limits<std::int64_t>::max();
+      if (!find_routes(sorted, tries)) return std::nullopt;
+    }
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      routes[k] = {grids_[k], std::vector<std::int32_t>(devices * rank)};
+      for (std::size_t next = 0; next < devices; ++next) {
+        const std::size_t device = order[next];
+        std::int64_t number = k == 0 ? starts[device] : k + 1 == layers.size() ? ends[device] : tile_in_layer(next, k);
         for (std::size_t i = rank; i-- > 0; number /= grids_[k][i]) {
           routes[k].tiles[device * rank + i] = static_cast<std::int32_t>(number % grids_[k][i]);
         }
@@ -66,145 +137,156 @@ class TableRouter : public Router {
   }
 
  private:
-  static constexpr std::int64_t most_tries = 200000;
-  static constexpr std::int64_t largest_table = 1 << 22;
+  // The tiles of the first and the last layer that a device goes from and to.
+  using Ends = std::pair<std::int32_t, std::int32_t>;
 
-  // With nothing between source and target: each pair of tiles that some device has, as often as it must be.
-  // The pairs that are there then make up all N devices, so there are no others.
-  bool ends_are_even() const {
-    std::vector<std::pair<std::int32_t, std::int32_t>> ends;
-    for (std::size_t device = 0; device < starts_.size(); ++device) ends.emplace_back(starts_[device], ends_[device]);
-    std::sort(ends.begin(), ends.end());
-    for (std::size_t begin = 0; begin < ends.size();) {
-      std::size_t end = begin;
-      while (end < ends.size() && ends[end] == ends[begin]) ++end;
-      if (static_cast<std::int64_t>(end - begin) != uses_of_pair(ends[begin].first, ends[begin].second)) return false;
-      begin = end;
-    }
-    return true;
-  }
+  static constexpr std::int64_t most_tries = 200000;       // of one judgement, at effort 1
+  static constexpr std::int64_t most_kept_ends = 1 << 22;  // in all lists that are kept
+  // Per device, in units of the budget: to look up who goes where, and to list the pairs of a layer.
+  static constexpr std::int64_t units_of_ends = 2;
+  static constexpr std::int64_t units_of_layer = 4;
 
-  // N · |p ∩ q| / |array| for tiles of the first two layers.
-  std::int64_t uses_of_pair(std::int64_t p, std::int64_t q) const {
-    std::int64_t uses = cuts_.device_count;
-    std::int64_t units = 1;
-    for (std::size_t i = grids_[0].size(); i-- > 0; p /= grids_[0][i], q /= grids_[1][i]) {
-      uses *= overlap(p % grids_[0][i], grids_[0][i], q % grids_[1][i], grids_[1][i]);
-      units *= std::lcm(grids_[0][i], grids_[1][i]);
-    }
-    return uses / units;
-  }
-
-  // Of two tiles of a dimension cut into `from` and into `to`, in units of 1/lcm of the dimension.
-  static std::int64_t overlap(std::int64_t p, std::int64_t from, std::int64_t q, std::int64_t to) {
-    const std::int64_t unit = std::lcm(from, to);
-    return intersect(tile_interval(p, unit / from), tile_interval(q, unit / to)).size();
-  }
-
-  // uses_[k]: how many devices still have to go from tile p of layer k to tile q of layer k + 1. False
-  // where the tables would be too large.
-  bool count_uses() {
-    uses_.clear();
-    for (std::size_t k = 0; k + 1 < grids_.size(); ++k) {
-      const std::int64_t size = product(grids_[k]) * product(grids_[k + 1]);
-      if (size > largest_table) return false;
-      uses_.push_back(uses_between(grids_[k], grids_[k + 1]));
-    }
-    return true;
-  }
-
-  // N · |p ∩ q| / |array|, tile by tile: a product over the dimensions of overlaps, in units of 1/lcm.
-  std::vector<std::int32_t> uses_between(const Shape& from, const Shape& to) const {
-    std::vector<std::int64_t> uses{cuts_.device_count};
-    std::int64_t from_tiles = 1;
-    std::int64_t to_tiles = 1;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      std::vector<std::int64_t> longer(uses.size() * static_cast<std::size_t>(from[i] * to[i]));
-      for (std::int64_t p = 0; p < from_tiles * from[i]; ++p) {
-        for (std::int64_t q = 0; q < to_tiles * to[i]; ++q) {
-          const std::int64_t before = uses[static_cast<std::size_t>(p / from[i] * to_tiles + q / to[i])];
-          // The division is exact at the end; scaled by the number of units until then.
-          longer[static_cast<std::size_t>(p * to_tiles * to[i] + q)] =
-              before * overlap(p % from[i], from[i], q % to[i], to[i]);
-        }
+  // What the ends alone say. Of a layer's tiles, devices know those of any grid that all layers since the source cut as
+  // deep, and likewise until the target. Between neighbouring layers these coarser tiles must be used evenly too. Exact
+  // with up to two layers, where nothing is free; otherwise devices may still have no routes where this says that
+  // they lower.
+  Verdict judge_ends(std::span<const Cuts> layers) {
+    std::vector<Cuts> until_target(layers.begin(), layers.end());
+    const Cuts* later = &cuts_.target;
+    for (std::size_t k = layers.size(); k-- > 0; later = &until_target[k]) cut_no_deeper(until_target[k], *later);
+    Cuts since_source = layers.front();
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      if (k > 0) {
+        cut_no_deeper(since_source, layers[k - 1]);
+      } else if (layers.size() > 1) {
+        continue;
       }
-      uses = std::move(longer);
-      from_tiles *= from[i];
-      to_tiles *= to[i];
+      const auto [known, is_new] = even_.try_emplace({since_source, until_target[k]}, Verdict::undecided);
+      if (is_new) known->second = judge_pairs(since_source, until_target[k]);
+      if (known->second != Verdict::lowers) return known->second;
     }
-    std::int64_t units = 1;
-    for (std::size_t i = 0; i < from.size(); ++i) units *= std::lcm(from[i], to[i]);
-    std::vector<std::int32_t> counts(uses.size());
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      ensure(uses[i] % units == 0, "a grid finer than two layers has whole tiles in both");
-      counts[i] = static_cast<std::int32_t>(uses[i] / units);
+    return Verdict::lowers;
+  }
+
+  static void cut_no_deeper(Cuts& cuts, const Cuts& than) {
+    std::transform(cuts.begin(), cuts.end(), than.begin(), cuts.begin(),
+                   [](std::int8_t a, std::int8_t b) { return std::min(a, b); });
+  }
+
+  // Whether devices that start in the tiles of one grid and end in those of another use each pair as often as they
+  // must.
+  Verdict judge_pairs(const Cuts& from, const Cuts& to) {
+    if (budget_.is_spent()) return Verdict::undecided;
+    budget_.spend(cuts_.device_count * units_of_ends);
+    const Grid from_grid = cuts_.grid(from);
+    const Grid to_grid = cuts_.grid(to);
+    Pairs pairs = pairs_between(from_grid, to_grid, cuts_.device_count);
+    const std::vector<std::int32_t> starts = tile_numbers(source_, from_grid);
+    const std::vector<std::int32_t> ends = tile_numbers(target_, to_grid);
+    for (std::size_t device = 0; device < starts.size(); ++device) {
+      const std::size_t pair = pairs.find(starts[device], ends[device]);
+      if (pair == pairs.tile.size() || pairs.uses[pair]-- == 0) return Verdict::refuted;
     }
-    return counts;
+    return Verdict::lowers;
   }
 
-  // Devices with equal ends follow each other, so that the search can tell them apart no more than it must.
-  void order_devices() {
-    order_.resize(static_cast<std::size_t>(cuts_.device_count));
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return std::pair(starts_[a], ends_[a]) < std::pair(starts_[b], ends_[b]);
-    });
-  }
-
-  // Routes the devices order_[next…].
-  bool route(std::size_t next) {
-    if (next == order_.size()) return true;
-    const std::size_t device = order_[next];
-    chosen_[device * grids_.size()] = starts_[device];
-    return advance(next, device, 1);
-  }
-
-  // Chooses the device's tile in layer k and after.
-  bool advance(std::size_t next, std::size_t device, std::size_t k) {
-    if (--tries_left_ < 0) return false;
-    const std::int32_t from = chosen_[device * grids_.size() + k - 1];
-    const auto tiles = static_cast<std::int32_t>(product(grids_[k]));
-    const bool last = k + 1 == grids_.size();
-    const std::int32_t first_tile = last ? ends_[device] : lowest_tile(next, device, k);
-    for (std::int32_t tile = first_tile; tile < (last ? first_tile + 1 : tiles); ++tile) {
-      std::int32_t& uses = uses_[k - 1][static_cast<std::size_t>(from) * static_cast<std::size_t>(tiles) +
-                                        static_cast<std::size_t>(tile)];
-      if (uses == 0) continue;
-      --uses;
-      chosen_[device * grids_.size() + k] = tile;
-      if (last ? route(next + 1) : advance(next, device, k + 1)) return true;
-      ++uses;
-      if (tries_left_ < 0) return false;
+  void set_layers(std::span<const Cuts> layers) {
+    grids_.clear();
+    pairs_.clear();
+    for (const Cuts& layer : layers) grids_.push_back(cuts_.grid(layer));
+    for (std::size_t k = 0; k + 1 < grids_.size(); ++k) {
+      pairs_.push_back(pairs_between(grids_[k], grids_[k + 1], cuts_.device_count));
     }
-    return false;
   }
 
-  // Devices with equal ends are interchangeable: they take their tiles of the first free layer in order.
-  std::int32_t lowest_tile(std::size_t next, std::size_t device, std::size_t k) const {
-    if (k != 1 || next == 0) return 0;
-    const std::size_t previous = order_[next - 1];
-    const bool equal = starts_[previous] == starts_[device] && ends_[previous] == ends_[device];
-    return equal ? chosen_[previous * grids_.size() + 1] : 0;
+  // The ends of the devices, equal ones together.
+  const std::vector<Ends>& sorted_ends(const Cuts& last_layer) {
+    if (static_cast<std::int64_t>(ends_.size() + 1) * cuts_.device_count > most_kept_ends) ends_.clear();
+    const auto [known, is_new] = ends_.try_emplace(last_layer);
+    if (is_new) {
+      budget_.spend(cuts_.device_count * units_of_layer);
+      const std::vector<std::int32_t> starts = tile_numbers(source_, grids_.front());
+      const std::vector<std::int32_t> ends = tile_numbers(target_, grids_.back());
+      known->second.reserve(starts.size());
+      for (std::size_t device = 0; device < starts.size(); ++device) {
+        known->second.emplace_back(starts[device], ends[device]);
+      }
+      std::sort(known->second.begin(), known->second.end());
+    }
+    return known->second;
+  }
+
+  // Chooses the pairs that the devices, in this order, go through: depth first, device by device and layer by layer.
+  bool find_routes(const std::vector<Ends>& ends, std::int64_t& tries_left) {
+    const std::size_t steps = pairs_.size();
+    chosen_.resize(ends.size() * steps);
+    for (std::size_t at = 0; at < chosen_.size();) {
+      if (--tries_left < 0) return false;
+      bool found = choose(ends, at, first_choice(ends, at));
+      while (!found) {  // the choice before this one was wrong
+        if (at == 0) return false;
+        --at;
+        Pairs& pairs = pairs_[at % steps];
+        const std::size_t wrong = chosen_[at];
+        ++pairs.uses[wrong];
+        found = at % steps + 1 < steps && choose(ends, at, wrong + 1);
+      }
+      ++at;
+    }
+    return true;
+  }
+
+  std::int32_t tile_before(const std::vector<Ends>& ends, std::size_t at) const {
+    const std::size_t step = at % pairs_.size();
+    return step == 0 ? ends[at / pairs_.size()].first : pairs_[step - 1].tile[chosen_[at - 1]];
+  }
+
+  std::size_t first_choice(const std::vector<Ends>& ends, std::size_t at) const {
+    const std::size_t steps = pairs_.size();
+    const std::size_t next = at / steps;
+    const std::int32_t from = tile_before(ends, at);
+    if (at % steps + 1 == steps) return pairs_[at % steps].find(from, ends[next].second);
+    // Devices with equal ends are interchangeable: they take their tiles of the first free layer in order.
+    if (at % steps == 0 && next > 0 && ends[next - 1] == ends[next]) return chosen_[at - steps];
+    return static_cast<std::size_t>(pairs_[at % steps].begin[static_cast<std::size_t>(from)]);
+  }
+
+  // Takes the first pair that is still to be used, from `pair` on.
+  bool choose(const std::vector<Ends>& ends, std::size_t at, std::size_t pair) {
+    Pairs& pairs = pairs_[at % pairs_.size()];
+    const bool last = at % pairs_.size() + 1 == pairs_.size();
+    const auto from = static_cast<std::size_t>(tile_before(ends, at));
+    const std::size_t end =
+        last ? std::min(pair + 1, pairs.tile.size()) : static_cast<std::size_t>(pairs.begin[from + 1]);
+    while (pair < end && pairs.uses[pair] == 0) ++pair;
+    if (pair >= end) return false;
+    --pairs.uses[pair];
+    chosen_[at] = static_cast<std::uint32_t>(pair);
+    return true;
+  }
+
+  // The tile that the device with these ends goes through.
+  std::int32_t tile_in_layer(std::size_t next, std::size_t layer) const {
+    return pairs_[layer - 1].tile[chosen_[next * pairs_.size() + layer - 1]];
   }
 
   const CutProblem& cuts_;
+  WorkBudget& budget_;
   TileTable source_;
   TileTable target_;
+  std::map<std::pair<Cuts, Cuts>, Verdict> even_;  // what judge_pairs() said
+  std::map<Cuts, std::vector<Ends>> ends_;         // sorted, by the last layer
 
   // Of the layers that were judged last.
   std::vector<Grid> grids_;
-  std::vector<std::int32_t> starts_;
-  std::vector<std::int32_t> ends_;
-  std::vector<std::vector<std::int32_t>> uses_;
-  std::vector<std::size_t> order_;
-  std::vector<std::int32_t> chosen_;  // [device * layers + layer]
-  std::int64_t tries_left_ = 0;
+  std::vector<Pairs> pairs_;           // of neighbouring layers
+  std::vector<std::uint32_t> chosen_;  // [device in order * pairs_ + step]: a pair
 };
 
 }  // namespace
 
-std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts) {
-  return std::make_unique<TableRouter>(problem, cuts);
+std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget) {
+  return std::make_unique<TableRouter>(problem, cuts, budget);
 }
 
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path) {

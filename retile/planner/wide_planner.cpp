@@ -1,6 +1,7 @@
 // Wide plans: at most one slice, one exchange or alltoall, one gather, each over several dimensions at once (the
 // three-step theorem, docs/theory.md). Without exchanges: alltoalls and permutations, as few as will do.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -36,8 +37,13 @@ struct PortableCandidate {
 class WidePlanner {
  public:
   WidePlanner(const Problem& problem, const PlanOptions& options)
-      : problem_(problem), options_(options), cuts_(cut_problem_of(problem)), global_(problem.source().global_shape()) {
-    router_ = cuts_.primes.size() <= 1 ? make_digit_router(problem, cuts_) : make_table_router(problem, cuts_);
+      : problem_(problem),
+        options_(options),
+        cuts_(cut_problem_of(problem)),
+        global_(problem.source().global_shape()),
+        budget_(options.effort) {
+    router_ = cuts_.primes.size() <= 1 ? make_digit_router(problem, cuts_, budget_)
+                                       : make_table_router(problem, cuts_, budget_);
   }
 
   // By digits where devices are too many to list.
@@ -52,6 +58,8 @@ class WidePlanner {
   }
 
  private:
+  static constexpr std::int64_t units_of_judgement = WorkBudget::units / 500;
+
   // --- Over tables of tiles and tables of digits.
 
   template <typename Table>
@@ -280,7 +288,8 @@ class WidePlanner {
       for (std::size_t at = 0; at < merged.size(); ++at) merged[at] = std::min(merged[at], after[at]);
     }
     if (grids.dealt() != cuts_.target) layers.push_back(cuts_.target);
-    const Verdict verdict = judgements_left_-- > 0 ? router_->judge(layers) : Verdict::undecided;
+    const Verdict verdict = budget_.is_spent() ? Verdict::undecided : router_->judge(layers);
+    budget_.spend(units_of_judgement);
     has_undecided_ = has_undecided_ || verdict == Verdict::undecided;
     if (verdict != Verdict::lowers) return std::nullopt;
     return layers;
@@ -327,18 +336,20 @@ class WidePlanner {
 
   std::vector<PortableCandidate> portable_candidates() const;
   std::optional<std::vector<Step>> portable_steps(const PortableCandidate& candidate);
-  std::optional<std::vector<Step>> one_step(const WideGrids& grids);
-  std::optional<std::vector<Step>> two_steps(const WideGrids& grids);
+  std::vector<Cuts> grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most);
+  std::optional<std::vector<Step>> one_step(const Cuts& from, const Cuts& to, std::int64_t local_size);
+  std::optional<std::vector<Step>> two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
+                                             const std::vector<Cuts>& middle);
 
   const Problem& problem_;
   const PlanOptions& options_;
   const CutProblem cuts_;
   const Shape global_;
+  WorkBudget budget_;
   std::unique_ptr<Router> router_;
   TileTable source_;  // where devices are listed
   TileTable target_;
   bool has_undecided_ = false;  // some candidate could not be told to be possible or not
-  int judgements_left_ = 500;   // each may have to send devices one by one
 };
 
 // All depths at which the target may be cut before the gathers.
@@ -404,45 +415,50 @@ std::optional<std::vector<Step>> WidePlanner::portable_steps(const PortableCandi
     has_undecided_ = true;
     return std::nullopt;
   }
-  constexpr std::size_t most_grids = 200;
-  std::vector<Cuts> sliced;
-  std::vector<Cuts> dealt;
-  Cuts start = cuts_.source;
-  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, sliced);
-  start = cuts_.target;
-  all_deeper(cuts_, candidate.totals, start, 0, 0, most_grids, dealt);
-  has_undecided_ = sliced.size() == most_grids || dealt.size() == most_grids;
+  const std::vector<Cuts> sliced = grids_from(cuts_.source, candidate.totals, 200);
+  const std::vector<Cuts> dealt = grids_from(cuts_.target, candidate.totals, 200);
+  const std::vector<Cuts> middle =
+      candidate.steps == 1 ? std::vector<Cuts>{} : grids_from(Cuts(cuts_.source.size()), candidate.totals, 50);
+  const std::int64_t local_size = local_size_at(candidate.totals);
   for (const Cuts& from : sliced) {
     for (const Cuts& to : dealt) {
-      const WideGrids grids{{from, to}, local_size_at(candidate.totals)};
-      if (auto steps = candidate.steps == 1 ? one_step(grids) : two_steps(grids)) return steps;
+      auto steps = candidate.steps == 1 ? one_step(from, to, local_size) : two_steps(from, to, local_size, middle);
+      if (steps) return steps;
     }
   }
   return std::nullopt;
 }
 
+// The first grids of the depth that are at least as fine: so many at effort 1. Work grows with pairs of them.
+std::vector<Cuts> WidePlanner::grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most) {
+  std::vector<Cuts> grids;
+  const auto most_grids = static_cast<std::size_t>(std::ceil(static_cast<double>(most) * std::sqrt(options_.effort)));
+  Cuts cuts = start;
+  all_deeper(cuts_, totals, cuts, 0, 0, most_grids, grids);
+  has_undecided_ = has_undecided_ || grids.size() == most_grids;
+  return grids;
+}
+
 // A permutation or an alltoall.
-std::optional<std::vector<Step>> WidePlanner::one_step(const WideGrids& grids) {
-  if (grids.sliced() == grids.dealt()) return permuted_steps(grids);
-  if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, router_->routes(*layers), target_);
+std::optional<std::vector<Step>> WidePlanner::one_step(const Cuts& from, const Cuts& to, std::int64_t local_size) {
+  if (from == to) return permuted_steps({{from, to}, local_size});
+  if (!is_one_alltoall(from, to)) return std::nullopt;
+  const WideGrids grids{{from, to}, local_size};
+  if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *router_->routes(*layers), target_);
   return std::nullopt;
 }
 
 // An alltoall and a permutation, or two alltoalls by way of some third grid.
-std::optional<std::vector<Step>> WidePlanner::two_steps(const WideGrids& grids) {
-  if (is_one_alltoall(grids.sliced(), grids.dealt())) return permuted_steps(grids);
-  constexpr std::size_t most_grids = 50;
-  std::vector<int> totals(cuts_.primes.size());
-  for (std::size_t p = 0; p < totals.size(); ++p) {
-    for (int i = 0; i < cuts_.rank; ++i) totals[p] += grids.sliced()[cuts_.at(p, i)];
-  }
-  Cuts start(cuts_.source.size());
-  std::vector<Cuts> middle;
-  all_deeper(cuts_, totals, start, 0, 0, most_grids, middle);
-  has_undecided_ = has_undecided_ || middle.size() == most_grids;
+std::optional<std::vector<Step>> WidePlanner::two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
+                                                        const std::vector<Cuts>& middle) {
+  if (is_one_alltoall(from, to)) return permuted_steps({{from, to}, local_size});
+  budget_.spend(static_cast<std::int64_t>(middle.size()));
+  has_undecided_ = has_undecided_ || budget_.is_spent();
   for (const Cuts& between : middle) {
-    const WideGrids both{{grids.sliced(), between, grids.dealt()}, grids.local_size};
-    if (const auto layers = alltoall_layers(both)) return alltoall_steps(both, router_->routes(*layers), target_);
+    if (budget_.is_spent()) return std::nullopt;
+    if (!is_one_alltoall(from, between) || !is_one_alltoall(between, to)) continue;
+    const WideGrids grids{{from, between, to}, local_size};
+    if (const auto layers = alltoall_layers(grids)) return alltoall_steps(grids, *router_->routes(*layers), target_);
   }
   return std::nullopt;
 }

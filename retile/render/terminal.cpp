@@ -41,46 +41,52 @@ std::string count_of(std::int64_t number, std::string_view noun) {
 std::string render_plan(const Plan& plan, const Palette& palette) {
   // A column of types and one of local sizes, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source())};
-  for (const Step& step : plan.steps()) types.push_back(to_string(plan.mesh(), step.after));
-  std::size_t width = 0;
-  for (const std::string& type : types) width = std::max(width, type.size());
-
-  const std::string id = plan.id.empty() ? "" : printable(plan.id) + "  ";
-  const std::string heading = fmt::format("{}mesh {}  planner {}", id, to_string(plan.mesh()), plan.planner);
-  std::string out = Palette::paint(palette.heading, heading) + "\n";
-  out += fmt::format("  {:<{}}  {:>15} {} per device\n", types[0], width, group_digits(plan.memory.source),
-                     plan.memory.source == 1 ? "element" : "elements");
-  for (std::size_t i = 0; i < plan.steps().size(); ++i) {
-    const Step& step = plan.steps()[i];
-    out += fmt::format("    -> {}, cost {}\n", Palette::paint(palette.step, to_string(step)),
-                       group_digits(plan.cost.steps[i]));
-    out += fmt::format("  {:<{}}  {:>15}\n", types[i + 1], width, group_digits(step.after.local_size()));
+  std::vector<std::string> sizes{group_digits(plan.memory.source)};
+  for (const Step& step : plan.steps()) {
+    types.push_back(to_string(plan.mesh(), step.after));
+    sizes.push_back(group_digits(step.after.local_size()));
   }
-  if (plan.steps().empty()) out += "    nothing to do\n";
-  out += fmt::format("cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
+  const auto width_of = [](const std::vector<std::string>& texts) {
+    std::size_t width = 0;
+    for (const std::string& text : texts) width = std::max(width, text.size());
+    return width;
+  };
+  const auto type_line = [&, type_width = width_of(types), size_width = width_of(sizes)](std::size_t i) {
+    return fmt::format("  {:<{}}  // {:>{}}", types[i], type_width, sizes[i], size_width);
+  };
+
+  const std::string id = plan.id.empty() ? "" : printable(plan.id) + ", ";
+  const std::string heading = fmt::format("mesh {}  // {}planner {}", to_string(plan.mesh()), id, plan.planner);
+  std::string out = Palette::paint(palette.heading, heading) + "\n";
+  out += fmt::format("{} {} per device\n", type_line(0), plan.memory.source == 1 ? "element" : "elements");
+  for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+    out += fmt::format("    -> {}  // cost {}\n", Palette::paint(palette.step, to_string(plan.steps()[i])),
+                       group_digits(plan.cost.steps[i]));
+    out += type_line(i + 1) + "\n";
+  }
+  if (plan.steps().empty()) out += "    // nothing to do\n";
+  out += fmt::format("// cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
                      plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
                      group_digits(plan.cost.floor));
-  out += fmt::format("peak {} per device, {} of {}\n", count_of(plan.memory.peak, "element"),
+  out += fmt::format("// peak {} per device, {} of {}\n", count_of(plan.memory.peak, "element"),
                      ratio_to_bound(plan.memory), group_digits(plan.memory.bound));
   return out;
 }
 
-std::string render_normalization(const Normalization& normalization) {
-  std::string out = fmt::format("// input: {}\n", summary(normalization.source));
-  const Sequence* before = &normalization.source;
+void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print) {
+  print(fmt::format("// input: {}\n", summary(sequence)));
   int number = 0;
-  for (const Rewriting& rewriting : normalization.rewritings) {
-    const Sequence& after = rewriting.result;
-    out += fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, height(*before), height(after));
-    out += fmt::format("//      {}\n", to_string(after.types()[rewriting.first]));
-    for (std::size_t i = rewriting.first; i < rewriting.first + rewriting.added; ++i) {
-      out +=
-          fmt::format("//      -> {} {}\n", to_string(after.mesh(), after.steps()[i]), to_string(after.types()[i + 1]));
+  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
+    print(fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, rewriting.height_before,
+                      rewriting.height_after));
+    const Sequence& added = rewriting.added;
+    print(fmt::format("//      {}\n", to_string(added.source())));
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      print(fmt::format("//      -> {} {}\n", to_string(added.mesh(), added.steps()[i]),
+                        to_string(added.types()[i + 1])));
     }
-    before = &after;
-  }
-  out += fmt::format("// normal form: {}\n", summary(normalization.result()));
-  return out + to_string(normalization.result());
+  });
+  print(fmt::format("// normal form: {}\n{}", summary(result), to_string(result)));
 }
 
 }  // namespace retile

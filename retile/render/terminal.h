@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,11 +12,13 @@
 
 namespace retile {
 
-// Type, collective and cost, type, …, then the plan's cost and memory. Several lines.
+// Type, step and cost, type, …, then the plan's cost and memory: a sequence file (collectives/sequence.h) with remarks
+// as comments.
 std::string render_plan(const Plan& plan, const Palette& palette = plain);
 
-// Every rewriting as comments, then the result: the whole is a sequence file again.
-std::string render_normalization(const Normalization& normalization);
+// Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file
+// again.
+void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print);
 
 // 1234567 as "1,234,567".
 std::string group_digits(std::int64_t number);

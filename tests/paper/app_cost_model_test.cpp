@@ -3,11 +3,11 @@
 // own piece, and a permutation every tile.
 #include <gtest/gtest.h>
 
-#include "retile/collectives/low_level.h"
 #include "retile/collectives/sequence.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/low_level.h"
 #include "tests/support/step_replay.h"
 
 namespace retile::test {

@@ -5,13 +5,13 @@
 #include <deque>
 #include <map>
 
-#include "retile/collectives/low_level.h"
 #include "retile/collectives/sequence.h"
 #include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/low_level.h"
 #include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
 

@@ -140,21 +140,21 @@ bool is_as_promised(const Sequence& result, const Case& expected) {
 
 void check_pair(const Pair& pair, const Case& expected) {
   const Sequence sequence(pair.start, {pair.first, pair.second});
-  const Normalization normalization = normalize(sequence);
+  const Trace normalization = trace_normalization(sequence);
   ASSERT_FALSE(normalization.rewritings.empty()) << to_string(sequence);
-  const Rewriting& rewriting = normalization.rewritings.front();
+  const auto& [rewriting, after] = normalization.rewritings.front();
   ASSERT_EQ(rewriting.rule, expected.rule) << to_string(sequence);
-  ASSERT_EQ(kinds(rewriting.result), expected.kinds) << to_string(sequence) << to_string(rewriting.result);
+  ASSERT_EQ(kinds(after), expected.kinds) << to_string(sequence) << to_string(after);
   ASSERT_EQ(rewriting.first, 0U);
   ASSERT_EQ(rewriting.replaced, 2U);
-  ASSERT_EQ(rewriting.added, rewriting.result.size());
-  ASSERT_TRUE(is_as_promised(rewriting.result, expected)) << to_string(sequence) << to_string(rewriting.result);
-  ASSERT_TRUE(same_boxes(Placement(rewriting.result.source()), Placement(sequence.source())));
-  ASSERT_TRUE(same_boxes(Placement(rewriting.result.target()), Placement(sequence.target())));
+  ASSERT_EQ(rewriting.added.size(), after.size());
+  ASSERT_TRUE(is_as_promised(after, expected)) << to_string(sequence) << to_string(after);
+  ASSERT_TRUE(same_boxes(Placement(after.source()), Placement(sequence.source())));
+  ASSERT_TRUE(same_boxes(Placement(after.target()), Placement(sequence.target())));
   ASSERT_TRUE(is_normal_form(normalization.result()));
-  for (std::size_t i = 0; i < rewriting.result.size(); ++i) {
-    const PhysicalStep step = physical_step(rewriting.result.types()[i], rewriting.result.steps()[i]);
-    ASSERT_EQ(find_replay_fault(step), "") << to_string(rewriting.result);
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const PhysicalStep step = physical_step(after.types()[i], after.steps()[i]);
+    ASSERT_EQ(find_replay_fault(step), "") << to_string(after);
   }
 }
 
@@ -293,9 +293,9 @@ TEST(Section4, lem_peak_and_lem_edges_leave_other_pairs_alone) {
     for (const DistributedType& type : types) {
       for_each_sequence(Sequence(type), 2, single_axis_collectives, [&](const Sequence& sequence) {
         if (sequence.size() < 2 || !is_normal_form(sequence)) return;
-        for (const Rewriting& rewriting : normalize(sequence).rewritings) {
+        normalize(sequence, [&](const Rewriting& rewriting) {
           ASSERT_EQ(rewriting.rule.find("lem:"), std::string::npos) << to_string(sequence);
-        }
+        });
         ++count;
       });
     }
@@ -306,10 +306,10 @@ TEST(Section4, lem_peak_and_lem_edges_leave_other_pairs_alone) {
 // --- thm:normal-form.
 
 void check_normal_form_theorem(const Sequence& sequence) {
-  const Normalization normalization = normalize(sequence);
-  for (const Rewriting& rewriting : normalization.rewritings) {
-    ASSERT_TRUE(same_placement(rewriting.result.source(), sequence.source()));
-    ASSERT_TRUE(same_placement(rewriting.result.target(), sequence.target()));
+  const Trace normalization = trace_normalization(sequence);
+  for (const TracedRewriting& traced : normalization.rewritings) {
+    ASSERT_TRUE(same_placement(traced.result.source(), sequence.source()));
+    ASSERT_TRUE(same_placement(traced.result.target(), sequence.target()));
   }
   const Sequence& result = normalization.result();
   ASSERT_TRUE(is_normal_form(result)) << to_string(sequence);
@@ -401,7 +401,7 @@ TEST(Section4, ex_extra_permutation_rewriting_the_naive_sequence) {
   const DistributedType target = parse_type("[8, 1{a0,a1,a2}8]", mesh);
   const Sequence naive = gather_and_slice(source, target);
   EXPECT_EQ(height(naive), 64);
-  const Sequence result = normalize(naive).result();
+  const Sequence result = normalize(naive);
   EXPECT_TRUE(is_normal_form(result));
   EXPECT_EQ(height(result), 8);
   EXPECT_GT(cost(result), 8);

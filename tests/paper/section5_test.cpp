@@ -6,12 +6,12 @@
 #include <set>
 
 #include "retile/collectives/rewriting.h"
-#include "retile/collectives/weak.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/typed_steps.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 namespace {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <map>
 
-#include "retile/collectives/low_level.h"
 #include "retile/collectives/rewriting.h"
 #include "retile/types/text.h"
 #include "tests/support/assignment_search.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/low_level.h"
 #include "tests/support/placement_search.h"
 #include "tests/support/step_replay.h"
 

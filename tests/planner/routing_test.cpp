@@ -111,13 +111,14 @@ TEST(Routing, DigitsAndTablesAgree) {
       const CutProblem cuts = cut_problem_of(problem);
       const std::vector<Cuts> layers = random_layers(random, cuts);
       if (layers.empty()) continue;
-      const auto digits = make_digit_router(problem, cuts);
-      const auto tables = make_table_router(problem, cuts);
+      WorkBudget budget(1);
+      const auto digits = make_digit_router(problem, cuts, budget);
+      const auto tables = make_table_router(problem, cuts, budget);
       const Verdict by_digits = digits->judge(layers);
       const Verdict by_tables = tables->judge(layers);
       ++verdicts[{by_digits, by_tables}];
-      if (by_digits == Verdict::lowers) expect_even(problem, cuts, layers, digits->routes(layers));
-      if (by_tables == Verdict::lowers) expect_even(problem, cuts, layers, tables->routes(layers));
+      if (by_digits == Verdict::lowers) expect_even(problem, cuts, layers, *digits->routes(layers));
+      if (by_tables == Verdict::lowers) expect_even(problem, cuts, layers, *tables->routes(layers));
       ASSERT_FALSE(HasFailure()) << describe(problem);
     }
   }
@@ -143,9 +144,10 @@ TEST(Routing, TablesRouteEvenlyOnMixedMeshes) {
       const CutProblem cuts = cut_problem_of(problem);
       const std::vector<Cuts> layers = random_layers(random, cuts);
       if (layers.empty()) continue;
-      const auto tables = make_table_router(problem, cuts);
+      WorkBudget budget(1);
+      const auto tables = make_table_router(problem, cuts, budget);
       if (tables->judge(layers) != Verdict::lowers) continue;
-      expect_even(problem, cuts, layers, tables->routes(layers));
+      expect_even(problem, cuts, layers, *tables->routes(layers));
       ASSERT_FALSE(HasFailure()) << describe(problem);
       ++lowered;
     }
@@ -163,11 +165,12 @@ TEST(Routing, DigitRoutesAreTheRoutesAsTypes) {
       const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
       const CutProblem cuts = cut_problem_of(problem);
       const std::vector<Cuts> layers = random_layers(random, cuts);
-      const auto router = make_digit_router(problem, cuts);
+      WorkBudget budget(1);
+      const auto router = make_digit_router(problem, cuts, budget);
       if (layers.empty() || router->judge(layers) != Verdict::lowers) continue;
       const auto digits = router->digit_routes(layers);
       if (!digits) continue;
-      const std::vector<TileTable> routes = router->routes(layers);
+      const std::vector<TileTable> routes = *router->routes(layers);
       for (std::size_t k = 0; k < layers.size(); ++k) {
         const Placement boxes = placement_of(problem.source().global_shape(), (*digits)[k]);
         ASSERT_EQ(routes[k], tile_table(boxes)) << describe(problem);
@@ -183,8 +186,9 @@ TEST(Routing, RefutesAKeptLevelWithTwoDigits) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[1{b}2, 2]");
   const CutProblem cuts = cut_problem_of(problem);
   const std::vector<Cuts> layers{cuts.source};
-  EXPECT_EQ(make_digit_router(problem, cuts)->judge(layers), Verdict::refuted);
-  EXPECT_EQ(make_table_router(problem, cuts)->judge(layers), Verdict::refuted);
+  WorkBudget budget(1);
+  EXPECT_EQ(make_digit_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_table_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
 }
 
 // A digit that leaves one dimension may not come back in another at once: the two tiles would not meet evenly.
@@ -192,11 +196,12 @@ TEST(Routing, RefutesADigitInTwoLevelsAtOnce) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[2, 1{a}2]");
   const CutProblem cuts = cut_problem_of(problem);
   const std::vector<Cuts> layers{cuts.source, cuts.target};  // slice, then gather
-  EXPECT_EQ(make_digit_router(problem, cuts)->judge(layers), Verdict::refuted);
-  EXPECT_EQ(make_table_router(problem, cuts)->judge(layers), Verdict::refuted);
+  WorkBudget budget(1);
+  EXPECT_EQ(make_digit_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_table_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
   const Problem other = problem_of("a=2,b=2", "[1{a}2, 2]", "[2, 1{b}2]");
-  EXPECT_EQ(make_digit_router(other, cuts)->judge(layers), Verdict::lowers);
-  EXPECT_EQ(make_table_router(other, cuts)->judge(layers), Verdict::lowers);
+  EXPECT_EQ(make_digit_router(other, cuts, budget)->judge(layers), Verdict::lowers);
+  EXPECT_EQ(make_table_router(other, cuts, budget)->judge(layers), Verdict::lowers);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "retile/collectives/low_level.h"
+#include "tests/support/low_level.h"
 
 namespace retile::test {
 

@@ -1,5 +1,7 @@
 #include "tests/support/collectives.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -231,6 +233,23 @@ Sequence gather_and_slice(const DistributedType& source, const DistributedType& 
     if (is_cut(target.dimension(i))) sequence.append(DynSlice{i, axes});
   }
   return sequence;
+}
+
+Trace trace_normalization(const Sequence& sequence) {
+  Trace trace{sequence, {}};
+  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
+    std::vector<Collective> steps = trace.result().steps();
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(rewriting.first);
+    const std::vector<Collective>& added = rewriting.added.steps();
+    steps.insert(steps.erase(begin, begin + static_cast<std::ptrdiff_t>(rewriting.replaced)), added.begin(),
+                 added.end());
+    const DistributedType source = rewriting.first == 0 ? rewriting.added.source() : trace.result().source();
+    EXPECT_EQ(rewriting.height_before, height(trace.result()));
+    trace.rewritings.push_back({rewriting, Sequence(source, steps)});
+    EXPECT_EQ(rewriting.height_after, height(trace.result()));
+  });
+  EXPECT_EQ(to_string(result), to_string(trace.result()));
+  return trace;
 }
 
 std::string kinds(const Sequence& sequence) {

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "retile/collectives/collective.h"
+#include "retile/collectives/rewriting.h"
 #include "retile/collectives/sequence.h"
-#include "retile/collectives/weak.h"
 #include "retile/types/distributed_type.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 
@@ -53,6 +54,22 @@ rc::Gen<Sequence> arbitrary_sequence(const DistributedType& source, int longest)
 // eq:naive-redistribution: every dimension is gathered that is cut, then sliced as in the target. Nothing where both
 // place the same boxes.
 Sequence gather_and_slice(const DistributedType& source, const DistributedType& target);
+
+// A rewriting with the whole sequence after it, typed anew.
+struct TracedRewriting {
+  Rewriting rewriting;
+  Sequence result;
+};
+
+struct Trace {
+  Sequence source;
+  std::vector<TracedRewriting> rewritings;
+
+  const Sequence& result() const { return rewritings.empty() ? source : rewritings.back().result; }
+};
+
+// Normalizes, and applies each rewriting to the sequence before it.
+Trace trace_normalization(const Sequence& sequence);
 
 // One character per step: s(lice), a(lltoall), g(ather), p(ermute).
 std::string kinds(const Sequence& sequence);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 #include "retile/types/placement.h"
 #include "tests/support/collectives.h"
 

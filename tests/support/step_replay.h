@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "retile/collectives/low_level.h"
+#include "tests/support/low_level.h"
 #include "retile/types/placement.h"
 
 namespace retile::test {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/placement.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 

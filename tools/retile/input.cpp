@@ -11,6 +11,7 @@
 
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
+#include "retile/planner/work_budget.h"
 #include "retile/types/element_type.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
@@ -180,6 +181,13 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("MODEL");
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
+  command
+      .add_option("--effort", arguments.effort,
+                  "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
+                  "more may find a cheaper plan or prove that there is none")
+      ->check(CLI::Range(0.001, WorkBudget::most_effort))
+      ->capture_default_str()
+      ->type_name("FACTOR");
 }
 
 PlanOptions planner_options(const ProblemArguments& arguments) {
@@ -190,6 +198,7 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   options.planner = *find_planner(arguments.planner);
   options.cost_model = find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
+  options.effort = arguments.effort;
   return options;
 }
 

@@ -35,10 +35,11 @@ struct ProblemArguments {
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
   bool no_exchange = false;
+  double effort = 1;
 };
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments);
-// Those of them that say how to plan: --planner, --cost, --no-exchange.
+// Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
 void add_planner_options(CLI::App& command, ProblemArguments& arguments);
 
 // The options for one problem: a memory limit in bytes or as a factor depends on it.

@@ -17,16 +17,18 @@ after allpermute:
   mesh {"x": 4, "y": 4}
   [32{x,y}512, 128]
   -> allpermute [32{y,x}512, 128]
-  -> alltoall(0, 1; y) [128{x}512, 32{y}128]
+  -> alltoall(0 -> 1; y) [128{x}512, 32{y}128]
   -> allgather(0; x)
   -> dynslice(0; x)
 
-Steps: dynslice(DIM; AXES), alltoall(FROM, TO; AXES), allgather(DIM; AXES), allpermute TYPE; AXES may be
-left out of alltoall and allgather for the most minor axis. The rewriting removes peaks and moves edges by
-the paper's Peak and Edges Lemmas until the sequence is in normal form, dynslice* {alltoall|allpermute}*
-allgather*. Each step is printed as a comment, so that the output is a sequence file again.
+Steps: dynslice(DIM; AXES), alltoall(FROM -> TO; AXES), allgather(DIM; AXES), allpermute TYPE; several
+changes are separated by commas. A factor may stand for the axes, as in plans, and AXES may be left out of
+alltoall and allgather for the most minor axis. The rewriting removes peaks and moves edges by the paper's
+Peak and Edges Lemmas until the sequence is in normal form, dynslice* {alltoall|allpermute}* allgather*.
+Each rewriting is printed as a comment, so that the output is a sequence file again.
 
-Example:
+Examples:
+  retile plan --planner gather-slice --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' | retile normalize -
   printf '%s\n' 'mesh {x: 4}' '[2{x}8, 8]' '-> allgather(0; x)' '-> dynslice(1; x)' | retile normalize -)";
 
 }  // namespace
@@ -38,7 +40,7 @@ void add_normalize_command(CLI::App& app, int* status) {
   command->footer(examples);
   command->callback([path, status] {
     const Sequence sequence = parse_sequence(read_file(*path));
-    write_result(render_normalization(normalize(sequence)));
+    render_normalization(sequence, write_result);
     *status = done;
   });
 }

@@ -1,4 +1,4 @@
-#include "retile/collectives/low_level.h"
+#include "tests/support/low_level.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::test {
 namespace {
 
 // The dimension that is cut along all of these axes. Throws InputError where there is none.
@@ -205,4 +205,4 @@ std::int64_t cost(const LowLevelSequence& sequence) {
   return total;
 }
 
-}  // namespace retile
+}  // namespace retile::test

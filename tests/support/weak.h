@@ -10,8 +10,9 @@
 #include "retile/collectives/collective.h"
 #include "retile/collectives/sequence.h"
 #include "retile/types/distributed_type.h"
+#include "retile/types/text.h"
 
-namespace retile {
+namespace retile::test {
 
 // E⟦τ⟧ of the paper.
 struct WeakType {
@@ -73,7 +74,12 @@ std::int64_t height(const WeakSequence& sequence);
 std::int64_t cost(const WeakSequence& sequence);
 bool is_normal_form(const WeakSequence& sequence);
 
-// "[8, 1] -> alltoall(0, 1; 4) -> …" on one line.
+// "[8, 1] -> alltoall(0 -> 1; 4) -> …" on one line.
+using retile::to_string;
 std::string to_string(const WeakSequence& sequence);
 
-}  // namespace retile
+// Into normal form, where no permutations are needed (lem:cost-weak-nf): the cost never grows, because what was split
+// is merged again.
+WeakSequence normalize(const WeakSequence& sequence);
+
+}  // namespace retile::test

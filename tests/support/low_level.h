@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "retile/collectives/collective.h"
-#include "retile/collectives/weak.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/placement.h"
+#include "tests/support/weak.h"
 
-namespace retile {
+namespace retile::test {
 
 // φ: logical coordinates, by their row-major number, to devices. A bijection by construction.
 class DeviceMap {
@@ -86,4 +86,4 @@ WeakSequence lift(const LowLevelSequence& sequence);
 
 std::int64_t cost(const LowLevelSequence& sequence);
 
-}  // namespace retile
+}  // namespace retile::test

@@ -4,9 +4,9 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/collectives/rewriting.h"
+#include "tests/support/weak.h"
 
-namespace retile {
+namespace retile::test {
 namespace {
 
 using Steps = std::vector<WeakStep>;
@@ -89,4 +89,4 @@ WeakSequence normalize(const WeakSequence& sequence) {
   return current;
 }
 
-}  // namespace retile
+}  // namespace retile::test

@@ -1,4 +1,4 @@
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "retile/base/error.h"
 #include "retile/types/text.h"
 
-namespace retile {
+namespace retile::test {
 namespace {
 
 Shape local_after(const WeakType& type, const WeakStep& step) {
@@ -154,4 +154,4 @@ std::string to_string(const WeakSequence& sequence) {
   return out;
 }
 
-}  // namespace retile
+}  // namespace retile::test

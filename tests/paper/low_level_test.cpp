@@ -1,4 +1,4 @@
-#include "retile/collectives/low_level.h"
+#include "tests/support/low_level.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

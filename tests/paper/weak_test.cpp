@@ -1,4 +1,4 @@
-#include "retile/collectives/weak.h"
+#include "tests/support/weak.h"
 
 #include <gtest/gtest.h>
 
@@ -185,6 +185,28 @@ TEST(WeakSequence, cost_that_does_not_fit_is_a_fault) {
       parse_mesh("x=2"), {{large, 2}, {large / 2, 2}},
       {weak_alltoall(0, 1, 2), weak_alltoall(1, 0, 2), weak_alltoall(0, 1, 2), weak_alltoall(1, 0, 2)});
   EXPECT_EQ(diagnostic_of([&] { return cost(sequence); }), "error: the cost of the sequence does not fit in 63 bits\n");
+}
+
+TEST(WeakRewriting, merges_what_it_split) {
+  const Mesh mesh = parse_mesh("x=8,y=3");
+  const WeakSequence sequence(mesh, {{24, 24}, {3, 24}}, {weak_alltoall(0, 1, 4), weak_slice(1, 3), weak_gather(0, 2)});
+  EXPECT_EQ(to_string(normalize(sequence)),
+            "[3, 24] -> dynslice(1; 3) [3, 8] -> alltoall(0, 1; 4) [12, 2] -> allgather(0; 2) [24, 2]");
+}
+
+TEST(WeakRewriting, long_sequences_never_grow_in_cost) {
+  EXPECT_TRUE(rc::check("cost(normalize(s)) <= cost(s)", [] {
+    const Mesh mesh = *arbitrary_mesh();
+    const DistributedType source = *arbitrary_type(mesh, divisible_shape(mesh, *rc::gen::inRange(1, 4)));
+    const WeakSequence weak = weaken(*arbitrary_sequence(source, 12));
+    RC_LOG() << to_string(weak);
+    const WeakSequence result = normalize(weak);
+    RC_ASSERT(is_normal_form(result));
+    RC_ASSERT(result.source() == weak.source());
+    RC_ASSERT(result.target() == weak.target());
+    RC_ASSERT(height(result) <= std::max(local_size(weak.source()), local_size(weak.target())));
+    RC_ASSERT(cost(result) <= cost(weak));
+  }));
 }
 
 }  // namespace
