@@ -12,9 +12,11 @@
 namespace retile {
 namespace {
 
-std::string ratio_to_bound(const PlanMemory& memory) {
-  if (memory.peak <= memory.bound) return "within the bound";
-  return fmt::format("{:.2f} times the bound", static_cast<double>(memory.peak) / static_cast<double>(memory.bound));
+std::string compare_peak(const PlanMemory& memory) {
+  const std::int64_t larger = std::max(memory.source, memory.target);
+  if (memory.peak <= larger) return "no more than the larger of source and target";
+  return fmt::format("{:.2f} times the larger of source and target",
+                     static_cast<double>(memory.peak) / static_cast<double>(larger));
 }
 
 std::string summary(const Sequence& sequence) {
@@ -68,8 +70,7 @@ std::string render_plan(const Plan& plan, const Palette& palette) {
   out += fmt::format("// cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
                      plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
                      group_digits(plan.cost.floor));
-  out += fmt::format("// peak {} per device, {} of {}\n", count_of(plan.memory.peak, "element"),
-                     ratio_to_bound(plan.memory), group_digits(plan.memory.bound));
+  out += fmt::format("// peak {} per device, {}\n", count_of(plan.memory.peak, "element"), compare_peak(plan.memory));
   return out;
 }
 
