@@ -4,8 +4,9 @@
 //
 // and for programs, whose redistributions take the path above:
 //
-//   text ──parse_program──▶ SyntaxTree ──check_program──▶ Program ──run_program──▶ arrays
-//                               └──────lower──────▶ SyntaxTree of collectives, a program again
+//   text ──parse_program──▶ SyntaxTree ──check_program──▶ Program ──lower_program──▶ LoweredProgram
+//   LoweredProgram ──run_program──▶ arrays
+//                └──lowered_tree──▶ SyntaxTree of collectives, a program again
 //
 // Every value prints: to_string() for people, to_json() for programs. The folders follow the path:
 // base, types, collectives, plan, planner, engines; language (checker.h, lowering.h), runtime (runtime.h).
