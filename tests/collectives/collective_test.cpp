@@ -366,7 +366,7 @@ TEST(Collective, long_sequences_find_their_data_in_their_groups) {
 TEST(Collective, prints_as_in_sequence_files) {
   const Mesh mesh = parse_mesh("x=4,y=6,\"odd name\"=2");
   EXPECT_EQ(to_string(mesh, DynSlice{1, {x4, y6}}), "dynslice(1; x,y)");
-  EXPECT_EQ(to_string(mesh, AllToAll{0, 2, {y_minor, x_minor}}), "alltoall(0, 2; y:(2)3,x:(2)2)");
+  EXPECT_EQ(to_string(mesh, AllToAll{0, 2, {y_minor, x_minor}}), "alltoall(0 -> 2; y:(2)3,x:(2)2)");
   EXPECT_EQ(to_string(mesh, AllGather{0, {x_minor, x_major}}), "allgather(0; x)");
   EXPECT_EQ(to_string(mesh, AllGather{0, {x_major, x_minor}}), "allgather(0; x:(1)2,x:(2)2)");
   EXPECT_EQ(to_string(mesh, AllGather{0, {{2, 1, 2}}}), "allgather(0; \"odd name\")");

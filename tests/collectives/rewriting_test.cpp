@@ -23,7 +23,7 @@ std::vector<std::string> rules(const Trace& normalization) {
 
 TEST(Rewriting, leaves_a_normal_form_of_prime_axes_alone) {
   const Sequence sequence =
-      sequence_of("mesh {x: 2, y: 3} [12, 12{y}36] -> dynslice(0; x) -> alltoall(1, 0) -> allgather(0; y)");
+      sequence_of("mesh {x: 2, y: 3} [12, 12{y}36] -> dynslice(0; x) -> alltoall(1 -> 0) -> allgather(0; y)");
   const Trace normalization = trace_normalization(sequence);
   EXPECT_TRUE(normalization.rewritings.empty());
   EXPECT_EQ(to_string(normalization.result()), to_string(sequence));
@@ -60,8 +60,8 @@ TEST(Rewriting, says_what_it_does_step_by_step) {
             "mesh {x: 4, y: 4}\n"
             "[32{x}128, 128]\n"
             "-> allpermute [32{x:(1)2,x:(2)2}128, 128]\n"
-            "-> alltoall(0, 1; x:(1)2) [64{x:(2)2}128, 64{x:(1)2}128]\n"
-            "-> alltoall(0, 1; x:(2)2) [128, 32{x}128]\n");
+            "-> alltoall(0 -> 1; x:(1)2) [64{x:(2)2}128, 64{x:(1)2}128]\n"
+            "-> alltoall(0 -> 1; x:(2)2) [128, 32{x}128]\n");
 }
 
 // Each rewriting replaces what it says and nothing else.
@@ -112,7 +112,7 @@ TEST(Rewriting, splits_axes_of_mixed_primes) {
 }
 
 TEST(Rewriting, splits_an_alltoall_with_the_permutation_that_its_order_needs) {
-  const Sequence sequence = sequence_of("mesh {x: 4, y: 2} [2{x}8, 8] -> alltoall(0, 1) -> dynslice(0; y)");
+  const Sequence sequence = sequence_of("mesh {x: 4, y: 2} [2{x}8, 8] -> alltoall(0 -> 1) -> dynslice(0; y)");
   const Trace normalization = trace_normalization(sequence);
   EXPECT_EQ(kinds(normalization.rewritings.front().result), "aaps");
   EXPECT_EQ(kinds(normalization.result()), "sap");
@@ -140,7 +140,7 @@ TEST(Rewriting, merges_neighbours_of_a_kind) {
 // One alltoall keeps the order of its axes, two turn it around.
 TEST(Rewriting, merges_alltoalls_before_a_permutation) {
   const Sequence sequence = sequence_of(R"(mesh {x: 2, y: 2, z: 2}
-    [1{x,y,z}8, 8] -> alltoall(0, 1) -> alltoall(0, 1) -> alltoall(0, 1) -> allpermute [8, 1{x,y,z}8])");
+    [1{x,y,z}8, 8] -> alltoall(0 -> 1) -> alltoall(0 -> 1) -> alltoall(0 -> 1) -> allpermute [8, 1{x,y,z}8])");
   const Trace normalization = trace_normalization(sequence);
   EXPECT_EQ(rules(normalization),
             (std::vector<std::string>{"merge neighbouring alltoalls", "merge neighbouring alltoalls",
@@ -148,7 +148,7 @@ TEST(Rewriting, merges_alltoalls_before_a_permutation) {
   EXPECT_EQ(to_string(normalization.result()),
             "mesh {x: 2, y: 2, z: 2}\n"
             "[1{x,y,z}8, 8]\n"
-            "-> alltoall(0, 1; x,y,z) [8, 1{x,y,z}8]\n");
+            "-> alltoall(0 -> 1; x,y,z) [8, 1{x,y,z}8]\n");
   const Sequence turned(sequence.source(), {sequence.steps()[0], sequence.steps()[1]});
   EXPECT_TRUE(trace_normalization(turned).rewritings.empty());
 }
@@ -181,12 +181,12 @@ TEST(Rewriting, takes_time_and_memory_for_what_changes) {
 
 TEST(Rewriting, leaves_axes_of_size_1_out) {
   const Sequence sequence = sequence_of(R"(mesh {u: 1, x: 2}
-    [4{u,x}8, 8] -> alltoall(0, 1; u) -> allgather(0; x) -> dynslice(1; x) -> allpermute [8{u}8, 4{x}8])");
+    [4{u,x}8, 8] -> alltoall(0 -> 1; u) -> allgather(0; x) -> dynslice(1; x) -> allpermute [8{u}8, 4{x}8])");
   const Trace normalization = trace_normalization(sequence);
   EXPECT_EQ(to_string(normalization.result()),
             "mesh {u: 1, x: 2}\n"
             "[4{x}8, 8]\n"
-            "-> alltoall(0, 1; x) [8, 4{x}8]\n");
+            "-> alltoall(0 -> 1; x) [8, 4{x}8]\n");
   EXPECT_TRUE(same_boxes(Placement(normalization.result().source()), Placement(sequence.source())));
   EXPECT_TRUE(same_boxes(Placement(normalization.result().target()), Placement(sequence.target())));
 }

@@ -15,7 +15,7 @@ TEST(Sequence, holds_the_types_between_its_steps) {
   const Sequence sequence = sequence_of(R"(mesh {"x": 4, "y": 4}
     [32{x}128, 512, 32{y}128]
     -> allgather(0)
-    -> alltoall(2, 1)
+    -> alltoall(2 -> 1)
   )");
   EXPECT_EQ(sequence.size(), 2U);
   ASSERT_EQ(sequence.types().size(), 3U);
@@ -54,7 +54,7 @@ TEST(Sequence, cost_adds_up_its_steps) {
   EXPECT_EQ(cost(sequence_of("mesh {x: 4} [2{x}8]")), 0);
   EXPECT_EQ(cost(sequence_of("mesh {x: 4, y: 2} [2{x}8, 12]"
                              "-> dynslice(1; y)"              // 0
-                             "-> alltoall(0, 1; x:(2)2)"      // 12
+                             "-> alltoall(0 -> 1; x:(2)2)"    // 12
                              "-> allpermute [4{y}8, 3{x}12]"  // 12
                              "-> allgather(1; x)"             // 48
                              "-> allgather(0)")),             // 96
@@ -93,7 +93,7 @@ TEST(Sequence, normal_form_is_the_regular_expression_of_def_normal_form) {
 
 TEST(Sequence, normal_form_of_a_sequence_is_that_of_its_labels) {
   EXPECT_TRUE(is_normal_form(sequence_of("mesh {x: 2} [4]")));
-  EXPECT_TRUE(is_normal_form(sequence_of("mesh {x: 2} [4, 4] -> dynslice(0; x) -> alltoall(0, 1) -> allgather(1)")));
+  EXPECT_TRUE(is_normal_form(sequence_of("mesh {x: 2} [4, 4] -> dynslice(0; x) -> alltoall(0 -> 1) -> allgather(1)")));
   EXPECT_FALSE(is_normal_form(sequence_of("mesh {x: 2} [2{x}4, 4] -> allgather(0) -> dynslice(1; x)")));
 }
 

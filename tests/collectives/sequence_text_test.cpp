@@ -67,12 +67,12 @@ TEST(SequenceText, odd_axis_names_parse_back) {
 
 TEST(SequenceText, prints_a_mesh_a_type_and_a_line_per_step) {
   const Sequence sequence = sequence_of(R"(mesh {"x": 4, "y": 4} [32{"x","y"}512, 128]
-    -> allpermute [32{y,x}512, 128] -> alltoall(0, 1))");
+    -> allpermute [32{y,x}512, 128] -> alltoall(0 -> 1))");
   EXPECT_EQ(to_string(sequence),
             "mesh {x: 4, y: 4}\n"
             "[32{x,y}512, 128]\n"
             "-> allpermute [32{y,x}512, 128]\n"
-            "-> alltoall(0, 1; y) [128{x}512, 32{y}128]\n");
+            "-> alltoall(0 -> 1; y) [128{x}512, 32{y}128]\n");
 }
 
 TEST(SequenceText, example_with_types_and_comments) {
@@ -80,10 +80,41 @@ TEST(SequenceText, example_with_types_and_comments) {
 mesh {"x": 4, "y": 4}       // the devices
 [32{x,y}512, 128]
 -> allpermute [32{y,x}512, 128]
--> alltoall(0, 1; y) [128{x}512, 32{y}128]         /* also: allgather(0; x), dynslice(1; x,y) */
+-> alltoall(0 -> 1; y) [128{x}512, 32{y}128]         /* also: allgather(0; x), dynslice(1; x,y) */
 )");
   EXPECT_EQ(kinds(sequence), "pa");
   EXPECT_EQ(to_string(sequence.target()), "[128{x}512, 32{y}128]");
+}
+
+TEST(SequenceText, reads_older_spellings) {
+  expect_same(
+      sequence_of("mesh {x: 4, y: 2} [2{x,y}16, 8] -> alltoall(0, 1; x) -> allgather(0: y) -> alltoall(1, 0)"),
+      sequence_of("mesh {x: 4, y: 2} [2{x,y}16, 8] -> alltoall(0 -> 1; x) -> allgather(0; y) -> alltoall(1 -> 0)"));
+}
+
+// As plans write them. Which axes an alltoall or a gather takes follows from the type before it, those of a slice from
+// the type after it.
+TEST(SequenceText, reads_factors_for_axes) {
+  EXPECT_EQ(to_string(sequence_of(R"(mesh {x: 4, y: 6}  // planner paper
+    [8{x}32, 24]              // 192 elements per device
+    -> dynslice(1; 6)         // cost 0
+    [8{x}32, 4{y}24]
+    -> alltoall(0 -> 1; 2)    // cost 32
+    [16{x:(1)2}32, 2{x:(2)2,y}24]
+    -> allgather(0; 2, 1; 2))")),
+            "mesh {x: 4, y: 6}\n"
+            "[8{x}32, 24]\n"
+            "-> dynslice(1; y) [8{x}32, 4{y}24]\n"
+            "-> alltoall(0 -> 1; x:(2)2) [16{x:(1)2}32, 2{x:(2)2,y}24]\n"
+            "-> allgather(0; x:(1)2) [32, 2{x:(2)2,y}24]\n"
+            "-> allgather(1; x:(2)2) [32, 4{y}24]\n");
+}
+
+TEST(SequenceText, changes_of_one_step_are_as_many_steps) {
+  expect_same(sequence_of("mesh {x: 2, y: 2, z: 2} [8, 8, 8] -> dynslice(0; x,y, 1; z) [2{x,y}8, 4{z}8, 8] "
+                          "-> alltoall(0 -> 2; x, 1 -> 2; z) [4{y}8, 8, 2{z,x}8] -> allgather(0, 2)"),
+              sequence_of("mesh {x: 2, y: 2, z: 2} [8, 8, 8] -> dynslice(0; x,y) -> dynslice(1; z) "
+                          "-> alltoall(0 -> 2; x) -> alltoall(1 -> 2; z) -> allgather(0) -> allgather(2; z)"));
 }
 
 TEST(SequenceText, reads_every_form_of_a_step) {
@@ -92,8 +123,8 @@ mesh {x: 4, "y": 4}
 [2{x:(2)2}4, 64, 8]
 -> allgather(0; x:(2)2)
 -> dynslice(1; x,"y")
--> alltoall(1, 0)
--> alltoall(1, 2; y:(2)2) [1{x}4, 32{y:(1)2}64, 4{y:(2)2}8]
+-> alltoall(1 -> 0)
+-> alltoall(1 -> 2; y:(2)2) [1{x}4, 32{y:(1)2}64, 4{y:(2)2}8]
 -> allgather(2)
 -> allpermute [1{x}4, 32{y:(2)2}64, 8]
 -> allgather(1; y:(2)2) [1{x:4}4, 64, 8]
@@ -103,15 +134,15 @@ mesh {x: 4, "y": 4}
             "[2{x:(2)2}4, 64, 8]\n"
             "-> allgather(0; x:(2)2) [4, 64, 8]\n"
             "-> dynslice(1; x,y) [4, 4{x,y}64, 8]\n"
-            "-> alltoall(1, 0; x) [1{x}4, 16{y}64, 8]\n"
-            "-> alltoall(1, 2; y:(2)2) [1{x}4, 32{y:(1)2}64, 4{y:(2)2}8]\n"
+            "-> alltoall(1 -> 0; x) [1{x}4, 16{y}64, 8]\n"
+            "-> alltoall(1 -> 2; y:(2)2) [1{x}4, 32{y:(1)2}64, 4{y:(2)2}8]\n"
             "-> allgather(2; y:(2)2) [1{x}4, 32{y:(1)2}64, 8]\n"
             "-> allpermute [1{x}4, 32{y:(2)2}64, 8]\n"
             "-> allgather(1; y:(2)2) [1{x}4, 64, 8]\n");
 }
 
 TEST(SequenceText, a_step_without_axes_takes_the_most_minor_axis_as_it_prints) {
-  const Sequence sequence = sequence_of("mesh {x: 4, y: 2} [1{x:(2)2,x:(1)2,y}8, 8] -> alltoall(0, 1)");
+  const Sequence sequence = sequence_of("mesh {x: 4, y: 2} [1{x:(2)2,x:(1)2,y}8, 8] -> alltoall(0 -> 1)");
   EXPECT_EQ(to_string(sequence.target()), "[4{y}8, 2{x}8]");
 }
 
@@ -259,14 +290,14 @@ TEST(SequenceDiagnostics, step_that_does_not_apply) {
             "    3 | -> allgather(0; y)\n"
             "      |    ^~~~~~~~~~~~~~~\n"
             "hint: from minor to major it is cut along x,y\n");
-  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 6]\n-> alltoall(0, 1)"),
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 6]\n-> alltoall(0 -> 1)"),
             "moves.seq:3:4: error: the local size 6 of dimension 1 does not divide by 4\n"
-            "    3 | -> alltoall(0, 1)\n"
-            "      |    ^~~~~~~~~~~~~~\n");
-  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 6]\n-> alltoall(0, 0)"),
+            "    3 | -> alltoall(0 -> 1)\n"
+            "      |    ^~~~~~~~~~~~~~~~\n");
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 6]\n-> alltoall(0 -> 0)"),
             "moves.seq:3:4: error: alltoall needs two different dimensions\n"
-            "    3 | -> alltoall(0, 0)\n"
-            "      |    ^~~~~~~~~~~~~~\n");
+            "    3 | -> alltoall(0 -> 0)\n"
+            "      |    ^~~~~~~~~~~~~~~~\n");
 }
 
 TEST(SequenceDiagnostics, dimension_out_of_range) {
@@ -275,10 +306,10 @@ TEST(SequenceDiagnostics, dimension_out_of_range) {
             "    3 | -> dynslice(1; x)\n"
             "      |             ^\n"
             "hint: [8] has rank 1; dimensions count from 0\n");
-  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> alltoall(0, 12; x)"),
-            "moves.seq:3:16: error: there is no dimension 12\n"
-            "    3 | -> alltoall(0, 12; x)\n"
-            "      |                ^~\n"
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> alltoall(0 -> 12; x)"),
+            "moves.seq:3:18: error: there is no dimension 12\n"
+            "    3 | -> alltoall(0 -> 12; x)\n"
+            "      |                  ^~\n"
             "hint: [2{x}8] has rank 1; dimensions count from 0\n");
   EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> allgather(99999999999999999999)"),
             "moves.seq:3:14: error: a dimension does not fit in 63 bits\n"
@@ -298,12 +329,43 @@ TEST(SequenceDiagnostics, dimension_that_is_no_number) {
             "      |             ^~\n");
 }
 
+TEST(SequenceDiagnostics, dynslice_by_a_factor_without_its_type) {
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[8]\n-> dynslice(0; 4)"),
+            "moves.seq:3:4: error: a dynslice by a factor needs the type that it leads to\n"
+            "    3 | -> dynslice(0; 4)\n"
+            "      |    ^~~~~~~~~~~~~~\n"
+            "hint: or name its axes, as in dynslice(0; x)\n");
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[8]\n-> dynslice(0; 8) [2{x}8]"),
+            "moves.seq:3:19: error: dimension 0 is not cut into 8 here\n"
+            "    3 | -> dynslice(0; 8) [2{x}8]\n"
+            "      |                   ^~~~~~~\n");
+}
+
+TEST(SequenceDiagnostics, factor_that_no_minor_axes_make_up) {
+  EXPECT_EQ(diagnostic_for("mesh {x: 4, y: 3}\n[1{x,y}12]\n-> allgather(0; 3)"),
+            "moves.seq:3:14: error: no minor axes of dimension 0 of [1{x,y}12] make up 3\n"
+            "    3 | -> allgather(0; 3)\n"
+            "      |              ^\n");
+}
+
+TEST(SequenceDiagnostics, steps_of_plans_that_have_no_types) {
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8]\n-> exchange  // cost 2\n[8]"),
+            "moves.seq:3:4: error: an exchange is none of the paper's collectives\n"
+            "    3 | -> exchange  // cost 2\n"
+            "      |    ^~~~~~~~\n"
+            "hint: plans of --planner paper have the paper's collectives alone\n");
+  EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 2]\n-> alltoall(0 -> 1; 2)\nlocal [4, 1], tiles [2, 2]"),
+            "moves.seq:4:1: error: no type says who holds these tiles\n"
+            "    4 | local [4, 1], tiles [2, 2]\n"
+            "      | ^~~~~\n"
+            "hint: plans of --planner paper have the paper's collectives alone\n");
+}
+
 TEST(SequenceDiagnostics, dynslice_without_axes) {
   EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[8]\n-> dynslice(0)"),
-            "moves.seq:3:14: error: expected '; axes' in dynslice\n"
+            "moves.seq:3:14: error: expected ';' after a dimension, found ')'\n"
             "    3 | -> dynslice(0)\n"
-            "      |              ^\n"
-            "hint: as in dynslice(0; x)\n");
+            "      |              ^\n");
 }
 
 TEST(SequenceDiagnostics, semicolon_without_axes) {
@@ -316,7 +378,7 @@ TEST(SequenceDiagnostics, semicolon_without_axes) {
 
 TEST(SequenceDiagnostics, alltoall_with_one_dimension) {
   EXPECT_EQ(diagnostic_for("mesh {x: 4}\n[2{x}8, 8]\n-> alltoall(0; x)"),
-            "moves.seq:3:14: error: expected ',' between the dimensions of alltoall, found ';'\n"
+            "moves.seq:3:14: error: expected '->' between the dimensions of an alltoall, found ';'\n"
             "    3 | -> alltoall(0; x)\n"
             "      |              ^\n");
 }

@@ -38,14 +38,14 @@ TEST(Normalize, reads_types_after_steps_and_leaves_a_permutation_in_place) {
   const std::string sequence = R"(mesh {"x": 4, "y": 4}
 [32{x,y}512, 128]
 -> allpermute [32{y,x}512, 128]
--> alltoall(0, 1; y) [128{x}512, 32{y}128]
+-> alltoall(0 -> 1; y) [128{x}512, 32{y}128]
 -> allgather(0; x)
 -> dynslice(0; x)
 )";
   EXPECT_EQ(sequence_in(run_retile({"normalize", "-"}, sequence).output), R"(mesh {x: 4, y: 4}
 [32{x,y}512, 128]
 -> allpermute [32{y,x}512, 128]
--> alltoall(0, 1; y) [128{x}512, 32{y}128]
+-> alltoall(0 -> 1; y) [128{x}512, 32{y}128]
 )");
 }
 
@@ -76,6 +76,20 @@ TEST(Normalize, huge_meshes_cost_nothing) {
 mesh {x: 2147483647}
 [1{x}2147483647]
 )"));
+}
+
+// A plan is a sequence file.
+TEST(Normalize, ReadsPlans) {
+  for (const char* planner : {"paper", "wide", "gather-slice"}) {
+    const std::string plan = run_retile({"plan", "--planner", planner, "--mesh", "x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]",
+                                         "[8, 4{y}8, 2{x}8, 4]"})
+                                 .output;
+    const ProcessResult result = run_retile({"normalize", "-"}, plan);
+    EXPECT_EQ(result.status, 0) << plan << result.errors;
+    const Sequence normal = parse_sequence({"output", result.output});
+    EXPECT_TRUE(is_normal_form(normal));
+    EXPECT_EQ(to_string(normal.target()), "[8, 4{y}8, 2{x}8, 4]");
+  }
 }
 
 // --- Faults.
@@ -143,13 +157,13 @@ hint: the mesh has x
       |    ^~~~~~~~~~~~~~
 hint: dynslice takes axes along which the array is replicated
 )"},
-{"mesh {x: 4}\n[2{x}8, 3]\n-> alltoall(0, 1)\n", R"(3:4: error: the local size 3 of dimension 1 does not divide by 4
-    3 | -> alltoall(0, 1)
-      |    ^~~~~~~~~~~~~~
+{"mesh {x: 4}\n[2{x}8, 3]\n-> alltoall(0 -> 1)\n", R"(3:4: error: the local size 3 of dimension 1 does not divide by 4
+    3 | -> alltoall(0 -> 1)
+      |    ^~~~~~~~~~~~~~~~
 )"},
-{"mesh {x: 4}\n[2{x}8, 4]\n-> alltoall(0, 1) [8, 4]\n", R"(3:19: error: this is not the type after alltoall(0, 1; x)
-    3 | -> alltoall(0, 1) [8, 4]
-      |                   ^~~~~~
+{"mesh {x: 4}\n[2{x}8, 4]\n-> alltoall(0 -> 1) [8, 4]\n", R"(3:21: error: this is not the type after alltoall(0 -> 1; x)
+    3 | -> alltoall(0 -> 1) [8, 4]
+      |                     ^~~~~~
 hint: that type is [8, 1{x}4]
 )"},
 {"mesh {x: 4}\n[2{x}8, 4]\n-> allpermute\n", R"(3:4: error: allpermute needs the type that it leads to

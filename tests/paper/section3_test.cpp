@@ -37,10 +37,10 @@ TEST(Section3, fig_collective_sequences_row_1) {
   const Sequence left = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x,y}512, 128]
     -> allpermute     [32{y,x}512, 128]
-    -> alltoall(0, 1) [128{x}512, 32{y}128])");
+    -> alltoall(0 -> 1) [128{x}512, 32{y}128])");
   const Sequence right = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x,y}512, 128]
-    -> alltoall(0, 1) [128{y}512, 32{x}128]
+    -> alltoall(0 -> 1) [128{y}512, 32{x}128]
     -> allpermute     [128{x}512, 32{y}128])");
   expect_same_redistribution(left, right);
   EXPECT_EQ(cost(left), 2 * 4096);
@@ -50,12 +50,12 @@ TEST(Section3, fig_collective_sequences_row_1) {
 TEST(Section3, fig_collective_sequences_row_2) {
   const Sequence left = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x}128, 512, 32{y}128]
-    -> alltoall(0, 1) [128, 128{x}512, 32{y}128]
-    -> alltoall(2, 1) [128, 32{y,x}512, 128])");
+    -> alltoall(0 -> 1) [128, 128{x}512, 32{y}128]
+    -> alltoall(2 -> 1) [128, 32{y,x}512, 128])");
   const Sequence right = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x}128, 512, 32{y}128]
-    -> alltoall(2, 1) [32{x}128, 128{y}512, 128]
-    -> alltoall(0, 1) [128, 32{x,y}512, 128]
+    -> alltoall(2 -> 1) [32{x}128, 128{y}512, 128]
+    -> alltoall(0 -> 1) [128, 32{x,y}512, 128]
     -> allpermute     [128, 32{y,x}512, 128])");
   expect_same_redistribution(left, right);
   EXPECT_EQ(cost(left), 2 * 32 * 512 * 32);
@@ -66,10 +66,10 @@ TEST(Section3, fig_collective_sequences_row_3) {
   const Sequence left = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x}128, 512, 32{y}128]
     -> allgather(0)   [128, 512, 32{y}128]
-    -> alltoall(2, 1) [128, 128{y}512, 128])");
+    -> alltoall(2 -> 1) [128, 128{y}512, 128])");
   const Sequence right = checked_sequence(R"(mesh {"x": 4, "y": 4}
     [32{x}128, 512, 32{y}128]
-    -> alltoall(2, 1) [32{x}128, 128{y}512, 128]
+    -> alltoall(2 -> 1) [32{x}128, 128{y}512, 128]
     -> allgather(0)   [128, 128{y}512, 128])");
   expect_same_redistribution(left, right);
   EXPECT_FALSE(is_normal_form(left));
@@ -110,7 +110,7 @@ std::int64_t least_height(const DistributedType& source, const DistributedType& 
 }
 
 // Whole axes allow no step that keeps the local size of 6. They need not replicate everything, as the text has it: 24
-// elements per device are enough (allgather(0), alltoall(1, 0), dynslice(1; x)).
+// elements per device are enough (allgather(0), alltoall(1 -> 0), dynslice(1; x)).
 TEST(Section3, example_factor_decomposition_whole_axes_need_more_memory) {
   const Mesh mesh = parse_mesh("x=4,y=6");
   const DistributedType source = parse_type("[3{x}12, 2{y}12]", mesh);
@@ -123,9 +123,9 @@ TEST(Section3, example_factor_decomposition_whole_axes_need_more_memory) {
 
 constexpr const char* split_mesh = R"(mesh {"x1": 2, "x2": 2, "y1": 3, "y2": 2}
     [3{x1,x2}12, 2{y1,y2}12]
-    -> alltoall(1, 0)  [1{y1,x1,x2}12, 6{y2}12]
+    -> alltoall(1 -> 0)  [1{y1,x1,x2}12, 6{y2}12]
     -> allpermute      [1{x1,y1,x2}12, 6{y2}12]
-    -> alltoall(0, 1)  [2{y1,x2}12, 3{x1,y2}12]
+    -> alltoall(0 -> 1)  [2{y1,x2}12, 3{x1,y2}12]
     -> allpermute      [2{y1,y2}12, 3{x1,x2}12])";
 
 TEST(Section3, example_factor_decomposition_on_the_split_mesh) {
@@ -150,9 +150,9 @@ TEST(Section3, example_factor_decomposition_the_printed_label_does_not_apply) {
 TEST(Section3, example_factor_decomposition_with_parts_of_axes) {
   const Sequence sequence = checked_sequence(R"(mesh {"x": 4, "y": 6}
     [3{x}12, 2{y}12]
-    -> alltoall(1, 0; y:(2)3)  [1{y:(2)3,x}12, 6{y:(1)2}12]
+    -> alltoall(1 -> 0; y:(2)3)  [1{y:(2)3,x}12, 6{y:(1)2}12]
     -> allpermute              [1{x:(2)2,y:(2)3,x:(1)2}12, 6{y:(1)2}12]
-    -> alltoall(0, 1; x:(2)2)  [2{y:(2)3,x:(1)2}12, 3{x:(2)2,y:(1)2}12]
+    -> alltoall(0 -> 1; x:(2)2)  [2{y:(2)3,x:(1)2}12, 3{x:(2)2,y:(1)2}12]
     -> allpermute              [2{y}12, 3{x}12])");
   EXPECT_EQ(height(sequence), 6);
   EXPECT_EQ(cost(sequence), 4 * 6);

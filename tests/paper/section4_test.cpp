@@ -372,15 +372,15 @@ TEST(Section4, thm_normal_form_random_sequences_of_twelve_steps) {
 
 constexpr const char* eq_nf_with_allpermutes = R"(mesh {a0: 2, a1: 2, a2: 2}
   [1{a0,a1,a2}8, 8]
-  -> alltoall(0, 1) [2{a1,a2}8, 4{a0}8]
+  -> alltoall(0 -> 1) [2{a1,a2}8, 4{a0}8]
   -> allpermute     [2{a2,a1}8, 4{a0}8]
-  -> alltoall(0, 1) [4{a1}8, 2{a2,a0}8]
+  -> alltoall(0 -> 1) [4{a1}8, 2{a2,a0}8]
   -> allpermute     [4{a1}8, 2{a0,a2}8]
-  -> alltoall(0, 1) [8, 1{a1,a0,a2}8]
+  -> alltoall(0 -> 1) [8, 1{a1,a0,a2}8]
   -> allpermute     [8, 1{a0,a1,a2}8])";
 
 TEST(Section4, ex_extra_permutation_one_alltoall_is_enough) {
-  const Sequence sequence = sequence_of("mesh {a: 8} [1{a}8, 8] -> alltoall(0, 1) [8, 1{a}8]");
+  const Sequence sequence = sequence_of("mesh {a: 8} [1{a}8, 8] -> alltoall(0 -> 1) [8, 1{a}8]");
   EXPECT_TRUE(is_normal_form(sequence));
   EXPECT_TRUE(between_ends(sequence));
   EXPECT_EQ(cost(sequence), 8);

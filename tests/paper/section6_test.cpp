@@ -307,7 +307,7 @@ TEST(Section6, freely_chosen_groups_are_cheaper_than_groups_along_axes) {
 
 class Section6ExSingleExtraPermutation : public testing::Test {
  protected:
-  // One alltoall(0, 1) for each list of axes.
+  // One alltoall(0 -> 1) for each list of axes.
   LowLevelSequence run(const std::vector<std::vector<const char*>>& alltoalls) {
     LowLevelSequence sequence{plain(source), {}};
     for (const std::vector<const char*>& names : alltoalls) {

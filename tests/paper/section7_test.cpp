@@ -31,9 +31,9 @@ Sequence checked_sequence(const char* text) {
 // 3 · 8 for three alltoalls and 8 for one; another 8 for the permutation where it is needed.
 TEST(Section7, ssec_merging_cost_example) {
   const Sequence three = checked_sequence(R"(mesh {a0: 2, a1: 2, a2: 2}
-    [1{a0,a1,a2}8, 8] -> alltoall(0, 1) -> alltoall(0, 1) -> alltoall(0, 1) [8, 1{a2,a1,a0}8])");
+    [1{a0,a1,a2}8, 8] -> alltoall(0 -> 1) -> alltoall(0 -> 1) -> alltoall(0 -> 1) [8, 1{a2,a1,a0}8])");
   const Sequence one = checked_sequence(R"(mesh {a0: 2, a1: 2, a2: 2}
-    [1{a0,a1,a2}8, 8] -> alltoall(0, 1; a0,a1,a2) [8, 1{a0,a1,a2}8])");
+    [1{a0,a1,a2}8, 8] -> alltoall(0 -> 1; a0,a1,a2) [8, 1{a0,a1,a2}8])");
   EXPECT_EQ(cost(three), 3 * 8);
   EXPECT_EQ(cost(one), 8);
   const DeviceAssignment target = plain(one.target());
@@ -72,8 +72,8 @@ TEST(Section7, ssec_merging_one_collective_does_the_work_of_two) {
 TEST(Section7, fig_oversharding_without_over_partitioning) {
   const Sequence sequence = checked_sequence(R"(mesh {x: 4, y: 2, z: 4}
     [1{y,x}8, 8, 8, 4]
-    -> alltoall(0, 1) [2{x}8, 4{y}8, 8, 4]
-    -> alltoall(0, 2) [8, 4{y}8, 2{x}8, 4])");
+    -> alltoall(0 -> 1) [2{x}8, 4{y}8, 8, 4]
+    -> alltoall(0 -> 2) [8, 4{y}8, 2{x}8, 4])");
   EXPECT_EQ(cost(sequence), 256 + 256);
 }
 
@@ -81,8 +81,8 @@ TEST(Section7, fig_oversharding_with_over_partitioning) {
   const Sequence sequence = checked_sequence(R"(mesh {x: 4, y: 2, z: 4}
     [1{y,x}8, 8, 8, 4]
     -> dynslice(3; z) [1{y,x}8, 8, 8, 1{z}4]
-    -> alltoall(0, 1) [2{x}8, 4{y}8, 8, 1{z}4]
-    -> alltoall(0, 2) [8, 4{y}8, 2{x}8, 1{z}4]
+    -> alltoall(0 -> 1) [2{x}8, 4{y}8, 8, 1{z}4]
+    -> alltoall(0 -> 2) [8, 4{y}8, 2{x}8, 1{z}4]
     -> allgather(3)   [8, 4{y}8, 2{x}8, 4])");
   const std::vector<std::int64_t> expected{0, 64, 64, 256};
   for (std::size_t i = 0; i < sequence.size(); ++i) {

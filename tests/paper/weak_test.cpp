@@ -135,7 +135,7 @@ TEST(WeakSequence, holds_the_types_between_its_steps) {
   const WeakSequence sequence(mesh, {{8, 6}, {2, 6}},
                               {weak_slice(1, 3), weak_alltoall(0, 1, 2), weak_gather(0, 2), weak_gather(1, 6)});
   EXPECT_EQ(to_string(sequence),
-            "[2, 6] -> dynslice(1; 3) [2, 2] -> alltoall(0, 1; 2) [4, 1] -> allgather(0; 2) [8, 1] -> allgather(1; 6) "
+            "[2, 6] -> dynslice(1; 3) [2, 2] -> alltoall(0 -> 1; 2) [4, 1] -> allgather(0; 2) [8, 1] -> allgather(1; 6) "
             "[8, 6]");
   EXPECT_EQ(sequence.size(), 4U);
   EXPECT_EQ(sequence.source().local, (Shape{2, 6}));
@@ -170,11 +170,11 @@ TEST(WeakSequence, leaves_permutations_out) {
   const Sequence typed = sequence_of(R"(mesh {x: 4, y: 4}
     [32{x,y}512, 128]
     -> allpermute [32{y,x}512, 128]
-    -> alltoall(0, 1; y)
+    -> alltoall(0 -> 1; y)
     -> allpermute [128{y}512, 32{x}128]
     -> allgather(1))");
   const WeakSequence weak = weaken(typed);
-  EXPECT_EQ(to_string(weak), "[32, 128] -> alltoall(0, 1; 4) [128, 32] -> allgather(1; 4) [128, 128]");
+  EXPECT_EQ(to_string(weak), "[32, 128] -> alltoall(0 -> 1; 4) [128, 32] -> allgather(1; 4) [128, 128]");
   EXPECT_EQ(height(weak), height(typed));
   EXPECT_EQ(cost(weak), cost(typed) - 2 * 4096);
 }
@@ -191,7 +191,7 @@ TEST(WeakRewriting, merges_what_it_split) {
   const Mesh mesh = parse_mesh("x=8,y=3");
   const WeakSequence sequence(mesh, {{24, 24}, {3, 24}}, {weak_alltoall(0, 1, 4), weak_slice(1, 3), weak_gather(0, 2)});
   EXPECT_EQ(to_string(normalize(sequence)),
-            "[3, 24] -> dynslice(1; 3) [3, 8] -> alltoall(0, 1; 4) [12, 2] -> allgather(0; 2) [24, 2]");
+            "[3, 24] -> dynslice(1; 3) [3, 8] -> alltoall(0 -> 1; 4) [12, 2] -> allgather(0; 2) [24, 2]");
 }
 
 TEST(WeakRewriting, long_sequences_never_grow_in_cost) {

@@ -17,7 +17,7 @@ Judge always(Verdict verdict) {
   return [verdict](std::span<const Cuts>) { return verdict; };
 }
 
-SearchResult search(const CutProblem& cuts, const Judge& judge) {
+SearchResult search_with(const CutProblem& cuts, const Judge& judge) {
   WorkBudget budget(1);
   return search_paths(cuts, judge, budget);
 }
@@ -41,7 +41,7 @@ TEST(PathSearch, FindsTheWeakOptimumWhereAllPathsLower) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search(cut_problem_of(problem), always(Verdict::lowers));
+    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::lowers));
     EXPECT_EQ(result.cost, search.cheapest(problem.target().local_shape())) << describe(problem);
     EXPECT_TRUE(result.proved) << describe(problem);
     EXPECT_FALSE(result.path.permuted) << describe(problem);
@@ -55,7 +55,7 @@ TEST(PathSearch, PricesThePermutationWhereItIsCheapest) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search(cut_problem_of(problem), always(Verdict::refuted));
+    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::refuted));
     EXPECT_EQ(result.cost, search.cheapest_permuted(problem.target().local_shape())) << describe(problem);
     EXPECT_TRUE(result.proved) << describe(problem);
     EXPECT_TRUE(result.path.permuted) << describe(problem);
@@ -68,7 +68,7 @@ TEST(PathSearch, ClaimsNothingAboveWhatIsUndecided) {
   int cheaper_unknown = 0;
   for (const Problem& problem : larger_problems(30)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search(cut_problem_of(problem), always(Verdict::undecided));
+    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::undecided));
     EXPECT_EQ(result.cost, search.cheapest_permuted(problem.target().local_shape())) << describe(problem);
     EXPECT_EQ(result.lower_bound, search.cheapest(problem.target().local_shape())) << describe(problem);
     EXPECT_FALSE(result.proved) << describe(problem);
@@ -123,7 +123,7 @@ TEST(PathSearch, PathsAreInNormalFormAndCostWhatTheySay) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     for (const Verdict verdict : {Verdict::lowers, Verdict::refuted}) {
-      expect_consistent(problem, search(cut_problem_of(problem), always(verdict)));
+      expect_consistent(problem, search_with(cut_problem_of(problem), always(verdict)));
       ++covered;
       ASSERT_FALSE(testing::Test::HasFailure()) << describe(problem);
     }
@@ -141,7 +141,7 @@ TEST(PathSearch, ShowsTheJudgeTheLayersOfItsPath) {
       judged.assign(layers.begin(), layers.end());
       return Verdict::lowers;
     };
-    const SearchResult result = search(cuts, judge);
+    const SearchResult result = search_with(cuts, judge);
     EXPECT_EQ(judged, layers_of(cuts, result.path)) << describe(problem);
     ++covered;
   }
@@ -160,7 +160,7 @@ TEST(PathSearch, HasAPathAndAnHonestBoundHoweverEarlyItEnds) {
   for (const Problem& problem : larger_problems(30)) {
     const CutProblem cuts = cut_problem_of(problem);
     for (const Verdict verdict : {Verdict::lowers, Verdict::refuted}) {
-      const SearchResult all = search(cuts, always(verdict));
+      const SearchResult all = search_with(cuts, always(verdict));
       for (const std::int64_t most_nodes : {1, 2, 5, 10, 30, 100, 300, 1000}) {
         const SearchResult some = search_within(cuts, verdict, most_nodes);
         expect_consistent(problem, some);
@@ -180,7 +180,7 @@ TEST(PathSearch, HasAPathWhereThereAreTooMany) {
   const Problem problem =
       problem_of("a=2,b=2,c=2,d=2,e=2,f=2", "[64, 32{a}64, 32{b}64, 32{c}64, 32{d}64, 32{e}64, 32{f}64]",
                  "[1{a,b,c,d,e,f}64, 64, 64, 64, 64, 64, 64]");
-  const SearchResult result = search(cut_problem_of(problem), always(Verdict::refuted));
+  const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::refuted));
   expect_consistent(problem, result);
   EXPECT_EQ(result.path.moves.size(), 6U);
   EXPECT_LE(result.lower_bound, 6 * problem.source().local_size());
@@ -188,7 +188,7 @@ TEST(PathSearch, HasAPathWhereThereAreTooMany) {
 
 TEST(PathSearch, TakesNoStepsWithoutDevicesOrDimensions) {
   for (const Problem& problem : {problem_of("a=1", "[4]", "[4{a}4]"), problem_of("a=2", "[]", "[]")}) {
-    const SearchResult result = search(cut_problem_of(problem), always(Verdict::lowers));
+    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::lowers));
     EXPECT_EQ(result.cost, 0);
     EXPECT_TRUE(result.proved);
     EXPECT_TRUE(result.path.moves.empty());

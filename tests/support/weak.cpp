@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/collectives/notation.h"
 #include "retile/types/text.h"
 
 namespace retile::test {
@@ -145,11 +146,9 @@ std::string to_string(const WeakSequence& sequence) {
   std::string out = to_string(sequence.source().local);
   for (std::size_t i = 0; i < sequence.size(); ++i) {
     const WeakStep& step = sequence.steps()[i];
-    const std::string dimensions = step.kind == CollectiveKind::alltoall
-                                       ? fmt::format("{}, {}", step.dimension, step.to)
-                                       : fmt::format("{}", step.dimension);
-    out += fmt::format(" -> {}({}; {}) {}", name_of(step.kind), dimensions, step.factor,
-                       to_string(sequence.types()[i + 1].local));
+    const StepChange change{step.dimension, step.to, step.factor};
+    out +=
+        fmt::format(" -> {} {}", step_text(name_of(step.kind), {&change, 1}), to_string(sequence.types()[i + 1].local));
   }
   return out;
 }
