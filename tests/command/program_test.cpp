@@ -129,7 +129,7 @@ TEST(Lower, prints_a_program_that_lowers_to_itself) {
 fn f(a: [4{x}8]) -> [8] {
   // undistribute a from [4{x}8]: cost 8 (paper, optimal), peak 8 elements.
   // [4] to [8], cost 8; groups [0, 1]
-  b = allgather(0: 2) a as [8]
+  b = allgather(0; 2) a as [8]
   return b
 }
 )"));
@@ -141,7 +141,7 @@ TEST(Lower, uses_the_planner_that_is_asked_for) {
   const std::string program =
       "mesh {x: 2, y: 2} fn f(a: [1{x,y}4, 4]) -> [4, 1{x,y}4] { b = redistribute a as [4, 1{x,y}4] return b }";
   EXPECT_NE(run_retile({"lower", "--planner", "direct", "-"}, program).output.find("exchange a as"), std::string::npos);
-  EXPECT_NE(run_retile({"lower", "--planner", "gather-slice", "-"}, program).output.find("allgather(0: 4) a"),
+  EXPECT_NE(run_retile({"lower", "--planner", "gather-slice", "-"}, program).output.find("allgather(0; 4) a"),
             std::string::npos);
   EXPECT_NE(run_retile({"lower", "--cost", "volume", "-"}, program).output.find("(volume"), std::string::npos);
 }

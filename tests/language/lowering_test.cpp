@@ -117,9 +117,9 @@ fn main(a: [4{x}8, 6]) -> [8, 2{y}6] {
   // Rows to columns.
   // redistribute a from [4{x}8, 6]: cost 48 (paper), peak 48 elements.
   // [4, 6] to [8, 6], cost 48; groups [0, 3] [1, 4] [2, 5]
-  b_1 = allgather(0: 2) a as [8, 6]
+  b_1 = allgather(0; 2) a as [8, 6]
   // [8, 6] to [8, 2], cost 0
-  b = dynslice(1: 3) b_1 as [8, 2{y}6]  // done
+  b = dynslice(1; 3) b_1 as [8, 2{y}6]  // done
   return b
 }
 )");
