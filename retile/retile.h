@@ -13,8 +13,9 @@
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
-//   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, which is not included here
-//   errors                                                    base/diagnostic.h (the input), base/error.h (the rest)
+//   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, which is not included
+//   here errors                                                    base/diagnostic.h (the input), base/error.h (the
+//   rest)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
 // retile itself is. Nothing prints or exits. Values print: to_string() for people, to_json() for programs.
@@ -28,6 +29,7 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
+#include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"

@@ -120,7 +120,7 @@ std::string settings_of(nlohmann::json run) {
 // Text without an end that may be the beginning of a line of ours. The first line of a file is a run.
 bool is_cut_off(std::string_view text, bool is_first) {
   constexpr std::string_view run = R"({"run":{"version":)";
-  constexpr std::string_view result = R"({"id":)";
+  constexpr std::string_view result = R"({"format":1,"id":)";
   const bool is_ours =
       is_first ? text.starts_with(run)
                : run.starts_with(text.substr(0, run.size())) || result.starts_with(text.substr(0, result.size()));

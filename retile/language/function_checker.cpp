@@ -288,7 +288,7 @@ class FunctionChecker {
     }
   }
 
-  void check_operation(const CollectiveSyntax& syntax, const StatementSyntax& statement) {
+  void check_operation(const StepSyntax& syntax, const StatementSyntax& statement) {
     const int operand = find(syntax.operand);
     const std::string word = retile::name_of(op_of(syntax.operation));
     check_result_count(statement, 1, word);
@@ -302,7 +302,7 @@ class FunctionChecker {
       note_declaration(operand);
       return;
     }
-    statement_.operation = Collective{operand, {syntax.operation, target->placement}};
+    statement_.operation = StepStatement{operand, {syntax.operation, target->placement}};
   }
 
   bool refuse_sum(const Name& name, int operand, const std::string& word) {
@@ -388,6 +388,7 @@ class FunctionChecker {
     function.statements = std::move(statements_);
     function.results = std::move(results_);
     function.range = syntax_.name.place;
+    function.return_range = syntax_.return_place;
     return function;
   }
 

@@ -3,209 +3,165 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
+#include <cstdint>
 #include <utility>
+#include <variant>
 
-#include "retile/base/error.h"
-#include "retile/language/type_text.h"
-#include "retile/plan/lists.h"
-#include "retile/types/text.h"
+#include "retile/language/liveness.h"
+#include "retile/language/memory.h"
+#include "retile/planner/plan_cache.h"
 
 namespace retile::language {
 namespace {
 
-// Longer lists of devices are cut short in comments.
-constexpr std::size_t most_shown_groups = 8;
-constexpr std::size_t most_shown_devices = 64;
+// --- Allreduce: the partial sums are redistributed, added locally, and the sums gathered.
 
-// "[0, 1] [2, 3] and 6 more".
-std::string shown_groups(const std::vector<std::vector<Device>>& groups) {
-  std::string out;
-  std::size_t shown = 0;
-  std::size_t devices = 0;
-  for (; shown < groups.size() && shown < most_shown_groups; ++shown) {
-    devices += groups[shown].size();
-    if (devices > most_shown_devices) break;
-    out += (shown == 0 ? "" : " ") + retile::to_string(groups[shown]);
-  }
-  if (shown == groups.size()) return out;
-  return shown == 0 ? fmt::format("{} of {} devices each", groups.size(), groups.front().size())
-                    : fmt::format("{} and {} more", out, groups.size() - shown);
+// The devices' tiles, n elements each, seen as an array in which every device has a row of its own. "Others" are the
+// mesh axes that are not summed over now, N their product, and k that of the axes that are:
+//
+//   partial    [1{others}N, 1{summed}k, n]       what the devices hold
+//   to_add     [1{others}N, k, (n/k){summed}n]   n instead of (n/k){summed}n where k does not divide n
+//   sums       [1{others}N, (n/k){summed}n]      dimension 1 of to_add added up in order
+//   result     [1{others}N, n]
+//
+// The partial tiles of a sum are numbered row-major along the summed axes, the first axis slowest: every device adds in
+// that order, so replicas of the result have the same bits.
+struct AllReduceTypes {
+  DistributedType partial;
+  DistributedType to_add;
+  DistributedType sums;
+  DistributedType result;
+};
+
+// One row for each combination of coordinates along the parts, given minor to major.
+Dimension rows_along(const std::vector<AxisPart>& parts) {
+  std::int64_t count = 1;  // at most the number of devices
+  for (const AxisPart& part : parts) count *= part.size;
+  return {1, parts, count};
 }
 
-std::string shown_pairs(const std::vector<DevicePair>& pairs) {
-  std::vector<DevicePair> moved = pairs;
-  std::erase_if(moved, [](const DevicePair& pair) { return pair.source == pair.target; });
-  std::string out;
-  for (std::size_t i = 0; i < std::min(moved.size(), most_shown_groups); ++i) {
-    out += fmt::format("{}{} -> {}", i == 0 ? "" : ", ", moved[i].source, moved[i].target);
+Dimension uncut(std::int64_t size) { return {size, {}, size}; }
+
+// Throws InputError where the whole has too many elements.
+AllReduceTypes all_reduce_types(const Mesh& mesh, const ArrayType& operand, const ArrayType& result) {
+  std::vector<AxisPart> summed;
+  std::vector<AxisPart> others;
+  const auto sums_over = [](const ArrayType& type, int axis) {
+    return std::count(type.sums.begin(), type.sums.end(), axis) > 0;
+  };
+  for (int axis = mesh.axis_count() - 1; axis >= 0; --axis) {  // minor to major is the last axis first
+    (sums_over(operand, axis) && !sums_over(result, axis) ? summed : others).push_back(mesh.whole(axis));
   }
-  if (moved.size() > most_shown_groups) out += fmt::format(" and {} more", moved.size() - most_shown_groups);
-  return out;
+  const Dimension rows = rows_along(others);
+  const Dimension partial_rows = rows_along(summed);
+  const std::int64_t count = partial_rows.global;
+  const std::int64_t size = operand.placement.local_size();
+  const Dimension shares = size % count == 0 ? Dimension{size / count, summed, size} : uncut(size);
+  return {DistributedType(mesh, {rows, partial_rows, uncut(size)}), DistributedType(mesh, {rows, uncut(count), shares}),
+          DistributedType(mesh, {rows, shares}), DistributedType(mesh, {rows, uncut(size)})};
 }
 
-// Who takes part in the step; empty where every device acts alone.
-std::string participants(const Mesh& mesh, const Placement& before, const Step& step) {
-  if (op_of(step) == StepOp::dynslice) return {};
-  if (mesh.device_count() > most_listed_devices) return fmt::format("among {} devices", mesh.device_count());
-  Step listed{without_lists(step.operation), step.after};  // as the lowered program has it
-  list_devices(listed, before);
-  if (const auto* permute = std::get_if<PermuteStep>(&listed.operation)) {
-    return "tiles move " + shown_pairs(*permute->pairs);
-  }
-  if (const auto* exchange = std::get_if<ExchangeStep>(&listed.operation)) {
-    return fmt::format("{} transfers, groups {}", exchange->transfers->size(),
-                       shown_groups(exchange_groups(*exchange->transfers, before)));
-  }
-  return "groups " + shown_groups(*groups_of(listed.operation));
-}
+// --- Statements.
 
-// Renames in one function.
-class FunctionLowering {
+class Lowering {
  public:
-  FunctionLowering(const Function& function, ProgramPlanner& planner)
-      : function_(function), planner_(planner), mesh_(planner.program().mesh) {
-    for (const Value& value : function.values) taken_.insert(value.name);
-  }
+  Lowering(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
 
-  FunctionSyntax lower(FunctionSyntax syntax) {
-    for (std::size_t i = 0; i < syntax.statements.size(); ++i) {
-      lower_statement(std::move(syntax.statements[i]), function_.statements[i]);
+  std::vector<LoweredStatement> lower(const Function& function) {
+    const std::vector<int> last = last_uses(function);
+    std::vector<LoweredStatement> lowered;
+    for (const Statement& statement : function.statements) {
+      const auto number = static_cast<int>(lowered.size());
+      const bool is_kept = moves_data(statement) && last[operand_number(statement)] > number;
+      // What takes the least memory depends on it, and nothing else does: plans are shared by more statements.
+      options_.tiles = is_kept && options_.planner == PlannerKind::lean ? TileUse::kept : TileUse::donated;
+      lowered.push_back(lower(function, statement));
     }
-    syntax.statements = std::move(statements_);
-    put_pending(syntax.return_layout);
-    for (Name& name : syntax.results) rename(name);
-    return syntax;
+    return lowered;
   }
 
  private:
-  void lower_statement(StatementSyntax syntax, const Statement& statement) {
-    std::visit([&](auto& operation) { rename_operands(operation); }, syntax.operation);
-    if (!std::holds_alternative<RedistributeSyntax>(syntax.operation)) {
-      put_pending(syntax.layout);
-      statements_.push_back(std::move(syntax));
-      return;
+  static std::size_t operand_number(const Statement& statement) {
+    return static_cast<std::size_t>(operands_of(statement).front());
+  }
+
+  LoweredStatement lower(const Function& function, const Statement& statement) {
+    if (!moves_data(statement)) return {};
+    const ArrayType& from = operand_of(function, statement).type;
+    const ArrayType& to = result_of(function, statement).type;
+    if (const auto* op = std::get_if<StepStatement>(&statement.operation)) {
+      return {{std::make_shared<const Movement>(Movement{program_.mesh, from.placement, {op->step}})}, nullptr};
     }
-    const std::shared_ptr<const Plan> plan = planner_.redistribution(function_, statement);
-    if (plan->steps().empty()) {
-      drop(std::move(syntax));
-    } else {
-      replace(std::move(syntax), *plan, result_of(function_, statement).type);
+    if (std::holds_alternative<AllReduce>(statement.operation)) {
+      const AllReduceTypes types = all_reduce_types(program_.mesh, from, to);
+      return {{movement_of(plan(types.partial, types.to_add, from.element, statement)),
+               movement_of(plan(types.sums, types.result, from.element, statement))},
+              nullptr};
     }
+    const auto redistribution = plan(*from.placement.type(), *to.placement.type(), from.element, statement);
+    return {{movement_of(redistribution)}, redistribution};
   }
 
-  // --- Names.
-
-  void rename(Name& name) const {
-    const auto entry = renamed_.find(name.text);
-    if (entry != renamed_.end()) name.text = entry->second;
-  }
-
-  static void rename_operands(Gap& /*gap*/) { throw InternalError("a tree with gaps is not lowered"); }
-  void rename_operands(SpmdOpSyntax& op) const { rename_all(op.operands); }
-  void rename_operands(CallSyntax& op) const { rename_all(op.operands); }
-  template <typename Operation>
-  void rename_operands(Operation& op) const {
-    rename(op.operand);
-  }
-  void rename_all(std::vector<Name>& names) const {
-    for (Name& name : names) rename(name);
-  }
-
-  std::string fresh_name(const std::string& name, std::size_t step) {
-    std::string fresh = fmt::format("{}_{}", name, step + 1);
-    while (!taken_.insert(fresh).second) fresh += "_";
-    return fresh;
-  }
-
-  // --- Statements.
-
-  // Comments of a statement that is gone stand above the next one.
-  void put_pending(Layout& layout) {
-    layout.above.insert(layout.above.begin(), pending_.begin(), pending_.end());
-    pending_.clear();
-  }
-
-  void drop(StatementSyntax syntax) {
-    const auto& operation = std::get<RedistributeSyntax>(syntax.operation);
-    const std::string& name = syntax.results.front().text;
-    renamed_[name] = operation.operand.text;
-    for (Comment& comment : syntax.layout.above) pending_.push_back(std::move(comment));
-    pending_.push_back({fmt::format("// {} {}: nothing to do, {} is {}.", name_of(operation.kind),
-                                    operation.operand.text, name, operation.operand.text),
-                        syntax.layout.after_blank});
-    if (!syntax.layout.beside.empty()) pending_.push_back({std::move(syntax.layout.beside), false});
-  }
-
-  void replace(StatementSyntax syntax, const Plan& plan, const ArrayType& result) {
-    const auto operation = std::get<RedistributeSyntax>(syntax.operation);
-    Name operand = operation.operand;
-    put_pending(syntax.layout);
-    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
-      const bool is_last = i + 1 == plan.steps().size();
-      StatementSyntax step = step_statement(plan, i, operand, result);
-      step.place = syntax.place;
-      step.results = {is_last ? syntax.results.front()
-                              : Name{fresh_name(syntax.results.front().text, i), syntax.place}};
-      if (is_last && operation.type) std::get<CollectiveSyntax>(step.operation).type = *operation.type;
-      if (i == 0) put_first(step.layout, operation, syntax.layout, plan);
-      if (is_last) step.layout.beside = syntax.layout.beside;
-      operand = step.results.front();
-      statements_.push_back(std::move(step));
+  std::shared_ptr<const Plan> plan(const DistributedType& source, const DistributedType& target, ElementType element,
+                                   const Statement& statement) {
+    try {
+      return plans_.plan(Problem({}, source, target, element), options_);
+    } catch (const InputError& error) {
+      const Diagnostic& fault = error.diagnostic();
+      throw InputError(diagnose(*program_.source, statement.range, fault.message, fault.hint));
     }
   }
 
-  // The comments of the whole plan, before those of its first step.
-  void put_first(Layout& layout, const RedistributeSyntax& operation, const Layout& written, const Plan& plan) const {
-    std::vector<Comment> above = written.above;
-    above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
-                                 operation.operand.text, retile::to_string(plan.source()), plan.cost.total,
-                                 plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
-                     written.after_blank});
-    layout.above.insert(layout.above.begin(), above.begin(), above.end());
+  static std::shared_ptr<const Movement> movement_of(const std::shared_ptr<const Plan>& plan) {
+    return {plan, &plan->movement};
   }
 
-  StatementSyntax step_statement(const Plan& plan, std::size_t index, const Name& operand,
-                                 const ArrayType& result) const {
-    const Step& step = plan.steps()[index];
-    const Placement& before = plan.movement.before(index);
-    StatementSyntax statement;
-    statement.operation =
-        CollectiveSyntax{without_lists(step.operation), operand, {with_type(step.after, result.element), {}}};
-    statement.layout.above.push_back({fmt::format("// {} to {}, cost {}", retile::to_string(before.local_shape()),
-                                                  retile::to_string(step.local_out()), plan.cost.steps[index]),
-                                      false});
-    const std::string who = participants(mesh_, before, step);
-    if (!who.empty()) statement.layout.above.back().text += "; " + who;
-    return statement;
-  }
-
-  ArrayType with_type(const Placement& placement, ElementType element) const {
-    const auto type = find_type(mesh_, placement);
-    return {element, type ? Placement(*type) : placement, {}};
-  }
-
-  const Function& function_;
-  ProgramPlanner& planner_;
-  const Mesh& mesh_;
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, std::string> renamed_;
-  std::vector<StatementSyntax> statements_;
-  std::vector<Comment> pending_;
+  const Program& program_;
+  PlanOptions options_;
+  PlanCache plans_;
 };
+
+constexpr int most_nested_calls = 1000;  // each takes room on the stack, of what counts and of what runs
+
+void require_shallow_calls(const Program& program) {
+  std::vector<int> depth(program.functions.size(), 1);  // callees come before callers
+  for (std::size_t f = 0; f < depth.size(); ++f) {
+    for (const Statement& statement : program.functions[f].statements) {
+      const auto* call = std::get_if<Call>(&statement.operation);
+      if (call != nullptr) depth[f] = std::max(depth[f], depth[static_cast<std::size_t>(call->function)] + 1);
+    }
+    if (depth[f] <= most_nested_calls) continue;
+    throw InputError(diagnose(*program.source, program.functions[f].range,
+                              fmt::format("calls nest deeper than {}", most_nested_calls)));
+  }
+}
+
+LoweredProgram lower_by(PlannerKind planner, Program program, PlanOptions options) {
+  options.planner = planner;
+  options.memory_limit.reset();
+  LoweredProgram lowered{std::move(program), options, {}};
+  Lowering lowering(lowered.program, options);
+  for (const Function& function : lowered.program.functions) lowered.statements.push_back(lowering.lower(function));
+  return lowered;
+}
 
 }  // namespace
 
-SyntaxTree lower(const SyntaxTree& tree, ProgramPlanner& planner) {
-  std::unordered_map<std::string, const Function*> functions;
-  for (const Function& function : planner.program().functions) functions[function.name] = &function;
-  SyntaxTree lowered = tree;
-  for (auto& declaration : lowered.declarations) {
-    if (auto* syntax = std::get_if<FunctionSyntax>(&declaration)) {
-      *syntax = FunctionLowering(*functions.at(syntax->name.text), planner).lower(std::move(*syntax));
+LoweredProgram lower_program(Program program, const PlanOptions& options) {
+  require_shallow_calls(program);
+  const bool is_automatic = options.planner == PlannerKind::automatic;
+  LoweredProgram lowered = lower_by(is_automatic ? PlannerKind::wide : options.planner, std::move(program), options);
+  if (!options.memory_limit) return lowered;
+  MemoryPeak peak = find_memory_peak(lowered, options.engine);
+  if (peak.bytes > *options.memory_limit && is_automatic) {
+    LoweredProgram lean = lower_by(PlannerKind::lean, lowered.program, options);
+    const MemoryPeak lean_peak = find_memory_peak(lean, options.engine);
+    if (lean_peak.bytes < peak.bytes) {
+      lowered = std::move(lean);
+      peak = lean_peak;
     }
   }
+  if (peak.bytes > *options.memory_limit) throw InputError(excess_of(peak, lowered.program, *options.memory_limit));
   return lowered;
 }
 

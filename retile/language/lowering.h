@@ -1,15 +1,33 @@
-// Lowering: every redistribution becomes the steps of its plan, as statements.
+// Lowering: every statement that moves data gets its movements. What is lowered is what prints, is counted and runs.
 #pragma once
 
-#include "retile/language/program_planner.h"
-#include "retile/language/syntax.h"
+#include <memory>
+#include <vector>
+
+#include "retile/language/program.h"
+#include "retile/planner/planner.h"
 
 namespace retile::language {
 
-// The tree that the planner's program was made from, with collectives in place of redistribute, distribute and
-// undistribute; a comment above each says what it does and costs, and which devices take part. Where nothing moves, the
-// result's name gives way to the operand's. Everything else, comments too, stays as it is; the tree checks again, and a
-// tree without redistributions is its own lowering. Throws InputError where there is no plan.
-SyntaxTree lower(const SyntaxTree& tree, ProgramPlanner& planner);
+using Movements = std::vector<std::shared_ptr<const Movement>>;
+
+struct LoweredStatement {
+  // Of a redistribution or a step one, of others none. Of an allreduce two: before the second every device adds up its
+  // tiles along the second dimension of three, in order, for the sum of the partial tiles of its row.
+  Movements movements;
+  std::shared_ptr<const Plan> plan;  // of a redistribution
+};
+
+struct LoweredProgram {
+  Program program;
+  PlanOptions options;                                    // of its plans
+  std::vector<std::vector<LoweredStatement>> statements;  // by function and statement
+};
+
+// Equal redistributions are planned once, and share their movement. The memory limit of the options is for the whole
+// program on their engine: where the planner is auto, it is lean for all where wide does not fit. Throws InputError at
+// the statement where there is no plan or too much memory is needed, with the smallest limit that works, and where
+// calls nest too deep.
+LoweredProgram lower_program(Program program, const PlanOptions& options = {});
 
 }  // namespace retile::language

@@ -5,245 +5,245 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <set>
 #include <variant>
 #include <vector>
 
-#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/language/liveness.h"
+#include "retile/language/memory_meter.h"
 
 namespace retile::language {
 namespace {
 
-// Which parameters the caller needs after the call.
-using Kept = std::vector<bool>;
-
-// More ways to call a function are counted as if callers needed all parameters after the call.
-constexpr std::size_t most_contexts = 64;
-
 constexpr int never = std::numeric_limits<int>::max();
 
-// Each type's bytes are known to fit.
-std::int64_t bytes_of(const ArrayType& type) { return type.placement.local_size() * retile::bytes_of(type.element); }
-std::int64_t bytes_of(const LocalType& type) { return product(type.shape) * retile::bytes_of(type.element); }
+// More ways to call a function are counted as if its arguments were different arrays that callers need after the call.
+constexpr std::size_t most_contexts = 64;
 
-std::vector<int> operands_of(const Statement& statement) {
-  struct Visitor {
-    std::vector<int> operator()(const SpmdOp& op) const { return op.operands; }
-    std::vector<int> operator()(const Redistribute& op) const { return {op.operand}; }
-    std::vector<int> operator()(const AllReduce& op) const { return {op.operand}; }
-    std::vector<int> operator()(const Collective& op) const { return {op.operand}; }
-    std::vector<int> operator()(const Call& op) const { return op.operands; }
-  };
-  return std::visit(Visitor{}, statement.operation);
+template <typename List>
+decltype(auto) at(List& list, int index) {
+  return list[static_cast<std::size_t>(index)];
 }
 
-// The statement of each value's last use: -1 for none, `never` for what the function returns.
-std::vector<int> last_uses(const Function& function) {
-  std::vector<int> last(function.values.size(), -1);
-  for (std::size_t i = 0; i < function.statements.size(); ++i) {
-    for (const int operand : operands_of(function.statements[i]))
-      last[static_cast<std::size_t>(operand)] = static_cast<int>(i);
-  }
-  for (const int result : function.results) last[static_cast<std::size_t>(result)] = never;
-  return last;
-}
+// How a function is called, by parameter.
+struct Context {
+  std::vector<int> same_as;  // the first parameter that has the same array
+  std::vector<bool> kept;    // somebody needs the array after the call
 
-// Adds and takes away bytes. Throws InputError at the statement where they do not fit.
-class Bytes {
- public:
-  Bytes(const SourceText& source, SourceRange range) : source_(source), range_(range) {}
-
-  std::int64_t add(std::int64_t a, std::int64_t b) const {
-    if (const auto sum = checked_add(a, b)) return *sum;
-    throw InputError(diagnose(source_, range_, "the memory that is needed here does not fit in 63 bits"));
-  }
-
- private:
-  const SourceText& source_;
-  SourceRange range_;
+  auto operator<=>(const Context&) const = default;
 };
 
-// The most bytes of results alive at once, parameters not counted. What is returned is copied where it is a parameter
-// or returned before.
-std::int64_t local_peak(const LocalFunction& function, const Bytes& bytes) {
-  const auto count = static_cast<int>(function.instructions.size());
-  std::vector<int> last(function.instructions.size());
-  for (int i = 0; i < count; ++i) {
-    last[static_cast<std::size_t>(i)] = i;
-    for (const int operand : function.instructions[static_cast<std::size_t>(i)].operands)
-      last[static_cast<std::size_t>(operand)] = i;
-  }
-  for (const int result : function.results) last[static_cast<std::size_t>(result)] = never;
-  std::vector<std::vector<int>> dying(function.instructions.size());
-  for (int i = 0; i < count; ++i) {
-    if (last[static_cast<std::size_t>(i)] != never)
-      dying[static_cast<std::size_t>(last[static_cast<std::size_t>(i)])].push_back(i);
-  }
-  const auto size = [&](int index) {
-    const LocalInstruction& instruction = function.instructions[static_cast<std::size_t>(index)];
-    return instruction.op == LocalOp::parameter ? 0 : bytes_of(instruction.type);
-  };
-  std::int64_t live = 0;
-  std::int64_t peak = 0;
-  for (int i = 0; i < count; ++i) {
-    live = bytes.add(live, size(i));
-    peak = std::max(peak, live);
-    for (const int dead : dying[static_cast<std::size_t>(i)]) live -= size(dead);
-  }
-  std::int64_t results = 0;
-  for (const int result : function.results) {
-    results = bytes.add(results, bytes_of(function.instructions[static_cast<std::size_t>(result)].type));
-  }
-  return std::max(peak, results);
+Context distinct_arguments(const Function& function, bool kept) {
+  const auto count = static_cast<std::size_t>(function.parameter_count);
+  Context context{std::vector<int>(count), std::vector<bool>(count, kept)};
+  std::iota(context.same_as.begin(), context.same_as.end(), 0);
+  return context;
 }
+
+// A function's arrays as one context has them. An array is known by the first value that has it.
+struct Frame {
+  int index;
+  const Function& function;
+  std::vector<int> arrays;  // by value
+  std::vector<int> last;    // by array: the statement of its last use, `never` where the caller needs it
+
+  int array(int value) const { return at(arrays, value); }
+  int last_use(int array) const { return at(last, array); }
+  std::int64_t bytes(int array) const { return bytes_of(at(function.values, array).type); }
+  template <typename Values>
+  std::int64_t sum(const Values& values) const {
+    std::int64_t sum = 0;
+    for (const int value : values) sum = add_bytes(sum, bytes(value));
+    return sum;
+  }
+  std::set<int> operands(const Statement& statement) const {
+    std::set<int> operands;
+    for (const int value : operands_of(statement)) operands.insert(array(value));
+    return operands;
+  }
+};
 
 class MemoryAnalysis {
  public:
-  explicit MemoryAnalysis(ProgramPlanner& planner) : planner_(planner), program_(planner.program()) {}
-
-  // Callers first to find how functions are called, then callees first to add up: no recursion, and chains of calls of
-  // exponential length are counted once.
-  MemoryPeak find() {
-    const auto count = program_.functions.size();
-    contexts_.resize(count);
-    for (const Function& function : program_.functions) last_uses_.push_back(last_uses(function));
-    add_context(program_.main, Kept(static_cast<std::size_t>(main().parameter_count)));
-    for (std::size_t i = count; i-- > 0;) {
-      for (const auto& [kept, peak] : contexts_[i]) find_callees(static_cast<int>(i), kept);
+  MemoryAnalysis(const LoweredProgram& lowered, const EngineMemory& engine)
+      : lowered_(lowered), program_(lowered.program), engine_(engine), peaks_(program_.functions.size()) {
+    for (std::size_t i = 0; i < program_.functions.size(); ++i) {  // callees come first
+      last_uses_.push_back(last_uses(program_.functions[i]));
+      owners_.push_back(find_owners(program_.functions[i], lowered.statements[i]));
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      for (auto& [kept, peak] : contexts_[i]) peak = measure(static_cast<int>(i), kept);
-    }
-    return contexts_[static_cast<std::size_t>(program_.main)].begin()->second;
   }
+
+  MemoryPeak find() { return peak_of(program_.main, distinct_arguments(main_of(program_), false)); }
 
  private:
-  const Function& main() const { return program_.functions[static_cast<std::size_t>(program_.main)]; }
-  const Function& function_at(int index) const { return program_.functions[static_cast<std::size_t>(index)]; }
+  // --- Arrays.
 
-  void add_context(int function, const Kept& kept) {
-    std::map<Kept, MemoryPeak>& contexts = contexts_[static_cast<std::size_t>(function)];
-    const bool is_full = contexts.size() >= most_contexts && !contexts.contains(kept);
-    contexts.try_emplace(is_full ? Kept(kept.size(), true) : kept);
-  }
-
-  const MemoryPeak& peak_of(int function, const Kept& kept) const {
-    const std::map<Kept, MemoryPeak>& contexts = contexts_[static_cast<std::size_t>(function)];
-    const auto entry = contexts.find(kept);
-    return entry != contexts.end() ? entry->second : contexts.at(Kept(kept.size(), true));
-  }
-
-  // Whether the value is needed after the statement.
-  bool is_needed(int function, const Kept& kept, int value, int statement) const {
-    const auto index = static_cast<std::size_t>(value);
-    const bool by_caller = index < kept.size() && kept[index];
-    return by_caller || last_uses_[static_cast<std::size_t>(function)][index] > statement;
-  }
-
-  Kept kept_by_call(int function, const Kept& kept, const Call& call, int statement) const {
-    Kept needed;
-    for (const int operand : call.operands) needed.push_back(is_needed(function, kept, operand, statement));
-    return needed;
-  }
-
-  void find_callees(int function, const Kept& kept) {
-    const std::vector<Statement>& statements = function_at(function).statements;
-    for (std::size_t i = 0; i < statements.size(); ++i) {
-      const auto* call = std::get_if<Call>(&statements[i].operation);
-      if (call != nullptr) add_context(call->function, kept_by_call(function, kept, *call, static_cast<int>(i)));
-    }
-  }
-
-  MemoryPeak measure(int index, const Kept& kept) {
-    const Function& function = function_at(index);
-    const auto value_bytes = [&](int value) { return bytes_of(function.values[static_cast<std::size_t>(value)].type); };
-    const Bytes bytes(*program_.source, function.range);
-    std::int64_t live = 0;
-    for (int i = 0; i < function.parameter_count; ++i) live = bytes.add(live, value_bytes(i));
-    MemoryPeak peak{live, index, -1};
-    for (int i = 0; i < function.parameter_count; ++i) {
-      if (!is_needed(index, kept, i, -1)) live -= value_bytes(i);
-    }
-    for (std::size_t i = 0; i < function.statements.size(); ++i) {
+  // By value: the first one of the function that has the same array, whatever the context.
+  std::vector<int> find_owners(const Function& function, const std::vector<LoweredStatement>& lowered) const {
+    std::vector<int> owners(function.values.size());
+    std::iota(owners.begin(), owners.end(), 0);
+    for (std::size_t i = 0; i < lowered.size(); ++i) {
       const Statement& statement = function.statements[i];
-      const auto number = static_cast<int>(i);
-      const MemoryPeak here = measure_statement({index, kept, number, live});
+      const Movements& movements = lowered[i].movements;
+      if (const auto* call = std::get_if<Call>(&statement.operation)) {
+        find_owners(*call, statement.results, owners);
+      } else if (movements.size() == 1 && movements.front()->steps.empty()) {
+        at(owners, statement.results.front()) = at(owners, operands_of(statement).front());
+      }
+    }
+    return owners;
+  }
+
+  // Of a call's results: the callee returns arrays that it was given, and others perhaps several times.
+  void find_owners(const Call& call, const std::vector<int>& results, std::vector<int>& owners) const {
+    const Function& callee = at(program_.functions, call.function);
+    std::map<int, int> made;  // the callee's arrays
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const int array = at(at(owners_, call.function), callee.results[i]);
+      const bool is_given = array < callee.parameter_count;
+      at(owners, results[i]) =
+          is_given ? at(owners, at(call.operands, array)) : made.try_emplace(array, results[i]).first->second;
+    }
+  }
+
+  Frame frame_of(int index, const Context& context) const {
+    const std::vector<int>& owners = at(owners_, index);
+    Frame frame{index, at(program_.functions, index), owners, std::vector<int>(owners.size(), -1)};
+    for (std::size_t value = 0; value < owners.size(); ++value) {
+      const bool is_given = owners[value] < frame.function.parameter_count;
+      if (is_given) frame.arrays[value] = at(context.same_as, owners[value]);
+      int& last = at(frame.last, frame.arrays[value]);
+      last = std::max(last, is_given && at(context.kept, owners[value]) ? never : at(last_uses_, index)[value]);
+    }
+    return frame;
+  }
+
+  static Context context_of(const Frame& frame, const Call& call, int statement) {
+    Context context;
+    std::map<int, int> first;  // parameter of each array
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      const int array = frame.array(call.operands[i]);
+      context.same_as.push_back(first.try_emplace(array, static_cast<int>(i)).first->second);
+      context.kept.push_back(frame.last_use(array) > statement);
+    }
+    return context;
+  }
+
+  // --- Bytes.
+
+  // Every function once for each context, however often it is called.
+  const MemoryPeak& peak_of(int function, Context context) {
+    std::map<Context, MemoryPeak>& peaks = at(peaks_, function);
+    const bool is_full = peaks.size() >= most_contexts && !peaks.contains(context);
+    if (is_full) context = distinct_arguments(at(program_.functions, function), true);
+    const auto [entry, is_new] = peaks.try_emplace(context);
+    if (is_new) entry->second = measure(frame_of(function, context));
+    return entry->second;
+  }
+
+  template <typename Count>
+  std::int64_t count_at(SourceRange place, Count count) const {
+    try {
+      return count();
+    } catch (const RuntimeError&) {
+      throw InputError(diagnose(*program_.source, place, "the memory that is needed here does not fit in 63 bits"));
+    }
+  }
+
+  MemoryPeak measure(const Frame& frame) {
+    const Function& function = frame.function;
+    std::set<int> parameters(frame.arrays.begin(), frame.arrays.begin() + function.parameter_count);
+    std::int64_t live = count_at(function.range, [&] { return frame.sum(parameters); });
+    MemoryPeak peak{live, frame.index, -1};
+    std::erase_if(parameters, [&](int array) { return frame.last_use(array) >= 0; });
+    live -= frame.sum(parameters);
+    for (int i = 0; i < static_cast<int>(function.statements.size()); ++i) {
+      const MemoryPeak here = measure_statement(frame, i, live);
       if (here.bytes > peak.bytes) peak = here;
-      const Bytes bytes_here(*program_.source, statement.range);
-      for (const int operand : distinct(operands_of(statement))) {
-        if (!is_needed(index, kept, operand, number)) live -= value_bytes(operand);
+      for (const int array : frame.operands(at(function.statements, i))) {
+        if (frame.last_use(array) <= i) live -= frame.bytes(array);
       }
-      for (const int result : statement.results) {
-        if (is_needed(index, kept, result, number)) live = bytes_here.add(live, value_bytes(result));
+      for (const int result : at(function.statements, i).results) {  // they fit: they are part of the peak here
+        if (frame.array(result) == result && frame.last_use(result) > i) live += frame.bytes(result);
       }
+    }
+    if (frame.index != program_.main) return peak;
+    const std::int64_t returned = count_at(function.return_range, [&] { return frame.sum(function.results); });
+    if (returned <= peak.bytes) return peak;
+    return {returned, frame.index, static_cast<int>(function.statements.size())};
+  }
+
+  // `live` are the bytes of arrays that are alive before it.
+  MemoryPeak measure_statement(const Frame& frame, int number, std::int64_t live) {
+    const Statement& statement = at(frame.function.statements, number);
+    const std::set<int> operands = frame.operands(statement);
+    MemoryPeak peak{live, frame.index, number};
+    if (const auto* call = std::get_if<Call>(&statement.operation)) {
+      peak = peak_of(call->function, context_of(frame, *call, number));
+      peak.bytes = count_at(statement.range, [&] { return add_bytes(live - frame.sum(operands), peak.bytes); });
+    } else if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {
+      peak.bytes = count_at(statement.range, [&] { return add_bytes(live, local_peak_bytes(op->body)); });
+    } else {
+      const int operand = *operands.begin();
+      const TileUse use = frame.last_use(operand) > number ? TileUse::kept : TileUse::donated;
+      const Movements& movements = at(at(lowered_.statements, frame.index), number).movements;
+      const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
+      peak.bytes = count_at(statement.range, [&] {
+        return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, engine_));
+      });
     }
     return peak;
   }
 
-  static std::vector<int> distinct(std::vector<int> values) {
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    return values;
-  }
-
-  struct Moment {
-    int function;
-    const Kept& kept;
-    int statement;
-    std::int64_t live;  // bytes of values that are alive before it
-  };
-
-  MemoryPeak measure_statement(const Moment& moment) {
-    const Function& function = function_at(moment.function);
-    const Statement& statement = function.statements[static_cast<std::size_t>(moment.statement)];
-    const Bytes bytes(*program_.source, statement.range);
-    if (const auto* call = std::get_if<Call>(&statement.operation)) return measure_call(moment, function, *call, bytes);
-    MemoryPeak peak{moment.live, moment.function, moment.statement};
-    if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {
-      peak.bytes = bytes.add(peak.bytes, local_peak(op->body, bytes));
-      return peak;
-    }
-    const int operand = operands_of(statement).front();
-    const bool donated = !is_needed(moment.function, moment.kept, operand, moment.statement);
-    if (donated) peak.bytes -= bytes_of(function.values[static_cast<std::size_t>(operand)].type);
-    peak.bytes = bytes.add(peak.bytes, planner_.figures(function, statement).peak_bytes);
-    return peak;
-  }
-
-  // The callee's parameters are its operands.
-  MemoryPeak measure_call(const Moment& moment, const Function& function, const Call& call, const Bytes& bytes) {
-    MemoryPeak peak = peak_of(call.function, kept_by_call(moment.function, moment.kept, call, moment.statement));
-    std::int64_t others = moment.live;
-    for (const int operand : distinct(call.operands))
-      others -= bytes_of(function.values[static_cast<std::size_t>(operand)].type);
-    peak.bytes = bytes.add(peak.bytes, others);
-    return peak;
-  }
-
-  ProgramPlanner& planner_;
+  const LoweredProgram& lowered_;
   const Program& program_;
+  const EngineMemory engine_;
   std::vector<std::vector<int>> last_uses_;           // by function and value
-  std::vector<std::map<Kept, MemoryPeak>> contexts_;  // by function: the ways in which it is called
+  std::vector<std::vector<int>> owners_;              // by function and value
+  std::vector<std::map<Context, MemoryPeak>> peaks_;  // by function
 };
 
 }  // namespace
 
-MemoryPeak find_memory_peak(ProgramPlanner& planner) { return MemoryAnalysis(planner).find(); }
-
-std::optional<Diagnostic> find_excess(ProgramPlanner& planner, std::int64_t limit_bytes) {
-  const Program& program = planner.program();
-  const MemoryPeak peak = find_memory_peak(planner);
-  if (peak.bytes <= limit_bytes) return std::nullopt;
-  const Function& function = program.functions[static_cast<std::size_t>(peak.function)];
-  const SourceRange place =
-      peak.statement < 0 ? function.range : function.statements[static_cast<std::size_t>(peak.statement)].range;
-  return diagnose(*program.source, place,
-                  fmt::format("{} bytes per device are needed here, and the limit is {}", peak.bytes, limit_bytes),
-                  "cut arrays along more axes, or use values for the last time earlier");
+MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine) {
+  return MemoryAnalysis(lowered, engine).find();
 }
 
-std::optional<Diagnostic> find_excess(const Program& program, std::int64_t limit_bytes, const PlanOptions& options) {
-  ProgramPlanner planner(program, options);
-  return find_excess(planner, limit_bytes);
+std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
+                               const EngineMemory& engine) {
+  const auto bytes = [&](const Placement& tiles) {
+    return fitting(checked_multiply(tiles.local_size(), element_size));
+  };
+  const auto peak_of = [&](const Movement& movement, TileUse tiles) {
+    return movement.steps.empty() ? bytes(movement.source) : predict_peak_bytes(movement, element_size, tiles, engine);
+  };
+  const Movement& first = *movements.front();
+  const std::int64_t first_peak = peak_of(first, use);
+  if (movements.size() == 1) return first_peak;
+  const Movement& last = *movements.back();
+  const bool is_kept = use == TileUse::kept;
+  const std::int64_t kept = is_kept ? bytes(first.source) : 0;
+  const bool adds_operand = is_kept && first.steps.empty();  // which is counted already
+  const std::int64_t partial = adds_operand ? 0 : bytes(first.target());
+  const std::int64_t adding = add_bytes(partial, bytes(last.source));
+  return std::max(first_peak, add_bytes(kept, std::max(adding, peak_of(last, TileUse::donated))));
+}
+
+SourceRange place_of(const MemoryPeak& peak, const Program& program) {
+  const Function& function = program.functions[static_cast<std::size_t>(peak.function)];
+  if (peak.statement < 0) return function.range;
+  const auto statement = static_cast<std::size_t>(peak.statement);
+  return statement < function.statements.size() ? function.statements[statement].range : function.return_range;
+}
+
+Diagnostic excess_of(const MemoryPeak& peak, const Program& program, std::int64_t limit_bytes) {
+  return diagnose(*program.source, place_of(peak, program),
+                  fmt::format("{} bytes per device are needed here, and the limit is {}", peak.bytes, limit_bytes),
+                  fmt::format("the smallest limit that works is {} bytes; to need less, cut arrays along more axes or "
+                              "use values for the last time earlier",
+                              peak.bytes));
 }
 
 }  // namespace retile::language

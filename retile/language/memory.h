@@ -1,12 +1,11 @@
-// How much memory a program needs on a device: the values that are alive at once and what statements work with.
+// How much memory a program needs on a device: the arrays that are alive at once and what statements work with.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "retile/base/diagnostic.h"
-#include "retile/language/program.h"
-#include "retile/language/program_planner.h"
+#include "retile/language/lowering.h"
+#include "retile/plan/memory.h"
 
 namespace retile::language {
 
@@ -14,23 +13,29 @@ namespace retile::language {
 struct MemoryPeak {
   std::int64_t bytes = 0;
   int function = 0;    // where it is, in Program::functions
-  int statement = -1;  // in its statements; -1: when it is entered
+  int statement = -1;  // in its statements; -1: when it is entered; as many as there are: when it returns
 };
 
-// Counted are
-//   values         from the statement that makes them to their last use; parameters while caller or callee need them,
-//                  those of main until their last use
-//   spmd_op        the instructions' results from where they are made to their last use, besides its operands
-//   redistribute,  the plan's largest pair of tiles before and after a step, the operand being the first of them
-//   collectives    where this is its last use, and staying beside them where it is not
-//   allreduce      the same for its two movements and the addition between them
+// What is alive at once, as it is when the program runs:
+//   arrays         from the statement that makes them to the last use of a value that has them; the main function's
+//                  arguments from the beginning. A movement without steps gives its operand's array on, a call those
+//                  that its function returns, and what the main function returns again is copied at the end
+//   spmd_op        local_peak_bytes() beside its operands
+//   movements      predict_peak_bytes() of them, the operand being donated where nobody needs its array any longer
+//   allreduce      the same for both, and between them the partial sums beside their sums
 //   calls          the callee's peak
+// Where a function is called in very many ways, it is counted as if callers needed all arguments after the call.
 // Throws InputError where bytes do not fit in 63 bits.
-MemoryPeak find_memory_peak(ProgramPlanner& planner);
+MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine = {});
 
-// The statement at which the program needs more bytes per device than the limit, if it does.
-std::optional<Diagnostic> find_excess(ProgramPlanner& planner, std::int64_t limit_bytes);
-std::optional<Diagnostic> find_excess(const Program& program, std::int64_t limit_bytes,
-                                      const PlanOptions& options = {});
+// Of one statement that moves data, its operand counted and nothing else. Throws as the prediction does.
+std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
+                               const EngineMemory& engine = {});
+
+// Where it is in the source.
+SourceRange place_of(const MemoryPeak& peak, const Program& program);
+
+// What to say where it is more than the limit.
+Diagnostic excess_of(const MemoryPeak& peak, const Program& program, std::int64_t limit_bytes);
 
 }  // namespace retile::language

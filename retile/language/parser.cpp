@@ -286,9 +286,9 @@ class Parser {
   }
 
   // collective = ( ( "dynslice" | "allgather" | "alltoall" ) changes | "allpermute" | "exchange" ) name "as" type ;
-  CollectiveSyntax collective(StepOp op) {
+  StepSyntax collective(StepOp op) {
     const std::string word = scanner_.name("an operation");
-    CollectiveSyntax syntax;
+    StepSyntax syntax;
     syntax.operation = step_operation(op);
     syntax.operand = scan_value_name(scanner_, "the operand of " + word);
     syntax.type = as_type(word);

@@ -213,7 +213,7 @@ class Printer {
     print_line(fmt::format("{}allreduce {} as {}", start, op.operand.text, type_text(op.type)), 2, beside);
   }
 
-  void print_operation(const std::string& start, const CollectiveSyntax& op, const std::string& beside) {
+  void print_operation(const std::string& start, const StepSyntax& op, const std::string& beside) {
     print_line(
         fmt::format("{}{} {} as {}", start, retile::to_string(op.operation), op.operand.text, type_text(op.type)), 2,
         beside);

@@ -35,6 +35,10 @@ struct LocalType {
   bool operator==(const LocalType&) const = default;
 };
 
+// Of a tile or a local array. The checker refuses types whose bytes do not fit in 63 bits.
+std::int64_t bytes_of(const ArrayType& type);
+std::int64_t bytes_of(const LocalType& type);
+
 // --- What a device computes on its tiles: instructions in order, each with one result.
 
 enum class LocalOp {
@@ -98,7 +102,7 @@ struct AllReduce {
 };
 
 // One step of a plan, its lists symbolic: from the operand's placement to the result's.
-struct Collective {
+struct StepStatement {
   int operand = 0;
   Step step;
 };
@@ -109,7 +113,7 @@ struct Call {
 };
 
 struct Statement {
-  std::variant<SpmdOp, Redistribute, AllReduce, Collective, Call> operation;
+  std::variant<SpmdOp, Redistribute, AllReduce, StepStatement, Call> operation;
   std::vector<int> results;
   SourceRange range;
 };
@@ -126,7 +130,8 @@ struct Function {
   int parameter_count = 0;
   std::vector<Statement> statements;
   std::vector<int> results;
-  SourceRange range;
+  SourceRange range;         // its name
+  SourceRange return_range;  // where it returns
 };
 
 struct Program {
@@ -135,5 +140,14 @@ struct Program {
   std::vector<Function> functions;  // in an order in which callees come before callers
   int main = 0;                     // the function called "main", or the only one
 };
+
+const Function& main_of(const Program& program);
+
+std::vector<int> operands_of(const Statement& statement);
+
+// Whether the statement is a Redistribute, an AllReduce or a StepStatement; its one operand, and its result.
+bool moves_data(const Statement& statement);
+const Value& operand_of(const Function& function, const Statement& statement);
+const Value& result_of(const Function& function, const Statement& statement);
 
 }  // namespace retile::language

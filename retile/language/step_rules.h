@@ -11,7 +11,6 @@
 namespace retile::language {
 
 // Why no step of this kind, with these moves, leads from one placement to the other. Both are balanced and on one mesh.
-std::optional<Fault> find_step_fault(const StepOperation& operation, const Placement& before,
-                                     const Placement& after);
+std::optional<Fault> find_step_fault(const StepOperation& operation, const Placement& before, const Placement& after);
 
 }  // namespace retile::language

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <variant>
 
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
+#include "retile/language/memory.h"
+#include "retile/language/memory_meter.h"
 #include "retile/language/syntax.h"
 
 namespace retile::language {
@@ -12,7 +18,7 @@ namespace {
 
 std::string operation_name(const Statement& statement) {
   if (const auto* op = std::get_if<Redistribute>(&statement.operation)) return name_of(op->kind);
-  if (const auto* op = std::get_if<Collective>(&statement.operation)) return retile::name_of(op_of(op->step));
+  if (const auto* op = std::get_if<StepStatement>(&statement.operation)) return retile::name_of(op_of(op->step));
   return "allreduce";
 }
 
@@ -34,57 +40,89 @@ class LineCounter {
   int line_;
 };
 
-struct PlacedMovement {
-  std::size_t position;
-  MovementSummary summary;
-};
-
-std::vector<PlacedMovement> movements_of(ProgramPlanner& planner) {
-  const Mesh& mesh = planner.program().mesh;
-  std::vector<PlacedMovement> movements;
-  for (const Function& function : planner.program().functions) {
-    for (const Statement& statement : function.statements) {
-      if (!moves_data(statement)) continue;
-      const Value& operand = operand_of(function, statement);
-      const Value& result = result_of(function, statement);
-      movements.push_back({statement.range.begin,
-                           {function.name, result.name, 0, operation_name(statement), describe(mesh, operand.type),
-                            describe(mesh, result.type), planner.figures(function, statement)}});
+// Throws RuntimeError where a figure does not fit.
+MovementFigures figures_of(const Movements& movements, const CostModel& model, std::int64_t element_size) {
+  MovementFigures figures;
+  for (const auto& movement : movements) {
+    figures.steps += static_cast<std::int64_t>(movement->steps.size());
+    for (std::size_t i = 0; i < movement->steps.size(); ++i) {
+      const Step& step = movement->steps[i];
+      const Placement& before = movement->before(i);
+      const auto received = checked_multiply(step_cost(volume_model(), step, before), element_size);
+      figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before)));
+      figures.received_bytes = add_bytes(figures.received_bytes, fitting(received));
     }
   }
-  std::stable_sort(movements.begin(), movements.end(),
-                   [](const auto& a, const auto& b) { return a.position < b.position; });
-  return movements;
+  figures.peak_bytes = peak_of_movements(movements, element_size, TileUse::donated);
+  return figures;
 }
 
-void set_peak(ProgramSummary& summary, const Program& program, const MemoryPeak& peak) {
-  const Function& function = program.functions[static_cast<std::size_t>(peak.function)];
+MovementFigures figures_of(const LoweredProgram& lowered, const Statement& statement, const Movements& movements,
+                           ElementType element) {
+  try {
+    return figures_of(movements, *lowered.options.cost_model, bytes_of(element));
+  } catch (const RuntimeError&) {
+    throw InputError(diagnose(*lowered.program.source, statement.range,
+                              "the cost or memory of this statement does not fit in 63 bits"));
+  }
+}
+
+// Of the function with this number.
+void add_movements(const LoweredProgram& lowered, std::size_t number, LineCounter& lines,
+                   std::vector<MovementSummary>& summaries) {
+  const Mesh& mesh = lowered.program.mesh;
+  const Function& function = lowered.program.functions[number];
+  for (std::size_t i = 0; i < function.statements.size(); ++i) {
+    const Statement& statement = function.statements[i];
+    const Movements& movements = lowered.statements[number][i].movements;
+    if (movements.empty()) continue;
+    const Value& operand = operand_of(function, statement);
+    const Value& result = result_of(function, statement);
+    summaries.push_back({function.name, result.name, lines.line_at(statement.range.begin), operation_name(statement),
+                         describe(mesh, operand.type), describe(mesh, result.type),
+                         figures_of(lowered, statement, movements, operand.type.element)});
+  }
+}
+
+std::vector<std::size_t> in_source_order(const std::vector<Function>& functions) {
+  std::vector<std::size_t> order(functions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return functions[a].range.begin < functions[b].range.begin; });
+  return order;
+}
+
+std::string name_of(const Function& function, int number) {
+  if (number < 0) return {};
+  const auto index = static_cast<std::size_t>(number);
+  if (index == function.statements.size()) return "return";
+  std::string names;
+  for (const int result : function.statements[index].results) {
+    names += (names.empty() ? "" : ", ") + function.values[static_cast<std::size_t>(result)].name;
+  }
+  return names;
+}
+
+void set_peak(ProgramSummary& summary, const LoweredProgram& lowered) {
+  const MemoryPeak peak = find_memory_peak(lowered);
+  const Function& function = lowered.program.functions[static_cast<std::size_t>(peak.function)];
   summary.peak_bytes = peak.bytes;
   summary.peak_function = function.name;
-  SourceRange place = function.range;
-  if (peak.statement >= 0) {
-    const Statement& statement = function.statements[static_cast<std::size_t>(peak.statement)];
-    place = statement.range;
-    for (const int result : statement.results) {
-      summary.peak_statement +=
-          (summary.peak_statement.empty() ? "" : ", ") + function.values[static_cast<std::size_t>(result)].name;
-    }
-  }
-  summary.peak_line = LineCounter(*program.source).line_at(place.begin);
+  summary.peak_statement = name_of(function, peak.statement);
+  summary.peak_line = LineCounter(*lowered.program.source).line_at(place_of(peak, lowered.program).begin);
 }
 
 }  // namespace
 
-ProgramSummary summarize(ProgramPlanner& planner) {
+ProgramSummary summarize(const LoweredProgram& lowered) {
   ProgramSummary summary;
-  summary.planner = name_of(planner.options().planner);
-  summary.cost_model = planner.options().cost_model->name();
-  LineCounter lines(*planner.program().source);
-  for (PlacedMovement& movement : movements_of(planner)) {
-    movement.summary.line = lines.line_at(movement.position);
-    summary.movements.push_back(std::move(movement.summary));
+  summary.planner = retile::name_of(lowered.options.planner);
+  summary.cost_model = lowered.options.cost_model->name();
+  LineCounter lines(*lowered.program.source);
+  for (const std::size_t function : in_source_order(lowered.program.functions)) {
+    add_movements(lowered, function, lines, summary.movements);
   }
-  set_peak(summary, planner.program(), find_memory_peak(planner));
+  set_peak(summary, lowered);
   return summary;
 }
 

@@ -1,13 +1,21 @@
 // What a program moves and what memory it needs, statement by statement.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "retile/language/memory.h"
-#include "retile/language/program_planner.h"
+#include "retile/language/lowering.h"
 
 namespace retile::language {
+
+// What a statement moves.
+struct MovementFigures {
+  std::int64_t steps = 0;
+  std::int64_t cost = 0;            // under the plans' cost model, in elements
+  std::int64_t received_bytes = 0;  // at most, per device
+  std::int64_t peak_bytes = 0;      // per device, with the operand donated
+};
 
 struct MovementSummary {
   std::string function;
@@ -25,12 +33,12 @@ struct ProgramSummary {
   std::vector<MovementSummary> movements;  // every function's once, in the order of the source
   std::int64_t peak_bytes = 0;             // of the program, per device
   std::string peak_function;
-  std::string peak_statement;  // the names that it declares; empty: when the function is entered
+  std::string peak_statement;  // the names that it declares, or "return"; empty: when the function is entered
   int peak_line = 0;
 };
 
-// Throws InputError where there is no plan, or a figure does not fit in 63 bits.
-ProgramSummary summarize(ProgramPlanner& planner);
+// Memory is that of engines without staging. Throws InputError where a figure does not fit in 63 bits.
+ProgramSummary summarize(const LoweredProgram& lowered);
 
 std::string to_json(const ProgramSummary& summary);
 

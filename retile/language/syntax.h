@@ -155,12 +155,12 @@ struct AllReduceSyntax {
   bool operator==(const AllReduceSyntax&) const = default;
 };
 
-struct CollectiveSyntax {
+struct StepSyntax {
   StepOperation operation;  // lists absent
   Name operand;
   TypeSyntax type;
 
-  bool operator==(const CollectiveSyntax&) const = default;
+  bool operator==(const StepSyntax&) const = default;
 };
 
 struct CallSyntax {
@@ -172,7 +172,7 @@ struct CallSyntax {
 
 struct StatementSyntax {
   std::vector<Name> results;
-  std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, AllReduceSyntax, CollectiveSyntax, CallSyntax> operation;
+  std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, AllReduceSyntax, StepSyntax, CallSyntax> operation;
   Layout layout;
   Place place;
 

@@ -241,13 +241,13 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
 }
 
 void read_step(const JsonReader& reader, StatedPlan& stated) {
-  const DistributedType& target = stated.plan.target;
-  StepOperation operation = read_operation(reader, target.rank());
-  Placement after = read_placement(reader, target);
+  const DistributedType& source = stated.plan.source();
+  Placement after = read_placement(reader, source);  // first: where lists are left out, it says why
+  StepOperation operation = read_operation(reader, source.rank());
   stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
   PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
   if (reader.has("local_in")) {
-    statements.local_in = read_shape(reader.member("local_in"), static_cast<std::size_t>(target.rank()));
+    statements.local_in = read_shape(reader.member("local_in"), static_cast<std::size_t>(source.rank()));
   }
   if (std::holds_alternative<ExchangeStep>(stated.plan.steps().back().operation) && reader.has("groups")) {
     statements.groups = read_groups(reader.member("groups"));

@@ -37,7 +37,7 @@ ReadBox made_up_array(ElementType element, const Shape& shape, std::uint64_t see
 }
 
 TileBuffers read_tiles(const language::ArrayType& type, const std::vector<Device>& devices, const ReadBox& read) {
-  const auto bytes = static_cast<std::size_t>(tile_bytes(type));
+  const auto bytes = static_cast<std::size_t>(bytes_of(type));
   std::map<Shape, std::size_t> known;  // where the tile with this corner is
   TileBuffers tiles;
   for (const Device device : devices) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "retile/language/program.h"
-#include "retile/runtime/value.h"
+#include "retile/runtime/shared_array.h"
 
 namespace retile::runtime {
 

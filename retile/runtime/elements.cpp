@@ -32,4 +32,11 @@ Shape element_index(const Shape& shape, std::int64_t number) {
   return index;
 }
 
+Shape element_index(const Placement& placement, Device device, std::int64_t number) {
+  Shape index = element_index(placement.local_shape(), number);
+  const Shape corner = placement.offset(device);
+  for (std::size_t d = 0; d < index.size(); ++d) index[d] += corner[d];
+  return index;
+}
+
 }  // namespace retile::runtime

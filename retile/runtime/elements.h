@@ -7,6 +7,7 @@
 
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
+#include "retile/types/placement.h"
 
 namespace retile::runtime {
 
@@ -16,7 +17,8 @@ std::string format_element(ElementType element, const std::byte* bytes);
 // The element's bits as a number.
 std::uint64_t bits_of_element(ElementType element, const std::byte* bytes);
 
-// Where the element with this row-major number lies in an array of this shape.
+// Where the element with this row-major number lies in the global array: of all of it, or of the device's tile.
 Shape element_index(const Shape& shape, std::int64_t number);
+Shape element_index(const Placement& placement, Device device, std::int64_t number);
 
 }  // namespace retile::runtime

@@ -7,39 +7,36 @@
 #include <vector>
 
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/language/program.h"
+#include "retile/language/lowering.h"
+#include "retile/runtime/mover.h"
 #include "retile/runtime/runtime.h"
-#include "retile/runtime/transport.h"
-#include "retile/runtime/value.h"
 
 namespace retile::runtime {
 
 class Interpreter {
  public:
-  // All must outlive it. Throws InputError where calls nest too deep.
-  Interpreter(const language::Program& program, Transport& transport, MemoryMeter& meter,
-              const ProgramOptions& options);
+  // All must outlive it.
+  Interpreter(const language::LoweredProgram& lowered, Mover& mover, MemoryMeter& meter,
+              const AfterStatement& after_statement);
 
-  std::vector<Value> run_main(std::vector<Value> arguments);
+  std::vector<SharedArray> run_main(std::vector<SharedArray> arguments);
 
  private:
-  std::vector<Value> run(int function, std::vector<Value> arguments);
-  std::vector<Value> run(const language::Function& function, const language::Statement& statement,
-                         std::vector<Value> operands);
-  std::vector<Value> compute(const language::Function& function, const language::Statement& statement,
-                             const language::SpmdOp& operation, const std::vector<Value>& operands);
+  std::vector<SharedArray> run(int function, std::vector<SharedArray> arguments);
+  std::vector<SharedArray> run(int function, std::size_t statement, std::vector<SharedArray> operands);
+  std::vector<SharedArray> compute(const language::Function& function, const language::Statement& statement,
+                                   const language::SpmdOp& operation, const std::vector<SharedArray>& operands);
   void for_each_device(double operations, const std::function<void(std::size_t)>& work);
   void require_agreement(const language::Function& function, const language::Statement& statement,
-                         const std::vector<Value>& results);
+                         const std::vector<SharedArray>& results);
 
+  const language::LoweredProgram& lowered_;
   const language::Program& program_;
-  Transport& transport_;
+  Mover& mover_;
   MemoryMeter& meter_;
-  const ProgramOptions options_;
-  std::unique_ptr<WorkerPool> workers_;  // once there is work for several
-  // By function: the last statement that uses each value, as many as there are statements for results, and for a value
-  // that nobody uses the one that makes it (-1 for a parameter).
-  std::vector<std::vector<std::ptrdiff_t>> last_uses_;
+  const AfterStatement after_statement_;
+  std::unique_ptr<WorkerPool> workers_;      // once there is work for several
+  std::vector<std::vector<int>> last_uses_;  // by function
 };
 
 }  // namespace retile::runtime

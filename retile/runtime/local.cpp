@@ -10,11 +10,13 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
+#include "retile/language/liveness.h"
+#include "retile/language/memory_meter.h"
+#include "retile/runtime/elements.h"
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
-#include "retile/runtime/value.h"
+#include "retile/types/text.h"
 
 namespace retile::runtime {
 namespace {
@@ -25,10 +27,6 @@ using language::LocalOp;
 using language::LocalType;
 
 std::int64_t elements_of(const LocalType& type) { return product(type.shape); }
-
-std::int64_t bytes_of_array(const LocalType& type) { return checked_bytes(elements_of(type), bytes_of(type.element)); }
-
-Buffer buffer_for(const LocalType& type) { return Buffer(static_cast<std::size_t>(bytes_of_array(type))); }
 
 // --- Operations on whole arrays.
 
@@ -86,72 +84,59 @@ MatmulSizes matmul_sizes(const Shape& left, const Shape& right) {
   return sizes;
 }
 
-// The last instruction that uses each one; the results' is beyond the end, that of what nobody uses is itself.
-std::vector<std::size_t> last_uses(const LocalFunction& function) {
-  std::vector<std::size_t> last(function.instructions.size());
-  for (std::size_t i = 0; i < last.size(); ++i) {
-    last[i] = i;
-    for (const int operand : function.instructions[i].operands) last[static_cast<std::size_t>(operand)] = i;
-  }
-  for (const int result : function.results) last[static_cast<std::size_t>(result)] = last.size();
-  return last;
-}
-
 // --- One evaluation on one device.
 
 class Evaluation {
  public:
   Evaluation(const LocalFunction& function, std::span<const std::byte* const> tiles, const LocalContext& context)
-      : function_(function), tiles_(tiles), context_(context), arrays_(function.instructions.size()) {}
+      : function_(function),
+        liveness_(language::local_liveness(function)),
+        tiles_(tiles),
+        context_(context),
+        arrays_(function.instructions.size()),
+        buffers_(function.instructions.size()) {}
 
   LocalResults run() {
-    const std::vector<std::size_t> last = last_uses(function_);
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       const LocalInstruction& instruction = function_.instructions[i];
-      evaluate(instruction, arrays_[i]);
-      for (const int operand : instruction.operands) {
-        if (last[static_cast<std::size_t>(operand)] == i) release(static_cast<std::size_t>(operand));
-      }
-      if (last[i] == i) release(i);
+      arrays_[i] = evaluate(instruction, buffers_[i]);
+      for (const int operand : instruction.operands) release_after(i, owner(operand));
+      release_after(i, owner(static_cast<int>(i)));
     }
     return take_results();
   }
 
  private:
-  // A parameter's bytes are somebody else's, and those of a reshaped array may be shared.
-  struct Array {
-    const std::byte* data = nullptr;
-    std::shared_ptr<Buffer> owned;
-  };
-
-  const Array& array(int instruction) const { return arrays_[static_cast<std::size_t>(instruction)]; }
+  std::size_t owner(int instruction) const {
+    return static_cast<std::size_t>(liveness_.owners[static_cast<std::size_t>(instruction)]);
+  }
+  const std::byte* array(int instruction) const { return arrays_[static_cast<std::size_t>(instruction)]; }
   const LocalType& type(int instruction) const {
     return function_.instructions[static_cast<std::size_t>(instruction)].type;
   }
   template <typename Number>
   const Number* numbers(int instruction) const {
-    return reinterpret_cast<const Number*>(array(instruction).data);
+    return reinterpret_cast<const Number*>(array(instruction));
   }
 
-  void release(std::size_t index) {
-    Array& array = arrays_[index];
-    if (array.owned && array.owned.use_count() == 1) meter_.remove(static_cast<std::int64_t>(array.owned->size()));
-    array = {};
+  void release_after(std::size_t instruction, std::size_t owner) {
+    if (liveness_.last_uses[owner] != static_cast<int>(instruction)) return;
+    meter_.remove(static_cast<std::int64_t>(buffers_[owner].size()));
+    buffers_[owner] = Buffer();
   }
 
-  void evaluate(const LocalInstruction& instruction, Array& result) {
-    if (instruction.op == LocalOp::parameter) {
-      result.data = tiles_[static_cast<std::size_t>(instruction.index)];
-      return;
-    }
-    if (instruction.op == LocalOp::reshape) {
-      result = array(instruction.operands[0]);
-      return;
-    }
-    result.owned = std::make_shared<Buffer>(buffer_for(instruction.type));
-    result.data = result.owned->data();
-    meter_.add(static_cast<std::int64_t>(result.owned->size()));
-    if (!rearrange(instruction, result.owned->data())) compute(instruction, result.owned->data());
+  // Where its elements are: in the buffer, unless they are somebody else's.
+  const std::byte* evaluate(const LocalInstruction& instruction, Buffer& buffer) {
+    if (instruction.op == LocalOp::parameter) return tiles_[static_cast<std::size_t>(instruction.index)];
+    if (instruction.op == LocalOp::reshape) return array(instruction.operands[0]);
+    buffer = allocate(instruction.type);
+    if (!rearrange(instruction, buffer.data())) compute(instruction, buffer.data());
+    return buffer.data();
+  }
+
+  Buffer allocate(const LocalType& type) {
+    meter_.add(bytes_of(type));
+    return Buffer(static_cast<std::size_t>(bytes_of(type)));
   }
 
   // The operations that move elements as they are. False for the others.
@@ -159,7 +144,7 @@ class Evaluation {
     const std::int64_t element_size = bytes_of(instruction.type.element);
     const std::span<const std::int64_t> numbers(instruction.numbers);
     const auto copy = [&](const StridedView& view) {
-      copy_from_view(view, array(instruction.operands[0]).data, out, element_size);
+      copy_from_view(view, array(instruction.operands[0]), out, element_size);
     };
     switch (instruction.op) {
       case LocalOp::transpose:
@@ -181,6 +166,7 @@ class Evaluation {
   }
 
   void concatenate(const LocalInstruction& instruction, std::byte* out) const {
+    const std::int64_t size = bytes_of(instruction.type.element);
     const auto dimension = static_cast<std::size_t>(instruction.numbers[0]);
     Shape lo(instruction.type.shape.size(), 0);
     Shape hi = instruction.type.shape;
@@ -188,8 +174,12 @@ class Evaluation {
     for (const int operand : instruction.operands) {
       lo[dimension] = hi[dimension];
       hi[dimension] += type(operand).shape[dimension];
-      copy_to_view(sliced(instruction.type.shape, lo, hi), array(operand).data, out,
-                   bytes_of(instruction.type.element));
+      const StridedView rows = with_long_rows(sliced(instruction.type.shape, lo, hi));
+      const std::byte* elements = array(operand);
+      for_each_row(rows, [&](std::int64_t start) {
+        std::copy_n(elements, row_length(rows) * size, out + start * size);
+        elements += row_length(rows) * size;
+      });
     }
   }
 
@@ -197,8 +187,8 @@ class Evaluation {
     if (instruction.op == LocalOp::matmul) {
       const int left = instruction.operands[0];
       const int right = instruction.operands[1];
-      matmul(instruction.type.element, matmul_sizes(type(left).shape, type(right).shape), array(left).data,
-             array(right).data, out);
+      matmul(instruction.type.element, matmul_sizes(type(left).shape, type(right).shape), array(left), array(right),
+             out);
       return;
     }
     with_number(instruction.type.element, [&]<typename Number>(Number) {
@@ -307,10 +297,7 @@ class Evaluation {
     if (zero == divisors + count) return;
     std::string place;
     if (!instruction.type.shape.empty()) {
-      Shape index = row_major_strides(instruction.type.shape);
-      for (std::size_t d = 0; d < index.size(); ++d)
-        index[d] = (zero - divisors) / index[d] % instruction.type.shape[d];
-      place = fmt::format(" at [{}] of its tile", fmt::join(index, ", "));
+      place = fmt::format(" at {} of its tile", to_string(element_index(instruction.type.shape, zero - divisors)));
     }
     throw ProgramFailure(diagnose(context_.source, instruction.range,
                                   fmt::format("device {} divides by zero{}", context_.device, place)));
@@ -318,30 +305,28 @@ class Evaluation {
 
   LocalResults take_results() {
     LocalResults results;
-    std::vector<std::size_t> left(arrays_.size());  // how often each is still wanted
-    for (const int result : function_.results) ++left[static_cast<std::size_t>(result)];
+    std::vector<int> left(arrays_.size());  // how often each buffer is still wanted
+    for (const int result : function_.results) ++left[owner(result)];
     for (const int result : function_.results) {
-      Array& array = arrays_[static_cast<std::size_t>(result)];
-      const bool last = --left[static_cast<std::size_t>(result)] == 0;
-      if (last && array.owned && array.owned.use_count() == 1) {
-        results.arrays.push_back(std::move(*array.owned));
+      Buffer& buffer = buffers_[owner(result)];
+      if (--left[owner(result)] == 0 && !buffer.empty()) {
+        results.arrays.push_back(std::move(buffer));
         continue;
       }
-      Buffer copy = buffer_for(type(result));
-      std::memcpy(copy.data(), array.data, copy.size());
-      meter_.add(static_cast<std::int64_t>(copy.size()));
-      results.arrays.push_back(std::move(copy));
-      if (last) release(static_cast<std::size_t>(result));
+      results.arrays.push_back(allocate(type(result)));
+      std::memcpy(results.arrays.back().data(), array(result), results.arrays.back().size());
     }
     results.peak_bytes = meter_.peak();
     return results;
   }
 
   const LocalFunction& function_;
+  const language::LocalLiveness liveness_;
   std::span<const std::byte* const> tiles_;
   const LocalContext& context_;
-  std::vector<Array> arrays_;  // by instruction
-  MemoryMeter meter_;
+  std::vector<const std::byte*> arrays_;  // by instruction
+  std::vector<Buffer> buffers_;           // by instruction that makes an array
+  language::MemoryMeter meter_;
 };
 
 double operations_of(const LocalFunction& function, const LocalInstruction& instruction) {
@@ -371,24 +356,6 @@ double operations_of(const LocalFunction& function, const LocalInstruction& inst
 LocalResults evaluate(const LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context) {
   return Evaluation(function, tiles, context).run();
-}
-
-std::int64_t predict_peak_bytes(const LocalFunction& function) {
-  const std::vector<std::size_t> last = last_uses(function);
-  MemoryMeter meter;
-  std::vector<std::int64_t> freed(last.size() + 1);  // bytes, by the instruction that is the last to need them
-  for (std::size_t i = 0; i < last.size(); ++i) {
-    const LocalInstruction& instruction = function.instructions[i];
-    const std::int64_t bytes = instruction.op == LocalOp::parameter ? 0 : bytes_of_array(instruction.type);
-    meter.add(bytes);
-    freed[last[i]] += bytes;
-    meter.remove(freed[i]);
-  }
-  MemoryMeter results;
-  for (const int result : function.results) {
-    results.add(bytes_of_array(function.instructions[static_cast<std::size_t>(result)].type));
-  }
-  return std::max(meter.peak(), results.peak());
 }
 
 void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out) {

@@ -25,16 +25,13 @@ struct LocalContext {
 
 struct LocalResults {
   std::vector<Buffer> arrays;   // row-major
-  std::int64_t peak_bytes = 0;  // of intermediate and final results alive at once
+  std::int64_t peak_bytes = 0;  // measured: language::local_peak_bytes()
 };
 
 // The tiles are the function's parameters, each as long as its type says. Intermediate results are freed after their
 // last use. Throws RuntimeError where an integer is divided by zero or there is no memory.
 LocalResults evaluate(const language::LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context);
-
-// The peak of an evaluation, known without one; evaluations may share more memory and never need more.
-std::int64_t predict_peak_bytes(const language::LocalFunction& function);
 
 // The partial sums of an array [count, size], added in order.
 void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out);

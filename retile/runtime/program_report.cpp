@@ -23,11 +23,10 @@ namespace retile::runtime {
 namespace {
 
 using language::Function;
+using language::LoweredProgram;
 using language::Program;
 
 constexpr std::int64_t most_elements_shown = 8;
-
-const Function& main_of(const Program& program) { return program.functions[static_cast<std::size_t>(program.main)]; }
 
 std::vector<language::Value> parameters_of(const Program& program) {
   const Function& main = main_of(program);
@@ -72,17 +71,6 @@ void check_options(const Program& program, const ProgramRunOptions& options) {
 }
 
 // --- Memory.
-
-void require_limit(const Program& program, std::int64_t predicted, const ProgramRunOptions& options,
-                   const Engine& engine) {
-  if (!options.memory_limit) return;
-  if (const auto excess = language::find_excess(program, *options.memory_limit, options.planning)) {
-    throw InputError(*excess);
-  }
-  if (predicted <= *options.memory_limit) return;
-  throw RuntimeError(fmt::format("the {} engine needs {} bytes per device, and the limit is {}", engine.name(),
-                                 predicted, *options.memory_limit));
-}
 
 // Per device, for boxes and the allocations of tiles.
 constexpr std::int64_t bookkeeping_bytes = 1024;
@@ -147,22 +135,21 @@ std::optional<std::string> find_difference(const language::Value& value, Device 
   if (tile == expected) return std::nullopt;
   const std::int64_t size = bytes_of(value.type.element);
   const std::int64_t number = (std::mismatch(tile.begin(), tile.end(), expected.begin()).first - tile.begin()) / size;
-  Shape element = element_index(value.type.placement.local_shape(), number);
-  const Shape corner = value.type.placement.offset(device);
-  for (std::size_t d = 0; d < element.size(); ++d) element[d] += corner[d];
-  return fmt::format("element {} of '{}' on device {} is {} instead of {}", to_string(element), value.name, device,
+  return fmt::format("element {} of '{}' on device {} is {} instead of {}",
+                     to_string(element_index(value.type.placement, device, number)), value.name, device,
                      format_element(value.type.element, tile.data() + number * size),
                      format_element(value.type.element, expected.data() + number * size));
 }
 
-std::optional<std::string> compare_with_slicing(const Program& program, const std::vector<ReadBox>& sources,
-                                                const std::vector<TileBuffers>& results, const ProgramOptions& options,
-                                                Engine& engine) {
+std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, const std::vector<ReadBox>& sources,
+                                                const std::vector<TileBuffers>& results,
+                                                const AfterStatement& after_statement, Engine& engine) {
+  const Program& program = lowered.program;
   const std::int64_t device_count = program.mesh.device_count();
   std::optional<std::string> difference;
   engine.processes().do_together([&] {
     const ProgramRun expected =
-        run_by_slicing(program, read_arguments(program, sources, all_devices(device_count)), options);
+        run_by_slicing(lowered, read_arguments(program, sources, all_devices(device_count)), after_statement);
     const std::vector<Device> devices = engine.devices(device_count);
     const std::vector<language::Value> values = results_of(program);
     for (std::size_t r = 0; r < values.size() && !difference; ++r) {
@@ -190,21 +177,20 @@ ResultReport report_result(const Program& program, const language::Value& value,
 
 }  // namespace
 
-ProgramReport run_and_report(const Program& program, Engine& engine, const ProgramRunOptions& options) {
+ProgramReport run_and_report(const LoweredProgram& lowered, Engine& engine, const ProgramRunOptions& options) {
+  const Program& program = lowered.program;
   check_options(program, options);
   std::vector<ReadBox> sources;
   engine.processes().do_together([&] { sources = argument_sources(program, options); });
-  const ProgramOptions running{options.planning, options.after_statement};
   ProgramReport report;
   report.engine = engine.name();
   report.devices = program.mesh.device_count();
-  ProgramRunner runner(program, engine, running);
-  report.peak_bytes_predicted = runner.predict_peak_bytes();
-  require_limit(program, report.peak_bytes_predicted, options, engine);
+  report.peak_bytes_predicted = find_memory_peak(lowered, engine.memory()).bytes;
   engine.processes().do_together([&] {
     require_available(report.peak_bytes_predicted, engine.devices_on_machine(report.devices), options.verify);
   });
   const std::vector<Device> devices = engine.devices(report.devices);
+  ProgramRunner runner(lowered, engine, options.after_statement);
   ProgramRun run;
   for (int i = 0; i < options.repetitions; ++i) {
     run = {};
@@ -215,7 +201,7 @@ ProgramReport run_and_report(const Program& program, Engine& engine, const Progr
   }
   report.peak_bytes_measured = run.peak_bytes;
   if (options.verify) {
-    report.difference = compare_with_slicing(program, sources, run.results, running, engine);
+    report.difference = compare_with_slicing(lowered, sources, run.results, options.after_statement, engine);
     report.verified = !report.difference;
   }
   const std::vector<language::Value> values = results_of(program);

@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "retile/engines/engine.h"
-#include "retile/language/program.h"
-#include "retile/planner/planner.h"
+#include "retile/language/lowering.h"
 
 namespace retile::runtime {
 
 struct ProgramRunOptions {
-  PlanOptions planning;
   std::uint64_t seed = 0;                        // of arguments that are made up
   std::map<std::string, std::string> arguments;  // .npy files by parameter of the main function
   std::map<std::string, std::string> outputs;    // .npy files by name of a value that the main function returns
-  std::optional<std::int64_t> memory_limit;      // bytes per device
   int repetitions = 1;                           // results are those of the last
   bool verify = false;                           // compare with a run that puts global arrays together
   std::function<void()> after_statement;         // for progress; may be empty
@@ -44,10 +41,11 @@ struct ProgramReport {
   std::int64_t peak_bytes_measured = 0;
 };
 
-// Throws InputError where arguments and outputs do not fit the main function or the program needs more memory than the
-// limit, RuntimeError where the run fails, or the machine has not the memory for it. With several processes it is
-// collective, and the report is the same on all but for the seconds.
-ProgramReport run_and_report(const language::Program& program, Engine& engine, const ProgramRunOptions& options = {});
+// Throws InputError where arguments and outputs do not fit the main function, RuntimeError where the run fails, or the
+// machine has not the memory for it. With several processes it is collective, and the report is the same on all but for
+// the seconds.
+ProgramReport run_and_report(const language::LoweredProgram& lowered, Engine& engine,
+                             const ProgramRunOptions& options = {});
 
 // How often a run calls after_statement.
 std::int64_t count_statements(const language::Program& program, const ProgramRunOptions& options);

@@ -95,9 +95,7 @@ std::optional<Disagreement> ReplicaCheck::compare(std::size_t tile, const std::b
   if (differing == end) return std::nullopt;
   const std::int64_t number = (differing - mine) / size;
   const Device device = devices_[tile];
-  Shape element = element_index(type_.placement.local_shape(), first_element + number);
-  const Shape corner = type_.placement.offset(device);
-  for (std::size_t d = 0; d < element.size(); ++d) element[d] += corner[d];
+  const Shape element = element_index(type_.placement, device, first_element + number);
 
   struct Side {
     Device device;

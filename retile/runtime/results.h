@@ -7,7 +7,7 @@
 
 #include "retile/engines/engine.h"
 #include "retile/language/program.h"
-#include "retile/runtime/value.h"
+#include "retile/runtime/shared_array.h"
 
 namespace retile::runtime {
 

@@ -22,21 +22,6 @@ void gather(const StridedView& view, const Word* array, Word* out) {
   });
 }
 
-template <typename Word>
-void scatter(const StridedView& view, const Word* elements, Word* array) {
-  const std::int64_t length = row_length(view);
-  const std::int64_t stride = row_stride(view);
-  for_each_row(view, [&](std::int64_t start) {
-    Word* row = array + start;
-    if (stride == 1) {
-      std::copy_n(elements, length, row);
-    } else {
-      for (std::int64_t i = 0; i < length; ++i) row[i * stride] = elements[i];
-    }
-    elements += length;
-  });
-}
-
 }  // namespace
 
 Shape row_major_strides(const Shape& shape) {
@@ -94,15 +79,6 @@ void copy_from_view(const StridedView& view, const std::byte* array, std::byte* 
   } else {
     ensure(element_size == 8, "elements of programs have 4 or 8 bytes");
     gather(view, reinterpret_cast<const std::uint64_t*>(array), reinterpret_cast<std::uint64_t*>(out));
-  }
-}
-
-void copy_to_view(const StridedView& view, const std::byte* elements, std::byte* array, std::int64_t element_size) {
-  if (element_size == 4) {
-    scatter(view, reinterpret_cast<const std::uint32_t*>(elements), reinterpret_cast<std::uint32_t*>(array));
-  } else {
-    ensure(element_size == 8, "elements of programs have 4 or 8 bytes");
-    scatter(view, reinterpret_cast<const std::uint64_t*>(elements), reinterpret_cast<std::uint64_t*>(array));
   }
 }
 

@@ -31,8 +31,6 @@ StridedView with_long_rows(const StridedView& view);
 
 // The view's elements, row-major. Elements have 4 or 8 bytes.
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size);
-// The reverse: row-major elements to their places in an array. No place occurs twice.
-void copy_to_view(const StridedView& view, const std::byte* elements, std::byte* array, std::int64_t element_size);
 
 // Calls visit(start) for each row of the view, in row-major order: the place of the row's first element. The last
 // dimension is the row; a scalar is a row of one element.

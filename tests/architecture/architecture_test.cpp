@@ -34,7 +34,6 @@ const std::vector<FolderRule> folder_rules{
     {"language", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"runtime", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "language", "engines"}},
     {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
-    {"render", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"contenders", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"evaluation", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines", "contenders"}},
 };
@@ -52,7 +51,7 @@ const std::vector<NamespaceRule> namespace_rules{
     {"retile/runtime/.*", {"retile::runtime"}},
     {"retile/contenders/.*", {"retile::contenders"}},
     {"retile/evaluation/.*", {"retile::evaluation"}},
-    {"retile/render/.*", {"retile", "retile::render"}},
+    {"retile/mpi.h", {"retile::mpi"}},
     {"retile/[^/]*", {"retile"}},
     {"tools/.*", {"retile::command"}},
 };
@@ -61,8 +60,8 @@ const std::vector<NamespaceRule> namespace_rules{
 const std::vector<std::string> folders_apart{"contenders", "evaluation"};
 
 // Files directly in retile/ that join its folders.
-const std::vector<std::string> joining_files{"retile/pipeline.h", "retile/pipeline.cpp", "retile/redistribute.h",
-                                             "retile/redistribute.cpp", "retile/mpi.h"};
+const std::vector<std::string> joining_files{"retile/pipeline.h",       "retile/pipeline.cpp", "retile/redistribute.h",
+                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h"};
 
 struct LibraryRule {
   std::string header;  // a regular expression for the whole name
@@ -193,7 +192,8 @@ std::vector<std::string> find_namespace_violations(const SourceFile& file) {
   if (rule == namespace_rules.end()) return {file.path + ": there is no rule for its namespace"};
   std::vector<std::string> violations;
   const std::vector<std::string> opened = opened_namespaces(file.text);
-  if (opened.empty()) violations.push_back(file.path + " opens no namespace of its own");
+  const bool is_front_door = file.path == "retile/retile.h";  // it only includes
+  if (opened.empty() && !is_front_door) violations.push_back(file.path + " opens no namespace of its own");
   for (const std::string& name : opened) {
     if (!contains(rule->namespaces, name)) violations.push_back(file.path + " opens " + name);
   }
@@ -261,8 +261,7 @@ TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
               ElementsAre("retile/engines/run.cpp includes retile/collectives/sequence.h: engines does not see "
                           "collectives"));
-  EXPECT_THAT(find_violations(
-                  {"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\nnamespace retile::language {}\n"}),
+  EXPECT_THAT(find_violations({"retile/language/lower.cpp", "#include \"retile/engines/run.h\"\n"}),
               ElementsAre("retile/language/lower.cpp includes retile/engines/run.h: language does not see engines"));
   EXPECT_THAT(find_violations({"retile/planner/x.cpp", "#include \"retile/contenders/xla.h\"\n"}),
               ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
@@ -292,20 +291,14 @@ TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
               IsEmpty());
 }
 
-TEST(ArchitectureChecker, finds_folders_without_their_namespace) {
-  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile {\n}\n"}),
-              ElementsAre("retile/contenders/xla.cpp: it is not in namespace retile::contenders"));
-  EXPECT_THAT(find_violations({"retile/contenders/xla.cpp", "namespace retile::contenders {\n}\n"}), IsEmpty());
-}
-
 TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include <mpi.h>\n"}),
               ElementsAre("retile/engines/run.cpp includes mpi.h: it belongs into retile/engines/mpi alone"));
   EXPECT_THAT(
       find_violations({"retile/base/json.h", "#include <nlohmann/json.hpp>\n"}),
       ElementsAre("retile/base/json.h includes nlohmann/json.hpp: it belongs into a .cpp file of retile alone"));
-  EXPECT_THAT(find_violations({"retile/render/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
-              ElementsAre("retile/render/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
+  EXPECT_THAT(find_violations({"retile/costs/x.cpp", "#include \"CLI/CLI.hpp\"\n"}),
+              ElementsAre("retile/costs/x.cpp includes CLI/CLI.hpp: it belongs into tools alone"));
   EXPECT_THAT(
       find_violations({"retile/runtime/x.h", "#include <Eigen/Core>\n"}),
       ElementsAre("retile/runtime/x.h includes Eigen/Core: it belongs into a .cpp file of retile/runtime alone"));

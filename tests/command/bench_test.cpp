@@ -197,8 +197,8 @@ TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(bench({"--contenders", "magic"}).status, 2);
   EXPECT_EQ(bench({"--rank", "0-3"}).errors,
             "retile: --rank: '0' is no rank from 1 to 64; write 3 or 1-6\nTry 'retile bench --help'.\n");
-  EXPECT_EQ(bench({"--size", "12"}).errors,
-            "retile: --size: '12' is no size in bytes; write 64MB or 64MB-800MB\nTry 'retile bench --help'.\n");
+  EXPECT_EQ(bench({"--size", "12x"}).errors,
+            "retile: --size: '12x' is no size in bytes; write 64MB or 64MB-800MB\nTry 'retile bench --help'.\n");
   EXPECT_EQ(bench({"--rank", "4-2"}).status, 1);
   const auto fault = [](const std::string& message) {
     return usage_fault("retile: " + message + "\nTry 'retile bench --help'.\n");

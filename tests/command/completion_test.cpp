@@ -43,7 +43,7 @@ TEST(Completion, of_options) {
 }
 
 TEST(Completion, of_values) {
-  EXPECT_THAT(complete({"plan", "--planner", ""}), ElementsAre("wide", "paper", "direct", "gather-slice"));
+  EXPECT_THAT(complete({"plan", "--planner", ""}), ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice"));
   EXPECT_THAT(complete({"plan", "--cost", "v"}), ElementsAre("volume"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
   EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f16", "f32", "f64"));
@@ -121,7 +121,7 @@ TEST(Manual, tells_of_every_subcommand_and_option) {
   for (const std::string command : {"plan", "run", "verify", "normalize", "check", "fmt", "lower", "bench", "help"}) {
     EXPECT_THAT(lines, Contains(".SH RETILE " + command));
   }
-  EXPECT_THAT(lines, Contains(".B \\-\\-planner \\fINAME=wide\\fR"));
+  EXPECT_THAT(lines, Contains(".B \\-\\-planner \\fINAME=auto\\fR"));
   EXPECT_THAT(lines, Contains(".B \\-\\-no\\-exchange"));
   EXPECT_THAT(page, HasSubstr("    retile plan \\-\\-mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' \\-\\-json\n"));
 }

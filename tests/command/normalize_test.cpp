@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "retile/collectives/sequence.h"
+#include "retile/types/text.h"
 #include "tests/command/retile.h"
 
 namespace retile::test {

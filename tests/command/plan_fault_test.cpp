@@ -245,12 +245,12 @@ TEST(PlanFault, memory_limits) {
   EXPECT_EQ(plan("4Mb"), input_fault(R"(argument --memory-limit:1:1: error: unknown unit of memory 'Mb'
     1 | 4Mb
       | ^~~
-hint: write elements (4096), bytes (512MiB, 1.5GB) or a factor of the larger tile (1.5x)
+hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
 )"));
-  EXPECT_EQ(plan("15"), input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 elements per device is too small
+  EXPECT_EQ(plan("15"), input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 bytes per device is too small
     1 | 15
       | ^~
-hint: the larger of source and target tile has 16 elements (64 bytes), and that is enough
+hint: the smallest limit that works is 128 bytes
 )"));
 }
 
@@ -409,11 +409,11 @@ hint: at most 2147483647 fit
 
 TEST(PlanProblems, one_bad_line_does_not_keep_the_others_from_their_answers) {
   const std::string good = R"({"id": "good", "mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]]})";
-  const std::string answer = R"(good  mesh {x: 4}  planner gather-slice
-  [8]                8 elements per device
-    nothing to do
-cost 0 (paper, optimal), floor 0
-peak 8 elements per device, within the bound of 8
+  const std::string answer = R"(mesh {x: 4}  // good, planner gather-slice
+  [8]  // 8 elements per device
+    // nothing to do
+// cost 0 (paper, optimal), floor 0
+// peak 8 elements per device, no more than the larger of source and target
 )";
   const ProcessResult result = plan_problems(good + "\n\n{\"mesh\": 4}\n" + good + "\n");
   EXPECT_EQ(result, (ProcessResult{1, answer + "\n" + answer,

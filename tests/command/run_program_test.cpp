@@ -164,14 +164,29 @@ TEST_F(RunProgram, keeps_to_the_memory_limit) {
                         "hint: in bytes, as in 512MiB\n"));
 }
 
-// The reference engine copies an operand that stays alive; the program as such does not need that.
+// The reference engine copies an operand that stays alive; others do not need that.
 TEST_F(RunProgram, keeps_to_the_memory_limit_of_the_engine_too) {
   folder_.write("kept.spmd",
                 "mesh {x: 2}\nfn main(a : [4{x}8, 2]) -> [8, 1{x}2], [4{x}8, 2] {\n"
                 "  b = redistribute a as [8, 1{x}2]\n  return b, a\n}\n");
   EXPECT_EQ(folder_.run_retile({"run", "kept.spmd", "--memory-limit", "96", "--engine", "threads"}).status, 0);
   EXPECT_EQ(folder_.run_retile({"run", "kept.spmd", "--memory-limit", "96", "--engine", "reference"}),
-            failure("retile: the reference engine needs 128 bytes per device, and the limit is 96\n"));
+            input_fault("kept.spmd:3:3: error: 128 bytes per device are needed here, and the limit is 96\n"
+                        "    3 |   b = redistribute a as [8, 1{x}2]\n"
+                        "      |   ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+                        "hint: the smallest limit that works is 128 bytes; to need less, cut arrays along more axes or "
+                        "use values for the last time earlier\n"));
+}
+
+// What a program needs is one number, whoever says it.
+TEST_F(RunProgram, needs_what_its_summary_says) {
+  folder_.write("sliced.spmd",
+                "mesh {x: 4, y: 2}\nfn main(a : [2{x}8, 8]) -> [8, 4{y}8] {\n"
+                "  b = redistribute a as [8, 4{y}8]\n  return b\n}\n");
+  EXPECT_EQ(Json::parse(folder_.run_retile({"lower", "sliced.spmd", "--json"}).output)["peak"]["bytes"], 192);
+  const Json run = Json::parse(folder_.run_retile({"run", "sliced.spmd", "--json", "--memory-limit", "192"}).output);
+  EXPECT_EQ(run["peak_bytes"], Json::parse(R"({"predicted": 192, "measured": 192})"));
+  EXPECT_EQ(folder_.run_retile({"run", "sliced.spmd", "--memory-limit", "191"}).status, 1);
 }
 
 TEST_F(RunProgram, refuses_what_the_machine_cannot_hold) {

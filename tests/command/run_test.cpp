@@ -86,14 +86,14 @@ TEST(RunJson, has_exactly_the_keys_of_the_format_in_order) {
   EXPECT_EQ(result.errors, "");
   ASSERT_EQ(lines_of(result.output).size(), 1U);
   Json json = Json::parse(result.output);
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"id", "engine", "devices", "verified", "seconds",
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"format", "id", "engine", "devices", "verified", "seconds",
                                                      "received_bytes_max", "peak_bytes"}));
   ASSERT_EQ(json["seconds"].size(), 3U);
   for (Json& seconds : json["seconds"]) {
     EXPECT_GE(seconds.get<double>(), 0);
     seconds = 0;
   }
-  EXPECT_EQ(json.dump(), R"({"id":"","engine":"reference","devices":4,"verified":true,"seconds":[0,0,0],)"
+  EXPECT_EQ(json.dump(), R"({"format":1,"id":"","engine":"reference","devices":4,"verified":true,"seconds":[0,0,0],)"
                          R"("received_bytes_max":192,"peak_bytes":{"predicted":320,"measured":320}})");
 }
 

@@ -26,7 +26,7 @@ std::string tampered(const std::function<void(Json& plan)>& tamper) {
 }
 
 std::string verified(const std::string& place) {
-  return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n";
+  return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n";
 }
 
 // --- Plans that are right.
@@ -42,10 +42,10 @@ TEST(Verify, the_papers_plans) {
   ASSERT_EQ(lines.size(), 11U);
   EXPECT_EQ(lines[0],
             "standard input:1: fig:simple-redist verified: 2 steps, cost 65,536 (paper), "
-            "peak 65,536 of 2,048 elements allowed");
+            "peak 65,536 of 65,536 elements allowed");
   EXPECT_EQ(lines[10],
             "standard input:11: tbl:adversarial, P4 verified: 4 steps, cost 29,360,128 (paper), "
-            "peak 16,777,216 of 8,388,608 elements allowed");
+            "peak 16,777,216 of 16,777,216 elements allowed");
 }
 
 TEST(Verify, the_plans_of_every_planner) {
@@ -75,19 +75,26 @@ TEST(Verify, a_plan_per_line_or_over_many_lines) {
 
 TEST(Verify, brackets_in_an_id_end_no_plan) {
   const std::string plan = tampered([](Json& json) { json["id"] = "\"}]\\"; });
-  const std::string expected = "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n";
+  const std::string expected = "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n";
   EXPECT_EQ(verify(plan), done("standard input:1: " + expected));
   EXPECT_EQ(verify(Json::parse(plan).dump(2)), done("standard input:1: " + expected));
 }
 
 TEST(Verify, an_id_cannot_steer_the_terminal) {
   EXPECT_EQ(verify(tampered([](Json& plan) { plan["id"] = "\x1b[2J"; })),
-            done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 12 elements allowed\n"));
+            done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n"));
 }
 
-TEST(Verify, costs_of_an_unknown_model_are_only_summed) {
-  EXPECT_EQ(verify(tampered([](Json& plan) { plan["cost"]["model"] = "seconds"; })),
-            done("standard input:1: plan verified: 2 steps, cost 24 (seconds), peak 24 of 12 elements allowed\n"));
+// Somebody else's plan: what devices do, and nothing about it.
+TEST(Verify, a_plan_that_says_nothing_of_itself) {
+  const std::string plan = tampered([](Json& json) {
+    for (const char* key : {"id", "planner", "cost", "memory", "planning_ns"}) json.erase(key);
+    for (Json& step : json["steps"]) {
+      step.erase("local_in");
+      step.erase("cost");
+    }
+  });
+  EXPECT_EQ(verify(plan), done("standard input:1: plan verified: 2 steps\n"));
 }
 
 TEST(Verify, large_groups_take_no_time) {
@@ -107,6 +114,16 @@ struct WrongCase {
 };
 
 void expect_wrong(const WrongCase& wrong) { EXPECT_EQ(verify(tampered(wrong.tamper)), failure(wrong.faults)); }
+
+TEST(VerifyWrong, costs_of_an_unknown_model) {
+  expect_wrong({[](Json& plan) { plan["cost"]["model"] = "seconds"; },
+                "standard input:1: error: cost: there is no model \"seconds\"; there are paper and volume\n"});
+}
+
+TEST(VerifyWrong, a_peak_above_the_bound) {
+  expect_wrong({[](Json& plan) { plan["memory"]["bound"] = 12; },
+                "standard input:1: error: memory: the peak of 24 is above the bound of 12\n"});
+}
 
 TEST(VerifyWrong, devices_that_lack_something_are_named) {
   expect_wrong(
@@ -211,19 +228,19 @@ TEST(VerifyFault, is_shown_in_its_place) {
     return Json::parse(tampered(tamper)).dump(1);
   };
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["source"] = "[2{c}4, 6]"; })),
-            input_fault(R"(standard input:7:16: error: unknown axis c
-    7 |  "source": "[2{c}4, 6]",
+            input_fault(R"(standard input:8:16: error: unknown axis c
+    8 |  "source": "[2{c}4, 6]",
       |                ^
 hint: the mesh has a, b
 )"));
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["cost"]["optimal"] = "yes"; })),
-            input_fault(R"(standard input:15:14: error: "optimal" must be true or false, not a string
-   15 |   "optimal": "yes"
+            input_fault(R"(standard input:16:14: error: "optimal" must be true or false, not a string
+   16 |   "optimal": "yes"
       |              ^~~~~
 )"));
   EXPECT_EQ(verify(pretty([](Json& plan) { plan["steps"][0]["op"] = "allreduce"; })),
-            input_fault(R"(standard input:26:10: error: unknown step "allreduce"
-   26 |    "op": "allreduce",
+            input_fault(R"(standard input:27:10: error: unknown step "allreduce"
+   27 |    "op": "allreduce",
       |          ^~~~~~~~~~~
 hint: steps are dynslice, alltoall, allgather, allpermute and exchange
 )"));

@@ -166,7 +166,7 @@ TEST_F(Results, a_whole_line_without_its_end_is_kept) {
 TEST_F(Results, anything_else_is_left_alone) {
   const std::string run = to_json(RunRecord()) + "\n";
   for (const std::string& held : {std::string("a letter to a friend\nthat must not be lost"), run + "a note",
-                                  std::string("{"), std::string("{\"id\":\"cut"), line("p1", "paper") + "\n"}) {
+                                  std::string("{"), std::string("{\"format\":1,\"id\":\"cut"), line("p1", "paper") + "\n"}) {
     write(held);
     EXPECT_THROW(ResultsFile{path_}, InputError) << held;
     EXPECT_EQ(text(), held);

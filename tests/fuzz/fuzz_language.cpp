@@ -1,7 +1,7 @@
 // A program: parsed, checked, printed and, where it is small, lowered.
 #include "retile/language/checker.h"
-#include "retile/language/lowering.h"
 #include "retile/language/parser.h"
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
 #include "retile/language/summary.h"
 #include "retile/plan/lists.h"
@@ -30,27 +30,26 @@ bool is_small(const Program& program) {
   return small;
 }
 
-void check_collectives(const Program& program) {
+void check_steps(const Program& program) {
   for (const Function& function : program.functions) {
     for (const Statement& statement : function.statements) {
-      const auto* collective = std::get_if<Collective>(&statement.operation);
-      if (collective == nullptr) continue;
-      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {collective->step}};
+      const auto* step = std::get_if<StepStatement>(&statement.operation);
+      if (step == nullptr) continue;
+      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {step->step}};
       for (const std::string& fault : find_faults(with_lists(movement))) require(false, fault);
     }
   }
 }
 
 void check_lowering(const CheckedProgram& checked) {
-  ProgramPlanner planner(checked.program);
-  const auto lowered = try_parse([&] { return lower(checked.tree, planner); });
+  const auto lowered = try_parse([&] { return lower_program(checked.program); });
   if (!lowered) return;  // a cost does not fit in 63 bits
-  check_printing(*lowered);
-  const CheckedProgram again = read_program({"lowered", to_string(*lowered)});
-  check_collectives(again.program);
-  ProgramPlanner again_planner(again.program);
-  require(lower(again.tree, again_planner) == again.tree, "a lowered program lowers to itself");
-  try_parse([&] { return summarize(planner); });
+  const SyntaxTree tree = lowered_tree(checked.tree, *lowered);
+  check_printing(tree);
+  const CheckedProgram again = read_program({"lowered", to_string(tree)});
+  check_steps(again.program);
+  require(lowered_tree(again.tree, lower_program(again.program)) == again.tree, "a lowered program lowers to itself");
+  try_parse([&] { return summarize(*lowered); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "retile/collectives/rewriting.h"
 #include "retile/collectives/sequence.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -20,15 +21,12 @@ void check_normalization(const Sequence& sequence) {
   require(height(result) <= ends, "it is no higher than its ends");
 }
 
-// As a plan of a cost model that the verifier does not know, so that only boxes and sizes are judged.
 void check_steps(const Sequence& sequence) {
-  Plan plan{"", sequence.source(), sequence.target(), "", {}, {}, 0, typed_steps(sequence)};
-  plan.memory.source = sequence.source().local_size();
-  plan.memory.target = sequence.target().local_size();
-  plan.memory.peak = height(sequence);
-  for (const std::string& fault : find_faults(plan)) {
-    require(fault.starts_with("cost: the floor is"), "the steps of a sequence are right: " + fault);
-  }
+  const Movement movement{sequence.mesh(), Placement(sequence.source()), typed_steps(sequence)};
+  require(movement.target() == Placement(sequence.target()), "the steps of a sequence end where it ends");
+  require(height(movement) == height(sequence), "the steps of a sequence are as high as it");
+  for (const std::string& fault : find_faults(movement)) require(false, "the steps of a sequence are right: " + fault);
+  for (const std::string& fault : find_faults(with_lists(movement))) require(false, "and their lists: " + fault);
 }
 
 }  // namespace

@@ -83,6 +83,13 @@ TEST(TileTable, KnowsTheLeastThatADeviceKeeps) {
   EXPECT_EQ(kept("[2{a}4, 4]", "[2{b}4, 4]"), 0);
 }
 
+// Device 0 wishes for what is out of its reach: it must not take what device 1 wishes for.
+TEST(TileTable, DealsFirstToThoseWhoseWishesCanBeMet) {
+  const TileTable halves{{2}, {0, 0, 1, 1}};
+  const TileTable wish{{4}, {2, 0, 3, 2}};
+  EXPECT_EQ(deal_toward(halves, {4}, wish), (TileTable{{4}, {1, 0, 3, 2}}));
+}
+
 // --- The same answers.
 
 struct Question {

@@ -13,17 +13,17 @@ namespace {
 
 using namespace language;
 
-TEST(Rules, ProgramsThatKeepThemAreRight) {
+TEST(Rules, programs_that_keep_them_are_right) {
   const std::vector<Rule> rules = read_rules();
   EXPECT_GE(rules.size(), 60U);
   for (const Rule& rule : rules) EXPECT_EQ(faults_of(rule.right), "") << rule.name;
 }
 
-TEST(Rules, ProgramsThatBreakThemAreTold) {
+TEST(Rules, programs_that_break_them_are_told) {
   for (const Rule& rule : read_rules()) EXPECT_EQ(faults_of(rule.wrong), rule.said) << rule.name;
 }
 
-TEST(Listings, CheckAsPrintedInThePaper) {
+TEST(Listings, check_as_printed_in_the_paper) {
   for (const char* name : {"simple", "matmul", "chain"}) {
     EXPECT_EQ(faults_of(read_source(std::string("examples/paper/") + name + ".spmd")), "") << name;
   }
@@ -31,7 +31,7 @@ TEST(Listings, CheckAsPrintedInThePaper) {
 
 // --- What the checker makes.
 
-TEST(Program, CalleesComeBeforeCallers) {
+TEST(Program, callees_come_before_callers) {
   const Program program = checked(R"(mesh {x: 2}
 fn main(a: [8]) -> [8] { b = f(a) c = g(b) return c }
 fn f(a: [8]) -> [8] { b = g(a) return b }
@@ -50,7 +50,7 @@ fn g(a: [8]) -> [8] { return a }
   EXPECT_EQ(program.functions[static_cast<std::size_t>(first.function)].name, "f");
 }
 
-TEST(Program, AloneAFunctionNeedsNoMain) {
+TEST(Program, alone_a_function_needs_no_main) {
   EXPECT_EQ(checked("mesh {x: 2} fn f(a: [8]) -> [8] { return a }").program.main, 0);
 }
 
@@ -69,7 +69,7 @@ CheckedProgram with_body(const std::string& body, const std::string& type) {
                  "\n  } as " + type + "\n  return b\n}\n");
 }
 
-TEST(Program, NumbersTakeTheOtherOperandsType) {
+TEST(Program, numbers_take_the_other_operands_type) {
   const CheckedProgram program = with_body("return 2 * t - 1 / 4", "[4{x}8, 6]");
   const LocalFunction& body = only_body(program.program);
   EXPECT_EQ(ops_of(body), (std::vector{LocalOp::parameter, LocalOp::literal, LocalOp::multiply, LocalOp::literal,
@@ -80,7 +80,7 @@ TEST(Program, NumbersTakeTheOtherOperandsType) {
   EXPECT_EQ(body.results, std::vector<int>{4});
 }
 
-TEST(Program, ScalarsAreBroadcast) {
+TEST(Program, scalars_are_broadcast) {
   const CheckedProgram program = with_body("return t / reduce_sum t [0, 1]", "[4{x}8, 6]");
   const LocalFunction& body = only_body(program.program);
   EXPECT_EQ(ops_of(body), (std::vector{LocalOp::parameter, LocalOp::reduce_sum, LocalOp::broadcast, LocalOp::divide}));
@@ -88,13 +88,13 @@ TEST(Program, ScalarsAreBroadcast) {
   EXPECT_EQ(body.instructions[2].type, body.instructions[3].type);
 }
 
-TEST(Program, PrefixBindsTighterThanInfix) {
+TEST(Program, prefix_binds_tighter_than_infix) {
   const CheckedProgram program = with_body("return -exp t + t * t", "[4{x}8, 6]");
   EXPECT_EQ(ops_of(only_body(program.program)),
             (std::vector{LocalOp::parameter, LocalOp::exp, LocalOp::negate, LocalOp::multiply, LocalOp::add}));
 }
 
-TEST(Program, ConstantsHaveTheElementTypeOfTheirAscription) {
+TEST(Program, constants_have_the_element_type_of_their_ascription) {
   const CheckedProgram program = checked(R"(mesh {x: 2}
 fn f() -> i32[2, 3] {
   a, b, c = spmd_op () {
@@ -111,7 +111,7 @@ fn f() -> i32[2, 3] {
   EXPECT_EQ(body.instructions[2].type, (LocalType{ElementType::i32, {}}));
 }
 
-TEST(Program, InstructionsCarryTheirNumbers) {
+TEST(Program, instructions_carry_their_numbers) {
   const CheckedProgram program = with_body(R"(c = coordinate y
 s = slice t [0, 2] [3, 6]
 r = reduce_max t [1, 0]
@@ -128,21 +128,21 @@ return c)",
   EXPECT_EQ(instructions[5].operands, (std::vector<int>{2, 2}));
 }
 
-TEST(Program, CollectivesAreStepsWithoutLists) {
+TEST(Program, collectives_are_steps_without_lists) {
   const Program program =
       checked("mesh {x: 2} fn f(a: [4{x}8, 6]) -> [8, 3{x}6] { b = alltoall(0 -> 1: 2) a as [8, 3{x}6] return b }")
           .program;
-  const Step& step = std::get<Collective>(program.functions[0].statements[0].operation).step;
+  const Step& step = std::get<StepStatement>(program.functions[0].statements[0].operation).step;
   EXPECT_EQ(step.operation, StepOperation(AllToAllStep{{{0, 1, 2}}, {}}));
   EXPECT_EQ(step.local_out(), (Shape{8, 3}));
 }
 
-TEST(Program, TablesThatATypeDescribesAreTypes) {
+TEST(Program, tables_that_a_type_describes_are_types) {
   const Program program = checked("mesh {x: 2} fn f(a: [2 of 4] at [0] [2]) -> [2{x}4] { return a }").program;
   EXPECT_NE(program.functions[0].values[0].type.placement.type(), nullptr);
 }
 
-TEST(ProgramError, CarriesTheFirstFaultAndAll) {
+TEST(ProgramError, carries_the_first_fault_and_all) {
   try {
     checked("mesh {x: 2} fn f(a: [8]) -> [8] { b = g(a) return c }");
     FAIL();

@@ -39,7 +39,7 @@ std::vector<Block> blocks_of(const std::string& markdown) {
 
 // --- docs/language.md.
 
-TEST(Reference, ProgramsAreRightAndInCanonicalForm) {
+TEST(Reference, programs_are_right_and_in_canonical_form) {
   int count = 0;
   for (const Block& block : blocks_of(read_source("docs/language.md"))) {
     if (block.fence != "spmd") continue;
@@ -50,7 +50,7 @@ TEST(Reference, ProgramsAreRightAndInCanonicalForm) {
   EXPECT_GE(count, 7);
 }
 
-TEST(Reference, WrongProgramsGetTheDiagnosticThatIsShown) {
+TEST(Reference, wrong_programs_get_the_diagnostic_that_is_shown) {
   int count = 0;
   for (const Block& block : blocks_of(read_source("docs/language.md"))) {
     if (block.fence != "spmd wrong") continue;
@@ -63,7 +63,7 @@ TEST(Reference, WrongProgramsGetTheDiagnosticThatIsShown) {
   EXPECT_GE(count, 4);
 }
 
-TEST(Reference, ShowsEveryOperation) {
+TEST(Reference, shows_every_operation) {
   std::set<std::string> words;
   for (const Block& block : blocks_of(read_source("docs/language.md"))) {
     if (block.fence != "spmd") continue;
@@ -96,7 +96,7 @@ void collect_words(const nlohmann::json& node, std::set<std::string>& words) {
   for (const nlohmann::json& child : node) collect_words(child, words);
 }
 
-TEST(Editors, ColourEveryKeywordAndNothingElse) {
+TEST(Editors, colour_every_keyword_and_nothing_else) {
   std::set<std::string> coloured;
   collect_words(nlohmann::json::parse(read_source("editors/spmd.tmLanguage.json")), coloured);
   std::set<std::string> known;
@@ -106,7 +106,7 @@ TEST(Editors, ColourEveryKeywordAndNothingElse) {
 
 // --- Examples.
 
-TEST(Examples, OfMistakesGetTheDiagnosticsBesideThem) {
+TEST(Examples, of_mistakes_get_the_diagnostics_beside_them) {
   std::string said;
   try {
     language::read_program({"examples/wrong.spmd", read_source("examples/wrong.spmd")});

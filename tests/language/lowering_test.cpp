@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
-#include "retile/language/stages.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -19,7 +19,7 @@ namespace {
 using namespace language;
 
 SyntaxTree lowered(const CheckedProgram& program, const PlanOptions& options = {}) {
-  return tree_after(Stage::lower, program, options);
+  return tree_after(Pass::lower, program, options);
 }
 
 std::string lowered_text(const std::string& text, const PlanOptions& options = {}) {
@@ -37,11 +37,11 @@ void expect_right_steps(const Program& program) {
   for (const Function& function : program.functions) {
     for (const Statement& statement : function.statements) {
       ASSERT_FALSE(std::holds_alternative<Redistribute>(statement.operation));
-      const auto* collective = std::get_if<Collective>(&statement.operation);
-      if (collective == nullptr) continue;
-      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {collective->step}};
+      const auto* step = std::get_if<StepStatement>(&statement.operation);
+      if (step == nullptr) continue;
+      const Movement movement{program.mesh, operand_of(function, statement).type.placement, {step->step}};
       EXPECT_EQ(find_faults(with_lists(movement)), std::vector<std::string>{});
-      EXPECT_EQ(collective->step.after == result_of(function, statement).type.placement, true);
+      EXPECT_EQ(step->step.after == result_of(function, statement).type.placement, true);
     }
   }
 }
@@ -59,7 +59,7 @@ void expect_right_lowering(const CheckedProgram& program, const PlanOptions& opt
 
 // --- Against the verifier.
 
-TEST(Lowering, StepsOfTheProblemsOfTheFileAreRight) {
+TEST(Lowering, steps_of_the_problems_of_the_file_are_right) {
   const std::vector<Problem> problems = file_problems();
   for (const Planning& planning : all_plannings()) {
     const std::size_t stride = is_sweep() ? 1 : 10;
@@ -71,7 +71,7 @@ TEST(Lowering, StepsOfTheProblemsOfTheFileAreRight) {
   }
 }
 
-TEST(Lowering, MixedMeshesHavePlacementsWithoutTypes) {
+TEST(Lowering, mixed_meshes_have_placements_without_types) {
   RandomProblems random(3);
   int tables = 0;
   for (const char* text : {"a=2,b=3,c=2", "a=6,b=4", "a=12", "a=2,b=2,c=2"}) {
@@ -89,7 +89,7 @@ TEST(Lowering, MixedMeshesHavePlacementsWithoutTypes) {
   EXPECT_GT(tables, 0);
 }
 
-TEST(Lowering, RightProgramsLower) {
+TEST(Lowering, right_programs_lower) {
   for (const NamedProgram& program : right_programs()) {
     SCOPED_TRACE(program.name);
     const CheckedProgram source = checked(program.text);
@@ -100,7 +100,7 @@ TEST(Lowering, RightProgramsLower) {
 
 // --- What it looks like.
 
-TEST(Lowering, CommentsSayWhatStepsDo) {
+TEST(Lowering, comments_say_what_steps_do) {
   PlanOptions options;
   options.planner = PlannerKind::gather_slice;
   EXPECT_EQ(lowered_text(R"(mesh {x: 2, y: 3}
@@ -125,7 +125,7 @@ fn main(a: [4{x}8, 6]) -> [8, 2{y}6] {
 )");
 }
 
-TEST(Lowering, LongListsOfDevicesAreCutShort) {
+TEST(Lowering, long_lists_of_devices_are_cut_short) {
   const std::string text = lowered_text(
       "mesh {x: 32, y: 32} fn f(a: [1{x}32, 32]) -> [32, 1{x}32] { b = redistribute a as [32, 1{x}32] return b }");
   EXPECT_NE(text.find("groups [0, 32, 64,"), std::string::npos) << text;
@@ -137,14 +137,14 @@ TEST(Lowering, LongListsOfDevicesAreCutShort) {
   EXPECT_NE(one.find("; groups 1 of 1024 devices each\n"), std::string::npos) << one;
 }
 
-TEST(Lowering, LargeMeshesAreNotListed) {
+TEST(Lowering, large_meshes_are_not_listed) {
   const std::string text = lowered_text(
       "mesh {x: 32768, y: 32768} fn f(a: [1{x}32768, 32768]) -> [32768, 1{x}32768] "
       "{ b = redistribute a as [32768, 1{x}32768] return b }");
   EXPECT_NE(text.find("; among 1073741824 devices\n"), std::string::npos) << text;
 }
 
-TEST(Lowering, WhatMovesNothingGivesItsNameAway) {
+TEST(Lowering, what_moves_nothing_gives_its_name_away) {
   EXPECT_EQ(lowered_text(R"(mesh {x: 2, one: 1}
 type t = [4{x}8]
 fn main(a: t) -> t, t, [4{x,one}8] {
@@ -187,7 +187,7 @@ fn g(a: t, b: t) -> t {
 )");
 }
 
-TEST(Lowering, NewNamesAreNew) {
+TEST(Lowering, new_names_are_new) {
   PlanOptions options;
   options.planner = PlannerKind::gather_slice;
   const std::string text = lowered_text(R"(mesh {x: 2}
@@ -201,7 +201,7 @@ fn main(a: [4{x}8, 6], b_1: [8]) -> [8, 3{x}6] {
   EXPECT_NE(text.find("b_1__ = allgather"), std::string::npos) << text;
 }
 
-TEST(Lowering, SaysWhereThereIsNoPlan) {
+TEST(Lowering, says_where_there_is_no_plan) {
   const CheckedProgram program = checked(
       "mesh {x: 3, y: 1048576}\nfn f(a: [1{x}3, 1048576]) -> [3, 1{y}1048576] {\n"
       "  b = redistribute a as [3, 1{y}1048576]\n  return b\n}\n");
@@ -217,10 +217,10 @@ TEST(Lowering, SaysWhereThereIsNoPlan) {
   }
 }
 
-// --- Stages.
+// --- Passes.
 
-TEST(Stages, CheckSpellsOutTypes) {
-  EXPECT_EQ(to_string(tree_after(Stage::check, checked(R"(mesh {x: 2}
+TEST(Passes, check_spells_out_types) {
+  EXPECT_EQ(to_string(tree_after(Pass::check, checked(R"(mesh {x: 2}
 type t = [4{x}8]
 fn main(a: t) -> [8], t {
   b = undistribute a
@@ -241,17 +241,17 @@ fn main(a: [4{x}8]) -> [8], [4{x}8] {
 )");
 }
 
-TEST(Stages, AreFoundByName) {
-  for (const Stage stage : {Stage::parse, Stage::check, Stage::lower}) {
-    EXPECT_EQ(find_stage(name_of(stage)), stage);
-    EXPECT_NE(stage_names.find(name_of(stage)), std::string_view::npos);
+TEST(Passes, are_found_by_name) {
+  for (const Pass pass : {Pass::parse, Pass::check, Pass::lower}) {
+    EXPECT_EQ(find_pass(name_of(pass)), pass);
+    EXPECT_NE(pass_names.find(name_of(pass)), std::string_view::npos);
   }
-  EXPECT_EQ(find_stage("optimize"), std::nullopt);
+  EXPECT_EQ(find_pass("optimize"), std::nullopt);
 }
 
-TEST(Stages, ParseIsCanonicalForm) {
+TEST(Passes, parse_is_canonical_form) {
   const CheckedProgram program = checked(read_source("examples/paper/chain.spmd"));
-  EXPECT_EQ(to_string(tree_after(Stage::parse, program, {})), to_string(program.tree));
+  EXPECT_EQ(to_string(tree_after(Pass::parse, program, {})), to_string(program.tree));
 }
 
 }  // namespace

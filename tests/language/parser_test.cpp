@@ -25,7 +25,7 @@ std::string repeat(const std::string& text, int count) {
 
 // --- Depth.
 
-TEST(Depth, SeveralHundredLevelsAreTooMany) {
+TEST(Depth, several_hundred_levels_are_too_many) {
   EXPECT_EQ(faults_of(with_expression(repeat("(", 199) + "t" + repeat(")", 199))), "");
   EXPECT_EQ(faults_of(with_expression("t" + repeat(" + t", 199))), "");
   const std::string message = "error: this expression is nested too deeply\n";
@@ -36,7 +36,7 @@ TEST(Depth, SeveralHundredLevelsAreTooMany) {
   }
 }
 
-TEST(Depth, ChainsWithinParenthesesCountTogether) {
+TEST(Depth, chains_within_parentheses_count_together) {
   std::string expression = "t";
   for (int i = 0; i < 100; ++i) expression = "(" + expression + repeat(" + t", 100) + ")";
   EXPECT_NE(faults_of(with_expression(expression)).find("nested too deeply"), std::string::npos);
@@ -44,7 +44,7 @@ TEST(Depth, ChainsWithinParenthesesCountTogether) {
 
 // --- Bytes that are no text.
 
-TEST(Bytes, ThatAreNotTextGetADiagnostic) {
+TEST(Bytes, that_are_not_text_get_a_diagnostic) {
   const std::string rest = "\nfn f(a: [8]) -> [8] { return a }\n";
   for (const std::string& bytes : {std::string("\xff\xfe"), std::string("\x01"), std::string("\0", 1), std::string("é"),
                                    std::string("\"never closed"), std::string("/* never closed")}) {
@@ -55,11 +55,11 @@ TEST(Bytes, ThatAreNotTextGetADiagnostic) {
   }
 }
 
-TEST(Bytes, LineEndsOfWindowsAreSpace) {
+TEST(Bytes, line_ends_of_windows_are_space) {
   EXPECT_EQ(faults_of("mesh {x: 2}\r\nfn f(a: [8]) -> [8] {\r\n  return a // c\r\n}\r\n"), "");
 }
 
-TEST(Bytes, EveryPrefixOfAProgramIsJudged) {
+TEST(Bytes, every_prefix_of_a_program_is_judged) {
   const std::string text = read_source("examples/paper/chain.spmd");
   EXPECT_EQ(faults_of(text), "");
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
@@ -67,7 +67,7 @@ TEST(Bytes, EveryPrefixOfAProgramIsJudged) {
   }
 }
 
-TEST(Bytes, EveryProgramWithoutOneByteIsJudged) {
+TEST(Bytes, every_program_without_one_byte_is_judged) {
   const std::string text = read_source("tests/fuzz/corpus/fuzz_language/steps.spmd");
   EXPECT_EQ(faults_of(text), "");
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -95,7 +95,7 @@ std::string long_program(int statements, bool right) {
 }
 
 // Far above what a linear parser needs, and far below what a quadratic one does.
-TEST(Size, ManyLinesTakeSeconds) {
+TEST(Size, many_lines_take_seconds) {
   std::string said;
   EXPECT_LT(seconds_of(long_program(100000, true), &said), 20);
   EXPECT_EQ(said, "");
@@ -103,7 +103,7 @@ TEST(Size, ManyLinesTakeSeconds) {
   EXPECT_NE(said, "");
 }
 
-TEST(Size, LongChainsOfCallsNeedNoStack) {
+TEST(Size, long_chains_of_calls_need_no_stack) {
   std::string text = "mesh {x: 2}\nfn main(a: [8]) -> [8] { b = g0(a) return b }\n";
   for (int i = 0; i < 20000; ++i) {
     text += "fn g" + std::to_string(i) + "(a: [8]) -> [8] { b = g" + std::to_string(i + 1) + "(a) return b }\n";
@@ -114,12 +114,12 @@ TEST(Size, LongChainsOfCallsNeedNoStack) {
       << cycle;
 }
 
-TEST(Size, FaultsAreNotReportedWithoutEnd) {
+TEST(Size, faults_are_not_reported_without_end) {
   const ParseResult result = parse_program({"program", long_program(1000, false)});
   EXPECT_EQ(result.diagnostics.size(), most_diagnostics);
 }
 
-TEST(Size, LargeMeshesAreNotLoopedOver) {
+TEST(Size, large_meshes_are_not_looped_over) {
   EXPECT_EQ(faults_of(R"(mesh {x: 32768, y: 32768}
 fn f(a: [1{x}32768, 1{y}32768]) -> [32768, 32768] {
   b = dynslice(0: 1) a as [1{x}32768, 1{y}32768]
@@ -136,7 +136,7 @@ fn f(a: [1{x}32768, 1{y}32768]) -> [32768, 32768] {
 
 // --- Comments.
 
-TEST(Comments, AreFoundOutsideOfQuotesOnly) {
+TEST(Comments, are_found_outside_of_quotes_only) {
   const SyntaxTree tree = parsed("mesh {\"a//b\": 2, \"c/*d\": 2} // e\nfn f(a: [8]) -> [8] { return a }");
   EXPECT_EQ(tree.mesh_layout.beside, "// e");
   EXPECT_EQ(tree.mesh->axis(0).name, "a//b");

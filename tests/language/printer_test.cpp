@@ -18,12 +18,12 @@ std::string formatted(const std::string& text) { return to_string(parsed(text));
 
 // --- The form.
 
-TEST(Printer, CanonicalForm) {
+TEST(Printer, canonical_form) {
   EXPECT_EQ(formatted(read_source("tests/language/golden/comments.spmd")),
             read_source("tests/language/golden/comments.formatted.spmd"));
 }
 
-TEST(Printer, ParenthesesStandWhereTheyAreNeeded) {
+TEST(Printer, parentheses_stand_where_they_are_needed) {
   const auto expression = [](const std::string& text) {
     const std::string start = "mesh {x: 2}\n\nfn f(a: [8]) -> [8] {\n  b = spmd_op a (t: [8]) {\n    return ";
     const std::string end = "\n  } as [8]\n  return b\n}\n";
@@ -42,7 +42,7 @@ TEST(Printer, ParenthesesStandWhereTheyAreNeeded) {
   EXPECT_EQ(expression("(matmul t t) + t"), "matmul t t + t");
 }
 
-TEST(Printer, LongHeadsTakeALinePerParameter) {
+TEST(Printer, long_heads_take_a_line_per_parameter) {
   const std::string name(60, 'n');
   EXPECT_EQ(formatted("mesh {x: 2} fn f(a: [8], " + name + ": [8, 8, 8, 8, 8, 8]) -> [8] { return a }"),
             "mesh {x: 2}\n\nfn f(\n    a: [8],\n    " + name + ": [8, 8, 8, 8, 8, 8]\n) -> [8] {\n  return a\n}\n");
@@ -58,11 +58,11 @@ void expect_stable(const SyntaxTree& tree, const std::string& name) {
   EXPECT_EQ(to_string(again.tree), text) << name;
 }
 
-TEST(Printer, ProgramsOfExamplesAndRulesParseBack) {
+TEST(Printer, programs_of_examples_and_rules_parse_back) {
   for (const NamedProgram& program : right_programs()) expect_stable(parsed(program.text), program.name);
 }
 
-TEST(Printer, SeedsOfTheFuzzerParseBack) {
+TEST(Printer, seeds_of_the_fuzzer_parse_back) {
   for (const char* name : {"comments", "steps", "local", "table"}) {
     expect_stable(parsed(read_source(std::string("tests/fuzz/corpus/fuzz_language/") + name + ".spmd")), name);
   }
@@ -212,7 +212,7 @@ StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
       const std::vector<Move> moves = some(1, 2, [&] { return Move{number(3), number(3), 1 + number(9)}; });
       const auto operation = pick<StepOperation>(
           {SliceStep{factors}, GatherStep{factors, {}}, AllToAllStep{moves, {}}, PermuteStep{}, ExchangeStep{}});
-      statement.operation = CollectiveSyntax{operation, random_name(), random_type(mesh)};
+      statement.operation = StepSyntax{operation, random_name(), random_type(mesh)};
       break;
     }
     default:
@@ -256,7 +256,7 @@ SyntaxTree random_tree() {
   return tree;
 }
 
-RC_GTEST_PROP(Printer, RandomTreesParseBack, ()) {
+RC_GTEST_PROP(Printer, random_trees_parse_back, ()) {
   const SyntaxTree tree = random_tree();
   const std::string text = to_string(tree);
   const ParseResult again = parse_program({"printed", text});

@@ -50,7 +50,7 @@ void compare(const Mesh& mesh, const Placement& before, const Placement& after, 
   }
 }
 
-TEST(StepRules, AgreeWithTheVerifierOnTypes) {
+TEST(StepRules, agree_with_the_verifier_on_types) {
   RandomProblems random(11);
   Counts counts;
   for (const char* text : {"a=2,b=2", "a=4,b=2", "a=2,b=3", "a=6", "a=2,b=2,c=3"}) {
@@ -75,7 +75,7 @@ Placement scrambled(RandomProblems& random, const DistributedType& type) {
   return {type.global_shape(), type.local_shape(), std::move(corners)};
 }
 
-TEST(StepRules, AgreeWithTheVerifierOnTables) {
+TEST(StepRules, agree_with_the_verifier_on_tables) {
   RandomProblems random(12);
   Counts counts;
   for (const char* text : {"a=2,b=2", "a=4", "a=2,b=3"}) {

@@ -134,9 +134,10 @@ TEST(WeakSequence, holds_the_types_between_its_steps) {
   const Mesh mesh = parse_mesh("x=4,y=3");
   const WeakSequence sequence(mesh, {{8, 6}, {2, 6}},
                               {weak_slice(1, 3), weak_alltoall(0, 1, 2), weak_gather(0, 2), weak_gather(1, 6)});
-  EXPECT_EQ(to_string(sequence),
-            "[2, 6] -> dynslice(1; 3) [2, 2] -> alltoall(0 -> 1; 2) [4, 1] -> allgather(0; 2) [8, 1] -> allgather(1; 6) "
-            "[8, 6]");
+  EXPECT_EQ(
+      to_string(sequence),
+      "[2, 6] -> dynslice(1; 3) [2, 2] -> alltoall(0 -> 1; 2) [4, 1] -> allgather(0; 2) [8, 1] -> allgather(1; 6) "
+      "[8, 6]");
   EXPECT_EQ(sequence.size(), 4U);
   EXPECT_EQ(sequence.source().local, (Shape{2, 6}));
   EXPECT_EQ(sequence.target().local, (Shape{8, 6}));

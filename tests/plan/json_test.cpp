@@ -27,7 +27,7 @@ TEST(PlanJson, IsThePublicFormat) {
   const Plan plan = gather_slice_plan(parse_mesh("b=2,a=2"), "[1{b,a}4, 6]", "[4, 3{a}6]");
   EXPECT_EQ(
       to_json(plan),
-      R"({"id":"p1","mesh":{"b":2,"a":2},"source":"[1{b,a}4, 6]","target":"[4, 3{a}6]","planner":"gather-slice",)"
+      R"({"format":1,"id":"p1","mesh":{"b":2,"a":2},"source":"[1{b,a}4, 6]","target":"[4, 3{a}6]","planner":"gather-slice",)"
       R"("cost":{"model":"paper","total":24,"lower_bound":9,"floor":9,"optimal":false},)"
       R"("memory":{"source":6,"target":12,"bound":24,"peak":24},"planning_ns":0,"steps":[)"
       R"({"op":"allgather","moves":[{"dim":0,"factor":4}],"groups":[[0,2,1,3]],"local_in":[1,6],"local_out":[4,6],)"
@@ -63,7 +63,7 @@ TEST(PlanJson, OfAnExchangeHasTransfers) {
 TEST(PlanJson, WithoutStepsHasAnEmptyList) {
   const auto samples = test::sample_plans();
   EXPECT_EQ(to_json(test::sample_plan(samples, "nothing")),
-            R"({"id":"test","mesh":{"a":2,"b":2},"source":"[2{a}4]","target":"[2{a}4]","planner":"test",)"
+            R"({"format":1,"id":"test","mesh":{"a":2,"b":2},"source":"[2{a}4]","target":"[2{a}4]","planner":"test",)"
             R"("cost":{"model":"paper","total":0,"lower_bound":0,"floor":0,"optimal":true},)"
             R"("memory":{"source":2,"target":2,"bound":2,"peak":2},"planning_ns":0,"steps":[]})");
 }
@@ -121,7 +121,7 @@ TEST(PlanJson, LeavesOutListsAboveTheLimit) {
   const Plan above = gather_slice_plan(parse_mesh("a=4097"), "[1{a}4097]", "[4097]");
   EXPECT_EQ(
       to_json(above),
-      R"({"id":"p1","mesh":{"a":4097},"source":"[1{a}4097]","target":"[4097]","planner":"gather-slice",)"
+      R"({"format":1,"id":"p1","mesh":{"a":4097},"source":"[1{a}4097]","target":"[4097]","planner":"gather-slice",)"
       R"("cost":{"model":"paper","total":4097,"lower_bound":4096,"floor":4096,"optimal":false},)"
       R"("memory":{"source":1,"target":4097,"bound":4097,"peak":4097},"planning_ns":0,)"
       R"("steps":[{"op":"allgather","moves":[{"dim":0,"factor":4097}],"local_in":[1],"local_out":[4097],"cost":4097}]})");

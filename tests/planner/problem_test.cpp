@@ -49,7 +49,7 @@ TEST(Problem, MayNamePartsOfAxes) {
 }
 
 TEST(Problem, is_written_as_it_is_read) {
-  const std::string text = R"({"id":"p1","mesh":{"a":6,"b":2},"shape":[6,4],"src":[["a:(2)3"],["b"]],)"
+  const std::string text = R"({"format":1,"id":"p1","mesh":{"a":6,"b":2},"shape":[6,4],"src":[["a:(2)3"],["b"]],)"
                            R"("dst":[["a:(1)2","a:(2)3"],[]],"dtype":"f64"})";
   EXPECT_EQ(to_json(parse(text)), text);
 }

@@ -14,16 +14,16 @@
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 using Numbers = std::vector<double>;
 
-Program example(const std::string& name) {
+LoweredProgram example(const std::string& name) {
   std::ostringstream text;
   text << std::ifstream(std::string(RETILE_SOURCE_DIR) + "/examples/" + name).rdbuf();
   return program_of(text.str());
 }
 
-Numbers result_of(const Program& program) { return global_array(program, run(program, *make_threads_engine())); }
+Numbers result_of(const LoweredProgram& program) { return global_array(program, run(program, *make_threads_engine())); }
 
 // [rows, inner] times [inner, columns], row-major.
 Numbers multiply(const Numbers& a, const Numbers& b, std::size_t rows, std::size_t inner, std::size_t columns) {
@@ -48,33 +48,33 @@ double error_of(const Numbers& is, const Numbers& should) {
   return difference / largest;
 }
 
-TEST(Examples, Lst_simple_MultipliesMatrices) {
-  const Program program = example("paper/simple.spmd");
+TEST(Examples, lst_simple_multiplies_matrices) {
+  const LoweredProgram program = example("paper/simple.spmd");
   EXPECT_EQ(result_of(program), multiply(global_argument(program, 0), global_argument(program, 1), 256, 1024, 10));
 }
 
-TEST(Examples, Lst_complex_multi_MultipliesMatrices) {
-  const Program program = example("paper/matmul.spmd");
+TEST(Examples, lst_complex_multi_multiplies_matrices) {
+  const LoweredProgram program = example("paper/matmul.spmd");
   EXPECT_EQ(result_of(program), multiply(global_argument(program, 0), global_argument(program, 1), 256, 1024, 1024));
 }
 
-TEST(Examples, Lst_resharding_MultipliesThreeMatrices) {
-  const Program program = example("paper/chain.spmd");
+TEST(Examples, lst_resharding_multiplies_three_matrices) {
+  const LoweredProgram program = example("paper/chain.spmd");
   const Numbers first = multiply(global_argument(program, 0), global_argument(program, 1), 32, 1024, 2048);
   const Numbers both = multiply(first, global_argument(program, 2), 32, 2048, 256);
   EXPECT_LT(error_of(result_of(program), both), 1e-5);
 }
 
-TEST(Examples, ChainMultipliesFourMatrices) {
-  const Program program = example("chain.spmd");
+TEST(Examples, chain_multiplies_four_matrices) {
+  const LoweredProgram program = example("chain.spmd");
   Numbers product = global_argument(program, 0);
   for (const std::size_t factor : {1U, 2U, 3U})
     product = multiply(product, global_argument(program, factor), 64, 64, 64);
   EXPECT_EQ(result_of(program), product);
 }
 
-TEST(Examples, MegatronIsTwoLayers) {
-  const Program program = example("megatron.spmd");
+TEST(Examples, megatron_is_two_layers) {
+  const LoweredProgram program = example("megatron.spmd");
   Numbers hidden = multiply(global_argument(program, 0), global_argument(program, 1), 32, 64, 256);
   for (double& x : hidden) x = std::max(x, 0.0);
   EXPECT_EQ(result_of(program), multiply(hidden, global_argument(program, 2), 32, 256, 64));
@@ -90,20 +90,20 @@ Numbers transform_along(const Numbers& cube, const Numbers& w, std::size_t size,
   return result;
 }
 
-TEST(Examples, PencilsTransformAlongEveryDimension) {
-  const Program program = example("pencils.spmd");
+TEST(Examples, pencils_transform_along_every_dimension) {
+  const LoweredProgram program = example("pencils.spmd");
   Numbers cube = global_argument(program, 0);
   for (const std::size_t stride : {1U, 12U, 144U})
     cube = transform_along(cube, global_argument(program, 1), 12, stride);
   EXPECT_EQ(result_of(program), cube);
 }
 
-TEST(Examples, AttentionIsAttention) {
+TEST(Examples, attention_is_attention) {
   constexpr std::size_t heads = 8;
   constexpr std::size_t length = 16;
   constexpr std::size_t width = 8;
   constexpr std::size_t outputs = 32;
-  const Program program = example("attention.spmd");
+  const LoweredProgram program = example("attention.spmd");
   const Numbers q = global_argument(program, 0);
   const Numbers k = global_argument(program, 1);
   const Numbers v = global_argument(program, 2);

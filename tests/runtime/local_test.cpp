@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "retile/base/error.h"
+#include "retile/language/liveness.h"
 #include "tests/support/local_arrays.h"
 
 namespace retile::test {
@@ -171,7 +172,7 @@ TYPED_TEST(LocalFloats, FunctionsActElementByElement) {
   });
 }
 
-TEST(Local, DivisionOfAnIntegerByZeroNamesTheStatementAndTheElement) {
+TEST(Local, division_of_an_integer_by_zero_names_the_statement_and_the_element) {
   const LocalArray<std::int32_t> a{{2, 3}, {1, 2, 3, 4, 5, 6}};
   const LocalArray<std::int32_t> b{{2, 3}, {1, 1, 1, 1, 0, 0}};
   LocalInstruction instruction;
@@ -214,7 +215,7 @@ TYPED_TEST(LocalOps, ConvertsFromEveryType) {
   check_conversions<TypeParam, std::int32_t>();
 }
 
-TEST(Local, ConversionsToIntegersSaturate) {
+TEST(Local, conversions_to_integers_saturate) {
   const LocalArray<float> a{{6}, {NAN, INFINITY, -INFINITY, -1.9F, 2147483648.0F, 2147483520.0F}};
   LocalInstruction instruction;
   instruction.op = LocalOp::convert;
@@ -246,7 +247,7 @@ TYPED_TEST(LocalOps, IotaCountsAlongADimension) {
   });
 }
 
-TEST(Local, CoordinatesAreThoseOfTheDevice) {
+TEST(Local, coordinates_are_those_of_the_device) {
   const std::vector<std::int32_t> coordinates{1, 2, 0};  // of device 5 along x, y, z
   for (int axis = 0; axis < 3; ++axis) {
     LocalInstruction instruction;
@@ -462,7 +463,7 @@ TYPED_TEST(LocalOps, RowsAreAddedInOrder) {
   EXPECT_THAT(sums, ::testing::ElementsAre(531, 642));
 }
 
-TEST(Local, SumsKeepTheSignOfZeroAndTheOrder) {
+TEST(Local, sums_keep_the_sign_of_zero_and_the_order) {
   LocalInstruction instruction;
   instruction.op = LocalOp::reduce_sum;
   instruction.numbers = {0};
@@ -477,7 +478,7 @@ TEST(Local, SumsKeepTheSignOfZeroAndTheOrder) {
 
 // --- Functions of several instructions.
 
-TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
+TEST(Local, intermediate_results_are_freed_after_their_last_use) {
   const LocalArray<double> a{{100}, std::vector<double>(100, 1.0)};
   LocalFunction function;
   int last = add_parameter(function, a.type());
@@ -491,12 +492,12 @@ TEST(Local, IntermediateResultsAreFreedAfterTheirLastUse) {
   function.results = {last};
   const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
   EXPECT_EQ(results.peak_bytes, 2 * 800);
-  EXPECT_EQ(runtime::predict_peak_bytes(function), 2 * 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 2 * 800);
   EXPECT_TRUE(
       (array_of<double>(a.type(), results.arrays[0]) == LocalArray<double>{{100}, std::vector<double>(100, 1024)}));
 }
 
-TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
+TEST(Local, results_that_nobody_uses_are_freed_at_once) {
   LocalFunction function;
   for (int i = 0; i < 5; ++i) {
     LocalInstruction instruction;
@@ -506,10 +507,29 @@ TEST(Local, ResultsThatNobodyUsesAreFreedAtOnce) {
   }
   function.results = {4};
   EXPECT_EQ(evaluate(function, {}).peak_bytes, 800);
-  EXPECT_EQ(runtime::predict_peak_bytes(function), 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 800);
 }
 
-TEST(Local, ResultsMayBeParametersAndMayRepeat) {
+// A chain of negations and reshapes: two arrays at once, however many look at them.
+TEST(Local, reshapes_look_at_their_operand) {
+  const LocalArray<double> a{{100}, std::vector<double>(100, 1.0)};
+  LocalFunction function;
+  int last = add_parameter(function, a.type());
+  for (int i = 0; i < 6; ++i) {
+    LocalInstruction instruction;
+    instruction.op = i % 3 == 0 ? LocalOp::negate : LocalOp::reshape;
+    instruction.operands = {last};
+    instruction.type = {ElementType::f64, i % 3 == 1 ? Shape{10, 10} : Shape{100}};
+    last = add_instruction(function, instruction);
+  }
+  function.results = {last};
+  const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
+  EXPECT_EQ(results.peak_bytes, 2 * 800);
+  EXPECT_EQ(language::local_peak_bytes(function), 2 * 800);
+  EXPECT_TRUE((array_of<double>(a.type(), results.arrays[0]) == a));
+}
+
+TEST(Local, results_may_be_parameters_and_may_repeat) {
   const LocalArray<float> a{{2}, {1, 2}};
   LocalFunction function;
   add_parameter(function, a.type());
@@ -525,6 +545,8 @@ TEST(Local, ResultsMayBeParametersAndMayRepeat) {
   add_instruction(function, reshape);
   function.results = {0, 1, 1, 2, 0};
   const runtime::LocalResults results = evaluate(function, {reinterpret_cast<const std::byte*>(a.elements.data())});
+  EXPECT_EQ(results.peak_bytes, 5 * 8);
+  EXPECT_EQ(language::local_peak_bytes(function), 5 * 8);
   ASSERT_EQ(results.arrays.size(), 5U);
   for (const std::size_t i : {0U, 4U}) EXPECT_TRUE((array_of<float>(a.type(), results.arrays[i]) == a));
   for (const std::size_t i : {1U, 2U, 3U}) {
@@ -532,7 +554,7 @@ TEST(Local, ResultsMayBeParametersAndMayRepeat) {
   }
 }
 
-TEST(Local, CountsOperations) {
+TEST(Local, counts_operations) {
   LocalFunction function;
   add_parameter(function, {ElementType::f32, {4, 5}});
   add_parameter(function, {ElementType::f32, {5, 6}});

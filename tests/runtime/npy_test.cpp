@@ -57,7 +57,7 @@ Box whole(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 
 // --- Reading.
 
-TEST(NpyReader, ReadsWhatNumPyWrites) {
+TEST(NpyReader, reads_what_num_py_writes) {
   // numpy.save of numpy.array([[1.5, -2], [3, 0.25], [0, 7]], dtype='<f4').
   const std::string header =
       "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" + std::string(58, ' ') + "\n";
@@ -70,7 +70,7 @@ TEST(NpyReader, ReadsWhatNumPyWrites) {
   EXPECT_THAT(read_numbers<float>(reader, {{1, 1}, {3, 2}}), ::testing::ElementsAre(0.25F, 7));
 }
 
-TEST(NpyReader, ReadsAllElementTypesInBothByteOrders) {
+TEST(NpyReader, reads_all_element_types_in_both_byte_orders) {
   for (const std::endian order : {std::endian::little, std::endian::big}) {
     const std::string sign = order == std::endian::little ? "<" : ">";
     const std::string rest = "', 'fortran_order': False, 'shape': (2,), }\n";
@@ -89,7 +89,7 @@ TEST(NpyReader, ReadsAllElementTypesInBothByteOrders) {
   }
 }
 
-TEST(NpyReader, ReadsFortranOrder) {
+TEST(NpyReader, reads_fortran_order) {
   const NpyReader reader =
       reader_of(file_of("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }\n",
                         bytes_of_numbers<std::int32_t>({0, 10, 1, 11, 2, 12}, std::endian::little)));
@@ -97,7 +97,7 @@ TEST(NpyReader, ReadsFortranOrder) {
   EXPECT_THAT(read_numbers<std::int32_t>(reader, {{1, 1}, {2, 3}}), ::testing::ElementsAre(11, 12));
 }
 
-TEST(NpyReader, ReadsScalarsAndKeysInAnyOrderWithEitherQuote) {
+TEST(NpyReader, reads_scalars_and_keys_in_any_order_with_either_quote) {
   const std::string data = bytes_of_numbers<double>({4.5}, std::endian::little);
   for (const char* header : {"{'shape': (), 'fortran_order': False, 'descr': '<f8'}",
                              "  {\"descr\":\"<f8\" , 'shape':( ),'fortran_order':True,}  \n"}) {
@@ -107,7 +107,7 @@ TEST(NpyReader, ReadsScalarsAndKeysInAnyOrderWithEitherQuote) {
   }
 }
 
-TEST(NpyReader, ReadsLaterVersions) {
+TEST(NpyReader, reads_later_versions) {
   const std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }\n";
   for (const char version : {'\2', '\3'}) {
     const char prefix[] = {'\x93', 'N', 'U', 'M', 'P', 'Y', version, 0, static_cast<char>(header.size()), 0, 0, 0};
@@ -116,7 +116,7 @@ TEST(NpyReader, ReadsLaterVersions) {
   }
 }
 
-RC_GTEST_PROP(NpyReaderProperties, BoxesAreSlicesWhateverTheOrder, ()) {
+RC_GTEST_PROP(NpyReaderProperties, boxes_are_slices_whatever_the_order, ()) {
   const Shape shape =
       *rc::gen::container<Shape>(*rc::gen::inRange<std::size_t>(0, 5), rc::gen::inRange<std::int64_t>(1, 6));
   const bool fortran = *rc::gen::arbitrary<bool>();
@@ -158,7 +158,7 @@ std::string fault_of(const std::string& bytes) {
 }
 std::string header_fault(const std::string& header) { return fault_of(file_of(header, "")); }
 
-TEST(NpyFaults, OtherFiles) {
+TEST(NpyFaults, other_files) {
   EXPECT_EQ(fault_of(""), "error: x.npy: it is too short to be a .npy file\n");
   EXPECT_EQ(fault_of("\x93NUMPY\1"), "error: x.npy: it is too short to be a .npy file\n");
   EXPECT_EQ(fault_of("PK\3\4 a zip file"), "error: x.npy: it is no .npy file\n");
@@ -170,7 +170,7 @@ TEST(NpyFaults, OtherFiles) {
             "error: x.npy: its header claims to have 4294967295 bytes\n");
 }
 
-TEST(NpyFaults, OtherElements) {
+TEST(NpyFaults, other_elements) {
   const std::string rest = ", 'fortran_order': False, 'shape': (2,)}";
   EXPECT_EQ(header_fault("{'descr': '<i8'" + rest),
             "error: x.npy: it holds elements of type '<i8'; retile reads f4, f8 and i4\n"
@@ -182,7 +182,7 @@ TEST(NpyFaults, OtherElements) {
             "error: x.npy: it holds records; retile reads arrays of f4, f8 and i4\n");
 }
 
-TEST(NpyFaults, Headers) {
+TEST(NpyFaults, headers) {
   EXPECT_EQ(header_fault(""), "error: x.npy: its header is no .npy header: expected '{' at ''\n");
   EXPECT_EQ(header_fault("{'descr' '<f4'}"), "error: x.npy: its header is no .npy header: expected ':' at ''<f4'}'\n");
   EXPECT_EQ(header_fault("{'descr': '<f4', 'fortran_order': false}"),
@@ -202,7 +202,7 @@ TEST(NpyFaults, Headers) {
             "error: x.npy: its header is no .npy header: expected the end of the header at 'x'\n");
 }
 
-TEST(NpyFaults, Lengths) {
+TEST(NpyFaults, lengths) {
   EXPECT_EQ(fault_of(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "12345678")),
             "error: x.npy: its header promises 12 bytes of data, and there are 8\n");
   EXPECT_EQ(fault_of(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3)}", "1234")),
@@ -211,7 +211,7 @@ TEST(NpyFaults, Lengths) {
             "error: x.npy: its header promises more than 2^63 bytes of data, and there are 0\n");
 }
 
-TEST(NpyFaults, Files) {
+TEST(NpyFaults, files) {
   EXPECT_EQ(diagnostic_of([] { return NpyReader("no/such/file.npy"); }),
             "error: cannot read 'no/such/file.npy': No such file or directory\n");
   EXPECT_EQ(diagnostic_of([] { return NpyReader("/"); }), "error: cannot read '/': it is no plain file\n");
@@ -223,7 +223,7 @@ TEST(NpyFaults, Files) {
 
 // --- Writing.
 
-TEST(NpyWriter, HeadersAreThoseOfNumPy) {
+TEST(NpyWriter, headers_are_those_of_num_py) {
   const std::string header = npy_header_text(ElementType::f64, {3});
   EXPECT_EQ(header.size() % 64, 0U);
   EXPECT_EQ(header.substr(0, 10), std::string("\x93NUMPY\1\0\x76\0", 10));
@@ -231,7 +231,7 @@ TEST(NpyWriter, HeadersAreThoseOfNumPy) {
   EXPECT_EQ(header.back(), '\n');
 }
 
-TEST(NpyWriter, HeadersOfEveryLengthEndAligned) {
+TEST(NpyWriter, headers_of_every_length_end_aligned) {
   Shape shape;
   for (int rank = 0; rank < 60; ++rank, shape.push_back(1)) {
     const std::string header = npy_header_text(ElementType::i32, shape);
@@ -249,7 +249,7 @@ class NpyFile : public ::testing::Test {
   std::filesystem::path path_;
 };
 
-TEST_F(NpyFile, BoxesWrittenInAnyOrderAreReadBack) {
+TEST_F(NpyFile, boxes_written_in_any_order_are_read_back) {
   const Shape shape{4, 6};
   std::ofstream(path_) << std::string(1000, 'x');  // what was there before is gone
   {
@@ -268,7 +268,7 @@ TEST_F(NpyFile, BoxesWrittenInAnyOrderAreReadBack) {
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], static_cast<double>(i));
 }
 
-TEST_F(NpyFile, ArraysLargerThanTheWindowAreRead) {
+TEST_F(NpyFile, arrays_larger_than_the_window_are_read) {
   const Shape shape{300, 1000};
   std::vector<std::int32_t> numbers(300000);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i);

@@ -11,7 +11,7 @@
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 using runtime::ProgramReport;
 using runtime::ProgramRunOptions;
 
@@ -59,7 +59,7 @@ class FaultyEngine final : public Engine {
   Engine& engine_;
 };
 
-TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
+TEST(ProgramReport, verification_finds_what_an_engine_does_wrong) {
   const auto right = make_reference_engine();
   FaultyEngine engine(*right);
   ProgramRunOptions options;
@@ -72,7 +72,7 @@ TEST(ProgramReport, VerificationFindsWhatAnEngineDoesWrong) {
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
 }
 
-TEST(ProgramReport, VerificationFailsInAllProcesses) {
+TEST(ProgramReport, verification_fails_in_all_processes) {
   ProgramRunOptions options;
   options.verify = true;
   run_split(2, [&](int, Engine& split) {
@@ -82,7 +82,7 @@ TEST(ProgramReport, VerificationFailsInAllProcesses) {
   });
 }
 
-TEST(ProgramReport, IsTheSameInEveryProcess) {
+TEST(ProgramReport, is_the_same_in_every_process) {
   ProgramRunOptions options;
   options.verify = true;
   options.repetitions = 2;
@@ -100,7 +100,7 @@ TEST(ProgramReport, IsTheSameInEveryProcess) {
   });
 }
 
-TEST(ProgramReport, StatementsOfRepetitionsAndVerificationAreCounted) {
+TEST(ProgramReport, statements_of_repetitions_and_verification_are_counted) {
   ProgramRunOptions options;
   options.repetitions = 3;
   options.verify = true;
@@ -109,11 +109,12 @@ TEST(ProgramReport, StatementsOfRepetitionsAndVerificationAreCounted) {
   const auto engine = make_reference_engine();
   run_and_report(program_of(turn), *engine, options);
   EXPECT_EQ(count, 4);
-  EXPECT_EQ(runtime::count_statements(program_of(turn), options), 4);
+  EXPECT_EQ(runtime::count_statements(program_of(turn).program, options), 4);
 }
 
-TEST(ProgramReport, ParametersGetDifferentNumbers) {
-  const Program program = program_of("mesh {x: 1}\nfn main(a : [99], b : [99]) -> [99], [99] {\n  return a, b\n}\n");
+TEST(ProgramReport, parameters_get_different_numbers) {
+  const LoweredProgram program =
+      program_of("mesh {x: 1}\nfn main(a : [99], b : [99]) -> [99], [99] {\n  return a, b\n}\n");
   const auto engine = make_reference_engine();
   const ProgramReport report = runtime::run_and_report(program, *engine);
   EXPECT_NE(report.results[0].checksum, report.results[1].checksum);

@@ -5,23 +5,23 @@
 
 #include "retile/engines/threads/threads.h"
 #include "retile/language/checker.h"
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
-#include "retile/language/stages.h"
 #include "tests/support/problems.h"
 #include "tests/support/programs.h"
 
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 
 // As it is printed after its redistributions have become collectives.
-Program lowered(const std::string& text, const PlanOptions& options) {
+LoweredProgram lowered(const std::string& text, const PlanOptions& options) {
   const language::CheckedProgram checked = language::read_program({"test.spmd", text});
-  return program_of(to_string(tree_after(language::Stage::lower, checked, options)));
+  return program_of(to_string(tree_after(language::Pass::lower, checked, options)));
 }
 
-TEST(RandomPrograms, RunAlikeEverywhere) {
+TEST(RandomPrograms, run_alike_everywhere) {
   const std::uint32_t count = is_sweep() ? 5000 : 150;
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     SCOPED_TRACE(random_program(seed));
@@ -29,7 +29,7 @@ TEST(RandomPrograms, RunAlikeEverywhere) {
   }
 }
 
-TEST(RandomPrograms, RunAlikeOnceTheyAreLowered) {
+TEST(RandomPrograms, run_alike_once_they_are_lowered) {
   const std::uint32_t count = is_sweep() ? 5000 : 150;
   const auto engine = make_threads_engine();
   for (std::uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {

@@ -27,7 +27,7 @@ std::string disagreement_of(Engine& engine, const ArrayType& type, const Mesh& m
   return found ? found->text : "none";
 }
 
-TEST(Replicas, OfSlicesAgree) {
+TEST(Replicas, of_slices_agree) {
   const auto engine = make_reference_engine();
   for (const Mesh& mesh : test::all_meshes(8)) {
     const Shape shape = test::useful_shapes(mesh, 2).front();
@@ -40,7 +40,7 @@ TEST(Replicas, OfSlicesAgree) {
 }
 
 // Whichever replica is changed, on whichever engine, it is found.
-TEST(Replicas, EveryChangeIsFoundExactlyWhereThereAreReplicas) {
+TEST(Replicas, every_change_is_found_exactly_where_there_are_replicas) {
   std::vector<std::unique_ptr<Engine>> engines;
   engines.push_back(make_reference_engine());
   engines.push_back(make_threads_engine());
@@ -64,7 +64,7 @@ TEST(Replicas, EveryChangeIsFoundExactlyWhereThereAreReplicas) {
   EXPECT_GT(found, 50);
 }
 
-TEST(Replicas, DevicesThatAreSummedOverMayDiffer) {
+TEST(Replicas, devices_that_are_summed_over_may_differ) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto engine = make_reference_engine();
   ArrayType type{ElementType::f32, Placement(parse_type("[3]", mesh)), {0}};
@@ -75,7 +75,7 @@ TEST(Replicas, DevicesThatAreSummedOverMayDiffer) {
   EXPECT_NE(disagreement_of(*engine, type, mesh, tiles), "none");
 }
 
-TEST(Replicas, TheFirstDifferenceIsNamedByItsGlobalIndexAndBothValues) {
+TEST(Replicas, the_first_difference_is_named_by_its_global_index_and_both_values) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto engine = make_reference_engine();
   const ArrayType type{ElementType::f32, Placement(parse_type("[4, 3{a}6]", mesh)), {}};
@@ -88,7 +88,7 @@ TEST(Replicas, TheFirstDifferenceIsNamedByItsGlobalIndexAndBothValues) {
   EXPECT_EQ(disagreement_of(*engine, type, mesh, tiles), "element [1, 5] is 2.5 on device 2 and -0.5 on device 3");
 }
 
-TEST(Replicas, ValuesOfOneTextAreToldApartByTheirBits) {
+TEST(Replicas, values_of_one_text_are_told_apart_by_their_bits) {
   const Mesh mesh = parse_mesh("a=2");
   const auto engine = make_reference_engine();
   const ArrayType type{ElementType::f32, Placement(parse_type("[]", mesh)), {}};
@@ -99,7 +99,7 @@ TEST(Replicas, ValuesOfOneTextAreToldApartByTheirBits) {
             "element [] is nan (0x7fc00000) on device 0 and nan (0x7fc00001) on device 1");
 }
 
-TEST(Replicas, LargeTilesAreComparedToTheirEnds) {
+TEST(Replicas, large_tiles_are_compared_to_their_ends) {
   const Mesh mesh = parse_mesh("a=2");
   const auto engine = make_threads_engine();
   const ArrayType type{ElementType::i32, Placement(parse_type("[40000]", mesh)), {}};
@@ -113,7 +113,7 @@ TEST(Replicas, LargeTilesAreComparedToTheirEnds) {
   }
 }
 
-TEST(Replicas, InOtherProcessesAreComparedToo) {
+TEST(Replicas, in_other_processes_are_compared_too) {
   const Mesh mesh = parse_mesh("a=4");
   const ArrayType type{ElementType::i32, Placement(parse_type("[5]", mesh)), {}};
   for (const int processes : {2, 4}) {

@@ -45,7 +45,7 @@ std::vector<Number> made_up_numbers(const Shape& shape, ElementType element, std
 
 // --- Made-up arrays.
 
-TEST(MadeUpArrays, FloatsAreMultiplesOfAFractionFromMinusOneToBelowOne) {
+TEST(MadeUpArrays, floats_are_multiples_of_a_fraction_from_minus_one_to_below_one) {
   std::set<float> seen;
   for (const float number : made_up_numbers<float>({100, 100}, ElementType::f32, 1)) {
     EXPECT_GE(number, -1);
@@ -56,13 +56,13 @@ TEST(MadeUpArrays, FloatsAreMultiplesOfAFractionFromMinusOneToBelowOne) {
   EXPECT_EQ(seen.size(), 256U);
 }
 
-TEST(MadeUpArrays, DoublesAreTheSameNumbersAsFloats) {
+TEST(MadeUpArrays, doubles_are_the_same_numbers_as_floats) {
   const std::vector<float> floats = made_up_numbers<float>({50}, ElementType::f32, 3);
   const std::vector<double> doubles = made_up_numbers<double>({50}, ElementType::f64, 3);
   for (std::size_t i = 0; i < floats.size(); ++i) EXPECT_EQ(double{floats[i]}, doubles[i]);
 }
 
-TEST(MadeUpArrays, IntegersGoFromMinus100To99) {
+TEST(MadeUpArrays, integers_go_from_minus100_to99) {
   std::set<std::int32_t> seen;
   for (const std::int32_t number : made_up_numbers<std::int32_t>({100, 100}, ElementType::i32, 1)) seen.insert(number);
   EXPECT_EQ(seen.size(), 200U);
@@ -70,11 +70,11 @@ TEST(MadeUpArrays, IntegersGoFromMinus100To99) {
   EXPECT_EQ(*seen.rbegin(), 99);
 }
 
-TEST(MadeUpArrays, OtherSeedsGiveOtherNumbers) {
+TEST(MadeUpArrays, other_seeds_give_other_numbers) {
   EXPECT_NE(made_up_numbers<float>({50}, ElementType::f32, 0), made_up_numbers<float>({50}, ElementType::f32, 1));
 }
 
-TEST(MadeUpArrays, TilesAreSlicesOfTheGlobalArrayInEveryLayout) {
+TEST(MadeUpArrays, tiles_are_slices_of_the_global_array_in_every_layout) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const Shape shape{4, 8};
   const std::unique_ptr<Engine> engine = make_reference_engine();
@@ -94,7 +94,7 @@ TEST(MadeUpArrays, TilesAreSlicesOfTheGlobalArrayInEveryLayout) {
 
 // --- Checksums and first elements.
 
-TEST(Checksum, IsTheDocumentedSum) {
+TEST(Checksum, is_the_documented_sum) {
   const Mesh mesh = parse_mesh("a=2");
   const ArrayType type = array_type(mesh, "[2{a}4]", ElementType::i32);
   const auto engine = make_reference_engine();
@@ -107,7 +107,7 @@ TEST(Checksum, IsTheDocumentedSum) {
   EXPECT_EQ(checksum(mesh, type, tiles, *engine), expected);
 }
 
-TEST(Checksum, SeesEveryBitAndEveryPlace) {
+TEST(Checksum, sees_every_bit_and_every_place) {
   const Mesh mesh = parse_mesh("a=1");
   const ArrayType type = array_type(mesh, "[4]", ElementType::f64);
   const auto engine = make_reference_engine();
@@ -122,7 +122,7 @@ TEST(Checksum, SeesEveryBitAndEveryPlace) {
   EXPECT_NE(checksum(mesh, type, tiles, *engine), before);
 }
 
-TEST(Checksum, DependsNeitherOnTheLayoutNorOnTheNumberOfProcesses) {
+TEST(Checksum, depends_neither_on_the_layout_nor_on_the_number_of_processes) {
   const Mesh mesh = parse_mesh("a=2,b=3");
   std::set<std::uint64_t> sums;
   std::set<std::vector<std::string>> elements;
@@ -145,7 +145,7 @@ TEST(Checksum, DependsNeitherOnTheLayoutNorOnTheNumberOfProcesses) {
   EXPECT_EQ(elements.begin()->size(), 8U);
 }
 
-TEST(FirstElements, AreThoseThatThereAre) {
+TEST(FirstElements, are_those_that_there_are) {
   const Mesh mesh = parse_mesh("a=2");
   const auto engine = make_reference_engine();
   const ArrayType scalar = array_type(mesh, "[]");
@@ -170,7 +170,7 @@ class ResultFile : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(ResultFile, IsTheSameForEveryLayoutAndNumberOfProcesses) {
+TEST_F(ResultFile, is_the_same_for_every_layout_and_number_of_processes) {
   const Mesh mesh = parse_mesh("a=2,b=3");
   std::set<std::string> files;
   for (const char* text : {"[4, 6]", "[2{a}4, 6]", "[4, 1{b,a}6]", "[2{a}4, 2{b}6]"}) {
@@ -191,7 +191,7 @@ TEST_F(ResultFile, IsTheSameForEveryLayoutAndNumberOfProcesses) {
   EXPECT_EQ(numbers, made_up_numbers<float>({4, 6}, ElementType::f32, 5));
 }
 
-TEST(ResultFiles, AllProcessesHearThatOneCannotWrite) {
+TEST(ResultFiles, all_processes_hear_that_one_cannot_write) {
   const Mesh mesh = parse_mesh("a=2");
   const ArrayType type = array_type(mesh, "[2{a}4]");
   int failures = 0;

@@ -9,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/language/memory.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/programs.h"
 #include "tests/support/split_engine.h"
@@ -16,15 +17,15 @@
 namespace retile::test {
 namespace {
 
-using language::Program;
+using language::LoweredProgram;
 using runtime::ProgramRun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // --- Statements.
 
-TEST(Runtime, ResultsMayBeParametersAndMayRepeat) {
-  const Program program =
+TEST(Runtime, results_may_be_parameters_and_may_repeat) {
+  const LoweredProgram program =
       program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : i32[3]) -> i32[3], [2{x}4], [2{x}4] {\n  return b, a, a\n}\n");
   const ProgramRun result = run_everywhere(program);
   EXPECT_EQ(global_array(program, result, 0), global_argument(program, 1));
@@ -32,8 +33,8 @@ TEST(Runtime, ResultsMayBeParametersAndMayRepeat) {
   EXPECT_EQ(global_array(program, result, 2), global_argument(program, 0));
 }
 
-TEST(Runtime, SpmdOpsRunOnEveryTileAndKnowTheirDevice) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+TEST(Runtime, spmd_ops_run_on_every_tile_and_know_their_device) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main(a : i32[1{x}2, 1{y}3]) -> i32[1{x}2, 1{y}3], i32[1{x}2, 1{y}3] {
   number, same = spmd_op a (tile : i32[1, 1]) {
       n = coordinate x * 10 + coordinate y
@@ -47,8 +48,8 @@ fn main(a : i32[1{x}2, 1{y}3]) -> i32[1{x}2, 1{y}3], i32[1{x}2, 1{y}3] {
   EXPECT_EQ(global_array(program, result, 1), global_argument(program, 0));
 }
 
-TEST(Runtime, RedistributionsKeepTheGlobalArray) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+TEST(Runtime, redistributions_keep_the_global_array) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main(a : f64[12, 6]) -> f64[2{x,y}12, 6], f64[12, 6] {
   b = distribute a as f64[6{x}12, 2{y}6]
   c = redistribute b as f64[4{y}12, 3{x}6]
@@ -63,8 +64,8 @@ fn main(a : f64[12, 6]) -> f64[2{x,y}12, 6], f64[12, 6] {
   EXPECT_EQ(global_array(program, result, 1), global_argument(program, 0));
 }
 
-TEST(Runtime, CollectivesMoveAsTheirTypesSay) {
-  const Program program = program_of(R"(mesh {x: 2, y: 2}
+TEST(Runtime, collectives_move_as_their_types_say) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 2}
 fn main(a : i32[4{x}8, 4]) -> i32[4{y}8, 2{x}4] {
   b = dynslice(1: 2) a as i32[4{x}8, 2{y}4]
   c = alltoall(0 -> 1: 2) b as i32[8, 1{x,y}4]
@@ -77,8 +78,8 @@ fn main(a : i32[4{x}8, 4]) -> i32[4{y}8, 2{x}4] {
   EXPECT_EQ(global_array(program, run_everywhere(program)), global_argument(program, 0));
 }
 
-TEST(Runtime, ExchangesLeadToPlacementsThatNoTypeHas) {
-  const Program program = program_of(R"(mesh {x: 3}
+TEST(Runtime, exchanges_lead_to_placements_that_no_type_has) {
+  const LoweredProgram program = program_of(R"(mesh {x: 3}
 fn main(a : i32[2{x}6]) -> i32[2{x}6] {
   b = exchange a as i32[2 of 6] at [4] [0] [2]
   c = exchange b as i32[2{x}6]
@@ -88,8 +89,8 @@ fn main(a : i32[2{x}6]) -> i32[2{x}6] {
   EXPECT_EQ(global_array(program, run_everywhere(program)), global_argument(program, 0));
 }
 
-TEST(Runtime, FunctionsAreCalledAgainAndAgain) {
-  const Program program = program_of(R"(mesh {x: 4}
+TEST(Runtime, functions_are_called_again_and_again) {
+  const LoweredProgram program = program_of(R"(mesh {x: 4}
 fn turn(a : f64[2{x}8, 8]) -> f64[2{x}8, 8] {
   b = redistribute a as f64[8, 2{x}8]
   c = spmd_op b (t : f64[8, 2]) { return transpose t [1, 0] } as f64[2{x}8, 8]
@@ -126,12 +127,12 @@ fn main(a : f64[2{x}8, 8]) -> f64[2{x}8, 8], f64[2{x}8, 8], f64[2{x}8, 8] {
 // --- Allreduce.
 
 // Partial sums that are not exact, over every set of axes.
-TEST(AllReduce, AddsInOrderOfTheCoordinatesWhetherTheTileDividesOrNot) {
+TEST(AllReduce, adds_in_order_of_the_coordinates_whether_the_tile_divides_or_not) {
   for (const int size : {1, 5, 6, 12}) {
     for (const char* element : {"f32", "f64", "i32"}) {
       for (const char* axes : {"x", "y", "z", "x, y", "x, z", "y, z", "x, y, z"}) {
         const std::string type = fmt::format("{}[{}]", element, size);
-        const Program program = program_of(fmt::format(R"(mesh {{x: 2, y: 3, z: 1}}
+        const LoweredProgram program = program_of(fmt::format(R"(mesh {{x: 2, y: 3, z: 1}}
 fn main(a : {0}) -> {0} {{
   s = spmd_op a (t : {0}) {{
       n = coordinate {1} * 7 + 1
@@ -141,7 +142,7 @@ fn main(a : {0}) -> {0} {{
   return b
 }}
 )",
-                                                       type, axes[0], element, size, axes));
+                                                              type, axes[0], element, size, axes));
         SCOPED_TRACE(type + " over " + axes);
         run_everywhere(program);
       }
@@ -156,8 +157,8 @@ Number sum_in_order(const std::vector<Number>& numbers) {
   return sum;
 }
 
-TEST(AllReduce, OfSeveralAxesAddsRowMajorInOneSum) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+TEST(AllReduce, of_several_axes_adds_row_major_in_one_sum) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main() -> f32[6] {
   s = spmd_op () {
       n = convert (coordinate x * 3 + coordinate y) f32
@@ -178,8 +179,8 @@ fn main() -> f32[6] {
   EXPECT_EQ(global_array(program, run_everywhere(program)), expected);
 }
 
-TEST(AllReduce, OneAxisAfterTheOther) {
-  const Program program = program_of(R"(mesh {x: 2, y: 3}
+TEST(AllReduce, one_axis_after_the_other) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 3}
 fn main() -> i32[2] {
   s = spmd_op () {
       return broadcast (coordinate x * 10 + coordinate y) [2]
@@ -192,8 +193,8 @@ fn main() -> i32[2] {
   EXPECT_THAT(global_array(program, run_everywhere(program)), ElementsAre(36, 36));
 }
 
-TEST(AllReduce, LeavesCutDimensionsAlone) {
-  const Program program = program_of(R"(mesh {x: 2, y: 2}
+TEST(AllReduce, leaves_cut_dimensions_alone) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2, y: 2}
 fn multiply(a : f64[4, 3{x}6], b : f64[3{x}6, 2{y}4]) -> f64[4, 2{y}4] sum {x} {
   c = spmd_op a b (s : f64[4, 3], t : f64[3, 2]) { return matmul s t } as f64[4, 2{y}4] sum {x}
   return c
@@ -226,7 +227,7 @@ fn main(a : [2{x}4]) -> [2{x}4] {
 }
 )";
 
-TEST(Disagreement, FailsTheRunAtTheStatement) {
+TEST(Disagreement, fails_the_run_at_the_statement) {
   for (const auto& engine : all_engines()) {
     EXPECT_EQ(failure_of(program_of(disagreeing), *engine),
               "test.spmd:3:3: error: devices 0 and 1 hold the same part of 'b' and disagree: element [0] is 0 on "
@@ -238,8 +239,8 @@ TEST(Disagreement, FailsTheRunAtTheStatement) {
   }
 }
 
-TEST(Disagreement, FailsInAllProcessesAlike) {
-  const Program program = program_of(disagreeing);
+TEST(Disagreement, fails_in_all_processes_alike) {
+  const LoweredProgram program = program_of(disagreeing);
   std::vector<std::string> failures(4);
   run_split(4, [&](int process, Engine& engine) {
     failures[static_cast<std::size_t>(process)] = failure_of(program, engine);
@@ -248,7 +249,7 @@ TEST(Disagreement, FailsInAllProcessesAlike) {
   for (const std::string& failure : failures) EXPECT_EQ(failure, failures[0]);
 }
 
-TEST(Disagreement, IsFoundInEveryResultAndCall) {
+TEST(Disagreement, is_found_in_every_result_and_call) {
   EXPECT_THAT(failure_of(program_of(R"(mesh {x: 2}
 fn f(a : [4]) -> [4] {
   right, wrong = spmd_op a (t : [4]) { return t, t + convert (coordinate x) f32 } as [4], [4]
@@ -265,8 +266,8 @@ fn main(a : [4]) -> [4] {
 
 // --- Other failures.
 
-TEST(Failures, TheFirstDeviceThatDividesByZeroIsNamed) {
-  const Program program = program_of(R"(mesh {x: 8}
+TEST(Failures, the_first_device_that_divides_by_zero_is_named) {
+  const LoweredProgram program = program_of(R"(mesh {x: 8}
 fn main(a : i32[1000{x}8000]) -> i32[1000{x}8000] {
   b = spmd_op a (t : i32[1000]) {
       // zero from device 2 on; enough work for several threads
@@ -289,8 +290,8 @@ fn main(a : i32[1000{x}8000]) -> i32[1000{x}8000] {
   }
 }
 
-TEST(Failures, OfOneProcessEndTheOthers) {
-  const Program program = program_of(R"(mesh {x: 4}
+TEST(Failures, of_one_process_end_the_others) {
+  const LoweredProgram program = program_of(R"(mesh {x: 4}
 fn main(a : i32[1{x}4]) -> i32[4] {
   b = spmd_op a (t : i32[1]) { return t / broadcast (3 - coordinate x) [1] } as i32[1{x}4]
   c = undistribute b
@@ -302,8 +303,8 @@ fn main(a : i32[1{x}4]) -> i32[4] {
   });
 }
 
-TEST(Failures, ArgumentsThatDoNotFitAreRefused) {
-  const Program program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
+TEST(Failures, arguments_that_do_not_fit_are_refused) {
+  const LoweredProgram program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
   const auto engine = make_reference_engine();
   const auto failure = [&](std::vector<runtime::TileBuffers> arguments) -> std::string {
     try {
@@ -330,7 +331,7 @@ std::string nested_calls(int count) {
   return text + fmt::format("fn main(a : [2]) -> [2] {{\n  b = call{}(a)\n  return b\n}}\n", count - 1);
 }
 
-TEST(Failures, CallsThatNestTooDeepAreRefused) {
+TEST(Failures, calls_that_nest_too_deep_are_refused) {
   run_everywhere(program_of(nested_calls(999)));
   EXPECT_THAT(diagnostic_of([] { return failure_of(program_of(nested_calls(1000)), *make_reference_engine()); }),
               HasSubstr("error: calls nest deeper than 1000\n"));
@@ -340,17 +341,17 @@ TEST(Failures, CallsThatNestTooDeepAreRefused) {
 
 // Measured, and predicted to the byte.
 std::int64_t peak_of(const std::string& text) {
-  const Program program = program_of(text);
+  const LoweredProgram program = program_of(text);
   const auto engine = make_threads_engine();
   runtime::ProgramRunner runner(program, *engine);
-  const std::int64_t predicted = runner.predict_peak_bytes();
+  const std::int64_t predicted = find_memory_peak(program, engine->memory()).bytes;
   const std::int64_t measured =
-      runner.run(made_up_arguments(program, all_devices(program.mesh.device_count()))).peak_bytes;
+      runner.run(made_up_arguments(program, all_devices(program.program.mesh.device_count()))).peak_bytes;
   EXPECT_EQ(predicted, measured);
   return measured;
 }
 
-TEST(Memory, OfDeadValuesIsReused) {
+TEST(Memory, of_dead_values_is_reused) {
   const std::string chain = R"(mesh {x: 4}
 fn main(a : f64[100{x}400]) -> f64[100{x}400] {
   b = spmd_op a (t : f64[100]) { return t + 1 } as f64[100{x}400]
@@ -363,7 +364,7 @@ fn main(a : f64[100{x}400]) -> f64[100{x}400] {
   EXPECT_EQ(peak_of(chain), 3 * 800);  // the operand, the constant and the result
 }
 
-TEST(Memory, OfValuesThatAreStillUsedIsKept) {
+TEST(Memory, of_values_that_are_still_used_is_kept) {
   const std::string all_used = R"(mesh {x: 4}
 fn main(a : f64[100{x}400]) -> f64[100{x}400], f64[100{x}400], f64[100{x}400] {
   b = spmd_op a (t : f64[100]) { return -t } as f64[100{x}400]
@@ -375,7 +376,7 @@ fn main(a : f64[100{x}400]) -> f64[100{x}400], f64[100{x}400], f64[100{x}400] {
 }
 
 // One tile of `a` is 1600 bytes, and so is one of what it becomes.
-TEST(Memory, OfAnOperandThatDiesIsGivenToTheRedistribution) {
+TEST(Memory, of_an_operand_that_dies_is_given_to_the_redistribution) {
   const std::string program = R"(mesh {{x: 2}}
 fn main(a : f64[100{{x}}200, 2]) -> f64[200, 1{{x}}2]{} {{
   b = redistribute a as f64[200, 1{{x}}2]
@@ -388,7 +389,7 @@ fn main(a : f64[100{{x}}200, 2]) -> f64[200, 1{{x}}2]{} {{
 }
 
 // Partial sums and their parts, then the parts and the whole.
-TEST(Memory, OfPartialSumsIsFreedOnceTheyAreAdded) {
+TEST(Memory, of_partial_sums_is_freed_once_they_are_added) {
   const std::string program = R"(mesh {x: 4}
 fn main(a : f64[100{x}400]) -> f64[100] {
   b = spmd_op a (t : f64[100]) { return t } as f64[100] sum {x}
@@ -417,8 +418,8 @@ class CountingEngine final : public Engine {
   std::unique_ptr<Engine> engine_ = make_reference_engine();
 };
 
-TEST(Preparation, HappensOncePerStatementHoweverOftenItRuns) {
-  const Program program = program_of(R"(mesh {x: 2}
+TEST(Preparation, happens_once_per_statement_however_often_it_runs) {
+  const LoweredProgram program = program_of(R"(mesh {x: 2}
 fn turn(a : [2{x}4, 4]) -> [4, 2{x}4] {
   b = redistribute a as [4, 2{x}4]
   return b
@@ -442,7 +443,7 @@ fn main(a : [2{x}4, 4]) -> [2{x}4, 4] {
   EXPECT_EQ(engine.prepared, 2);
 }
 
-TEST(Preparation, StatementsAreCountedThroughCalls) {
+TEST(Preparation, statements_are_counted_through_calls) {
   std::string text = "mesh {x: 2}\nfn call0(a : [2]) -> [2] {\n  b = redistribute a as [2]\n  return b\n}\n";
   for (int i = 1; i <= 70; ++i) {
     text +=
@@ -451,14 +452,12 @@ TEST(Preparation, StatementsAreCountedThroughCalls) {
   const auto with_main = [&](int called) {
     return program_of(text + fmt::format("fn main(a : [2]) -> [2] {{\n  b = call{}(a)\n  return b\n}}\n", called));
   };
-  const Program eight = with_main(3);
-  EXPECT_EQ(runtime::count_statements(eight), 8);
-  EXPECT_EQ(runtime::count_statements(with_main(70)), INT64_MAX);
+  const LoweredProgram eight = with_main(3);
+  EXPECT_EQ(runtime::count_statements(eight.program), 8);
+  EXPECT_EQ(runtime::count_statements(with_main(70).program), INT64_MAX);
   int count = 0;
-  runtime::ProgramOptions options;
-  options.after_statement = [&] { ++count; };
   const auto engine = make_reference_engine();
-  run_program(eight, *engine, made_up_arguments(eight, {0, 1}), options);
+  runtime::run_program(eight, *engine, made_up_arguments(eight, {0, 1}), [&] { ++count; });
   EXPECT_EQ(count, 8);
 }
 

@@ -10,6 +10,7 @@
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/language/checker.h"
+#include "retile/language/memory.h"
 #include "retile/runtime/arguments.h"
 #include "tests/support/split_engine.h"
 
@@ -17,13 +18,11 @@ namespace retile::test {
 namespace {
 
 using language::ArrayType;
-using language::Program;
+using language::LoweredProgram;
 using runtime::ProgramRun;
 using runtime::TileBuffers;
 
-const language::Function& main_of(const Program& program) {
-  return program.functions[static_cast<std::size_t>(program.main)];
-}
+const language::Function& main_of(const LoweredProgram& lowered) { return main_of(lowered.program); }
 
 template <typename Number>
 double element_as_double(const std::byte* bytes) {
@@ -50,14 +49,11 @@ std::vector<double> put_together(const ArrayType& type, const TileBuffers& tiles
   return elements;
 }
 
-// Runs on made-up arguments, and expects the prediction to hold.
-ProgramRun run_as_predicted(const Program& program, Engine& engine, std::uint64_t seed) {
-  const std::vector<Device> devices = engine.devices(program.mesh.device_count());
-  runtime::ProgramRunner runner(program, engine);
-  const std::int64_t predicted = runner.predict_peak_bytes();
-  ProgramRun run = runner.run(made_up_arguments(program, devices, seed));
-  EXPECT_LE(run.peak_bytes, predicted) << engine.name();
-  return run;
+// Runs on made-up arguments, and expects the prediction to hold to the byte.
+ProgramRun run_as_predicted(const LoweredProgram& program, Engine& engine, std::uint64_t seed) {
+  ProgramRun result = run(program, engine, seed);
+  EXPECT_EQ(result.peak_bytes, find_memory_peak(program, engine.memory()).bytes) << engine.name();
+  return result;
 }
 
 void expect_equal(const ProgramRun& run, const std::vector<Device>& devices, const ProgramRun& expected,
@@ -73,9 +69,11 @@ void expect_equal(const ProgramRun& run, const std::vector<Device>& devices, con
 
 }  // namespace
 
-Program program_of(const std::string& text) { return language::read_program({"test.spmd", text}).program; }
+LoweredProgram program_of(const std::string& text, const PlanOptions& options) {
+  return lower_program(language::read_program({"test.spmd", text}).program, options);
+}
 
-std::vector<TileBuffers> made_up_arguments(const Program& program, const std::vector<Device>& devices,
+std::vector<TileBuffers> made_up_arguments(const LoweredProgram& program, const std::vector<Device>& devices,
                                            std::uint64_t seed) {
   std::vector<TileBuffers> arguments;
   for (std::size_t i = 0; i < static_cast<std::size_t>(main_of(program).parameter_count); ++i) {
@@ -94,13 +92,13 @@ std::vector<std::unique_ptr<Engine>> all_engines() {
   return engines;
 }
 
-ProgramRun run(const Program& program, Engine& engine, std::uint64_t seed) {
-  const std::vector<Device> devices = engine.devices(program.mesh.device_count());
+ProgramRun run(const LoweredProgram& program, Engine& engine, std::uint64_t seed) {
+  const std::vector<Device> devices = engine.devices(program.program.mesh.device_count());
   return runtime::run_program(program, engine, made_up_arguments(program, devices, seed));
 }
 
-ProgramRun run_everywhere(const Program& program, std::uint64_t seed) {
-  const std::vector<Device> devices = all_devices(program.mesh.device_count());
+ProgramRun run_everywhere(const LoweredProgram& program, std::uint64_t seed) {
+  const std::vector<Device> devices = all_devices(program.program.mesh.device_count());
   ProgramRun expected = run(program, *make_reference_engine(), seed);
   for (const std::unique_ptr<Engine>& engine : all_engines()) {
     expect_equal(run_as_predicted(program, *engine, seed), devices, expected, engine->name());
@@ -109,24 +107,24 @@ ProgramRun run_everywhere(const Program& program, std::uint64_t seed) {
                "slicing");
   for (const int processes : {2, 3}) {
     run_split(processes, [&](int process, Engine& engine) {
-      expect_equal(run(program, engine, seed), engine.devices(program.mesh.device_count()), expected,
+      expect_equal(run(program, engine, seed), engine.devices(program.program.mesh.device_count()), expected,
                    "process " + std::to_string(process));
     });
   }
   return expected;
 }
 
-std::vector<double> global_array(const Program& program, const ProgramRun& run, std::size_t result) {
+std::vector<double> global_array(const LoweredProgram& program, const ProgramRun& run, std::size_t result) {
   const auto value = static_cast<std::size_t>(main_of(program).results[result]);
   return put_together(main_of(program).values[value].type, run.results[result]);
 }
 
-std::vector<double> global_argument(const Program& program, std::size_t parameter, std::uint64_t seed) {
-  const std::vector<Device> devices = all_devices(program.mesh.device_count());
+std::vector<double> global_argument(const LoweredProgram& program, std::size_t parameter, std::uint64_t seed) {
+  const std::vector<Device> devices = all_devices(program.program.mesh.device_count());
   return put_together(main_of(program).values[parameter].type, made_up_arguments(program, devices, seed)[parameter]);
 }
 
-std::string failure_of(const Program& program, Engine& engine) {
+std::string failure_of(const LoweredProgram& program, Engine& engine) {
   try {
     run(program, engine);
   } catch (const RuntimeError& error) {

@@ -73,14 +73,18 @@ class ProgramWriter {
     statements_ += fmt::format("  {} = redistribute {} as {}\n", declare(type), from.name, text_of(type));
   }
 
-  // On two values of one type, which may be the same.
-  void compute() {
-    const Value first = random_.pick(values_);
+  // One of its type, perhaps itself.
+  Value like(const Value& first) {
     std::vector<Value> alike;
     for (const Value& value : values_) {
       if (value.type == first.type) alike.push_back(value);
     }
-    const Value second = random_.pick(alike);
+    return random_.pick(alike);
+  }
+
+  void compute() {
+    const Value first = random_.pick(values_);
+    const Value second = like(first);
     const std::string work = random_.pick<std::string>({"s + t / 3", "(s - t) * s", "max s (-t)", "relu t, s"});
     const std::string type = text_of(first.type);
     const bool two = work.find(',') != std::string::npos;
@@ -106,13 +110,26 @@ class ProgramWriter {
     statements_ += fmt::format("  {} = allreduce {} as {}\n", declare(from.type), partial, type);
   }
 
+  // Of a function that perhaps calls another one, keeps one argument and gives one back.
   void call() {
-    const Value from = random_.pick(values_);
+    const Value first = random_.pick(values_);
+    const Value second = like(first);
     const DistributedType type = random_type();
     const std::string name = fmt::format("function{}", values_.size());
-    functions_ += fmt::format("fn {}(p : {}) -> {} {{\n  q = redistribute p as {}\n  return q\n}}\n", name,
-                              text_of(from.type), text_of(type), text_of(type));
-    statements_ += fmt::format("  {} = {}({})\n", declare(type), name, from.name);
+    const std::string from = text_of(first.type);
+    const std::string to = text_of(type);
+    const std::string kept = random_.pick<std::string>({"p", "o"});
+    functions_ += fmt::format("fn {}(p : {}, o : {}) -> {}, {} {{\n  q = redistribute p as {}\n  return q, {}\n}}\n",
+                              name, from, from, to, from, to, kept);
+    functions_ += fmt::format(
+        "fn {0}_twice(p : {1}, o : {1}) -> {1}, {2}, {1} {{\n  a, b = {0}(o, p)\n"
+        "  c, d = {0}(b, b)\n  return d, c, b\n}}\n",
+        name, from, to);
+    const bool once = random_.number(2) == 0;
+    const std::string results =
+        once ? declare(type) + ", " + declare(first.type)
+             : fmt::format("{}, {}, {}", declare(first.type), declare(type), declare(first.type));
+    statements_ += fmt::format("  {} = {}{}({}, {})\n", results, name, once ? "" : "_twice", first.name, second.name);
   }
 
   RandomProblems random_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "retile/language/checker.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "retile/language/passes.h"
 #include "retile/language/printer.h"
-#include "retile/language/stages.h"
 #include "retile/language/summary.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -35,7 +35,7 @@ Examples:
 struct Arguments {
   std::string path;
   ProblemArguments planning;
-  std::optional<std::string> stage;
+  std::optional<std::string> pass;
   bool summary = false;
   bool json = false;
 };
@@ -80,17 +80,16 @@ std::string render_summary(const language::ProgramSummary& summary) {
 
 int run(const Arguments& arguments) {
   const bool summary = arguments.summary || arguments.json;
-  if (arguments.stage && summary) throw UsageError("--dump-after prints a program: no --summary or --json beside it");
+  if (arguments.pass && summary) throw UsageError("--dump-after prints a program: no --summary or --json beside it");
   const PlanOptions options = planner_options(arguments.planning);
   const language::CheckedProgram checked = language::read_program(read_file(arguments.path));
   std::string text;
   if (summary) {
-    language::ProgramPlanner planner(checked.program, options);
-    const language::ProgramSummary figures = summarize(planner);
+    const language::ProgramSummary figures = summarize(lower_program(checked.program, options));
     text = arguments.json ? to_json(figures) + "\n" : render_summary(figures);
   } else {
-    const language::Stage stage = *language::find_stage(arguments.stage.value_or("lower"));
-    text = to_string(tree_after(stage, checked, options));
+    const language::Pass pass = *language::find_pass(arguments.pass.value_or("lower"));
+    text = to_string(tree_after(pass, checked, options));
   }
   write_result(text);
   return done;
@@ -104,11 +103,11 @@ void add_lower_command(CLI::App& app, int* status) {
   command->add_option("FILE", arguments->path, "program; - is standard input")->required()->type_name("");
   add_planner_options(*command, arguments->planning);
   command
-      ->add_option("--dump-after", arguments->stage,
+      ->add_option("--dump-after", arguments->pass,
                    "print the program as it is after a stage:\n"
                    "parse: as it is written, in canonical form; check: with all types spelled out;\n"
                    "lower: redistributions as the steps of their plans")
-      ->check(known_name(language::stage_names))
+      ->check(known_name(language::pass_names))
       ->type_name("STAGE");
   command->add_flag("--summary", arguments->summary,
                     "a table of what redistributions and allreduces move, cost and need");

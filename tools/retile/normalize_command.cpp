@@ -1,14 +1,40 @@
 // retile normalize
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "retile/collectives/rewriting.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
+#include "retile/types/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
 
 namespace retile::command {
 namespace {
+
+std::string summary(const Sequence& sequence) {
+  return fmt::format("{}, height {}, cost {}", count_of(static_cast<std::int64_t>(sequence.size()), "step"),
+                     height(sequence), cost(sequence));
+}
+
+// Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file
+// again.
+void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print) {
+  print(fmt::format("// input: {}\n", summary(sequence)));
+  int number = 0;
+  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
+    print(fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, rewriting.height_before,
+                      rewriting.height_after));
+    const Sequence& added = rewriting.added;
+    print(fmt::format("//      {}\n", to_string(added.source())));
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      print(fmt::format("//      -> {} {}\n", to_string(added.mesh(), added.steps()[i]),
+                        to_string(added.types()[i + 1])));
+    }
+  });
+  print(fmt::format("// normal form: {}\n{}", summary(result), to_string(result)));
+}
 
 constexpr const char* examples =
     R"(A sequence file is a mesh, a type, then one step a line; the type after a step may be left out except

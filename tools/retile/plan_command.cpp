@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "retile/plan/json.h"
+#include "retile/plan/text.h"
 #include "retile/planner/planner.h"
-#include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -71,7 +71,7 @@ int run(const Arguments& arguments) {
     if (arguments.donate) options.tiles = TileUse::donated;
     const Plan plan = make_plan(problem, options);
     if (arguments.json) return write_line(plan, lists);
-    write_result((std::exchange(first, false) ? "" : "\n") + render_plan(plan, palette_of(stdout)));
+    write_result((std::exchange(first, false) ? "" : "\n") + to_string(plan, palette_of(stdout)));
   });
 }
 

@@ -7,7 +7,7 @@
 #include "retile/base/error.h"
 #include "retile/base/utf8.h"
 #include "retile/pipeline.h"
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
@@ -67,12 +67,11 @@ int run_program(const Arguments& arguments) {
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
   runtime::ProgramRunOptions options;
-  options.planning = planner_options(arguments.problem);
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit, options,
-                   arguments.json, *engine);
+  run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit,
+                   planner_options(arguments.problem), options, arguments.json, *engine);
   return done;
 }
 

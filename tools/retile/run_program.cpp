@@ -11,8 +11,8 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/language/checker.h"
+#include "retile/plan/text.h"
 #include "retile/planner/memory_limit.h"
-#include "retile/render/terminal.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
@@ -77,10 +77,11 @@ std::string render_report(const ProgramReport& report) {
   return text;
 }
 
-ProgramReport run_with_progress(const language::Program& program, Engine& engine, runtime::ProgramRunOptions options) {
-  Progress progress("running", static_cast<std::size_t>(count_statements(program, options)));
+ProgramReport run_with_progress(const language::LoweredProgram& lowered, Engine& engine,
+                                runtime::ProgramRunOptions options) {
+  Progress progress("running", static_cast<std::size_t>(count_statements(lowered.program, options)));
   options.after_statement = [&] { progress.advance(); };
-  return run_and_report(program, engine, options);
+  return run_and_report(lowered, engine, options);
 }
 
 void print_report(const ProgramReport& report, bool json) {
@@ -106,15 +107,16 @@ bool is_given(const ProgramArguments& arguments) {
 }
 
 void run_program_file(const std::string& path, const ProgramArguments& arguments,
-                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                      Engine& engine) {
+                      const std::optional<std::string>& memory_limit, PlanOptions planning,
+                      runtime::ProgramRunOptions options, bool json, Engine& engine) {
   options.arguments = files_by_name(arguments.arguments, "--arg");
   options.outputs = files_by_name(arguments.outputs, "--out");
   check_distinct(options.outputs);
   options.verify = arguments.verify;
-  if (memory_limit) options.memory_limit = limit_in_bytes(*memory_limit);
-  const language::CheckedProgram checked = language::read_program(read_file(path));
-  const ProgramReport report = run_with_progress(checked.program, engine, options);
+  if (memory_limit) planning.memory_limit = limit_in_bytes(*memory_limit);
+  planning.engine = engine.memory();
+  const language::LoweredProgram lowered = lower_program(language::read_program(read_file(path)).program, planning);
+  const ProgramReport report = run_with_progress(lowered, engine, options);
   if (engine.processes().is_speaker()) print_report(report, json);
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
 }

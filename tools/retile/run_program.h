@@ -25,7 +25,7 @@ bool is_given(const ProgramArguments& arguments);
 
 // Runs the program in the file and prints its results. A memory limit is in bytes per device.
 void run_program_file(const std::string& path, const ProgramArguments& arguments,
-                      const std::optional<std::string>& memory_limit, runtime::ProgramRunOptions options, bool json,
-                      Engine& engine);
+                      const std::optional<std::string>& memory_limit, PlanOptions planning,
+                      runtime::ProgramRunOptions options, bool json, Engine& engine);
 
 }  // namespace retile::command

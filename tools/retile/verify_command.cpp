@@ -9,8 +9,8 @@
 
 #include "retile/base/utf8.h"
 #include "retile/plan/json.h"
+#include "retile/plan/text.h"
 #include "retile/plan/verify.h"
-#include "retile/render/terminal.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -34,11 +34,16 @@ int verify(const SourceText& text) {
     message += fmt::format("{}: {} {}\n", place, Palette::paint(palette_of(stderr).error, "error:"), fault);
   }
   if (!faults.empty()) return fail(failed, message);
-  write_result(fmt::format("{}: {} verified: {}, cost {} ({}), peak {} of {} elements allowed\n", place,
-                           plan.id.empty() ? "plan" : printable(plan.id),
-                           count_of(static_cast<std::int64_t>(plan.steps().size()), "step"),
-                           group_digits(plan.cost.total), printable(plan.cost.model), group_digits(plan.memory.peak),
-                           group_digits(plan.memory.bound)));
+  std::string summary = fmt::format("{}: {} verified: {}", place, plan.id.empty() ? "plan" : printable(plan.id),
+                                    count_of(static_cast<std::int64_t>(plan.steps().size()), "step"));
+  if (statements.cost) {
+    summary += fmt::format(", cost {} ({})", group_digits(plan.cost.total), printable(plan.cost.model));
+  }
+  if (statements.memory) {
+    summary += fmt::format(", peak {} of {} elements allowed", group_digits(plan.memory.peak),
+                           group_digits(plan.memory.bound));
+  }
+  write_result(summary + "\n");
   return done;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "retile/base/error.h"
 
@@ -83,44 +84,60 @@ std::optional<std::uint64_t> Arena::offset_of(const std::byte* address) const {
   return static_cast<std::uint64_t>(address - base_);
 }
 
+// What keeps a buffer's memory.
+struct Arena::Piece {
+  const std::shared_ptr<Arena> arena;
+  Ranges::node_type range;
+
+  explicit Piece(const std::shared_ptr<Arena>& of) : arena(of) {}
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+  ~Piece() {
+    if (!range.empty()) arena->give_back(std::move(range));
+  }
+};
+
 Buffer Arena::allocate(const std::shared_ptr<Arena>& arena, std::size_t size) {
-  const std::optional<std::uint64_t> offset = arena->take(size);
-  if (!offset) throw RuntimeError(fmt::format("no memory for a tile of {} bytes", size));
-  std::byte* data = arena->at(*offset);
-  const auto free = [arena, offset = *offset, size](void*) { arena->give_back(offset, size); };
-  return {data, size, std::shared_ptr<void>(data, free)};
+  const auto piece = std::make_shared<Piece>(arena);
+  piece->range = arena->take(size);
+  if (piece->range.empty()) throw RuntimeError(fmt::format("no memory for a tile of {} bytes", size));
+  return {arena->at(piece->range.key()), size, piece};
 }
 
-std::optional<std::uint64_t> Arena::take(std::size_t size) {
-  if (size > size_) return std::nullopt;
+Arena::Ranges::node_type Arena::take(std::size_t size) {
+  if (size > size_) return {};
   const std::size_t pages = std::max(whole_pages(size), page_size());
+  Ranges taken{{0, pages}};
   const std::lock_guard lock(mutex_);
   const auto hole =
       std::find_if(holes_.begin(), holes_.end(), [&](const auto& entry) { return entry.second >= pages; });
-  if (hole == holes_.end()) return std::nullopt;
-  const auto [offset, length] = *hole;
-  holes_.erase(hole);
-  if (length > pages) holes_.emplace(offset + pages, length - pages);
-  return offset;
+  if (hole == holes_.end()) return {};
+  Ranges::node_type rest = holes_.extract(hole);
+  if (rest.mapped() == pages) return rest;
+  Ranges::node_type piece = taken.extract(taken.begin());
+  piece.key() = rest.key();
+  rest.key() += pages;
+  rest.mapped() -= pages;
+  holes_.insert(std::move(rest));
+  return piece;
 }
 
-void Arena::give_back(std::uint64_t offset, std::size_t size) {
-  std::size_t pages = std::max(whole_pages(size), page_size());
-  madvise(base_ + offset, pages, MADV_REMOVE);
+void Arena::give_back(Ranges::node_type piece) {
+  madvise(at(piece.key()), piece.mapped(), MADV_REMOVE);
   const std::lock_guard lock(mutex_);
-  auto next = holes_.upper_bound(offset);
-  if (next != holes_.end() && next->first == offset + pages) {
-    pages += next->second;
+  auto next = holes_.upper_bound(piece.key());
+  if (next != holes_.end() && next->first == piece.key() + piece.mapped()) {
+    piece.mapped() += next->second;
     next = holes_.erase(next);
   }
   if (next != holes_.begin()) {
     const auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      before->second += pages;
+    if (before->first + before->second == piece.key()) {
+      before->second += piece.mapped();
       return;
     }
   }
-  holes_.emplace(offset, pages);
+  holes_.insert(next, std::move(piece));
 }
 
 }  // namespace retile::mpi

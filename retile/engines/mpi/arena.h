@@ -49,14 +49,19 @@ class Arena {
  private:
   Arena(int descriptor, std::byte* base, std::size_t size);
   static std::shared_ptr<Arena> map(int descriptor, std::size_t size);
-  std::optional<std::uint64_t> take(std::size_t size);
-  void give_back(std::uint64_t offset, std::size_t size);
+  // Ranges of pages: size by offset.
+  using Ranges = std::map<std::uint64_t, std::size_t>;
+  struct Piece;
+
+  // Nothing where there is no room. What is taken holds all that giving it back needs: that takes no memory.
+  Ranges::node_type take(std::size_t size);
+  void give_back(Ranges::node_type piece);
 
   int descriptor_;
   std::byte* base_;
   std::size_t size_;
-  std::mutex mutex_;                            // buffers may be freed by any thread
-  std::map<std::uint64_t, std::size_t> holes_;  // free ranges: size by offset, no two of them adjacent
+  std::mutex mutex_;  // buffers may be freed by any thread
+  Ranges holes_;      // free, no two of them adjacent
 };
 
 }  // namespace retile::mpi

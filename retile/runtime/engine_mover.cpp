@@ -7,8 +7,8 @@
 #include "retile/base/scanner.h"
 #include "retile/plan/verify.h"
 #include "retile/runtime/local.h"
+#include "retile/runtime/mover.h"
 #include "retile/runtime/replicas.h"
-#include "retile/runtime/transport.h"
 #include "retile/types/text.h"
 
 namespace retile::runtime {
@@ -16,7 +16,6 @@ namespace {
 
 using language::ArrayType;
 using language::Program;
-using language::Statement;
 
 // A movement and what it needs; with nothing to run where it has no steps.
 struct ReadyMovement {
@@ -41,23 +40,20 @@ std::string explain_difference(const Mesh& mesh, const Disagreement& disagreemen
       fmt::join(axes, " and "));
 }
 
-class EngineTransport final : public Transport {
+class EngineMover final : public Mover {
  public:
-  EngineTransport(const Program& program, Engine& engine, MovementPlanner& planner, MemoryMeter& meter)
-      : program_(program),
-        engine_(engine),
-        planner_(planner),
-        meter_(meter),
-        devices_(engine.devices(program.mesh.device_count())) {}
+  EngineMover(const Program& program, Engine& engine, MemoryMeter& meter)
+      : program_(program), engine_(engine), meter_(meter), devices_(engine.devices(program.mesh.device_count())) {}
 
   const std::vector<Device>& devices() const override { return devices_; }
 
-  Value move(const Statement& statement, const ArrayType& from, const ArrayType& to, Value operand) override {
-    const std::vector<ReadyMovement>& movements = prepared(statement, from, to);
-    Value value = execute(movements.front(), std::move(operand));
-    if (movements.size() == 1) return value;
-    Value sums = add_up(std::move(value), movements.back().source_bytes, from.element);  // what was added is freed here
-    return execute(movements.back(), std::move(sums));
+  SharedArray move(const language::Movements& movements, const ArrayType& from, const ArrayType& /*to*/,
+                   SharedArray operand) override {
+    SharedArray moved = execute(prepared(*movements.front(), from.element), std::move(operand));
+    if (movements.size() == 1) return moved;
+    const ReadyMovement& gathering = prepared(*movements.back(), from.element);
+    SharedArray sums = add_up(std::move(moved), gathering.source_bytes, from.element);  // what was added is freed here
+    return execute(gathering, std::move(sums));
   }
 
   std::optional<Diagnostic> find_disagreement(const language::Value& declaration, const Array& array) override {
@@ -73,14 +69,10 @@ class EngineTransport final : public Transport {
   const Processes& processes() const override { return engine_.processes(); }
 
  private:
-  const std::vector<ReadyMovement>& prepared(const Statement& statement, const ArrayType& from, const ArrayType& to) {
-    std::vector<ReadyMovement>& movements = prepared_[&statement];
-    if (movements.empty()) {
-      for (const Movement& movement : planner_.plan(program_.mesh, statement, from, to)) {
-        movements.push_back(prepare(movement, from.element));
-      }
-    }
-    return movements;
+  const ReadyMovement& prepared(const Movement& movement, ElementType element) {
+    const std::pair key(&movement, bytes_of(element));
+    const auto entry = prepared_.find(key);
+    return entry != prepared_.end() ? entry->second : prepared_.emplace(key, prepare(movement, element)).first->second;
   }
 
   ReadyMovement prepare(const Movement& movement, ElementType element) {
@@ -94,7 +86,7 @@ class EngineTransport final : public Transport {
   }
 
   // Where nobody else holds the operand, the engine may have its memory.
-  Value execute(const ReadyMovement& movement, Value operand) {
+  SharedArray execute(const ReadyMovement& movement, SharedArray operand) {
     if (!movement.run) return operand;
     if (operand.use_count() > 1) return execute_beside(movement, *operand);
     Tiles tiles;
@@ -108,7 +100,7 @@ class EngineTransport final : public Transport {
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 
-  Value execute_beside(const ReadyMovement& movement, const Array& operand) {
+  SharedArray execute_beside(const ReadyMovement& movement, const Array& operand) {
     TileBuffers results = allocate(movement.target_bytes);
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
@@ -122,7 +114,7 @@ class EngineTransport final : public Transport {
   }
 
   // Tiles of several partial sums, one after the other.
-  Value add_up(Value to_add, std::int64_t sum_bytes, ElementType element) {
+  SharedArray add_up(SharedArray to_add, std::int64_t sum_bytes, ElementType element) {
     TileBuffers sums = allocate(sum_bytes);
     const std::int64_t size = sum_bytes / bytes_of(element);
     for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -142,18 +134,16 @@ class EngineTransport final : public Transport {
 
   const Program& program_;
   Engine& engine_;
-  MovementPlanner& planner_;
   MemoryMeter& meter_;
   const std::vector<Device> devices_;
-  std::map<const Statement*, std::vector<ReadyMovement>> prepared_;
+  std::map<std::pair<const Movement*, std::int64_t>, ReadyMovement> prepared_;  // by element size
   std::map<const language::Value*, ReplicaCheck> checks_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_engine_transport(const Program& program, Engine& engine, MovementPlanner& planner,
-                                                 MemoryMeter& meter) {
-  return std::make_unique<EngineTransport>(program, engine, planner, meter);
+std::unique_ptr<Mover> make_engine_mover(const Program& program, Engine& engine, MemoryMeter& meter) {
+  return std::make_unique<EngineMover>(program, engine, meter);
 }
 
 }  // namespace retile::runtime

@@ -5,16 +5,14 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/runtime/mover.h"
 #include "retile/runtime/numbers.h"
-#include "retile/runtime/transport.h"
 
 namespace retile::runtime {
 namespace {
 
-using language::AllReduce;
 using language::ArrayType;
 using language::Program;
-using language::Statement;
 
 // The devices' numbers with their coordinates along the axes set to 0.
 Device without_axes(const Mesh& mesh, const std::vector<int>& axes, Device device) {
@@ -23,19 +21,19 @@ Device without_axes(const Mesh& mesh, const std::vector<int>& axes, Device devic
   return base;
 }
 
-class SlicingTransport final : public Transport {
+class SlicingMover final : public Mover {
  public:
-  SlicingTransport(const Program& program, MemoryMeter& meter)
+  SlicingMover(const Program& program, MemoryMeter& meter)
       : mesh_(program.mesh), meter_(meter), devices_(static_cast<std::size_t>(mesh_.device_count())) {
     std::iota(devices_.begin(), devices_.end(), Device{0});
   }
 
   const std::vector<Device>& devices() const override { return devices_; }
 
-  Value move(const Statement& statement, const ArrayType& from, const ArrayType& to, Value operand) override {
-    TileBuffers tiles = std::holds_alternative<AllReduce>(statement.operation) ? add_up(from, to, *operand)
-                                                                               : cut_anew(from, to, *operand);
-    return std::make_shared<Array>(meter_, tile_bytes(to), std::move(tiles));
+  SharedArray move(const language::Movements& /*movements*/, const ArrayType& from, const ArrayType& to,
+                   SharedArray operand) override {
+    TileBuffers tiles = from.sums == to.sums ? cut_anew(from, to, *operand) : add_up(from, to, *operand);
+    return std::make_shared<Array>(meter_, bytes_of(to), std::move(tiles));
   }
 
   std::optional<Diagnostic> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
@@ -89,8 +87,8 @@ class SlicingTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_slicing_transport(const Program& program, MemoryMeter& meter) {
-  return std::make_unique<SlicingTransport>(program, meter);
+std::unique_ptr<Mover> make_slicing_mover(const Program& program, MemoryMeter& meter) {
+  return std::make_unique<SlicingMover>(program, meter);
 }
 
 }  // namespace retile::runtime

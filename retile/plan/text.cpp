@@ -1,4 +1,4 @@
-#include "retile/render/terminal.h"
+#include "retile/plan/text.h"
 
 #include <fmt/format.h>
 
@@ -6,20 +6,16 @@
 #include <vector>
 
 #include "retile/base/utf8.h"
-#include "retile/collectives/sequence.h"
 #include "retile/types/text.h"
 
 namespace retile {
 namespace {
 
-std::string ratio_to_bound(const PlanMemory& memory) {
-  if (memory.peak <= memory.bound) return "within the bound";
-  return fmt::format("{:.2f} times the bound", static_cast<double>(memory.peak) / static_cast<double>(memory.bound));
-}
-
-std::string summary(const Sequence& sequence) {
-  return fmt::format("{}, height {}, cost {}", count_of(static_cast<std::int64_t>(sequence.size()), "step"),
-                     height(sequence), cost(sequence));
+std::string compare_peak(const PlanMemory& memory) {
+  const std::int64_t larger = std::max(memory.source, memory.target);
+  if (memory.peak <= larger) return "no more than the larger of source and target";
+  return fmt::format("{:.2f} times the larger of source and target",
+                     static_cast<double>(memory.peak) / static_cast<double>(larger));
 }
 
 }  // namespace
@@ -38,7 +34,7 @@ std::string count_of(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", group_digits(number), noun, number == 1 ? "" : "s");
 }
 
-std::string render_plan(const Plan& plan, const Palette& palette) {
+std::string to_string(const Plan& plan, const Palette& palette) {
   // A column of types and one of local sizes, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source())};
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
@@ -68,25 +64,8 @@ std::string render_plan(const Plan& plan, const Palette& palette) {
   out += fmt::format("// cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
                      plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
                      group_digits(plan.cost.floor));
-  out += fmt::format("// peak {} per device, {} of {}\n", count_of(plan.memory.peak, "element"),
-                     ratio_to_bound(plan.memory), group_digits(plan.memory.bound));
+  out += fmt::format("// peak {} per device, {}\n", count_of(plan.memory.peak, "element"), compare_peak(plan.memory));
   return out;
-}
-
-void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print) {
-  print(fmt::format("// input: {}\n", summary(sequence)));
-  int number = 0;
-  const Sequence result = normalize(sequence, [&](const Rewriting& rewriting) {
-    print(fmt::format("// {}. {}: height {} -> {}\n", ++number, rewriting.rule, rewriting.height_before,
-                      rewriting.height_after));
-    const Sequence& added = rewriting.added;
-    print(fmt::format("//      {}\n", to_string(added.source())));
-    for (std::size_t i = 0; i < added.size(); ++i) {
-      print(fmt::format("//      -> {} {}\n", to_string(added.mesh(), added.steps()[i]),
-                        to_string(added.types()[i + 1])));
-    }
-  });
-  print(fmt::format("// normal form: {}\n{}", summary(result), to_string(result)));
 }
 
 }  // namespace retile

@@ -1,0 +1,201 @@
+#include "retile/language/lowered_function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/language/type_text.h"
+#include "retile/plan/lists.h"
+#include "retile/types/text.h"
+
+namespace retile::language {
+namespace {
+
+// Longer lists of devices are cut short in comments.
+constexpr std::size_t most_shown_groups = 8;
+constexpr std::size_t most_shown_devices = 64;
+
+// "[0, 1] [2, 3] and 6 more".
+std::string shown_groups(const std::vector<std::vector<Device>>& groups) {
+  std::string out;
+  std::size_t shown = 0;
+  std::size_t devices = 0;
+  for (; shown < groups.size() && shown < most_shown_groups; ++shown) {
+    devices += groups[shown].size();
+    if (devices > most_shown_devices) break;
+    out += (shown == 0 ? "" : " ") + retile::to_string(groups[shown]);
+  }
+  if (shown == groups.size()) return out;
+  return shown == 0 ? fmt::format("{} of {} devices each", groups.size(), groups.front().size())
+                    : fmt::format("{} and {} more", out, groups.size() - shown);
+}
+
+std::string shown_pairs(const std::vector<DevicePair>& pairs) {
+  std::vector<DevicePair> moved = pairs;
+  std::erase_if(moved, [](const DevicePair& pair) { return pair.source == pair.target; });
+  std::string out;
+  for (std::size_t i = 0; i < std::min(moved.size(), most_shown_groups); ++i) {
+    out += fmt::format("{}{} -> {}", i == 0 ? "" : ", ", moved[i].source, moved[i].target);
+  }
+  if (moved.size() > most_shown_groups) out += fmt::format(" and {} more", moved.size() - most_shown_groups);
+  return out;
+}
+
+// Who takes part in the step; empty where every device acts alone.
+std::string participants(const Mesh& mesh, const Placement& before, const Step& step) {
+  if (op_of(step) == StepOp::dynslice) return {};
+  if (mesh.device_count() > most_listed_devices) return fmt::format("among {} devices", mesh.device_count());
+  Step listed{without_lists(step.operation), step.after};  // as the lowered program has it
+  list_devices(listed, before);
+  if (const auto* permute = std::get_if<PermuteStep>(&listed.operation)) {
+    return "tiles move " + shown_pairs(*permute->pairs);
+  }
+  if (const auto* exchange = std::get_if<ExchangeStep>(&listed.operation)) {
+    return fmt::format("{} transfers, groups {}", exchange->transfers->size(),
+                       shown_groups(exchange_groups(*exchange->transfers, before)));
+  }
+  return "groups " + shown_groups(*groups_of(listed.operation));
+}
+
+class FunctionLowering {
+ public:
+  FunctionLowering(const LoweredProgram& lowered, std::size_t function)
+      : function_(lowered.program.functions[function]),
+        lowered_(lowered.statements[function]),
+        mesh_(lowered.program.mesh) {
+    for (const Value& value : function_.values) taken_.insert(value.name);
+  }
+
+  FunctionSyntax lower(FunctionSyntax syntax) {
+    for (std::size_t i = 0; i < syntax.statements.size(); ++i) lower_statement(std::move(syntax.statements[i]), i);
+    syntax.statements = std::move(statements_);
+    put_pending(syntax.return_layout);
+    for (Name& name : syntax.results) rename(name);
+    return syntax;
+  }
+
+ private:
+  void lower_statement(StatementSyntax syntax, std::size_t number) {
+    std::visit([&](auto& operation) { rename_operands(operation); }, syntax.operation);
+    if (!std::holds_alternative<RedistributeSyntax>(syntax.operation)) {
+      put_pending(syntax.layout);
+      statements_.push_back(std::move(syntax));
+      return;
+    }
+    const Plan& plan = *lowered_[number].plan;
+    if (plan.steps().empty()) {
+      drop(std::move(syntax));
+    } else {
+      replace(std::move(syntax), plan, result_of(function_, function_.statements[number]).type.element);
+    }
+  }
+
+  // --- Names.
+
+  void rename(Name& name) const {
+    const auto entry = renamed_.find(name.text);
+    if (entry != renamed_.end()) name.text = entry->second;
+  }
+
+  static void rename_operands(Gap& /*gap*/) { throw InternalError("a tree with gaps is not lowered"); }
+  void rename_operands(SpmdOpSyntax& op) const { rename_all(op.operands); }
+  void rename_operands(CallSyntax& op) const { rename_all(op.operands); }
+  template <typename Operation>
+  void rename_operands(Operation& op) const {
+    rename(op.operand);
+  }
+  void rename_all(std::vector<Name>& names) const {
+    for (Name& name : names) rename(name);
+  }
+
+  std::string fresh_name(const std::string& name, std::size_t step) {
+    std::string fresh = fmt::format("{}_{}", name, step + 1);
+    while (!taken_.insert(fresh).second) fresh += "_";
+    return fresh;
+  }
+
+  // --- Statements.
+
+  // Comments of a statement that is gone stand above the next one.
+  void put_pending(Layout& layout) {
+    layout.above.insert(layout.above.begin(), pending_.begin(), pending_.end());
+    pending_.clear();
+  }
+
+  void drop(StatementSyntax syntax) {
+    const auto& operation = std::get<RedistributeSyntax>(syntax.operation);
+    const std::string& name = syntax.results.front().text;
+    renamed_[name] = operation.operand.text;
+    for (Comment& comment : syntax.layout.above) pending_.push_back(std::move(comment));
+    pending_.push_back({fmt::format("// {} {}: nothing to do, {} is {}.", name_of(operation.kind),
+                                    operation.operand.text, name, operation.operand.text),
+                        syntax.layout.after_blank});
+    if (!syntax.layout.beside.empty()) pending_.push_back({std::move(syntax.layout.beside), false});
+  }
+
+  void replace(StatementSyntax syntax, const Plan& plan, ElementType element) {
+    const auto operation = std::get<RedistributeSyntax>(syntax.operation);
+    Name operand = operation.operand;
+    put_pending(syntax.layout);
+    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+      const bool is_last = i + 1 == plan.steps().size();
+      StatementSyntax step = step_statement(plan, i, operand, element);
+      step.place = syntax.place;
+      step.results = {is_last ? syntax.results.front()
+                              : Name{fresh_name(syntax.results.front().text, i), syntax.place}};
+      if (is_last && operation.type) std::get<StepSyntax>(step.operation).type = *operation.type;
+      if (i == 0) put_first(step.layout, operation, syntax.layout, plan);
+      if (is_last) step.layout.beside = syntax.layout.beside;
+      operand = step.results.front();
+      statements_.push_back(std::move(step));
+    }
+  }
+
+  // The comments of the whole plan, before those of its first step.
+  void put_first(Layout& layout, const RedistributeSyntax& operation, const Layout& written, const Plan& plan) const {
+    std::vector<Comment> above = written.above;
+    above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
+                                 operation.operand.text, retile::to_string(plan.source()), plan.cost.total,
+                                 plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
+                     written.after_blank});
+    layout.above.insert(layout.above.begin(), above.begin(), above.end());
+  }
+
+  StatementSyntax step_statement(const Plan& plan, std::size_t index, const Name& operand, ElementType element) const {
+    const Step& step = plan.steps()[index];
+    const Placement& before = plan.movement.before(index);
+    StatementSyntax statement;
+    statement.operation = StepSyntax{without_lists(step.operation), operand, {with_type(step.after, element), {}}};
+    statement.layout.above.push_back({fmt::format("// {} to {}, cost {}", retile::to_string(before.local_shape()),
+                                                  retile::to_string(step.local_out()), plan.cost.steps[index]),
+                                      false});
+    const std::string who = participants(mesh_, before, step);
+    if (!who.empty()) statement.layout.above.back().text += "; " + who;
+    return statement;
+  }
+
+  ArrayType with_type(const Placement& placement, ElementType element) const {
+    const auto type = find_type(mesh_, placement);
+    return {element, type ? Placement(*type) : placement, {}};
+  }
+
+  const Function& function_;
+  const std::vector<LoweredStatement>& lowered_;  // as function_.statements
+  const Mesh& mesh_;
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, std::string> renamed_;  // whose statement is gone: the operand's name
+  std::vector<StatementSyntax> statements_;
+  std::vector<Comment> pending_;
+};
+
+}  // namespace
+
+FunctionSyntax lower_function(FunctionSyntax syntax, const LoweredProgram& lowered, std::size_t function) {
+  return FunctionLowering(lowered, function).lower(std::move(syntax));
+}
+
+}  // namespace retile::language

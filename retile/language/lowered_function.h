@@ -1,0 +1,16 @@
+// A lowered function as statements.
+#pragma once
+
+#include <cstddef>
+
+#include "retile/language/lowering.h"
+#include "retile/language/syntax.h"
+
+namespace retile::language {
+
+// With collectives in place of redistribute, distribute and undistribute; a comment above each says what it does and
+// costs, and which devices take part. Where nothing moves, the result's name gives way to the operand's. Everything
+// else, comments too, stays as it is.
+FunctionSyntax lower_function(FunctionSyntax syntax, const LoweredProgram& lowered, std::size_t function);
+
+}  // namespace retile::language

@@ -1,0 +1,38 @@
+// Bytes that are alive on a device, and the most that were.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+
+namespace retile::language {
+
+// Throws RuntimeError where there is no number.
+inline std::int64_t fitting(std::optional<std::int64_t> bytes) {
+  if (bytes) return *bytes;
+  throw RuntimeError("the memory that a device needs does not fit in 63 bits");
+}
+
+inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) { return fitting(checked_add(a, b)); }
+
+class MemoryMeter {
+ public:
+  void add(std::int64_t bytes) {
+    note(bytes);
+    alive_ += bytes;
+  }
+  void remove(std::int64_t bytes) { alive_ -= bytes; }
+  // This much more is needed for a moment.
+  void note(std::int64_t bytes) { peak_ = std::max(peak_, add_bytes(alive_, bytes)); }
+
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t alive_ = 0;
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace retile::language

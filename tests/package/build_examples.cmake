@@ -1,0 +1,53 @@
+# Installs BUILD into a prefix of its own, then builds and runs the examples and the README's snippet against it.
+# LAUNCHER starts an MPI job of 4 ranks; empty where there is no MPI.
+
+# What an earlier version installed must not help this one.
+file(REMOVE_RECURSE ${WORK})
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+function(build source)
+  cmake_path(GET source FILENAME name)
+  run(${CMAKE_COMMAND} -S ${source} -B ${WORK}/build/${name} -G ${GENERATOR}
+    -D CMAKE_BUILD_TYPE=${CONFIG}
+    -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D CMAKE_PREFIX_PATH=${WORK}/prefix)
+  run(${CMAKE_COMMAND} --build ${WORK}/build/${name} --config ${CONFIG})
+endfunction()
+
+# Runs a program and compares what it prints with a file.
+function(expect_output file)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+  file(READ ${file} expected)
+  if(NOT printed STREQUAL expected)
+    message(FATAL_ERROR "${ARGN} prints\n${printed}instead of\n${expected}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --config ${CONFIG} --prefix ${WORK}/prefix)
+build(${SOURCE}/examples)
+foreach(example IN ITEMS 01_plan 02_own_buffers)
+  expect_output(${SOURCE}/examples/${example}.expected ${WORK}/build/examples/${example})
+endforeach()
+if(LAUNCHER)
+  string(REPLACE "|" ";" launcher "${LAUNCHER}")
+  expect_output(${SOURCE}/examples/03_mpi_pencils.expected ${launcher} ${WORK}/build/examples/03_mpi_pencils)
+endif()
+
+# The README's blocks as they stand there.
+file(READ ${SOURCE}/README.md readme)
+string(REGEX MATCH "```cmake\n([^`]*)```" cmake_block "${readme}")
+set(cmake_text "${CMAKE_MATCH_1}")
+string(REGEX MATCH "```cpp\n([^`]*)```" cpp_block "${readme}")
+set(cpp_text "${CMAKE_MATCH_1}")
+if(NOT cmake_text OR NOT cpp_text)
+  message(FATAL_ERROR "the README shows no program")
+endif()
+file(WRITE ${WORK}/readme/main.cpp "${cpp_text}")
+file(WRITE ${WORK}/readme/CMakeLists.txt
+  "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES CXX)\nadd_executable(program main.cpp)\n${cmake_text}")
+# find_package comes after add_executable, which does not mind.
+build(${WORK}/readme)
+run(${WORK}/build/readme/program)
