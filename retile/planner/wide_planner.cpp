@@ -336,6 +336,7 @@ class WidePlanner {
 
   std::vector<PortableCandidate> portable_candidates() const;
   std::optional<std::vector<Step>> portable_steps(const PortableCandidate& candidate);
+  std::optional<std::vector<Step>> short_portable_steps(const PortableCandidate& candidate);
   std::vector<Cuts> grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most);
   std::optional<std::vector<Step>> one_step(const Cuts& from, const Cuts& to, std::int64_t local_size);
   std::optional<std::vector<Step>> two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
@@ -408,13 +409,19 @@ std::vector<PortableCandidate> WidePlanner::portable_candidates() const {
 }
 
 std::optional<std::vector<Step>> WidePlanner::portable_steps(const PortableCandidate& candidate) {
-  if (candidate.steps > 2) {  // the grids that come to mind
-    const WideGrids grids = natural_grids(candidate.totals);
-    const auto steps = static_cast<int>(alltoall_stops(grids.sliced(), grids.dealt()).size()) + 1;
-    if (steps == candidate.steps) return permuted_steps(grids);
+  if (candidate.steps <= 2) {
+    if (auto steps = short_portable_steps(candidate)) return steps;
+  } else {
     has_undecided_ = true;
-    return std::nullopt;
   }
+  // The grids that come to mind.
+  const WideGrids grids = natural_grids(candidate.totals);
+  const auto steps = static_cast<int>(alltoall_stops(grids.sliced(), grids.dealt()).size()) + 1;
+  if (steps != candidate.steps) return std::nullopt;
+  return permuted_steps(grids);
+}
+
+std::optional<std::vector<Step>> WidePlanner::short_portable_steps(const PortableCandidate& candidate) {
   const std::vector<Cuts> sliced = grids_from(cuts_.source, candidate.totals, 200);
   const std::vector<Cuts> dealt = grids_from(cuts_.target, candidate.totals, 200);
   const std::vector<Cuts> middle =

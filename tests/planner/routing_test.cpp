@@ -181,6 +181,31 @@ TEST(Routing, DigitRoutesAreTheRoutesAsTypes) {
   EXPECT_GT(covered, 500);
 }
 
+// Nothing more is decided, but what was decided can still be had.
+TEST(Routing, gives_routes_after_the_budget_is_spent) {
+  RandomProblems random(65);
+  int covered = 0;
+  for (const char* text : {"a=4,b=3", "a=2,b=2,c=2"}) {
+    const Mesh mesh = parse_mesh(text);
+    for (int i = 0; i < 3000; ++i) {
+      const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
+      const CutProblem cuts = cut_problem_of(problem);
+      const std::vector<Cuts> layers = random_layers(random, cuts);
+      if (layers.size() < 3) continue;
+      WorkBudget budget(1);
+      const auto tables = make_table_router(problem, cuts, budget);
+      const Verdict verdict = tables->judge(layers);
+      budget.spend(budget.left());
+      if (verdict == Verdict::lowers) {
+        expect_even(problem, cuts, layers, *tables->routes(layers));
+        ++covered;
+      }
+      EXPECT_NE(make_table_router(problem, cuts, budget)->judge(layers), Verdict::lowers) << describe(problem);
+    }
+  }
+  EXPECT_GT(covered, 30);
+}
+
 // A level that stays from source to target has one digit there, or the path does not lower.
 TEST(Routing, RefutesAKeptLevelWithTwoDigits) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[1{b}2, 2]");
