@@ -7,8 +7,8 @@
 int main() try {
   // 32 devices. The first dimension is cut along y, then within that along x (axes are listed minor to major); the
   // target cuts two other dimensions along the same axes.
-  const retile::Problem problem = retile::parse_problem(
-      {"mesh", "x=4,y=2,z=4"}, {"source", "[1{x,y}8, 8, 8, 4]"}, {"target", "[8, 4{y}8, 2{x}8, 4]"});
+  const retile::Problem problem = retile::parse_problem({"mesh", "x=4,y=2,z=4"}, {"source", "[1{x,y}8, 8, 8, 4]"},
+                                                        {"target", "[8, 4{y}8, 2{x}8, 4]"});
 
   const retile::Plan plan = retile::make_plan(problem);
   std::fputs(to_string(plan).c_str(), stdout);

@@ -21,7 +21,8 @@ constexpr std::array<int, 3> shape{12, 8, 10};
 
 Complex element(int x, int y, int z) { return {static_cast<double>(100 * x + 10 * y + z), -1}; }
 
-// Pencils along z become pencils along y: in rows of the process grid, the second dimension is cut instead of the third.
+// Pencils along z become pencils along y: in rows of the process grid, the second dimension is cut instead of the
+// third.
 void transpose(MPI_Comm grid, int rank, std::array<int, 2> processes) {
   // MPI's Cartesian ranks are row-major over the grid, as retile's devices are over its mesh.
   const std::string mesh = "row=" + std::to_string(processes[0]) + ",column=" + std::to_string(processes[1]);
@@ -62,8 +63,8 @@ void transpose(MPI_Comm grid, int rank, std::array<int, 2> processes) {
   for (int i = 0; i < x_count; ++i) {
     for (int k = 0; k < z_count; ++k) {
       for (int j = 0; j < shape[1]; ++j) {
-        wrong += target[static_cast<std::size_t>((i * z_count + k) * shape[1] + j)] !=
-                 element(x_first + i, j, z_first + k);
+        wrong +=
+            target[static_cast<std::size_t>((i * z_count + k) * shape[1] + j)] != element(x_first + i, j, z_first + k);
       }
     }
   }

@@ -168,7 +168,7 @@ TileAssignment after_moves(const TileAssignment& before, std::span<const Move> m
   Digits digits(before);
   for (const Move& move : moves) {
     const std::size_t moved = move.from == replicas ? digits.take_major(digits.replicas(), move.factor)
-                                              : digits.take(index_of(move.from), move.factor);
+                                                    : digits.take(index_of(move.from), move.factor);
     digits.give(move.to == replicas ? digits.replicas() : index_of(move.to), moved);
   }
   return assignment_of(digits);

@@ -73,8 +73,7 @@ Steps gather(const TileAssignment& source, const Shape& counts) {
     const std::int64_t factor = source.counts[i] / counts[i];
     if (factor == 1) continue;
     const std::vector<Move> moves{{static_cast<int>(i), replicas, factor}};
-    steps.push_back(
-        {GatherStep{{{static_cast<int>(i), factor}}, groups_along(now, moves)}, after_moves(now, moves)});
+    steps.push_back({GatherStep{{{static_cast<int>(i), factor}}, groups_along(now, moves)}, after_moves(now, moves)});
     now = steps.back().after;
   }
   return steps;
@@ -261,7 +260,7 @@ std::optional<Steps> try_shift(const TileAssignment& source, const TileAssignmen
 // --- By way of another assignment, or of another shape.
 
 std::optional<Steps> try_by_way_of(const TileAssignment& source, const TileAssignment& between,
-                                    const TileAssignment& target) {
+                                   const TileAssignment& target) {
   std::optional<Steps> rest = try_reshard(between, target, LastResort::refused);
   if (!rest) return std::nullopt;
   Steps steps = reshard(source, between);
@@ -320,7 +319,7 @@ AssignmentStep with_merged(AssignmentStep step, std::size_t dimension) {
 
 std::optional<Steps> try_split(const TileAssignment& source, const TileAssignment& target, const Split& split) {
   std::optional<Steps> steps = try_reshard(with_split(source, split.dimension, split.major),
-                                             with_split(target, split.dimension, split.major), LastResort::refused);
+                                           with_split(target, split.dimension, split.major), LastResort::refused);
   if (!steps) return std::nullopt;
   for (AssignmentStep& step : *steps) step = with_merged(std::move(step), split.dimension);
   return steps;
@@ -418,7 +417,7 @@ std::vector<std::size_t> equally_cut_dimensions(const TileAssignment& source, co
 }
 
 Steps reshard_in_groups(const TileAssignment& source, const TileAssignment& target,
-                         const std::vector<std::size_t>& dimensions) {
+                        const std::vector<std::size_t>& dimensions) {
   const GroupedAssignment grouped = group_by(source, dimensions);
   const TileAssignment inside = aligned_inside(group_by(target, dimensions), grouped);
   Steps steps;
@@ -480,8 +479,7 @@ std::vector<Step> plan_steps(const Problem& problem) {
   if (!steps) steps = gather_all_and_slice(source, target);
   std::vector<Step> planned;
   for (AssignmentStep& step : *steps) {
-    planned.push_back(
-        step_of(std::move(step), planned.empty() ? Placement(problem.source()) : planned.back().after));
+    planned.push_back(step_of(std::move(step), planned.empty() ? Placement(problem.source()) : planned.back().after));
   }
   return planned;
 }

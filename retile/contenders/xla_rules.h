@@ -3,8 +3,8 @@
 #pragma once
 
 #include "retile/contenders/xla_plans.h"
-#include "retile/plan/plan.h"
 #include "retile/costs/cost_model.h"
+#include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
 
 namespace retile::contenders {

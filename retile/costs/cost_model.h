@@ -12,7 +12,7 @@ namespace retile {
 // What a model sees of a step.
 struct StepWork {
   StepOp op = StepOp::dynslice;
-  std::int64_t before = 1;    // elements per device: local sizes
+  std::int64_t before = 1;  // elements per device: local sizes
   std::int64_t after = 1;
   std::int64_t received = 0;  // the most elements that any device receives, own part not counted
 };
@@ -48,7 +48,6 @@ const CostModel& volume_model();
 std::string cost_model_names();
 // Null where there is none of this name. Models live as long as the program.
 const CostModel* find_cost_model(std::string_view name);
-
 
 std::int64_t step_cost(const CostModel& model, const Step& step, const Placement& before);
 

@@ -54,9 +54,10 @@ class Stage {
   std::vector<std::size_t> first_sent_;      // by device, in sent_, and the end
 };
 
-// Works out the lists of steps that lack them. The first stage reads from sources and the last one writes to targets that
-// lie as the strides of all devices say. Tiles between them are packed, with their dimensions in the order of their
-// device's source: what keeps its order from end to end is never transposed. A movement without steps has no stages.
+// Works out the lists of steps that lack them. The first stage reads from sources and the last one writes to targets
+// that lie as the strides of all devices say. Tiles between them are packed, with their dimensions in the order of
+// their device's source: what keeps its order from end to end is never transposed. A movement without steps has no
+// stages.
 std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides);
 inline std::vector<Stage> make_schedule(const Movement& movement) { return make_schedule(movement, 1, {}); }
 

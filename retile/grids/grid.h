@@ -1,4 +1,5 @@
-// Grids: how many tiles each dimension of an array is cut into. Numbers and overlaps of tiles are worked out here alone.
+// Grids: how many tiles each dimension of an array is cut into. Numbers and overlaps of tiles are worked out here
+// alone.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include <limits>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 
 #include "retile/base/arithmetic.h"
 #include "retile/language/type_text.h"
@@ -18,11 +17,22 @@ namespace retile::language {
 namespace {
 
 // What an expression stands for: nothing after a fault, a number that has no type yet, or an instruction's result.
-using Operand = std::variant<std::monostate, double, int>;
+class Operand {
+ public:
+  Operand() = default;
+  Operand(double number) : kind_(Kind::number), number_(number) {}
+  Operand(int instruction) : kind_(Kind::instruction), instruction_(instruction) {}
 
-// Null where it is something else.
-const double* number_of(const Operand& operand) { return std::get_if<double>(&operand); }
-const int* instruction_of(const Operand& operand) { return std::get_if<int>(&operand); }
+  bool is_fault() const { return kind_ == Kind::fault; }
+  // Null where it is something else.
+  const double* number() const { return kind_ == Kind::number ? &number_ : nullptr; }
+  const int* instruction() const { return kind_ == Kind::instruction ? &instruction_ : nullptr; }
+
+ private:
+  enum class Kind { fault, number, instruction } kind_ = Kind::fault;
+  double number_ = 0;
+  int instruction_ = -1;
+};
 
 LocalOp infix_op(const std::string& word) {
   if (word == "+") return LocalOp::add;
@@ -75,7 +85,7 @@ class LocalChecker {
     LocalCheckResult result;
     for (std::size_t i = 0; i < op.results.size(); ++i) {
       const Operand operand = check_result(op.results[i], i < wanted.size() ? wanted[i] : std::nullopt);
-      const int* index = instruction_of(operand);
+      const int* index = operand.instruction();
       result.result_types.push_back(index == nullptr ? std::nullopt : std::optional(type_of(*index)));
       function_.results.push_back(index == nullptr ? -1 : *index);
     }
@@ -154,7 +164,7 @@ class LocalChecker {
     const auto& ascription = statement.ascription;
     Operand operand =
         check_result(*statement.expression, ascription ? std::optional(ascription->type.element) : std::nullopt);
-    if (const int* index = instruction_of(operand); index != nullptr && ascription) {
+    if (const int* index = operand.instruction(); index != nullptr && ascription) {
       const LocalType& type = type_of(*index);
       if (type != ascription->type) operand = fail_ascription(type, *ascription);
     }
@@ -172,7 +182,7 @@ class LocalChecker {
   }
 
   Operand as_array(const Operand& operand, const Expression& expression, ElementType element = ElementType::f32) {
-    const double* number = number_of(operand);
+    const double* number = operand.number();
     return number == nullptr ? operand : emit_literal(*number, {element, {}}, expression.place);
   }
 
@@ -204,8 +214,8 @@ class LocalChecker {
 
   Operand check_negation(const Expression& expression) {
     const Operand operand = check(expression.operands[0]);
-    if (const double* number = number_of(operand)) return -*number;
-    const int* index = instruction_of(operand);
+    if (const double* number = operand.number()) return -*number;
+    const int* index = operand.instruction();
     return index == nullptr ? operand : emit(LocalOp::negate, {*index}, type_of(*index), expression.place);
   }
 
@@ -213,18 +223,18 @@ class LocalChecker {
   Operand check_binary(LocalOp op, const Expression& expression) {
     const Operand left = check(expression.operands[0]);
     const Operand right = check(expression.operands[1]);
-    if (left.index() == 0 || right.index() == 0) return {};
-    const double* left_number = number_of(left);
-    const double* right_number = number_of(right);
+    if (left.is_fault() || right.is_fault()) return {};
+    const double* left_number = left.number();
+    const double* right_number = right.number();
     if (left_number != nullptr && right_number != nullptr) return fold(op, *left_number, *right_number);
     const Operand typed_left = left_number == nullptr ? left
-                                                      : emit_literal(*left_number, type_of(*instruction_of(right)),
+                                                      : emit_literal(*left_number, type_of(*right.instruction()),
                                                                      expression.operands[0].place);
     const Operand typed_right = right_number == nullptr ? right
-                                                        : emit_literal(*right_number, type_of(*instruction_of(left)),
+                                                        : emit_literal(*right_number, type_of(*left.instruction()),
                                                                        expression.operands[1].place);
-    const int* a = instruction_of(typed_left);
-    const int* b = instruction_of(typed_right);
+    const int* a = typed_left.instruction();
+    const int* b = typed_right.instruction();
     return a == nullptr || b == nullptr ? Operand() : emit_arithmetic(op, *a, *b, expression);
   }
 
@@ -247,7 +257,7 @@ class LocalChecker {
 
   // The type's bytes are known to fit.
   int widen(int index, const LocalType& type, SourceRange range) {
-    return type_of(index) == type ? index : std::get<int>(emit(LocalOp::broadcast, {index}, type, range));
+    return type_of(index) == type ? index : *emit(LocalOp::broadcast, {index}, type, range).instruction();
   }
 
   // --- Applications.
@@ -260,7 +270,7 @@ class LocalChecker {
     std::vector<int> operands;
     for (const Expression& argument : expression.operands) {
       const Operand operand = as_array(check(argument), argument);
-      if (const int* index = instruction_of(operand)) operands.push_back(*index);
+      if (const int* index = operand.instruction()) operands.push_back(*index);
     }
     if (operands.size() < expression.operands.size()) return {};
     switch (op) {
@@ -289,7 +299,7 @@ class LocalChecker {
 
   Operand check_constant(const Expression& expression, ElementType element) {
     const Operand number = check_number(expression.number, expression.place);
-    const double* value = number_of(number);
+    const double* value = number.number();
     return value == nullptr ? number : emit_literal(*value, {element, expression.lists[0]}, expression.place);
   }
 

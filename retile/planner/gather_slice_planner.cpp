@@ -14,8 +14,8 @@ PlannedSteps plan_gather_slice(const Problem& problem) {
     const bool is_cut = source[i] > 1;
     dimensions[i] = {dimensions[i].global, {}, dimensions[i].global};
     if (!is_cut) continue;
-    planned.steps.push_back({GatherStep{{{static_cast<int>(i), source[i]}}, {}},
-                             Placement(DistributedType(problem.mesh(), dimensions))});
+    planned.steps.push_back(
+        {GatherStep{{{static_cast<int>(i), source[i]}}, {}}, Placement(DistributedType(problem.mesh(), dimensions))});
   }
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     if (target[i] == 1) continue;

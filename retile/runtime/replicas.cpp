@@ -44,8 +44,8 @@ Movement rotation_of(const Mesh& mesh, const std::vector<Device>& others, std::i
   }
   const Shape global{mesh.device_count(), row};
   const Shape local{1, row};
-  return {mesh, Placement(global, local, std::move(before)),
-          {{PermuteStep{}, Placement(global, local, std::move(after))}}};
+  return {
+      mesh, Placement(global, local, std::move(before)), {{PermuteStep{}, Placement(global, local, std::move(after))}}};
 }
 
 bool has_replicas(const std::vector<Device>& others) {

@@ -43,7 +43,8 @@ TEST(Completion, of_options) {
 }
 
 TEST(Completion, of_values) {
-  EXPECT_THAT(complete({"plan", "--planner", ""}), ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice"));
+  EXPECT_THAT(complete({"plan", "--planner", ""}),
+              ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice"));
   EXPECT_THAT(complete({"plan", "--cost", "v"}), ElementsAre("volume"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
   EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f16", "f32", "f64"));

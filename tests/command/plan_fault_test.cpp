@@ -247,7 +247,8 @@ TEST(PlanFault, memory_limits) {
       | ^~~
 hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
 )"));
-  EXPECT_EQ(plan("15"), input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 bytes per device is too small
+  EXPECT_EQ(plan("15"),
+            input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 bytes per device is too small
     1 | 15
       | ^~
 hint: the smallest limit that works is 128 bytes

@@ -35,7 +35,8 @@ TEST(PlanText, simple_redistribution_of_the_paper) {
 
 TEST(PlanText, first_adversarial_problem_of_the_paper) {
   const std::string line = lines_of(read_source_file("examples/paper.jsonl"))[7];
-  EXPECT_EQ(plan({"--problems", "-"}, line), done(R"(mesh {a: 2, b: 2, c: 2}  // tbl:adversarial, P1, planner gather-slice
+  EXPECT_EQ(plan({"--problems", "-"}, line),
+            done(R"(mesh {a: 2, b: 2, c: 2}  // tbl:adversarial, P1, planner gather-slice
   [360, 184{c}368, 320]         // 21,196,800 elements per device
     -> allgather(1; 2)  // cost 42,393,600
   [360, 368, 320]               // 42,393,600
@@ -194,14 +195,15 @@ TEST(PlanJson, is_one_line_word_for_word) {
   Json json = Json::parse(result.output);
   EXPECT_GE(json["planning_ns"], 0);
   json["planning_ns"] = 0;
-  EXPECT_EQ(json.dump(),
-            R"({"format":1,"id":"","mesh":{"y":2,"x":2},"source":"[2{x}4, 6]","target":"[4, 3{y}6]","planner":"gather-slice",)"
-            R"("cost":{"model":"paper","total":24,"lower_bound":6,"floor":6,"optimal":false},)"
-            R"("memory":{"source":12,"target":12,"bound":24,"peak":24},"planning_ns":0,"steps":[)"
-            R"({"op":"allgather","moves":[{"dim":0,"factor":2}],"groups":[[0,1],[2,3]],)"
-            R"("local_in":[2,6],"local_out":[4,6],"cost":24,"offsets":[[0,0],[0,0],[0,0],[0,0]]},)"
-            R"({"op":"dynslice","moves":[{"dim":1,"factor":2}],)"
-            R"("local_in":[4,6],"local_out":[4,3],"cost":0,"offsets":[[0,0],[0,0],[0,3],[0,3]]}]})");
+  EXPECT_EQ(
+      json.dump(),
+      R"({"format":1,"id":"","mesh":{"y":2,"x":2},"source":"[2{x}4, 6]","target":"[4, 3{y}6]","planner":"gather-slice",)"
+      R"("cost":{"model":"paper","total":24,"lower_bound":6,"floor":6,"optimal":false},)"
+      R"("memory":{"source":12,"target":12,"bound":24,"peak":24},"planning_ns":0,"steps":[)"
+      R"({"op":"allgather","moves":[{"dim":0,"factor":2}],"groups":[[0,1],[2,3]],)"
+      R"("local_in":[2,6],"local_out":[4,6],"cost":24,"offsets":[[0,0],[0,0],[0,0],[0,0]]},)"
+      R"({"op":"dynslice","moves":[{"dim":1,"factor":2}],)"
+      R"("local_in":[4,6],"local_out":[4,3],"cost":0,"offsets":[[0,0],[0,0],[0,3],[0,3]]}]})");
   EXPECT_EQ(lines_of(result.output).size(), 1U);
   EXPECT_TRUE(result.output.ends_with("}\n"));
 }

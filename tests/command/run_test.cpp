@@ -147,9 +147,8 @@ TEST(RunFailure, large_groups_are_refused_before_they_are_checked) {
       {"run", "--planner", "gather-slice", "--mesh", "x=1024,y=1024", "[4{x}4096, 4{y}4096]", "[4{y}4096, 4{x}4096]"});
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.output, "");
-  EXPECT_THAT(result.errors,
-              MatchesRegex("retile: the run needs [0-9]+ bytes for the tiles of 1048576 devices, "
-                           "and [0-9]+ are free\n"));
+  EXPECT_THAT(result.errors, MatchesRegex("retile: the run needs [0-9]+ bytes for the tiles of 1048576 devices, "
+                                          "and [0-9]+ are free\n"));
 }
 
 TEST(RunFailure, bytes_beyond63_bits) {

@@ -64,7 +64,8 @@ TEST(Color, of_a_diagnostic_marks_error_caret_and_hint) {
 }
 
 TEST(Color, of_a_plan_marks_its_heading_and_steps) {
-  EXPECT_EQ(run_retile(with(plan, "--color", "always")), done("\033[1mmesh {x: 4}  // planner paper\033[0m\n"
+  EXPECT_EQ(run_retile(with(plan, "--color", "always")),
+            done("\033[1mmesh {x: 4}  // planner paper\033[0m\n"
                  "  [2{x}8, 8]  // 16 elements per device\n"
                  "    -> \033[36mallgather(0; 4)\033[0m  // cost 64\n"
                  "  [8, 8]      // 64\n"

@@ -89,8 +89,9 @@ TEST(RunJson, IsThePublicFormat) {
   report.received_bytes_max = 96;
   report.peak_bytes_predicted = 160;
   report.peak_bytes_measured = 128;
-  EXPECT_EQ(to_json(report), R"({"format":1,"id":"p1","engine":"reference","devices":8,"verified":true,"seconds":[0.5,0.25],)"
-                             R"("received_bytes_max":96,"peak_bytes":{"predicted":160,"measured":128}})");
+  EXPECT_EQ(to_json(report),
+            R"({"format":1,"id":"p1","engine":"reference","devices":8,"verified":true,"seconds":[0.5,0.25],)"
+            R"("received_bytes_max":96,"peak_bytes":{"predicted":160,"measured":128}})");
   report.difference = "device 0, element [0]: byte 0 is 0x00 instead of 0x01";
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
 }

@@ -63,7 +63,9 @@ TEST(DeviceMapText, IsRowMajorOrAList) {
 }
 
 TEST(DeviceMapText, GetsACaretWhereItIsWrong) {
-  const auto diagnosed = [](const char* text) { return test::diagnostic_of([&] { return parse_device_map({"map", text}); }); };
+  const auto diagnosed = [](const char* text) {
+    return test::diagnostic_of([&] { return parse_device_map({"map", text}); });
+  };
   EXPECT_EQ(diagnosed("column-major"),
             "map:1:1: error: unknown device map\n"
             "    1 | column-major\n"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/weak.h"
 #include "retile/types/placement.h"
 #include "tests/support/collectives.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 

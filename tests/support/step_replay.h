@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/low_level.h"
 #include "retile/types/placement.h"
+#include "tests/support/low_level.h"
 
 namespace retile::test {
 

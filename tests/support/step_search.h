@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/weak.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/placement.h"
+#include "tests/support/weak.h"
 
 namespace retile::test {
 

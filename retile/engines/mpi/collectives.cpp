@@ -1,11 +1,10 @@
 #include "retile/engines/mpi/collectives.h"
 
-#include "retile/plan/lists.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "retile/plan/lists.h"
 
 namespace retile::mpi {
 namespace {
