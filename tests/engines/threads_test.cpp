@@ -237,11 +237,12 @@ TEST(Threads, ServeSeveralCallers) {
   const Tiles sources = source_tiles(movement, 4);
   Tiles expected = sources;
   engine_with(1).prepare(movement, 4)->execute(expected);
+  Engine& engine = engine_with(2);
   std::vector<std::thread> callers;
   std::array<bool, 3> right{};
   for (bool& mine : right) {
     callers.emplace_back([&] {
-      const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 4);
+      const std::unique_ptr<PreparedRun> prepared = engine.prepare(movement, 4);
       const ShiftedBuffers from(sources, 0);
       const ShiftedBuffers to(4, 512 * 64 * 4, 0);
       for (int i = 0; i < 10; ++i) prepared->execute(from.const_starts(), to.starts());

@@ -57,5 +57,10 @@ void* operator new(std::size_t size) {
   return memory;
 }
 
+// What the libraries ask for without an exception comes from the same place.
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  return is_memory_gone ? nullptr : std::malloc(size);
+}
+
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
