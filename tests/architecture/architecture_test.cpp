@@ -158,7 +158,7 @@ std::vector<SourceFile> read_sources(const std::string& top) {
   return files;
 }
 
-TEST(Architecture, FoldersIncludeOnlyWhatTheySee) {
+TEST(Architecture, folders_include_only_what_they_see) {
   std::vector<std::string> violations;
   int includes = 0;
   for (const char* top : {"retile", "tools"}) {
@@ -200,7 +200,7 @@ std::vector<std::string> find_namespace_violations(const SourceFile& file) {
   return violations;
 }
 
-TEST(Architecture, HeadersAreInTheNamespaceOfTheirFolder) {
+TEST(Architecture, headers_are_in_the_namespace_of_their_folder) {
   std::vector<std::string> violations;
   int headers = 0;
   for (const char* top : {"retile", "tools"}) {
@@ -214,7 +214,7 @@ TEST(Architecture, HeadersAreInTheNamespaceOfTheirFolder) {
   EXPECT_GT(headers, 80) << "the headers were not read";
 }
 
-TEST(ArchitectureChecker, FindsHeadersInAnotherNamespace) {
+TEST(ArchitectureChecker, finds_headers_in_another_namespace) {
   EXPECT_THAT(find_namespace_violations({"retile/plan/x.h", "namespace retile {\n}\n"}), IsEmpty());
   EXPECT_THAT(find_namespace_violations({"retile/runtime/x.h", "namespace retile::runtime {\n}\n"}), IsEmpty());
   EXPECT_THAT(find_namespace_violations({"retile/runtime/x.h", "namespace retile {\n}\n"}),
@@ -227,7 +227,7 @@ TEST(ArchitectureChecker, FindsHeadersInAnotherNamespace) {
               ElementsAre("retile/utils/x.h: there is no rule for its namespace"));
 }
 
-TEST(Architecture, RulesSeeOnlyFoldersAboveThem) {
+TEST(Architecture, rules_see_only_folders_above_them) {
   std::vector<std::string> above;
   for (const FolderRule& rule : folder_rules) {
     for (const std::string& seen : rule.sees) EXPECT_TRUE(contains(above, seen)) << rule.folder << " sees " << seen;
@@ -235,13 +235,13 @@ TEST(Architecture, RulesSeeOnlyFoldersAboveThem) {
   }
 }
 
-TEST(ArchitectureChecker, ReadsIncludes) {
+TEST(ArchitectureChecker, reads_includes) {
   EXPECT_THAT(included_headers("#include <vector>\n  #  include \"retile/a.h\"  // why\n#include<b.h>\r\n"),
               ElementsAre("vector", "retile/a.h", "b.h"));
   EXPECT_THAT(included_headers("// #include <vector>\nint include = 3;\n#define INCLUDE \"x\"\n"), IsEmpty());
 }
 
-TEST(ArchitectureChecker, AllowsWhatIsBelow) {
+TEST(ArchitectureChecker, allows_what_is_below) {
   EXPECT_THAT(find_violations({"retile/planner/search.cpp",
                                "#include \"retile/plan/plan.h\"\n"
                                "#include \"retile/planner/search.h\"\n"
@@ -255,7 +255,7 @@ TEST(ArchitectureChecker, AllowsWhatIsBelow) {
   EXPECT_THAT(find_violations({"retile/engines/mpi/run.cpp", "#include <mpi.h>\n"}), IsEmpty());
 }
 
-TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
+TEST(ArchitectureChecker, finds_what_is_above_or_beside) {
   EXPECT_THAT(find_violations({"retile/types/mesh.h", "#include \"retile/plan/plan.h\"\n"}),
               ElementsAre("retile/types/mesh.h includes retile/plan/plan.h: types does not see plan"));
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include \"retile/collectives/sequence.h\"\n"}),
@@ -267,14 +267,14 @@ TEST(ArchitectureChecker, FindsWhatIsAboveOrBeside) {
               ElementsAre("retile/planner/x.cpp includes retile/contenders/xla.h: planner does not see contenders"));
 }
 
-TEST(ArchitectureChecker, FindsFoldersWithoutARule) {
+TEST(ArchitectureChecker, finds_folders_without_a_rule) {
   EXPECT_THAT(find_violations({"retile/utils/x.h", ""}),
               ElementsAre("retile/utils/x.h: there is no rule for its folder"));
   EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"retile/utils/x.h\"\n"}),
               ElementsAre("retile/plan/x.h includes retile/utils/x.h: plan does not see utils"));
 }
 
-TEST(ArchitectureChecker, FindsALibraryThatDoesNotStandAlone) {
+TEST(ArchitectureChecker, finds_a_library_that_does_not_stand_alone) {
   EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"retile/pipeline.h\"\n"}),
               ElementsAre("retile/plan/x.h includes retile/pipeline.h: only the command may include the pipeline"));
   EXPECT_THAT(find_violations({"retile/plan/x.h", "#include \"tests/support/plans.h\"\n"}),
@@ -291,7 +291,7 @@ TEST(ArchitectureChecker, finds_a_library_that_carries_the_evaluation) {
               IsEmpty());
 }
 
-TEST(ArchitectureChecker, FindsLibrariesOutOfPlace) {
+TEST(ArchitectureChecker, finds_libraries_out_of_place) {
   EXPECT_THAT(find_violations({"retile/engines/run.cpp", "#include <mpi.h>\n"}),
               ElementsAre("retile/engines/run.cpp includes mpi.h: it belongs into retile/engines/mpi alone"));
   EXPECT_THAT(

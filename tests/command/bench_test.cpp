@@ -52,7 +52,7 @@ class Bench : public testing::Test {
   const std::string path_ = testing::TempDir() + "retile_bench_" + std::to_string(getpid()) + ".jsonl";
 };
 
-TEST_F(Bench, WritesARunAndAResultForEachProblemAndContender) {
+TEST_F(Bench, writes_a_run_and_a_result_for_each_problem_and_contender) {
   const ProcessResult result = bench({"--samples", "3", "--contenders", "paper,wide", "--commit", "abc"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_EQ(result.output, "3 of 3 problems, 6 new results in " + path_ + "\n");
@@ -67,7 +67,7 @@ TEST_F(Bench, WritesARunAndAResultForEachProblemAndContender) {
   }
 }
 
-TEST_F(Bench, GoesOnWhereItWasAndNeitherRepeatsNorLosesResults) {
+TEST_F(Bench, goes_on_where_it_was_and_neither_repeats_nor_loses_results) {
   EXPECT_EQ(bench({"--samples", "2", "--contenders", "paper,wide"}).status, 0);
   const std::uintmax_t size = std::filesystem::file_size(path_);
   std::filesystem::resize_file(path_, size - 5);  // stopped in the middle of a line
@@ -81,7 +81,7 @@ TEST_F(Bench, GoesOnWhereItWasAndNeitherRepeatsNorLosesResults) {
   EXPECT_EQ(results(), all);
 }
 
-TEST_F(Bench, TakesProblemsFromAFileAndThePapersOwn) {
+TEST_F(Bench, takes_problems_from_a_file_and_the_papers_own) {
   const std::string problems = testing::TempDir() + "retile_bench_problems.jsonl";
   std::ofstream(problems)
       << R"({"id": "mine", "mesh": {"x": 3}, "shape": [9, 6], "src": [["x"], []], "dst": [[], ["x"]]})"
@@ -91,7 +91,7 @@ TEST_F(Bench, TakesProblemsFromAFileAndThePapersOwn) {
   std::filesystem::remove(problems);
 }
 
-TEST_F(Bench, StopsWhenTimeIsUp) {
+TEST_F(Bench, stops_when_time_is_up) {
   const ProcessResult result = bench({"--samples", "1000000", "--time-limit", "0.2", "--contenders", "wide"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, testing::MatchesRegex("[0-9,]+ of 1,000,000 problems, .*\n"));
@@ -194,7 +194,7 @@ TEST_F(Bench, measures_the_papers_problems_alone) {
   EXPECT_EQ(results(), (std::vector<std::string>{"P1 wide", "P2 wide", "P3 wide", "P4 wide"}));
 }
 
-TEST_F(Bench, SaysWhatIsWrongWithItsOptions) {
+TEST_F(Bench, says_what_is_wrong_with_its_options) {
   EXPECT_EQ(bench({"--contenders", "magic"}).status, 2);
   EXPECT_EQ(bench({"--rank", "0-3"}).errors,
             "retile: --rank: '0' is no rank from 1 to 64; write 3 or 1-6\nTry 'retile bench --help'.\n");

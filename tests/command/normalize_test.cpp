@@ -80,7 +80,7 @@ mesh {x: 2147483647}
 }
 
 // A plan is a sequence file.
-TEST(Normalize, ReadsPlans) {
+TEST(Normalize, reads_plans) {
   for (const char* planner : {"paper", "wide", "gather-slice"}) {
     const std::string plan = run_retile({"plan", "--planner", planner, "--mesh", "x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]",
                                          "[8, 4{y}8, 2{x}8, 4]"})

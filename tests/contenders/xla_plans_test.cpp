@@ -34,7 +34,7 @@ double two_decimals(double value) { return std::round(100 * value) / 100; }
 
 // --- Reading.
 
-TEST(XlaPlan, ReadsIdAndStepsAndLeavesTheRest) {
+TEST(XlaPlan, reads_id_and_steps_and_leaves_the_rest) {
   const XlaPlan plan = parse_xla_plan(
       {"plans.jsonl",
        R"({"id": "p7", "ops": [{"op": "all-gather", "out": "f32[8,4]{1,0}", "attrs": "dimensions={0}"}], "temp_bytes": 3})"});
@@ -44,11 +44,11 @@ TEST(XlaPlan, ReadsIdAndStepsAndLeavesTheRest) {
   EXPECT_THAT(plan.steps[0].out, ElementsAre(Shape{8, 4}));
 }
 
-TEST(XlaPlan, WithoutAnIdIsCalledByItsLine) {
+TEST(XlaPlan, without_an_id_is_called_by_its_line) {
   EXPECT_EQ(parse_xla_plan({"plans.jsonl", R"({"ops": []})", 12}).id, "line-12");
 }
 
-TEST(XlaPlan, ReadsTuplesScalarsAndLayouts) {
+TEST(XlaPlan, reads_tuples_scalars_and_layouts) {
   EXPECT_THAT(one_step("all-to-all", "(f32[2,3]{1,0}, f32[2,3]{0,1})").steps[0].out,
               ElementsAre(Shape{2, 3}, Shape{2, 3}));
   EXPECT_THAT(one_step("collective-permute", "f32[]").steps[0].out, ElementsAre(IsEmpty()));
@@ -56,7 +56,7 @@ TEST(XlaPlan, ReadsTuplesScalarsAndLayouts) {
               ElementsAre(Shape{8, 128}));
 }
 
-TEST(XlaPlan, KnowsItsCollectives) {
+TEST(XlaPlan, knows_its_collectives) {
   EXPECT_EQ(find_xla_op("all-gather"), XlaOp::all_gather);
   EXPECT_EQ(find_xla_op("all-to-all"), XlaOp::all_to_all);
   EXPECT_EQ(find_xla_op("collective-permute"), XlaOp::collective_permute);
@@ -65,7 +65,7 @@ TEST(XlaPlan, KnowsItsCollectives) {
 
 // --- Cost and peak.
 
-TEST(XlaPlan, CostsWhatItsCollectivesGive) {
+TEST(XlaPlan, costs_what_its_collectives_give) {
   EXPECT_EQ(cost_of(one_step("all-gather", "f32[8,4]{1,0}")), 32);
   EXPECT_EQ(cost_of(one_step("collective-permute", "f32[8,4]{1,0}")), 32);
   EXPECT_EQ(cost_of(one_step("all-to-all", "(f32[4,4]{1,0}, f32[4,4]{1,0})")), 32);
@@ -75,14 +75,14 @@ TEST(XlaPlan, CostsWhatItsCollectivesGive) {
       12);
 }
 
-TEST(XlaPlan, PeaksAtItsLargestTensorOrAnEnd) {
+TEST(XlaPlan, peaks_at_its_largest_tensor_or_an_end) {
   const Problem problem = problem_of("[4{a}8]", "[2{a,b}8]");
   EXPECT_EQ(peak_of(plan_of("[]"), problem), 4);
   EXPECT_EQ(peak_of(one_step("collective-permute", "f32[2]"), problem), 4);
   EXPECT_EQ(peak_of(one_step("all-to-all", "(f32[3], f32[3])"), problem), 6);
 }
 
-TEST(XlaPlan, ComparesWithBothPlanners) {
+TEST(XlaPlan, compares_with_both_planners) {
   const Problem problem = problem_of("[4{a}8, 8]", "[8, 4{b}8]");
   const XlaComparison comparison = compare_with_xla(problem, one_step("all-gather", "f32[8,8]{1,0}"));
   EXPECT_EQ(comparison.id, "p");
@@ -94,14 +94,14 @@ TEST(XlaPlan, ComparesWithBothPlanners) {
   EXPECT_LE(comparison.wide_cost, comparison.paper_cost);
 }
 
-TEST(XlaSummary, IsNeutralWithoutProblems) {
+TEST(XlaSummary, is_neutral_without_problems) {
   const XlaSummary summary = summarize({});
   EXPECT_EQ(summary.problems, 0);
   EXPECT_EQ(summary.moving, 0);
   EXPECT_EQ(summary.paper.geometric_mean, 1);
 }
 
-TEST(XlaSummary, CountsAndAverages) {
+TEST(XlaSummary, counts_and_averages) {
   const std::vector<XlaComparison> comparisons{
       {"dearer", 16, 16, 4, 4, 8, 8},   // four times the cost, twice the bound
       {"cheaper", 4, 8, 4, 8, 8, 8},    // half of the wide cost
@@ -126,7 +126,7 @@ TEST(XlaSummary, CountsAndAverages) {
 
 // --- The figures that we state.
 
-TEST(XlaSummary, HoldsOnThePapersFamily) {
+TEST(XlaSummary, holds_on_the_papers_family) {
   const std::vector<SourceText> problems = test::data_lines("problems.jsonl");
   const std::vector<SourceText> plans = test::data_lines("xla_plans.jsonl");
   ASSERT_EQ(problems.size(), plans.size());
@@ -171,7 +171,7 @@ std::string message_of_out(const std::string& out) {
   return message(R"({"ops": [{"op": "all-to-all", "out": ")" + out + R"("}]})");
 }
 
-TEST(XlaPlanDiagnostics, UnknownCollective) {
+TEST(XlaPlanDiagnostics, unknown_collective) {
   EXPECT_EQ(diagnostic(R"({"ops": [{"op": "all-reduce", "out": "f32[8]"}]})"),
             R"(plans.jsonl:3:17: error: unknown collective "all-reduce"
     3 | {"ops": [{"op": "all-reduce", "out": "f32[8]"}]}
@@ -180,7 +180,7 @@ hint: use one of all-gather, all-to-all, collective-permute
 )");
 }
 
-TEST(XlaPlanDiagnostics, Shapes) {
+TEST(XlaPlanDiagnostics, shapes) {
   EXPECT_EQ(message_of_out("f32[8,"), "plans.jsonl:3:45: error: expected a size, found the end");
   EXPECT_EQ(message_of_out("f32(8)"), "plans.jsonl:3:42: error: expected '[' after the element type, found '('");
   EXPECT_EQ(message_of_out("f32[8]{1,0"),
@@ -192,21 +192,21 @@ TEST(XlaPlanDiagnostics, Shapes) {
   EXPECT_EQ(message_of_out("f32[8,0]"), "plans.jsonl:3:45: error: a size is 0");
 }
 
-TEST(XlaPlanDiagnostics, Sizes) {
+TEST(XlaPlanDiagnostics, sizes) {
   EXPECT_EQ(message_of_out("f32[4294967296,4294967296]"),
             "plans.jsonl:3:39: error: the number of elements does not fit in 63 bits");
   EXPECT_EQ(message_of_out("(f32[9223372036854775807], f32[1])"),
             "plans.jsonl:3:38: error: the number of elements does not fit in 63 bits");
 }
 
-TEST(XlaPlanDiagnostics, CostThatDoesNotFit) {
+TEST(XlaPlanDiagnostics, cost_that_does_not_fit) {
   const XlaPlan plan =
       plan_of(R"([{"op": "all-gather", "out": "f32[9223372036854775807]"}, {"op": "all-gather", "out": "f32[1]"}])");
   EXPECT_EQ(test::diagnostic_of([&] { return cost_of(plan); }),
             "error: the cost of the plan does not fit in 63 bits\n");
 }
 
-TEST(XlaPlanDiagnostics, Members) {
+TEST(XlaPlanDiagnostics, members) {
   EXPECT_EQ(message(R"({"id": "p"})"), R"(plans.jsonl:3:1: error: the plan has no "ops")");
   EXPECT_EQ(message(R"({"ops": [{"op": "all-gather"}]})"), R"(plans.jsonl:3:10: error: "ops"[0] has no "out")");
   EXPECT_EQ(message(R"({"ops": 3})"), R"(plans.jsonl:3:9: error: "ops" must be an array, not an integer)");

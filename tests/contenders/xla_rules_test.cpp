@@ -34,82 +34,82 @@ std::string steps_by_rules(const char* mesh, const char* source, const char* tar
 
 // --- The rules, one by one.
 
-TEST(XlaRules, NothingWhereNothingChanges) {
+TEST(XlaRules, nothing_where_nothing_changes) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8]", "[4{a}8]"), "");
   EXPECT_EQ(steps_by_rules("a=2", "[]", "[]"), "");
   EXPECT_EQ(steps_by_rules("a=1,b=2", "[8{a}8]", "[8]"), "");
 }
 
-TEST(XlaRules, PermuteWhereTileCountsAgree) {
+TEST(XlaRules, permute_where_tile_counts_agree) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[2{a,b}8]", "[2{b,a}8]"), "allpermute");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8]", "[4{b}8]"), "allpermute");
 }
 
-TEST(XlaRules, AllToAllSwapsCounts) {
+TEST(XlaRules, all_to_all_swaps_counts) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 8]", "[8, 4{a}8]"), "alltoall(0 -> 1; 2)");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 8]", "[8, 4{b}8]"), "alltoall(0 -> 1; 2) allpermute");
 }
 
-TEST(XlaRules, OneAllToAllForSwapsThatShareNoDimension) {
+TEST(XlaRules, one_all_to_all_for_swaps_that_share_no_dimension) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 4{b}8, 8, 8]", "[8, 8, 4{a}8, 4{b}8]"),
             "alltoall(0 -> 2; 2, 1 -> 3; 2)");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 4{b}8, 8, 8]", "[8, 8, 4{b}8, 4{a}8]"),
             "alltoall(0 -> 2; 2, 1 -> 3; 2) allpermute");
 }
 
-TEST(XlaRules, SwapsThatShareADimensionFollowEachOther) {
+TEST(XlaRules, swaps_that_share_a_dimension_follow_each_other) {
   EXPECT_EQ(steps_by_rules("a=4,b=2", "[2{a}8, 4{b}8, 8]", "[8, 2{a}8, 4{b}8]"),
             "alltoall(1 -> 2; 2) alltoall(0 -> 1; 4)");
 }
 
-TEST(XlaRules, SliceReplicas) {
+TEST(XlaRules, slice_replicas) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 8]", "[4{a}8, 4{b}8]"), "dynslice(1; 2)");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 8]", "[4{b}8, 4{a}8]"), "dynslice(1; 2) allpermute");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[8, 8]", "[4{a}8, 4{b}8]"), "dynslice(0; 2, 1; 2)");
 }
 
-TEST(XlaRules, ShiftedByOneDimension) {
+TEST(XlaRules, shifted_by_one_dimension) {
   EXPECT_EQ(steps_by_rules("a=2,b=3", "[6, 3{a}6, 6]", "[3{a}6, 6, 2{b}6]"), "alltoall(1 -> 0; 2) dynslice(2; 3)");
   EXPECT_EQ(steps_by_rules("a=2,b=3", "[6, 3{a}6]", "[3{a}6, 2{b}6]"), "alltoall(1 -> 0; 2) dynslice(1; 3)");
   EXPECT_EQ(steps_by_rules("a=2,b=3", "[3{a}6, 2{b}6]", "[6, 3{a}6]"), "allgather(1; 3) alltoall(0 -> 1; 2)");
 }
 
-TEST(XlaRules, GatherIntoReplicas) {
+TEST(XlaRules, gather_into_replicas) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 4{b}8]", "[4{a}8, 8]"), "allgather(1; 2)");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 4{b}8]", "[4{b}8, 8]"), "allpermute allgather(1; 2)");
 }
 
-TEST(XlaRules, GatherLastDimensionFirst) {
+TEST(XlaRules, gather_last_dimension_first) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{a}8, 4{b}8]", "[8, 8]"), "allgather(1; 2) allgather(0; 2)");
 }
 
-TEST(XlaRules, SplitADimensionThatStaysCut) {
+TEST(XlaRules, split_a_dimension_that_stays_cut) {
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[2{a,b}8, 8]", "[4{b}8, 4{a}8]"), "alltoall(0 -> 1; 2)");
   EXPECT_EQ(steps_by_rules("a=2,b=2", "[4{b}8, 4{a}8]", "[2{a,b}8, 8]"), "alltoall(1 -> 0; 2)");
 }
 
-TEST(XlaRules, GatherADimensionThatBecomesReplicas) {
+TEST(XlaRules, gather_a_dimension_that_becomes_replicas) {
   EXPECT_EQ(steps_by_rules("a=2,b=2,c=2", "[8, 2{c,a}8, 4{b}8]", "[8, 8, 2{c,b}8]"),
             "allgather(2; 2) alltoall(1 -> 2; 4) allpermute");
 }
 
-TEST(XlaRules, SliceAllReplicasIntoOneDimension) {
+TEST(XlaRules, slice_all_replicas_into_one_dimension) {
   EXPECT_EQ(steps_by_rules("a=3,b=2", "[12{b}24, 24, 24]", "[24, 8{a}24, 12{b}24]"),
             "dynslice(1; 3) alltoall(0 -> 2; 2)");
 }
 
-TEST(XlaRules, LastResortGathersEverything) {
+TEST(XlaRules, last_resort_gathers_everything) {
   EXPECT_EQ(steps_by_rules("a=2,b=3", "[3{a}6, 6]", "[6, 2{b}6]"), "allgather(0; 2) dynslice(1; 3)");
 }
 
-TEST(XlaRules, LastResortWithinGroupsOfDevices) {
+TEST(XlaRules, last_resort_within_groups_of_devices) {
   EXPECT_EQ(steps_by_rules("a=2,b=3,c=2", "[6{a}12, 6{c}12, 12]", "[6{a}12, 12, 4{b}12]"),
             "allgather(1; 2) dynslice(2; 3)");
 }
 
 // --- What the plans say of themselves.
 
-TEST(XlaRules, PlanSaysWhatItNeeds) {
+TEST(XlaRules, plan_says_what_it_needs) {
   const Plan plan = plan_by_xla_rules(problem_of("a=2,b=3", "[3{a}6, 6]", "[6, 2{b}6]"));
   EXPECT_EQ(plan.planner, "xla");
   EXPECT_EQ(plan.cost.model, "paper");
@@ -121,13 +121,13 @@ TEST(XlaRules, PlanSaysWhatItNeeds) {
   EXPECT_EQ(plan.memory.peak, 36);
 }
 
-TEST(XlaRules, PricesByTheModelAskedFor) {
+TEST(XlaRules, prices_by_the_model_asked_for) {
   const Plan plan = plan_by_xla_rules(problem_of("a=2,b=3", "[3{a}6, 6]", "[6, 2{b}6]"), volume_model());
   EXPECT_EQ(plan.cost.model, "volume");
   EXPECT_EQ(plan.cost.total, 18);
 }
 
-TEST(XlaRules, TooManyDevices) {
+TEST(XlaRules, too_many_devices) {
   const Problem problem = problem_of("a=2097152", "[1{a}2097152]", "[2097152]");
   const std::string expected =
       "error: 2097152 devices are too many for XLA's rules\n"
@@ -136,7 +136,7 @@ TEST(XlaRules, TooManyDevices) {
   EXPECT_EQ(diagnostic_of([&] { return xla_fails(problem); }), expected);
 }
 
-TEST(XlaRules, ManyDevices) {
+TEST(XlaRules, many_devices) {
   const Plan plan = plan_by_xla_rules(problem_of("a=64,b=64", "[1{a,b}4096, 4096]", "[64{b}4096, 64{a}4096]"));
   EXPECT_EQ(steps_of(plan), "alltoall(0 -> 1; 64)");
   EXPECT_THAT(find_faults(plan), IsEmpty());
@@ -151,7 +151,7 @@ Problem arbitrary_problem() {
   return {"", source, *arbitrary_type(mesh, global)};
 }
 
-RC_GTEST_PROP(XlaRules, EveryPlanVerifies, ()) {
+RC_GTEST_PROP(XlaRules, every_plan_verifies, ()) {
   const Problem problem = arbitrary_problem();
   for (const CostModel* model : {&paper_model(), &volume_model()}) {
     const Plan plan = plan_by_xla_rules(problem, *model);
@@ -162,7 +162,7 @@ RC_GTEST_PROP(XlaRules, EveryPlanVerifies, ()) {
   }
 }
 
-TEST(XlaRules, PlansMoveTheRightData) {
+TEST(XlaRules, plans_move_the_right_data) {
   const std::unique_ptr<Engine> engine = make_reference_engine();
   RandomProblems random(2);
   for (const char* text : {"a=2", "a=6", "a=2,b=2,c=2", "a=3,b=2", "a=12", "a=4,b=4", "a=2,b=3,c=2"}) {
@@ -176,7 +176,7 @@ TEST(XlaRules, PlansMoveTheRightData) {
 }
 
 // Larger ones, of mixed primes and cut along parts of axes.
-TEST(XlaRules, PlansOfLargerMeshesVerify) {
+TEST(XlaRules, plans_of_larger_meshes_verify) {
   RandomProblems random(1);
   const std::vector<std::string> meshes{"a=6,b=10",        "a=4,b=6,c=3", "a=12,b=2,c=3", "a=5,b=7",
                                         "a=2,b=3,c=5,d=2", "a=9,b=4",     "a=8,b=8",      "a=2,b=2,c=2,d=2,e=2,f=3"};
@@ -253,7 +253,7 @@ Agreement agreement(const std::vector<Recorded>& records) {
   return agreement;
 }
 
-TEST(XlaAgreement, OnThePapersFamily) {
+TEST(XlaAgreement, on_the_papers_family) {
   const Agreement found = agreement(recorded("problems.jsonl", "xla_plans.jsonl", "xla_devices.jsonl"));
   EXPECT_EQ(found.problems, 500);
   EXPECT_EQ(found.collectives, 500);
@@ -261,7 +261,7 @@ TEST(XlaAgreement, OnThePapersFamily) {
   EXPECT_EQ(found.failures, 0);
 }
 
-TEST(XlaAgreement, OnOtherMeshes) {
+TEST(XlaAgreement, on_other_meshes) {
   const Agreement found =
       agreement(recorded("xla_other_problems.jsonl", "xla_other_plans.jsonl", "xla_other_devices.jsonl"));
   EXPECT_EQ(found.problems, 486);
@@ -271,7 +271,7 @@ TEST(XlaAgreement, OnOtherMeshes) {
 }
 
 // Problems that the compiler ended on, by a failed check or a division by zero.
-TEST(XlaAgreement, OnProblemsThatTheCompilerFailsOn) {
+TEST(XlaAgreement, on_problems_that_the_compiler_fails_on) {
   const std::vector<SourceText> lines = data_lines("xla_failures.jsonl");
   EXPECT_EQ(lines.size(), 55U);
   for (const SourceText& line : lines) {
@@ -281,7 +281,7 @@ TEST(XlaAgreement, OnProblemsThatTheCompilerFailsOn) {
   }
 }
 
-TEST(XlaAgreement, ComparesKindsOrderAndSizes) {
+TEST(XlaAgreement, compares_kinds_order_and_sizes) {
   const Plan plan = plan_by_xla_rules(problem_of("a=2,b=2", "[4{a}8, 8]", "[8, 4{b}8]"));
   const XlaStep swap{XlaOp::all_to_all, {{4, 4}, {4, 4}}};
   const XlaStep permute{XlaOp::collective_permute, {{8, 4}}};

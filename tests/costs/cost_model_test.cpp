@@ -43,7 +43,7 @@ std::vector<const CostModel*> all_models() {
   return models;
 }
 
-TEST(CostModel, HasItsNameInThePlanFormat) {
+TEST(CostModel, has_its_name_in_the_plan_format) {
   EXPECT_STREQ(paper_model().name(), "paper");
   EXPECT_STREQ(volume_model().name(), "volume");
   EXPECT_EQ(find_cost_model("paper"), &paper_model());
@@ -54,7 +54,7 @@ TEST(CostModel, HasItsNameInThePlanFormat) {
   EXPECT_EQ(all_models(), (std::vector<const CostModel*>{&paper_model(), &volume_model()}));
 }
 
-TEST(CostModel, PricesEachKindOfStep) {
+TEST(CostModel, prices_each_kind_of_step) {
   const auto samples = test::sample_plans();
   for (const Costs& costs : sample_costs) {
     const Movement& movement = test::sample_plan(samples, costs.sample).movement;
@@ -65,7 +65,7 @@ TEST(CostModel, PricesEachKindOfStep) {
   }
 }
 
-TEST(CostModel, CountsNothingForAPermutationThatStays) {
+TEST(CostModel, counts_nothing_for_a_permutation_that_stays) {
   const Placement placement(parse_type("[2{a}4]", parse_mesh("a=2")));
   for (const Step& step : {test::permute_step(placement, placement), Step{PermuteStep{}, placement}}) {
     EXPECT_EQ(step_cost(paper_model(), step, placement), 2);
@@ -96,14 +96,14 @@ StepWork arbitrary_work(StepOp op) {
 const std::vector<StepOp> all_ops{StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute,
                                   StepOp::exchange};
 
-RC_GTEST_PROP(CostModelContract, SlicesCostNothingAndNothingCostsLess, ()) {
+RC_GTEST_PROP(CostModelContract, slices_cost_nothing_and_nothing_costs_less, ()) {
   for (const CostModel* model : all_models()) {
     RC_ASSERT(model->cost(arbitrary_work(StepOp::dynslice)) == 0);
     for (const StepOp op : all_ops) RC_ASSERT(model->cost(arbitrary_work(op)) >= 0);
   }
 }
 
-RC_GTEST_PROP(CostModelContract, NoCostFallsWhenAnythingGrows, ()) {
+RC_GTEST_PROP(CostModelContract, no_cost_falls_when_anything_grows, ()) {
   for (const CostModel* model : all_models()) {
     for (const StepOp op : all_ops) {
       const StepWork work = arbitrary_work(op);
@@ -116,7 +116,7 @@ RC_GTEST_PROP(CostModelContract, NoCostFallsWhenAnythingGrows, ()) {
   }
 }
 
-RC_GTEST_PROP(CostModelContract, GathersInSeriesCostNoLessThanOne, ()) {
+RC_GTEST_PROP(CostModelContract, gathers_in_series_cost_no_less_than_one, ()) {
   for (const CostModel* model : all_models()) {
     const StepWork first = arbitrary_work(StepOp::allgather);
     const std::int64_t factor = *rc::gen::inRange<std::int64_t>(1, 20);
@@ -126,7 +126,7 @@ RC_GTEST_PROP(CostModelContract, GathersInSeriesCostNoLessThanOne, ()) {
   }
 }
 
-RC_GTEST_PROP(CostModelContract, NoStepCostsLessThanWhatItBrings, ()) {
+RC_GTEST_PROP(CostModelContract, no_step_costs_less_than_what_it_brings, ()) {
   for (const CostModel* model : all_models()) {
     for (const StepOp op : all_ops) {
       const StepWork work = arbitrary_work(op);
@@ -136,7 +136,7 @@ RC_GTEST_PROP(CostModelContract, NoStepCostsLessThanWhatItBrings, ()) {
   }
 }
 
-RC_GTEST_PROP(CostModelContract, ModelsThatDoNotCountWhatIsReceivedDoNotLookAtIt, ()) {
+RC_GTEST_PROP(CostModelContract, models_that_do_not_count_what_is_received_do_not_look_at_it, ()) {
   for (const CostModel* model : all_models()) {
     for (const StepOp op : all_ops) {
       StepWork work = arbitrary_work(op);
@@ -147,7 +147,7 @@ RC_GTEST_PROP(CostModelContract, ModelsThatDoNotCountWhatIsReceivedDoNotLookAtIt
   }
 }
 
-TEST(Price, SumsUpTheSteps) {
+TEST(Price, sums_up_the_steps) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const Plan plan = test::gather_slice_plan(parse_type("[2{a}4, 2{b}4]", mesh), parse_type("[4, 1{a,b}4]", mesh));
   const PlanCost volume = price(volume_model(), plan.movement);
@@ -160,7 +160,7 @@ TEST(Price, SumsUpTheSteps) {
   EXPECT_EQ(paper.total, 8 + 16);
 }
 
-TEST(Price, RefusesATotalBeyond63Bits) {
+TEST(Price, refuses_a_total_beyond63_bits) {
   const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
   const Step step = test::permute_step(Placement(type), Placement(type));
   Plan plan = test::finish_plan(type, type, {step});
@@ -196,7 +196,7 @@ std::int64_t floor_by_brute_force(const DistributedType& source, const Distribut
   return most;
 }
 
-TEST(ReceivedFloor, IsWhatSomeDeviceLacksElementByElement) {
+TEST(ReceivedFloor, is_what_some_device_lacks_element_by_element) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8)) {
     for (int rank = 0; rank <= 2; ++rank) {
@@ -213,7 +213,7 @@ TEST(ReceivedFloor, IsWhatSomeDeviceLacksElementByElement) {
   EXPECT_EQ(covered, 11426);
 }
 
-TEST(ReceivedFloor, OfHugeArrays) {
+TEST(ReceivedFloor, of_huge_arrays) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType halves = parse_type("[2305843009213693952{a}4611686018427387904]", mesh);
   const DistributedType others = parse_type("[2305843009213693952{b}4611686018427387904]", mesh);
@@ -222,7 +222,7 @@ TEST(ReceivedFloor, OfHugeArrays) {
   EXPECT_EQ(received_floor(all, all), 0);
 }
 
-RC_GTEST_PROP(ReceivedFloor, IsNoMoreThanAnyPlanCosts, ()) {
+RC_GTEST_PROP(ReceivedFloor, is_no_more_than_any_plan_costs, ()) {
   for (int i = 0; i < 20; ++i) {
     const Plan plan = *test::arbitrary_plan();
     const std::int64_t floor = received_floor(plan.source(), plan.target);
@@ -232,7 +232,7 @@ RC_GTEST_PROP(ReceivedFloor, IsNoMoreThanAnyPlanCosts, ()) {
   }
 }
 
-RC_GTEST_PROP(CostModel, VolumeIsNeverAbovePaper, ()) {
+RC_GTEST_PROP(CostModel, volume_is_never_above_paper, ()) {
   for (int i = 0; i < 20; ++i) {
     const Plan plan = *test::arbitrary_plan();
     const std::vector<std::int64_t> by_paper = price(paper_model(), plan.movement).steps;

@@ -39,28 +39,28 @@ std::string runtime_error_of(Action action) {
   return "no error";
 }
 
-TEST(CheckedBytes, IsTheProduct) {
+TEST(CheckedBytes, is_the_product) {
   EXPECT_EQ(checked_bytes(6, 4), 24);
   EXPECT_EQ(checked_bytes(1, 1), 1);
   EXPECT_EQ(checked_bytes(INT64_MAX, 1), INT64_MAX);
   EXPECT_EQ(checked_bytes(INT64_MAX / 16, 16), INT64_MAX - 15);
 }
 
-TEST(CheckedBytes, RefusesWhatDoesNotFit) {
+TEST(CheckedBytes, refuses_what_does_not_fit) {
   EXPECT_EQ(runtime_error_of([] { return checked_bytes(INT64_MAX, 2); }),
             "9223372036854775807 elements of 2 bytes do not fit in 63 bits");
   EXPECT_EQ(runtime_error_of([] { return checked_bytes(INT64_MAX / 16 + 1, 16); }),
             "576460752303423488 elements of 16 bytes do not fit in 63 bits");
 }
 
-TEST(AllocateTile, HasRoomForItsBoxAndIsZero) {
+TEST(AllocateTile, has_room_for_its_box_and_is_zero) {
   const Tile tile = allocate_tile({{2, 0}, {4, 3}}, 4);
   EXPECT_EQ(tile.box, (Box{{2, 0}, {4, 3}}));
   EXPECT_EQ(std::vector<std::byte>(tile.bytes.begin(), tile.bytes.end()), std::vector<std::byte>(24));
   EXPECT_EQ(allocate_tile({}, 8).bytes.size(), 8U) << "an array of rank 0 has one element";
 }
 
-TEST(AllocateTile, RefusesWhatDoesNotFitIn63Bits) {
+TEST(AllocateTile, refuses_what_does_not_fit_in63_bits) {
   EXPECT_EQ(runtime_error_of([] {
               return allocate_tile({{0}, {INT64_MAX}}, 8);
             }),
@@ -79,7 +79,7 @@ constexpr bool new_can_fail = true;
 constexpr bool new_can_fail = true;
 #endif
 
-TEST(AllocateTile, SaysWhereThereIsNoMemory) {
+TEST(AllocateTile, says_where_there_is_no_memory) {
   if (!new_can_fail) GTEST_SKIP() << "an allocation that fails ends the program under this sanitizer";
   EXPECT_EQ(runtime_error_of([] {
               return allocate_tile({{0}, {INT64_MAX / 8}}, 8);
@@ -87,7 +87,7 @@ TEST(AllocateTile, SaysWhereThereIsNoMemory) {
             "no memory for a tile of 9223372036854775800 bytes");
 }
 
-TEST(CopyBox, CopiesRowsBetweenTilesOfOtherBoxes) {
+TEST(CopyBox, copies_rows_between_tiles_of_other_boxes) {
   const Tile array = numbered({4, 6});
   Tile tile = allocate_tile({{1, 2}, {4, 6}}, 1);
   copy_box(array, tile, {{2, 3}, {4, 5}}, 1);
@@ -99,7 +99,7 @@ TEST(CopyBox, CopiesRowsBetweenTilesOfOtherBoxes) {
   EXPECT_EQ(std::count(back.bytes.begin(), back.bytes.end(), std::byte{0}), 22);
 }
 
-TEST(CopyBox, CopiesTheOneElementOfRankZero) {
+TEST(CopyBox, copies_the_one_element_of_rank_zero) {
   Tile from = allocate_tile({}, 3);
   for (std::size_t i = 0; i < 3; ++i) from.bytes[i] = static_cast<std::byte>(i + 1);
   Tile to = allocate_tile({}, 3);
@@ -107,7 +107,7 @@ TEST(CopyBox, CopiesTheOneElementOfRankZero) {
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-TEST(MakeArray, IsTheSameForTheSameSeed) {
+TEST(MakeArray, is_the_same_for_the_same_seed) {
   const Tile array = make_array({5, 7}, 4, 42);
   EXPECT_EQ(array.box, (Box{{0, 0}, {5, 7}}));
   EXPECT_EQ(array.bytes.size(), 5U * 7U * 4U);
@@ -117,7 +117,7 @@ TEST(MakeArray, IsTheSameForTheSameSeed) {
 }
 
 // Data that repeated itself would hide tiles in the wrong place.
-TEST(MakeArray, HasElementsThatDiffer) {
+TEST(MakeArray, has_elements_that_differ) {
   for (const std::int64_t element_size : {3, 4, 8, 16}) {
     const Tile array = make_array({4096}, element_size, 0);
     std::set<std::string> distinct;
@@ -131,7 +131,7 @@ TEST(MakeArray, HasElementsThatDiffer) {
   }
 }
 
-TEST(MakeArray, FillsAllBytesOfWideElements) {
+TEST(MakeArray, fills_all_bytes_of_wide_elements) {
   const Tile array = make_array({64}, 16, 0);
   for (std::size_t byte = 0; byte < 16; ++byte) {
     std::set<std::byte> values;
@@ -140,7 +140,7 @@ TEST(MakeArray, FillsAllBytesOfWideElements) {
   }
 }
 
-TEST(MakeTile, IsASliceOfTheArray) {
+TEST(MakeTile, is_a_slice_of_the_array) {
   int covered = 0;
   for (const std::int64_t element_size : {1, 3, 8, 12}) {
     for (const Mesh& mesh : test::all_meshes(6)) {
@@ -162,7 +162,7 @@ TEST(MakeTile, IsASliceOfTheArray) {
   EXPECT_EQ(covered, 956);
 }
 
-TEST(MakeTile, FindsEveryFlippedByte) {
+TEST(MakeTile, finds_every_flipped_byte) {
   const MadeArray made{{4, 9000}, 2, 3};  // rows longer than those that are compared at once
   const Box box{{1, 100}, {3, 8900}};
   Tile tile = make_tile(made, box);
@@ -181,7 +181,7 @@ TEST(MakeTile, FindsEveryFlippedByte) {
   EXPECT_EQ(find_difference(made, tile, 5, box), "device 5 holds 7 bytes instead of 35200");
 }
 
-TEST(SliceArray, GivesEachDeviceItsBox) {
+TEST(SliceArray, gives_each_device_its_box) {
   const Tile array = numbered({4, 4});
   const Placement placement(parse_type("[2{b}4, 2{a}4]", parse_mesh("a=2,b=2")));
   const Tiles tiles = slice_array(array, placement, 1);
@@ -193,7 +193,7 @@ TEST(SliceArray, GivesEachDeviceItsBox) {
   EXPECT_EQ(tiles[1].box, (Box{{2, 0}, {4, 2}}));
 }
 
-TEST(SliceArray, OfEveryTypeHasNoDifference) {
+TEST(SliceArray, of_every_type_has_no_difference) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8)) {
     for (int rank = 0; rank <= 3; ++rank) {
@@ -208,7 +208,7 @@ TEST(SliceArray, OfEveryTypeHasNoDifference) {
   EXPECT_EQ(covered, 432);
 }
 
-TEST(FindDifference, NamesTheDeviceElementAndByte) {
+TEST(FindDifference, names_the_device_element_and_byte) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const Placement placement(parse_type("[2{b}4, 2{a}4]", mesh));
   const Tile array = numbered({4, 4});
@@ -219,7 +219,7 @@ TEST(FindDifference, NamesTheDeviceElementAndByte) {
   EXPECT_EQ(find_difference(array, tiles, placement, 1), "device 1, element [3, 0]: byte 0 is 0x00 instead of 0x0c");
 }
 
-TEST(FindDifference, FindsEveryFlippedByte) {
+TEST(FindDifference, finds_every_flipped_byte) {
   const Mesh mesh = parse_mesh("a=2,b=3");
   const Placement placement(parse_type("[1{a}2, 2{b}6, 2]", mesh));
   const Tile array = make_array({2, 6, 2}, 3, 1);
@@ -242,7 +242,7 @@ TEST(FindDifference, FindsEveryFlippedByte) {
   EXPECT_EQ(covered, 72);
 }
 
-TEST(FindDifference, OfRankZero) {
+TEST(FindDifference, of_rank_zero) {
   const Placement placement(parse_type("[]", parse_mesh("a=2")));
   Tile array = allocate_tile({}, 2);
   for (std::size_t i = 0; i < 2; ++i) array.bytes[i] = static_cast<std::byte>(i + 1);
@@ -252,7 +252,7 @@ TEST(FindDifference, OfRankZero) {
   EXPECT_EQ(find_difference(array, tiles, placement, 2), "device 1, element []: byte 1 is 0x03 instead of 0x02");
 }
 
-TEST(FindDifference, SeesTilesOfOtherBoxesAndSizes) {
+TEST(FindDifference, sees_tiles_of_other_boxes_and_sizes) {
   const Mesh mesh = parse_mesh("a=2");
   const Placement placement(parse_type("[2{a}4]", mesh));
   const Tile array = numbered({4});

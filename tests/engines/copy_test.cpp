@@ -90,12 +90,12 @@ void check_case(const CopyCase& made) {
                        shifted_to.begin() + static_cast<std::ptrdiff_t>(shift)));
 }
 
-RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopy, ()) {
+RC_GTEST_PROP(BoxCopy, agrees_with_the_naive_copy, ()) {
   for (int i = 0; i < 100; ++i) check_case(arbitrary_case(7));
 }
 
 // Long enough for the copies that go around the caches.
-RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopyOnLongRuns, ()) {
+RC_GTEST_PROP(BoxCopy, agrees_with_the_naive_copy_on_long_runs, ()) {
   CopyCase made = arbitrary_case(3);
   for (const auto member : {&CopyCase::from, &CopyCase::to, &CopyCase::box}) {
     (made.*member).lo.push_back(0);
@@ -109,7 +109,7 @@ RC_GTEST_PROP(BoxCopy, AgreesWithTheNaiveCopyOnLongRuns, ()) {
 }
 
 // Every kernel, at both ends of the lengths that it is for.
-TEST(BoxCopy, CopiesRunsOfEveryLength) {
+TEST(BoxCopy, copies_runs_of_every_length) {
   for (std::int64_t length = 1; length <= 600; ++length) {
     for (const std::int64_t margin : {0, 3, 4}) {
       const Box box{{0, 0}, {5, length}};
@@ -126,7 +126,7 @@ TEST(BoxCopy, CopiesRunsOfEveryLength) {
   }
 }
 
-RC_GTEST_PROP(BoxPacking, PacksAndUnpacksPieceByPiece, ()) {
+RC_GTEST_PROP(BoxPacking, packs_and_unpacks_piece_by_piece, ()) {
   const CopyCase made = arbitrary_case(7);
   const Tile from = filled(made.from, made.element_size, 1);
   Tile packed = filled(made.box, made.element_size, 3);
@@ -147,7 +147,7 @@ RC_GTEST_PROP(BoxPacking, PacksAndUnpacksPieceByPiece, ()) {
   RC_ASSERT(to.bytes == expected.bytes);
 }
 
-TEST(BoxCopy, MergesWhatLiesTogetherOnBothSides) {
+TEST(BoxCopy, merges_what_lies_together_on_both_sides) {
   const Box tile{{0, 0, 0}, {4, 6, 8}};
   const BoxCopy whole(tile, tile, tile, 4);
   EXPECT_EQ(whole.run_count(), 1);
@@ -167,7 +167,7 @@ TEST(BoxCopy, MergesWhatLiesTogetherOnBothSides) {
   EXPECT_FALSE(BoxPacking(tile, {{1, 2, 0}, {2, 5, 8}}, 4, {2, 1, 0}).is_contiguous());
 }
 
-TEST(BoxCopy, RangesOfTheLengthItGivesBeginWhereLoopsDo) {
+TEST(BoxCopy, ranges_of_the_length_it_gives_begin_where_loops_do) {
   const Box from{{0, 0, 0}, {64, 32, 8}};
   const Box to{{0, 0, 0}, {64, 32, 4}};
   const BoxCopy copy(from, to, to, 4);
@@ -321,7 +321,7 @@ TEST(StridedCopy, of_the_last_place_is_counted_beyond_32_bits) {
   EXPECT_EQ(copy.run_place(many - 1).to, (many - 1) * 2 * 8);
 }
 
-TEST(BoxCopy, RefusesABoxOutsideOfATile) {
+TEST(BoxCopy, refuses_a_box_outside_of_a_tile) {
   const Box tile{{0}, {4}};
   EXPECT_THROW(BoxCopy(tile, Box{{0}, {3}}, tile, 1), InternalError);
   EXPECT_THROW(BoxCopy(Box{{1}, {4}}, tile, tile, 1), InternalError);
@@ -331,13 +331,13 @@ TEST(BoxCopy, RefusesABoxOutsideOfATile) {
   EXPECT_THROW(copy.run(bytes, bytes, {0, 5}), InternalError);
 }
 
-TEST(BoxCopy, RefusesTilesThatDoNotFitIn63Bits) {
+TEST(BoxCopy, refuses_tiles_that_do_not_fit_in63_bits) {
   const Box tile{{0}, {INT64_MAX}};
   EXPECT_THROW(BoxCopy(tile, tile, {{0}, {1}}, 2), RuntimeError);
 }
 
 // Counts beyond 32 bits, without the memory.
-TEST(BoxCopy, CountsBeyond32Bits) {
+TEST(BoxCopy, counts_beyond32_bits) {
   const Box from{{0, 0}, {std::int64_t{1} << 33, 2}};
   const BoxCopy copy(from, Box{{0, 0}, {std::int64_t{1} << 33, 1}}, Box{{0, 0}, {std::int64_t{1} << 33, 1}}, 8);
   EXPECT_EQ(copy.run_count(), std::int64_t{1} << 33);

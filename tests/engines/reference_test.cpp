@@ -31,7 +31,7 @@ EngineStatistics statistics_of(const Plan& plan, std::int64_t element_size) {
   return run_reference(plan, tiles, element_size);
 }
 
-TEST(Reference, RunsEverySampleWithElementsOfAnySize) {
+TEST(Reference, runs_every_sample_with_elements_of_any_size) {
   int covered = 0;
   for (const test::SamplePlan& sample : test::sample_plans()) {
     for (const std::int64_t element_size : {1, 2, 3, 4, 8, 16}) {
@@ -55,7 +55,7 @@ int count_right_runs(const Mesh& mesh, const Shape& shape, std::int64_t element_
   return covered;
 }
 
-TEST(Reference, RunsGatherSliceBetweenAllTypesOfRankUpToTwo) {
+TEST(Reference, runs_gather_slice_between_all_types_of_rank_up_to_two) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8)) {
     for (int rank = 0; rank <= 2; ++rank) covered += count_right_runs(mesh, test::divisible_shape(mesh, rank), 3);
@@ -64,7 +64,7 @@ TEST(Reference, RunsGatherSliceBetweenAllTypesOfRankUpToTwo) {
 }
 
 // Shapes of 1 and 2: tiles of one element.
-TEST(Reference, RunsGatherSliceBetweenAllTypesOfRankThreeAndFour) {
+TEST(Reference, runs_gather_slice_between_all_types_of_rank_three_and_four) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(4)) {
     for (const Shape& shape : {Shape{2, 1, 4}, Shape{2, 3, 4}, Shape{2, 2, 1, 2}, Shape{4, 1, 3, 2}}) {
@@ -74,7 +74,7 @@ TEST(Reference, RunsGatherSliceBetweenAllTypesOfRankThreeAndFour) {
   EXPECT_EQ(covered, 560);
 }
 
-TEST(Reference, ExchangesBetweenAllTypes) {
+TEST(Reference, exchanges_between_all_types) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(6)) {
     const std::vector<DistributedType> types = test::all_prime_types(mesh, test::divisible_shape(mesh, 2));
@@ -91,7 +91,7 @@ TEST(Reference, ExchangesBetweenAllTypes) {
   EXPECT_EQ(covered, 633);
 }
 
-RC_GTEST_PROP(Reference, RunsRandomPlans, ()) {
+RC_GTEST_PROP(Reference, runs_random_plans, ()) {
   for (int i = 0; i < 10; ++i) {
     const Plan plan = *test::arbitrary_plan();
     const std::int64_t element_size = *rc::gen::element(1, 2, 3, 4, 8, 16);
@@ -100,7 +100,7 @@ RC_GTEST_PROP(Reference, RunsRandomPlans, ()) {
 }
 
 // The volume model is what the engine measures, where one device receives most in every step.
-RC_GTEST_PROP(Reference, ReceivesNoMoreThanTheVolumeModelSays, ()) {
+RC_GTEST_PROP(Reference, receives_no_more_than_the_volume_model_says, ()) {
   for (int i = 0; i < 10; ++i) {
     const Plan plan = *test::arbitrary_plan();
     const std::int64_t volume = price(volume_model(), plan.movement).total;
@@ -110,7 +110,7 @@ RC_GTEST_PROP(Reference, ReceivesNoMoreThanTheVolumeModelSays, ()) {
   }
 }
 
-TEST(Reference, CountsReceivedBytes) {
+TEST(Reference, counts_received_bytes) {
   const auto samples = test::sample_plans();
   const auto received = [&](const char* name) {
     return statistics_of(test::sample_plan(samples, name), 4).received_max;
@@ -127,7 +127,7 @@ TEST(Reference, CountsReceivedBytes) {
   EXPECT_EQ(received("exchange of a scalar"), 0);
 }
 
-TEST(Reference, PredictsAndMeasuresItsPeak) {
+TEST(Reference, predicts_and_measures_its_peak) {
   const auto samples = test::sample_plans();
   const auto expect_peaks = [&](const char* name, std::int64_t bytes) {
     const EngineStatistics statistics = statistics_of(test::sample_plan(samples, name), 2);
@@ -141,7 +141,7 @@ TEST(Reference, PredictsAndMeasuresItsPeak) {
 }
 
 // Its owner's tiles count, besides the copies of them.
-TEST(Reference, CopiesTilesThatAreKept) {
+TEST(Reference, copies_tiles_that_are_kept) {
   const auto samples = test::sample_plans();
   const Plan& plan = test::sample_plan(samples, "wide allgather");
   const Tiles sources = slice_array(make_array(plan.source().global_shape(), 2, 1), plan.movement.source, 2);
@@ -164,7 +164,7 @@ TEST(Reference, CopiesTilesThatAreKept) {
   EXPECT_THROW(prepared->execute(from, to), RuntimeError);
 }
 
-TEST(Reference, PredictsNoPeakBeyond63Bits) {
+TEST(Reference, predicts_no_peak_beyond63_bits) {
   const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {test::permute_step(Placement(type), Placement(type))});
   const std::unique_ptr<Engine> engine = make_reference_engine();
@@ -178,7 +178,7 @@ TEST(Reference, PredictsNoPeakBeyond63Bits) {
   }
 }
 
-TEST(Reference, RefusesOtherTilesThanThePlanStartsFrom) {
+TEST(Reference, refuses_other_tiles_than_the_plan_starts_from) {
   const auto samples = test::sample_plans();
   const Plan& plan = test::sample_plan(samples, "alltoall");
   const Tiles right = slice_array(make_array({4, 4}, 2, 0), plan.movement.source, 2);
@@ -200,7 +200,7 @@ TEST(Reference, RefusesOtherTilesThanThePlanStartsFrom) {
 }
 
 // The engine has eyes of its own: a plan that is wrong gives data that differ.
-TEST(Reference, ShowsAPlanThatIsWrong) {
+TEST(Reference, shows_a_plan_that_is_wrong) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
   std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}};

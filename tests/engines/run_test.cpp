@@ -12,7 +12,7 @@
 namespace retile {
 namespace {
 
-TEST(RunPlan, ReportsWhatHappened) {
+TEST(RunPlan, reports_what_happened) {
   const auto samples = test::sample_plans();
   RunOptions options;
   options.element_size = 8;
@@ -29,7 +29,7 @@ TEST(RunPlan, ReportsWhatHappened) {
   EXPECT_EQ(report.peak_bytes_measured, (4 + 16) * 8);
 }
 
-TEST(RunPlan, VerifiesEverySampleOnEveryEngine) {
+TEST(RunPlan, verifies_every_sample_on_every_engine) {
   const std::unique_ptr<Engine> engines[] = {make_reference_engine(), make_threads_engine()};
   for (const std::unique_ptr<Engine>& engine : engines) {
     for (const test::SamplePlan& sample : test::sample_plans()) {
@@ -45,7 +45,7 @@ TEST(RunPlan, VerifiesEverySampleOnEveryEngine) {
   }
 }
 
-TEST(RunPlan, StopsAtADifference) {
+TEST(RunPlan, stops_at_a_difference) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
   std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
@@ -56,7 +56,7 @@ TEST(RunPlan, StopsAtADifference) {
   EXPECT_EQ(report.seconds.size(), 1U);
 }
 
-TEST(RunPlan, RefusesWhatDoesNotFitInMemory) {
+TEST(RunPlan, refuses_what_does_not_fit_in_memory) {
   const DistributedType type = parse_type("[281474976710656]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {test::permute_step(Placement(type), Placement(type))});
   try {
@@ -69,7 +69,7 @@ TEST(RunPlan, RefusesWhatDoesNotFitInMemory) {
   }
 }
 
-TEST(RunPlan, RefusesWhatDoesNotFitIn63Bits) {
+TEST(RunPlan, refuses_what_does_not_fit_in63_bits) {
   const DistributedType type = parse_type("[4611686018427387904]", parse_mesh("a=2"));
   const Plan plan = test::finish_plan(type, type, {});
   try {
@@ -80,7 +80,7 @@ TEST(RunPlan, RefusesWhatDoesNotFitIn63Bits) {
   }
 }
 
-TEST(RunJson, IsThePublicFormat) {
+TEST(RunJson, is_the_public_format) {
   RunReport report;
   report.id = "p1";
   report.engine = "reference";
@@ -96,7 +96,7 @@ TEST(RunJson, IsThePublicFormat) {
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(R"("verified":false)"));
 }
 
-TEST(RunJson, ReplacesWhatIsNotUtf8InAnId) {
+TEST(RunJson, replaces_what_is_not_utf8_in_an_id) {
   RunReport report;
   report.id = "caf\xe9";
   EXPECT_THAT(to_json(report), ::testing::HasSubstr(",\"id\":\"caf\xef\xbf\xbd\","));

@@ -66,15 +66,15 @@ std::string fault_of(const Plan& plan) {
   return end == movement.target() ? "" : "the last stage does not end in the target";
 }
 
-TEST(Schedule, IsRightForEverySample) {
+TEST(Schedule, is_right_for_every_sample) {
   for (const test::SamplePlan& sample : test::sample_plans()) EXPECT_EQ(fault_of(sample.plan), "") << sample.name;
 }
 
-RC_GTEST_PROP(Schedule, IsRightForRandomPlans, ()) {
+RC_GTEST_PROP(Schedule, is_right_for_random_plans, ()) {
   for (int i = 0; i < 10; ++i) RC_ASSERT(fault_of(*test::arbitrary_plan()) == "");
 }
 
-TEST(Schedule, IsRightForEveryPlanner) {
+TEST(Schedule, is_right_for_every_planner) {
   test::RandomProblems random(1);
   for (int i = 0; i < 100; ++i) {
     const Mesh mesh = parse_mesh(random.pick(std::vector<std::string>{"a=2,b=3", "a=2,b=2,c=3", "a=6", "a=4,b=5"}));
@@ -85,7 +85,7 @@ TEST(Schedule, IsRightForEveryPlanner) {
   }
 }
 
-TEST(Schedule, OfSymbolicPlans) {
+TEST(Schedule, of_symbolic_plans) {
   const Problem problem = test::problem_of("a=32,b=32", "[1{a}32, 2{b}64]", "[1{b}32, 2{a}64]");
   for (const test::Planning& planning : test::all_plannings()) {
     const Plan plan = make_plan(problem, planning.options);
@@ -94,7 +94,7 @@ TEST(Schedule, OfSymbolicPlans) {
   EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
 }
 
-TEST(Schedule, ReadsThroughSlices) {
+TEST(Schedule, reads_through_slices) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType whole = parse_type("[4, 4]", mesh);
   const DistributedType rows = parse_type("[2{a}4, 4]", mesh);
@@ -111,7 +111,7 @@ TEST(Schedule, ReadsThroughSlices) {
   EXPECT_EQ(fault_of(plan), "");
 }
 
-TEST(Schedule, CopiesOnceAtTheEndWherePlansEndWithSlices) {
+TEST(Schedule, copies_once_at_the_end_where_plans_end_with_slices) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType rows = parse_type("[2{a}4, 4]", mesh);
   const DistributedType whole = parse_type("[4, 4]", mesh);
@@ -130,7 +130,7 @@ TEST(Schedule, CopiesOnceAtTheEndWherePlansEndWithSlices) {
 }
 
 // A plan that somebody wrote may send what a device already has.
-TEST(Schedule, CopiesAnElementOnceThatIsSentToItsHolder) {
+TEST(Schedule, copies_an_element_once_that_is_sent_to_its_holder) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "exchange");
   const Placement whole(parse_type("[4, 4]", plan.mesh()));
@@ -140,7 +140,7 @@ TEST(Schedule, CopiesAnElementOnceThatIsSentToItsHolder) {
   EXPECT_EQ(fault_of(plan), "");
 }
 
-TEST(Schedule, OfNothingHasNoStages) {
+TEST(Schedule, of_nothing_has_no_stages) {
   const auto samples = test::sample_plans();
   EXPECT_TRUE(make_schedule(test::sample_plan(samples, "nothing").movement).empty());
 }

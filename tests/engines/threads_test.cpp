@@ -117,7 +117,7 @@ Setting arbitrary_setting() {
   return setting;
 }
 
-TEST(Threads, RunEverySample) {
+TEST(Threads, run_every_sample) {
   for (const test::SamplePlan& sample : test::sample_plans()) {
     for (const std::int64_t element_size : {1, 2, 3, 4, 8, 16}) {
       for (const int threads : {1, 2, 5}) {
@@ -127,7 +127,7 @@ TEST(Threads, RunEverySample) {
   }
 }
 
-RC_GTEST_PROP(Threads, RunRandomPlans, ()) {
+RC_GTEST_PROP(Threads, run_random_plans, ()) {
   for (int i = 0; i < 10; ++i) {
     const Plan plan = *test::arbitrary_plan();
     RC_ASSERT(fault_of(plan, arbitrary_setting()) == "");
@@ -143,7 +143,7 @@ const std::vector<std::string> meshes{"a=2",     "a=6",         "a=12",        "
                                       "a=4,b=5", "a=2,b=2,c=2", "a=3,b=3,c=2", "a=16",    "a=1"};
 
 // Sizes that leave tiles of one element are among them.
-TEST(Threads, RunThePlansOfAllPlanners) {
+TEST(Threads, run_the_plans_of_all_planners) {
   test::RandomProblems random(7);
   int covered = 0;
   for (int i = 0; i < 400; ++i) {
@@ -161,7 +161,7 @@ TEST(Threads, RunThePlansOfAllPlanners) {
 }
 
 // Enough bytes for many tasks, and runs of all lengths.
-TEST(Threads, ShareOutLargerArrays) {
+TEST(Threads, share_out_larger_arrays) {
   test::RandomProblems random(11);
   for (int i = 0; i < 30; ++i) {
     const Mesh mesh = parse_mesh(random.pick(meshes));
@@ -175,14 +175,14 @@ TEST(Threads, ShareOutLargerArrays) {
 }
 
 // More than caches hold: long runs go around them.
-TEST(Threads, StreamLargeArrays) {
+TEST(Threads, stream_large_arrays) {
   for (const char* target : {"[2048, 512{a}2048]", "[1024{b}2048, 1024{a:(1)2}2048]", "[2048, 2048]"}) {
     const Problem problem = test::problem_of("a=4,b=2", "[512{a}2048, 2048]", target);
     EXPECT_EQ(fault_of(make_plan(problem), {4, 3, 3}), "") << target;
   }
 }
 
-TEST(Threads, RunSymbolicPlans) {
+TEST(Threads, run_symbolic_plans) {
   const Problem problem = test::problem_of("a=32,b=32", "[2{a}64, 2{b}64]", "[2{b}64, 2{a}64]");
   for (const test::Planning& planning : test::all_plannings()) {
     EXPECT_EQ(fault_of(make_plan(problem, planning.options), {2, 2, 0}), "") << planning.name;
@@ -190,7 +190,7 @@ TEST(Threads, RunSymbolicPlans) {
   EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
 }
 
-TEST(Threads, CopyKeptTilesWhereNothingMoves) {
+TEST(Threads, copy_kept_tiles_where_nothing_moves) {
   const auto samples = test::sample_plans();
   const Plan& plan = test::sample_plan(samples, "nothing");
   EXPECT_EQ(fault_of(plan, {3, 2, 1}), "");
@@ -202,7 +202,7 @@ TEST(Threads, CopyKeptTilesWhereNothingMoves) {
   EXPECT_EQ(statistics.peak_measured, static_cast<std::int64_t>(tiles[0].bytes.size()));
 }
 
-TEST(Threads, KeepNoMoreThanTwoTilesAliveInASequence) {
+TEST(Threads, keep_no_more_than_two_tiles_alive_in_a_sequence) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   const Plan plan = make_plan(problem, test::paper_planning().options);
   ASSERT_EQ(test::kinds(plan), "saag");
@@ -216,7 +216,7 @@ TEST(Threads, KeepNoMoreThanTwoTilesAliveInASequence) {
   EXPECT_EQ(kept.peak_measured, (256 + 256 + 64) * 4) << "the tile in the middle lies in the target's memory";
 }
 
-TEST(Threads, RunManyTimes) {
+TEST(Threads, run_many_times) {
   const Problem problem = test::problem_of("a=2,b=3", "[30{a}60, 60]", "[60, 10{b,a}60]");
   const Movement movement = make_plan(problem).movement;
   const std::unique_ptr<PreparedRun> prepared = engine_with(3).prepare(movement, 8);
@@ -231,7 +231,7 @@ TEST(Threads, RunManyTimes) {
   }
 }
 
-TEST(Threads, ServeSeveralCallers) {
+TEST(Threads, serve_several_callers) {
   const Problem problem = test::problem_of("a=4", "[128{a}512, 256]", "[512, 64{a}256]");
   const Movement movement = make_plan(problem).movement;
   const Tiles sources = source_tiles(movement, 4);
@@ -253,7 +253,7 @@ TEST(Threads, ServeSeveralCallers) {
   EXPECT_THAT(right, ::testing::Each(true));
 }
 
-TEST(Threads, RunsOutliveTheEngine) {
+TEST(Threads, runs_outlive_the_engine) {
   const Problem problem = test::problem_of("a=4", "[128{a}512, 256]", "[512, 64{a}256]");
   const Movement movement = make_plan(problem).movement;
   std::unique_ptr<Engine> engine = make_threads_engine({2, TileMemory::no_limit});
@@ -275,7 +275,7 @@ std::string runtime_error_of(Action action) {
   return "no error";
 }
 
-TEST(Threads, SayWhereTilesDoNotFit) {
+TEST(Threads, say_where_tiles_do_not_fit) {
   const Problem problem = test::problem_of("a=4", "[2{a}8, 8]", "[8, 2{a}8]");
   const Movement movement = make_plan(problem).movement;
   const std::unique_ptr<Engine> tight = make_threads_engine({2, 127});
@@ -289,7 +289,7 @@ TEST(Threads, SayWhereTilesDoNotFit) {
 }
 
 // Any allocation of a run may fail; the prepared run still serves after it.
-TEST(Threads, SurviveEveryFailedAllocation) {
+TEST(Threads, survive_every_failed_allocation) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   const Movement movement = make_plan(problem, test::paper_planning().options).movement;
   const Tiles sources = source_tiles(movement, 1);
@@ -310,7 +310,7 @@ TEST(Threads, SurviveEveryFailedAllocation) {
   }
 }
 
-TEST(Threads, RefuseOtherTilesThanTheMovementStartsFrom) {
+TEST(Threads, refuse_other_tiles_than_the_movement_starts_from) {
   const auto samples = test::sample_plans();
   const Movement movement = test::sample_plan(samples, "alltoall").movement;
   const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 2);
@@ -326,7 +326,7 @@ TEST(Threads, RefuseOtherTilesThanTheMovementStartsFrom) {
 }
 
 // A plan that is wrong is stopped before it reads past a tile.
-TEST(Threads, RefusePlansThatAreWrong) {
+TEST(Threads, refuse_plans_that_are_wrong) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allpermute");
   std::get<PermuteStep>(plan.movement.steps[0].operation).pairs = {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}};
@@ -334,14 +334,14 @@ TEST(Threads, RefusePlansThatAreWrong) {
   EXPECT_THROW(engine_with(2).prepare(plan.movement, 4), InternalError);
 }
 
-TEST(Threads, HaveNoArraysWithoutElements) {
+TEST(Threads, have_no_arrays_without_elements) {
   const Mesh mesh = parse_mesh("a=2");
   EXPECT_THROW(parse_type("[0, 4]", mesh), InputError);
   EXPECT_THROW(DistributedType(mesh, {{0, {}, 0}}), InputError);
   EXPECT_THROW(DistributedType::cut(mesh, {0}, {{}}), InputError);
 }
 
-TEST(Threads, HaveTheirName) {
+TEST(Threads, have_their_name) {
   EXPECT_STREQ(engine_with(1).name(), "threads");
   EXPECT_EQ(engine_with(1).devices(3), (std::vector<Device>{0, 1, 2}));
   EXPECT_EQ(engine_with(1).devices_on_machine(3), 3);

@@ -9,7 +9,7 @@
 namespace retile {
 namespace {
 
-TEST(TileMemory, CountsWhatIsAliveOnEachDevice) {
+TEST(TileMemory, counts_what_is_alive_on_each_device) {
   TileMemory memory(2);
   EXPECT_EQ(memory.peak(), 0);
   CountedBuffer first = memory.allocate(0, 100);
@@ -23,7 +23,7 @@ TEST(TileMemory, CountsWhatIsAliveOnEachDevice) {
   EXPECT_EQ(memory.peak(), 160);
 }
 
-TEST(TileMemory, CountsABufferOnceHoweverItIsMoved) {
+TEST(TileMemory, counts_a_buffer_once_however_it_is_moved) {
   TileMemory memory(1);
   CountedBuffer first = memory.allocate(0, 10);
   CountedBuffer second = std::move(first);
@@ -36,7 +36,7 @@ TEST(TileMemory, CountsABufferOnceHoweverItIsMoved) {
   EXPECT_EQ(memory.peak(), 30);
 }
 
-TEST(TileMemory, CountsWhatItIsGivenUntilItIsReleased) {
+TEST(TileMemory, counts_what_it_is_given_until_it_is_released) {
   TileMemory memory(1);
   memory.add(0, 5);
   CountedBuffer given = memory.adopt(0, Buffer(7));
@@ -50,7 +50,7 @@ TEST(TileMemory, CountsWhatItIsGivenUntilItIsReleased) {
   EXPECT_EQ(memory.peak(), 12);
 }
 
-TEST(TileMemory, KeepsToItsLimit) {
+TEST(TileMemory, keeps_to_its_limit) {
   TileMemory memory(2, 100);
   const CountedBuffer first = memory.allocate(0, 60);
   const CountedBuffer other = memory.allocate(1, 100);

@@ -15,7 +15,7 @@
 namespace retile {
 namespace {
 
-TEST(WorkerPool, DoesEveryTaskOnce) {
+TEST(WorkerPool, does_every_task_once) {
   for (const int workers : {1, 2, 3, 8}) {
     WorkerPool pool(workers);
     EXPECT_EQ(pool.workers(), workers);
@@ -28,7 +28,7 @@ TEST(WorkerPool, DoesEveryTaskOnce) {
 }
 
 // What tasks wrote is seen by the caller, job after job.
-TEST(WorkerPool, HandsOverWhatTasksWrote) {
+TEST(WorkerPool, hands_over_what_tasks_wrote) {
   WorkerPool pool(3);
   std::vector<int> values(64);
   for (int round = 1; round <= 2000; ++round) {
@@ -38,7 +38,7 @@ TEST(WorkerPool, HandsOverWhatTasksWrote) {
 }
 
 // Tasks that wait for each other finish only where workers really share them.
-TEST(WorkerPool, WorksAtTheSameTime) {
+TEST(WorkerPool, works_at_the_same_time) {
   WorkerPool pool(4);
   std::atomic<int> arrived = 0;
   pool.for_each(4, [&](std::size_t) {
@@ -48,7 +48,7 @@ TEST(WorkerPool, WorksAtTheSameTime) {
   EXPECT_EQ(arrived, 4);
 }
 
-TEST(WorkerPool, WakesWorkersThatSleep) {
+TEST(WorkerPool, wakes_workers_that_sleep) {
   WorkerPool pool(2);
   for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -60,7 +60,7 @@ TEST(WorkerPool, WakesWorkersThatSleep) {
   }
 }
 
-TEST(WorkerPool, ThrowsWhatATaskThrew) {
+TEST(WorkerPool, throws_what_a_task_threw) {
   for (const int workers : {1, 2, 4}) {
     WorkerPool pool(workers);
     for (const std::size_t culprit : {std::size_t{0}, std::size_t{50}, std::size_t{99}}) {
@@ -84,14 +84,14 @@ TEST(WorkerPool, ThrowsWhatATaskThrew) {
   }
 }
 
-TEST(WorkerPool, ThrowsOneOfManyExceptions) {
+TEST(WorkerPool, throws_one_of_many_exceptions) {
   WorkerPool pool(4);
   for (int i = 0; i < 100; ++i) {
     EXPECT_THROW(pool.for_each(100, [](std::size_t) { throw std::out_of_range("each"); }), std::out_of_range);
   }
 }
 
-TEST(WorkerPool, LetsCallersWaitForEachOther) {
+TEST(WorkerPool, lets_callers_wait_for_each_other) {
   WorkerPool pool(2);
   std::atomic<int> inside = 0;
   std::atomic<int> most = 0;
@@ -111,7 +111,7 @@ TEST(WorkerPool, LetsCallersWaitForEachOther) {
   EXPECT_LE(most, 2);
 }
 
-TEST(WorkerPool, NeedsAWorker) { EXPECT_THROW(WorkerPool(0), InternalError); }
+TEST(WorkerPool, needs_a_worker) { EXPECT_THROW(WorkerPool(0), InternalError); }
 
 }  // namespace
 }  // namespace retile

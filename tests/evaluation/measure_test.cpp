@@ -11,7 +11,7 @@ namespace {
 
 const std::vector<std::string> all_names{"paper", "wide", "direct", "gather-slice", "xla", "memcpy"};
 
-TEST(Measure, RunsEveryContenderOnSampledProblems) {
+TEST(Measure, runs_every_contender_on_sampled_problems) {
   const auto engine = make_threads_engine({});
   for (int i = 0; i < 20; ++i) {
     const Problem problem = scale_problem(sample_problem({}, i), 1e-4);
@@ -30,7 +30,7 @@ TEST(Measure, RunsEveryContenderOnSampledProblems) {
   }
 }
 
-TEST(Measure, SkipsAContenderThatIsWrong) {
+TEST(Measure, skips_a_contender_that_is_wrong) {
   const auto engine = make_reference_engine();
   const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
   std::vector<Contender> contenders{make_contender("wide", problem), make_contender("paper", problem)};
@@ -48,7 +48,7 @@ TEST(Measure, SkipsAContenderThatIsWrong) {
   EXPECT_TRUE(measurements[1].seconds.empty());
 }
 
-TEST(Measure, SkipsWhatDoesNotFitInMemory) {
+TEST(Measure, skips_what_does_not_fit_in_memory) {
   const auto engine = make_reference_engine();
   const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
   Contender huge = make_contender("paper", problem);

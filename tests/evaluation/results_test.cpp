@@ -45,7 +45,7 @@ class Results : public testing::Test {
   const std::string path_ = testing::TempDir() + "retile_results_" + std::to_string(getpid()) + ".jsonl";
 };
 
-TEST_F(Results, LineHoldsProblemPlanAndTimes) {
+TEST_F(Results, line_holds_problem_plan_and_times) {
   const auto json = nlohmann::ordered_json::parse(line("p1", "paper"));
   EXPECT_EQ(json.value("id", ""), "p1");
   EXPECT_EQ(json["mesh"].dump(), R"({"x":2,"y":2})");
@@ -67,14 +67,14 @@ TEST_F(Results, LineHoldsProblemPlanAndTimes) {
   EXPECT_FALSE(json.contains("skipped"));
 }
 
-TEST_F(Results, LineOfTheFloorHasNoPlan) {
+TEST_F(Results, line_of_the_floor_has_no_plan) {
   const auto json = nlohmann::ordered_json::parse(line("p1", "memcpy"));
   EXPECT_EQ(json["steps"].dump(), "[]");
   EXPECT_TRUE(json["cost"].is_null());
   EXPECT_TRUE(json["memory"].is_null());
 }
 
-TEST_F(Results, SkippedLineSaysWhy) {
+TEST_F(Results, skipped_line_says_why) {
   Measurement measurement;
   measurement.skipped = "no memory";
   const auto json = nlohmann::ordered_json::parse(
@@ -83,7 +83,7 @@ TEST_F(Results, SkippedLineSaysWhy) {
   EXPECT_FALSE(json.contains("seconds"));
 }
 
-TEST_F(Results, RunSaysHowResultsWereMade) {
+TEST_F(Results, run_says_how_results_were_made) {
   RunRecord record;
   record.commit = "abc";
   record.engine = "mpi";

@@ -15,7 +15,7 @@ std::string text_of(const Problem& problem) {
   return problem.id() + ": " + to_string(problem.source()) + " to " + to_string(problem.target());
 }
 
-TEST(Sampler, IsDeterministicBySeed) {
+TEST(Sampler, is_deterministic_by_seed) {
   SampleOptions options;
   EXPECT_EQ(text_of(sample_problem(options, 0)),
             "sample-0000: [7{b}14, 48{a,c}192, 55, 237] to [14, 24{b,a,c}192, 55, 237]");
@@ -24,7 +24,7 @@ TEST(Sampler, IsDeterministicBySeed) {
   EXPECT_EQ(text_of(sample_problem(options, 0)), "sample-0000: [28{a}56, 1316, 1344] to [28{a}56, 329{b,c}1316, 1344]");
 }
 
-TEST(Sampler, StaysWithinItsRanges) {
+TEST(Sampler, stays_within_its_ranges) {
   SampleOptions options;
   options.axes = {2, 3, 4};
   options.least_rank = 2;
@@ -53,7 +53,7 @@ TEST(Sampler, StaysWithinItsRanges) {
   EXPECT_LT(replicated, 350);
 }
 
-TEST(Sampler, SaysWhatCannotBeSampled) {
+TEST(Sampler, says_what_cannot_be_sampled) {
   const auto error_with = [](const SampleOptions& options) -> std::string {
     try {
       sample_problem(options, 0);
@@ -78,7 +78,7 @@ TEST(Sampler, SaysWhatCannotBeSampled) {
   EXPECT_EQ(error_with(options), "27 axes are more than letters");
 }
 
-TEST(ScaleProblem, KeepsLayoutsAndShrinksArrays) {
+TEST(ScaleProblem, keeps_layouts_and_shrinks_arrays) {
   for (int i = 0; i < 200; ++i) {
     const Problem problem = sample_problem({}, i);
     for (const double factor : {1.0, 0.3, 0.01, 1e-4}) {
@@ -96,13 +96,13 @@ TEST(ScaleProblem, KeepsLayoutsAndShrinksArrays) {
   }
 }
 
-TEST(ScaleProblem, StopsWhereTilesAreSingleElements) {
+TEST(ScaleProblem, stops_where_tiles_are_single_elements) {
   const Mesh mesh = parse_mesh("a=4,b=3");
   const Problem problem("p", parse_type("[4{a}16, 5]", mesh), parse_type("[16, 5]", mesh));
   EXPECT_EQ(text_of(scale_problem(problem, 1e-9)), "p: [1{a}4, 1] to [4, 1]");
 }
 
-TEST(Adversarial, HasTheSizesOfThePaper) {
+TEST(Adversarial, has_the_sizes_of_the_paper) {
   std::vector<std::string> sizes;
   for (const Problem& problem : adversarial_problems()) {
     sizes.push_back(problem.id() + " " + std::to_string(problem.source().global_size() * 4 / (1 << 20)));

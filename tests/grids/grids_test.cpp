@@ -20,13 +20,13 @@ using ::testing::ElementsAre;
 
 // --- Grids.
 
-TEST(Grid, CountsTilesAlongEachDimension) {
+TEST(Grid, counts_tiles_along_each_dimension) {
   const DistributedType type = parse_type("[2{b}6, 4{a}8, 5]", parse_mesh("a=2,b=3"));
   EXPECT_THAT(grid_of(type), ElementsAre(3, 2, 1));
   EXPECT_THAT(tile_shape({6, 8, 5}, grid_of(type)), ElementsAre(2, 4, 5));
 }
 
-TEST(Grid, NumbersTilesInRowMajorOrder) {
+TEST(Grid, numbers_tiles_in_row_major_order) {
   const Grid grid{2, 3, 4};
   std::int64_t number = 0;
   for (std::int64_t i = 0; i < 2; ++i) {
@@ -36,14 +36,14 @@ TEST(Grid, NumbersTilesInRowMajorOrder) {
   }
 }
 
-TEST(Grid, IntervalsOfTilesMeetWhereTheyOverlap) {
+TEST(Grid, intervals_of_tiles_meet_where_they_overlap) {
   EXPECT_EQ(tile_interval(2, 3).lo, 6);
   EXPECT_EQ(tile_interval(2, 3).hi, 9);
   EXPECT_EQ(intersect(tile_interval(1, 4), tile_interval(2, 3)).size(), 2);
   EXPECT_EQ(intersect(tile_interval(0, 4), tile_interval(2, 3)).size(), 0);
 }
 
-TEST(Grid, MovesGoThroughTheMergedGrid) {
+TEST(Grid, moves_go_through_the_merged_grid) {
   const Move move{0, 2, 4};
   EXPECT_THAT(merged_grid({8, 3, 2}, move), ElementsAre(2, 3, 2));
   EXPECT_THAT(grid_after({8, 3, 2}, move), ElementsAre(2, 3, 8));
@@ -52,7 +52,7 @@ TEST(Grid, MovesGoThroughTheMergedGrid) {
 
 // --- Tables of tiles.
 
-TEST(TileTable, NumbersTheTilesOfEveryDevice) {
+TEST(TileTable, numbers_the_tiles_of_every_device) {
   const TileTable table = tile_table(parse_type("[2{b}6, 4{a}8]", parse_mesh("a=2,b=3")));
   EXPECT_EQ(table.grid, (Grid{3, 2}));
   EXPECT_EQ(table.tiles, (std::vector<std::int32_t>{0, 0, 1, 0, 2, 0, 0, 1, 1, 1, 2, 1}));
@@ -60,7 +60,7 @@ TEST(TileTable, NumbersTheTilesOfEveryDevice) {
   EXPECT_EQ(table.number(4), 1 * 2 + 1);
 }
 
-TEST(TileTable, IsTheSameOfATypeAndOfItsBoxes) {
+TEST(TileTable, is_the_same_of_a_type_and_of_its_boxes) {
   for (const Mesh& mesh : all_meshes(8)) {
     const Shape global = divisible_shape(mesh, 2);
     for (const DistributedType& type : all_types(mesh, global)) {
@@ -73,7 +73,7 @@ TEST(TileTable, IsTheSameOfATypeAndOfItsBoxes) {
   }
 }
 
-TEST(TileTable, KnowsTheLeastThatADeviceKeeps) {
+TEST(TileTable, knows_the_least_that_a_device_keeps) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto kept = [&](const char* before, const char* after) {
     return least_kept({4, 4}, tile_table(parse_type(before, mesh)), tile_table(parse_type(after, mesh)));
@@ -84,7 +84,7 @@ TEST(TileTable, KnowsTheLeastThatADeviceKeeps) {
 }
 
 // Device 0 wishes for what is out of its reach: it must not take what device 1 wishes for.
-TEST(TileTable, DealsFirstToThoseWhoseWishesCanBeMet) {
+TEST(TileTable, deals_first_to_those_whose_wishes_can_be_met) {
   const TileTable halves{{2}, {0, 0, 1, 1}};
   const TileTable wish{{4}, {2, 0, 3, 2}};
   EXPECT_EQ(deal_toward(halves, {4}, wish), (TileTable{{4}, {1, 0, 3, 2}}));
@@ -152,7 +152,7 @@ void expect_even(const Shape& global, const Table& table, const Grid& grid) {
   EXPECT_TRUE(is_balanced(boxes));
 }
 
-TEST(Tables, OfATypeAreItsBoxes) {
+TEST(Tables, of_a_type_are_its_boxes) {
   for (const Question& question : random_questions(1)) {
     EXPECT_EQ(grid_of(digit_table(question.held)), grid_of(question.held)) << describe(question);
     EXPECT_EQ(placement_of(question.global, digit_table(question.held)), Placement(question.held))
@@ -161,7 +161,7 @@ TEST(Tables, OfATypeAreItsBoxes) {
   }
 }
 
-TEST(Tables, CoarsenToTheTilesThatHoldTheirOwn) {
+TEST(Tables, coarsen_to_the_tiles_that_hold_their_own) {
   RandomProblems random(2);
   for (const Question& question : random_questions(2)) {
     const Grid grid = random_coarser(random, grid_of(question.held), prime_of(question.mesh));
@@ -181,7 +181,7 @@ void expect_dealt_toward(const Question& question, const Table& held, const Tabl
   ASSERT_FALSE(::testing::Test::HasFailure()) << describe(question) << to_string(grid);
 }
 
-TEST(Tables, DealEvenlyWithinWhatIsHeld) {
+TEST(Tables, deal_evenly_within_what_is_held) {
   RandomProblems random(3);
   for (const Question& question : random_questions(3)) {
     const Grid grid = random_finer(random, grid_of(question.held), question.mesh);
@@ -191,7 +191,7 @@ TEST(Tables, DealEvenlyWithinWhatIsHeld) {
 }
 
 // Where what is wished for lies within what is held, both deal just that.
-TEST(Tables, DealWhatIsWishedForWhereTheyCan) {
+TEST(Tables, deal_what_is_wished_for_where_they_can) {
   RandomProblems random(4);
   for (const Question& question : random_questions(4)) {
     const Grid coarse = random_coarser(random, grid_of(question.wish), prime_of(question.mesh));
@@ -204,7 +204,7 @@ TEST(Tables, DealWhatIsWishedForWhereTheyCan) {
 }
 
 // Two tables that each coarsen a third: what lies in both is dealt evenly, and is what was asked for at its own grid.
-TEST(Tables, DealWhatLiesInTwoTiles) {
+TEST(Tables, deal_what_lies_in_two_tiles) {
   RandomProblems random(5);
   for (const Question& question : random_questions(5)) {
     const Grid grid = grid_of(question.held);
@@ -224,7 +224,7 @@ TEST(Tables, DealWhatLiesInTwoTiles) {
   }
 }
 
-TEST(Tables, RecutWhatAMoveMerges) {
+TEST(Tables, recut_what_a_move_merges) {
   RandomProblems random(6);
   int moves = 0;
   for (const Question& question : random_questions(6)) {

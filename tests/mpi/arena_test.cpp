@@ -31,7 +31,7 @@ std::size_t memory_of(const Arena& arena) {
   return static_cast<std::size_t>(status.st_blocks) * 512;
 }
 
-TEST(Arena, GivesMemoryBackToTheSystemWhenABufferGoes) {
+TEST(Arena, gives_memory_back_to_the_system_when_a_buffer_goes) {
   const auto arena = make_arena();
   Buffer buffer = Arena::allocate(arena, 8 * mebibyte);
   std::memset(buffer.data(), 1, buffer.size());
@@ -40,7 +40,7 @@ TEST(Arena, GivesMemoryBackToTheSystemWhenABufferGoes) {
   EXPECT_LT(memory_of(*arena), mebibyte);
 }
 
-TEST(Arena, IsSeenByWhoeverOpensIt) {
+TEST(Arena, is_seen_by_whoever_opens_it) {
   const auto arena = make_arena();
   const auto other = Arena::open(getpid(), arena->descriptor(), 64 * mebibyte, cookie);
   ASSERT_NE(other, nullptr);
@@ -51,14 +51,14 @@ TEST(Arena, IsSeenByWhoeverOpensIt) {
   EXPECT_EQ(std::memcmp(seen, buffer.data(), buffer.size()), 0);
 }
 
-TEST(Arena, IsNotTakenForAnother) {
+TEST(Arena, is_not_taken_for_another) {
   const auto arena = make_arena();
   EXPECT_EQ(Arena::open(getpid(), arena->descriptor(), 64 * mebibyte, cookie + 1), nullptr);
   EXPECT_EQ(Arena::open(getpid(), arena->descriptor(), 32 * mebibyte, cookie), nullptr);
   EXPECT_EQ(Arena::open(getpid(), -1, 64 * mebibyte, cookie), nullptr);
 }
 
-TEST(Arena, BuffersDoNotOverlapAndHolesAreUsedAgain) {
+TEST(Arena, buffers_do_not_overlap_and_holes_are_used_again) {
   const auto arena = make_arena();
   Buffer first = Arena::allocate(arena, 3 * mebibyte);
   Buffer second = Arena::allocate(arena, 5);
@@ -73,7 +73,7 @@ TEST(Arena, BuffersDoNotOverlapAndHolesAreUsedAgain) {
   EXPECT_EQ(again.data(), start);
 }
 
-TEST(Arena, HolesJoinInWhateverOrderBuffersGo) {
+TEST(Arena, holes_join_in_whatever_order_buffers_go) {
   const auto arena = make_arena();
   for (const auto& order : {std::array{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
     std::vector<Buffer> buffers;
@@ -83,14 +83,14 @@ TEST(Arena, HolesJoinInWhateverOrderBuffersGo) {
   }
 }
 
-TEST(Arena, SaysWhenItIsFull) {
+TEST(Arena, says_when_it_is_full) {
   const auto arena = make_arena();
   const Buffer most = Arena::allocate(arena, 60 * mebibyte);
   EXPECT_THROW(Arena::allocate(arena, 8 * mebibyte), RuntimeError);
   EXPECT_THROW(Arena::allocate(arena, SIZE_MAX), RuntimeError);
 }
 
-TEST(Arena, LivesAsLongAsItsBuffers) {
+TEST(Arena, lives_as_long_as_its_buffers) {
   auto arena = make_arena();
   Buffer buffer = Arena::allocate(arena, mebibyte);
   arena.reset();
@@ -98,7 +98,7 @@ TEST(Arena, LivesAsLongAsItsBuffers) {
   EXPECT_EQ(buffer[mebibyte - 1], std::byte{1});
 }
 
-TEST(Arena, KnowsItsAddresses) {
+TEST(Arena, knows_its_addresses) {
   const auto arena = make_arena();
   const Buffer buffer = Arena::allocate(arena, 10);
   EXPECT_EQ(arena->at(*arena->offset_of(buffer.data() + 9)), buffer.data() + 9);

@@ -23,7 +23,7 @@ std::string error_of(std::int64_t devices, int ranks, const Devices& map) {
   return "";
 }
 
-TEST(DeviceRanks, AreBlocksUnlessListed) {
+TEST(DeviceRanks, are_blocks_unless_listed) {
   const DeviceRanks ranks(6, 3, {});
   EXPECT_EQ(ranks.devices_per_rank(), 2U);
   EXPECT_EQ(ranks.devices_of(0), (Devices{0, 1}));
@@ -32,7 +32,7 @@ TEST(DeviceRanks, AreBlocksUnlessListed) {
   EXPECT_EQ(ranks.slot_of(3), 1U);
 }
 
-TEST(DeviceRanks, AreListedRankByRankAndAscendOnEach) {
+TEST(DeviceRanks, are_listed_rank_by_rank_and_ascend_on_each) {
   const DeviceRanks ranks(6, 3, {5, 0, 3, 1, 2, 4});
   EXPECT_EQ(ranks.devices_of(0), (Devices{0, 5}));
   EXPECT_EQ(ranks.devices_of(1), (Devices{1, 3}));
@@ -41,14 +41,14 @@ TEST(DeviceRanks, AreListedRankByRankAndAscendOnEach) {
   EXPECT_EQ(ranks.slot_of(2), 0U);
 }
 
-TEST(DeviceRanks, RefuseWhatIsUneven) {
+TEST(DeviceRanks, refuse_what_is_uneven) {
   EXPECT_EQ(error_of(8, 6, {}),
             "8 devices cannot be shared out evenly to 6 ranks: start a number of ranks that divides 8");
   EXPECT_EQ(error_of(1, 2, {}),
             "1 device cannot be shared out evenly to 2 ranks: start a number of ranks that divides 1");
 }
 
-TEST(DeviceRanks, RefuseListsOfOtherDevices) {
+TEST(DeviceRanks, refuse_lists_of_other_devices) {
   EXPECT_EQ(error_of(4, 2, {0, 1, 2}), "the device map lists 3 devices, and the mesh has 4");
   const std::string not_once = "the device map does not list every device from 0 to 3 once: look at its device ";
   EXPECT_EQ(error_of(4, 2, {0, 1, 2, 2}), not_once + "2");
@@ -56,13 +56,13 @@ TEST(DeviceRanks, RefuseListsOfOtherDevices) {
   EXPECT_EQ(error_of(4, 2, {-1, 1, 2, 3}), not_once + "-1");
 }
 
-TEST(DeviceMapText, IsRowMajorOrAList) {
+TEST(DeviceMapText, is_row_major_or_a_list) {
   EXPECT_EQ(parse_device_map({"map", "row-major"}), Devices());
   EXPECT_EQ(parse_device_map({"map", "0"}), Devices{0});
   EXPECT_EQ(parse_device_map({"map", " 3, 1,2 ,0"}), (Devices{3, 1, 2, 0}));
 }
 
-TEST(DeviceMapText, GetsACaretWhereItIsWrong) {
+TEST(DeviceMapText, gets_a_caret_where_it_is_wrong) {
   const auto diagnosed = [](const char* text) {
     return test::diagnostic_of([&] { return parse_device_map({"map", text}); });
   };

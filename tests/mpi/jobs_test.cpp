@@ -63,14 +63,14 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
   return arguments;
 }
 
-TEST(MpiJob, RunsOnMpiWithoutBeingToldTo) {
+TEST(MpiJob, runs_on_mpi_without_being_told_to) {
   const ProcessResult result = run_retile_job(8, transpose);
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, MatchesRegex("8 devices, mpi engine: verified, [0-9.]+ s, 7,168 bytes received at most, "
                                           "peak [0-9,]+ of [0-9,]+ bytes predicted\n"));
 }
 
-TEST(MpiJob, EveryTransportIsVerified) {
+TEST(MpiJob, every_transport_is_verified) {
   for (const char* transport : {"auto", "collectives", "messages"}) {
     const ProcessResult result = run_retile_job(
         4, with(transpose, {"--planner", "paper", "--repeat", "2", "--donate", "--transport", transport}));
@@ -79,7 +79,7 @@ TEST(MpiJob, EveryTransportIsVerified) {
   }
 }
 
-TEST(MpiJob, ReadsProblemsFromStandardInputOnAllRanks) {
+TEST(MpiJob, reads_problems_from_standard_input_on_all_ranks) {
   ProcessInput input;
   input.text = R"({"id": "p", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]})";
   const ProcessResult result = run_retile_job(2, {"run", "--problems", "-"}, input);
@@ -87,14 +87,14 @@ TEST(MpiJob, ReadsProblemsFromStandardInputOnAllRanks) {
   EXPECT_THAT(result.output, MatchesRegex("p: 2 devices, mpi engine: verified.*\n"));
 }
 
-TEST(MpiJob, IsAlsoThereWithoutMpirun) {
+TEST(MpiJob, is_also_there_without_mpirun) {
   const ProcessResult result =
       run_process({RETILE_COMMAND, "run", "--engine", "mpi", "--mesh", "x=4", "[2{x}8]", "[8]"});
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, HasSubstr("4 devices, mpi engine: verified"));
 }
 
-TEST(MpiJobFault, DevicesThatCannotBeSharedOutAreRefusedOnce) {
+TEST(MpiJobFault, devices_that_cannot_be_shared_out_are_refused_once) {
   const ProcessResult result = run_retile_job(3, transpose);
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.output, "");
@@ -105,7 +105,7 @@ TEST(MpiJobFault, DevicesThatCannotBeSharedOutAreRefusedOnce) {
       << result.errors;
 }
 
-TEST(MpiJobFault, WrongArgumentsAreReportedOnce) {
+TEST(MpiJobFault, wrong_arguments_are_reported_once) {
   const ProcessResult type = run_retile_job(4, {"run", "--mesh", "x=4", "[2{q}8]", "[8]"});
   EXPECT_EQ(type.status, 1);
   EXPECT_EQ(count_of("unknown axis", type.errors), 1) << type.errors;
@@ -119,7 +119,7 @@ TEST(MpiJobFault, WrongArgumentsAreReportedOnce) {
 }
 
 // Each problem of a file on its own: what all ranks refuse does not end the job.
-TEST(MpiJobFault, GoesOnAfterAProblemThatAllRanksRefuse) {
+TEST(MpiJobFault, goes_on_after_a_problem_that_all_ranks_refuse) {
   ProcessInput input;
   input.text = R"({"id": "three", "mesh": {"x": 3}, "shape": [9], "src": [["x"]], "dst": [[]]}
 {"id": "two", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]}
@@ -144,7 +144,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 constexpr double soon = 20;  // seconds, on a busy machine; the job itself takes one
 
-TEST(MpiJobFault, AnMpiErrorEndsTheJobWithRankStepAndCause) {
+TEST(MpiJobFault, an_mpi_error_ends_the_job_with_rank_step_and_cause) {
   const auto start = std::chrono::steady_clock::now();
   const ProcessResult result = run_with_fault("error", "5");
   EXPECT_LT(seconds_since(start), soon);
@@ -154,7 +154,7 @@ TEST(MpiJobFault, AnMpiErrorEndsTheJobWithRankStepAndCause) {
   EXPECT_THAT(result.errors, HasSubstr(": MPI_Isend: "));
 }
 
-TEST(MpiJobFault, AKilledRankEndsTheJob) {
+TEST(MpiJobFault, a_killed_rank_ends_the_job) {
   const auto start = std::chrono::steady_clock::now();
   const ProcessResult result = run_with_fault("kill", "5");
   EXPECT_LT(seconds_since(start), soon);
@@ -175,7 +175,7 @@ TEST(MpiJobFault, an_aborted_job_does_not_end_mpi) {
   EXPECT_THAT(run_with_fault("error", "5").errors, Not(HasSubstr("MPI is ended after the job was aborted")));
 }
 
-TEST(MpiJobFault, WithoutAFaultTheSameJobEndsWell) {
+TEST(MpiJobFault, without_a_fault_the_same_job_ends_well) {
   const ProcessResult result = run_with_fault("error", "1000000");
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, HasSubstr("verified"));

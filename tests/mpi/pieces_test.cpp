@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t gibibyte = std::int64_t{1} << 30U;
 
-TEST(Pieces, CoverABoxOfManyGibibytesInOrder) {
+TEST(Pieces, cover_a_box_of_many_gibibytes_in_order) {
   const std::int64_t bytes = 37 * gibibyte + 5;
   std::int64_t pieces = 0;
   std::int64_t end = 0;
@@ -27,7 +27,7 @@ TEST(Pieces, CoverABoxOfManyGibibytesInOrder) {
   EXPECT_EQ(pieces, 38);
 }
 
-TEST(Pieces, AreShortOnlyAtTheEnd) {
+TEST(Pieces, are_short_only_at_the_end) {
   EXPECT_EQ(piece_at(0, 4, 10), (ByteRange{0, 4}));
   EXPECT_EQ(piece_at(4, 4, 10), (ByteRange{4, 8}));
   EXPECT_EQ(piece_at(8, 4, 10), (ByteRange{8, 10}));
@@ -35,7 +35,7 @@ TEST(Pieces, AreShortOnlyAtTheEnd) {
 }
 
 // No sum overflows next to the largest size there is.
-TEST(Pieces, EndWhereSizesEnd) {
+TEST(Pieces, end_where_sizes_end) {
   EXPECT_EQ(piece_at(INT64_MAX - 3, most_message_bytes, INT64_MAX), (ByteRange{INT64_MAX - 3, INT64_MAX}));
 }
 

@@ -366,13 +366,13 @@ hint: write it without a fraction or an exponent
 )"},
 };
 
-TEST(ParsePlan, TakesTheRightPlan) { EXPECT_EQ(fault_in(right_plan), "no error"); }
+TEST(ParsePlan, takes_the_right_plan) { EXPECT_EQ(fault_in(right_plan), "no error"); }
 
-TEST(ParsePlan, SaysWhatIsWrongAndWhere) {
+TEST(ParsePlan, says_what_is_wrong_and_where) {
   for (const BrokenPlan& broken : broken_plans) EXPECT_EQ(fault_in(broken_text(broken)), broken.diagnostic);
 }
 
-TEST(ParsePlan, AsksForTheListsThatLargePlansLeaveOut) {
+TEST(ParsePlan, asks_for_the_lists_that_large_plans_leave_out) {
   std::string text = right_plan;
   const std::string offsets = ",\n   \"offsets\": [[0], [0]]";
   text.erase(text.find(offsets), offsets.size());
@@ -390,7 +390,7 @@ StatedPlan read_without(const std::string& text) {
   return parse_plan({"plan.json", rest});
 }
 
-TEST(ParsePlan, MayLeaveOutWhatDevicesDoNotNeed) {
+TEST(ParsePlan, may_leave_out_what_devices_do_not_need) {
   EXPECT_EQ(read_without("\"id\": \"p\",").plan.id, "");
   EXPECT_EQ(read_without(" \"planner\": \"gather-slice\",\n").plan.planner, "");
   EXPECT_EQ(read_without(" \"planning_ns\": 0,\n").plan.planning_ns, 0);
@@ -401,7 +401,7 @@ TEST(ParsePlan, MayLeaveOutWhatDevicesDoNotNeed) {
   EXPECT_FALSE(read_without(cost).statements.cost);
 }
 
-TEST(ParsePlan, CountsLinesFromWhereTheTextStarts) {
+TEST(ParsePlan, counts_lines_from_where_the_text_starts) {
   const std::string fault = test::diagnostic_of([] { return parse_plan({"plans.jsonl", "[]", 7}); });
   EXPECT_EQ(fault, "plans.jsonl:7:1: error: the plan must be an object, not an array\n    7 | []\n      | ^~\n");
 }

@@ -23,7 +23,7 @@ Plan gather_slice_plan(const Mesh& mesh, const char* source, const char* target)
 }
 
 // The corners before the allgather are 0, 2, 1, 3.
-TEST(PlanJson, IsThePublicFormat) {
+TEST(PlanJson, is_the_public_format) {
   const Plan plan = gather_slice_plan(parse_mesh("b=2,a=2"), "[1{b,a}4, 6]", "[4, 3{a}6]");
   EXPECT_EQ(
       to_json(plan),
@@ -36,7 +36,7 @@ TEST(PlanJson, IsThePublicFormat) {
       R"("cost":0,"offsets":[[0,0],[0,3],[0,0],[0,3]]}]})");
 }
 
-TEST(PlanJson, OfAnAlltoallHasBothDimensions) {
+TEST(PlanJson, of_an_alltoall_has_both_dimensions) {
   const auto samples = test::sample_plans();
   EXPECT_EQ(
       nlohmann::ordered_json::parse(to_json(test::sample_plan(samples, "wide alltoall"))).at("steps").at(0).dump(),
@@ -45,14 +45,14 @@ TEST(PlanJson, OfAnAlltoallHasBothDimensions) {
       R"("offsets":[[0,0,0],[0,0,2],[0,0,1],[0,0,3]]})");
 }
 
-TEST(PlanJson, OfAnAllpermuteHasPairsAndNoGroups) {
+TEST(PlanJson, of_an_allpermute_has_pairs_and_no_groups) {
   const auto samples = test::sample_plans();
   EXPECT_EQ(nlohmann::ordered_json::parse(to_json(test::sample_plan(samples, "allpermute"))).at("steps").at(0).dump(),
             R"({"op":"allpermute","pairs":[[0,0],[2,1],[1,2],[3,3]],"local_in":[2,4],"local_out":[2,4],"cost":8,)"
             R"("offsets":[[0,0],[2,0],[0,0],[2,0]]})");
 }
 
-TEST(PlanJson, OfAnExchangeHasTransfers) {
+TEST(PlanJson, of_an_exchange_has_transfers) {
   const auto samples = test::sample_plans();
   EXPECT_EQ(nlohmann::ordered_json::parse(to_json(test::sample_plan(samples, "exchange"))).at("steps").at(0).dump(),
             R"({"op":"exchange","groups":[[0,2,1,3]],"transfers":[[2,0,[1,0],[2,2]],[0,1,[0,2],[1,4]],)"
@@ -60,7 +60,7 @@ TEST(PlanJson, OfAnExchangeHasTransfers) {
             R"("local_in":[1,4],"local_out":[2,2],"cost":4,"offsets":[[0,0],[0,2],[2,0],[2,2]]})");
 }
 
-TEST(PlanJson, WithoutStepsHasAnEmptyList) {
+TEST(PlanJson, without_steps_has_an_empty_list) {
   const auto samples = test::sample_plans();
   EXPECT_EQ(to_json(test::sample_plan(samples, "nothing")),
             R"({"format":1,"id":"test","mesh":{"a":2,"b":2},"source":"[2{a}4]","target":"[2{a}4]","planner":"test",)"
@@ -68,7 +68,7 @@ TEST(PlanJson, WithoutStepsHasAnEmptyList) {
             R"("memory":{"source":2,"target":2,"bound":2,"peak":2},"planning_ns":0,"steps":[]})");
 }
 
-TEST(PlanJson, KeepsOddNames) {
+TEST(PlanJson, keeps_odd_names) {
   const Mesh mesh({{"b \"1\"", 2}, {"größe", 2}});
   Plan plan = gather_slice_plan(mesh, "[2{\"größe\"}4]", "[2{\"b \\\"1\\\"\"}4]");
   plan.id = "line\n\"2\"";
@@ -79,13 +79,13 @@ TEST(PlanJson, KeepsOddNames) {
   EXPECT_EQ(to_json(again), to_json(plan));
 }
 
-TEST(PlanJson, ReplacesWhatIsNotUtf8InAnId) {
+TEST(PlanJson, replaces_what_is_not_utf8_in_an_id) {
   Plan plan = gather_slice_plan(parse_mesh("a=2"), "[2{a}4]", "[4]");
   plan.id = "caf\xe9";
   EXPECT_EQ(read(to_json(plan)).id, "caf\xef\xbf\xbd");
 }
 
-TEST(PlanJson, ReadsBackWhatItWrites) {
+TEST(PlanJson, reads_back_what_it_writes) {
   for (const test::SamplePlan& sample : test::sample_plans()) {
     const std::string text = to_json(sample.plan);
     const Plan again = read(text);
@@ -108,13 +108,13 @@ TEST(PlanJson, ReadsBackWhatItWrites) {
   }
 }
 
-RC_GTEST_PROP(PlanJson, ReadsBackRandomPlans, ()) {
+RC_GTEST_PROP(PlanJson, reads_back_random_plans, ()) {
   const Plan plan = *test::arbitrary_plan();
   const std::string text = to_json(plan);
   RC_ASSERT(to_json(read(text)) == text);
 }
 
-TEST(PlanJson, LeavesOutListsAboveTheLimit) {
+TEST(PlanJson, leaves_out_lists_above_the_limit) {
   const Plan at_limit = gather_slice_plan(parse_mesh("a=4096"), "[1{a}4096]", "[4096]");
   EXPECT_NE(to_json(at_limit).find("\"offsets\""), std::string::npos);
 
@@ -131,7 +131,7 @@ TEST(PlanJson, LeavesOutListsAboveTheLimit) {
   EXPECT_EQ(to_json(read(full.dump()), PlanLists::always), to_json(above, PlanLists::always));
 }
 
-TEST(PlanJson, LeavesOutPairsAndTransfersAboveTheLimit) {
+TEST(PlanJson, leaves_out_pairs_and_transfers_above_the_limit) {
   const Mesh mesh = parse_mesh("a=2,b=4096");
   const DistributedType source = parse_type("[2{a}4]", mesh);
   const DistributedType target = parse_type("[1{a,b:(1)2}4]", mesh);
@@ -154,7 +154,7 @@ TEST(PlanJson, LeavesOutPairsAndTransfersAboveTheLimit) {
 }
 
 // Lists that a plan leaves out are worked out where they are written.
-TEST(PlanJson, IsTheSameWithAndWithoutLists) {
+TEST(PlanJson, is_the_same_with_and_without_lists) {
   const auto samples = test::sample_plans();
   for (const char* name : {"allgather", "wide allgather", "alltoall", "wide alltoall", "allpermute"}) {
     Plan plan = test::sample_plan(samples, name);
@@ -166,7 +166,7 @@ TEST(PlanJson, IsTheSameWithAndWithoutLists) {
 
 // --- What is said of a plan besides its steps.
 
-TEST(PlanJson, NeedsMeshSourceTargetAndStepsAlone) {
+TEST(PlanJson, needs_mesh_source_target_and_steps_alone) {
   const StatedPlan stated = parse_plan({"plan", R"({"mesh": {"a": 2}, "source": "[2{a}4]", "target": "[4]",
       "steps": [{"op": "exchange", "transfers": [[1, 0, [2], [4]], [0, 1, [0], [2]]], "local_out": [4],
                  "offsets": [[0], [0]]}]})"});
@@ -182,7 +182,7 @@ TEST(PlanJson, NeedsMeshSourceTargetAndStepsAlone) {
   EXPECT_EQ(find_faults(stated.plan, stated.statements), std::vector<std::string>());
 }
 
-TEST(PlanJson, KeepsWhatIsSaidOfAPlanWithItsSteps) {
+TEST(PlanJson, keeps_what_is_said_of_a_plan_with_its_steps) {
   const auto samples = test::sample_plans();
   const StatedPlan exchange = parse_plan({"plan", to_json(test::sample_plan(samples, "exchange"))});
   EXPECT_TRUE(exchange.statements.cost);
@@ -194,7 +194,7 @@ TEST(PlanJson, KeepsWhatIsSaidOfAPlanWithItsSteps) {
   EXPECT_FALSE(gather.statements.steps[0].groups) << "these are the step's own";
 }
 
-TEST(PlanJson, WritesAPlanWithFaultsToo) {
+TEST(PlanJson, writes_a_plan_with_faults_too) {
   const auto samples = test::sample_plans();
   Plan plan = test::sample_plan(samples, "allgather");
   std::get<GatherStep>(plan.movement.steps[0].operation).groups = Groups{{0, 99}, {}, {-1}};

@@ -123,7 +123,7 @@ void expect_alltoall_groups(const TileTable& before, const TileTable& after, con
 }
 
 // König's theorem: every even dealing between two grids splits into groups that make up one box before and after.
-TEST(Lists, EveryEvenDealingHasAlltoallGroups) {
+TEST(Lists, every_even_dealing_has_alltoall_groups) {
   RandomProblems random(71);
   int covered = 0;
   for (const std::int64_t devices : {2, 4, 6, 8, 12, 16, 24, 30, 36, 48, 60, 64}) {
@@ -140,7 +140,7 @@ TEST(Lists, EveryEvenDealingHasAlltoallGroups) {
   EXPECT_EQ(covered, 720);
 }
 
-TEST(Lists, AllgatherGroupsHoldEachTileOnce) {
+TEST(Lists, allgather_groups_hold_each_tile_once) {
   RandomProblems random(72);
   int covered = 0;
   for (const std::int64_t devices : {2, 4, 6, 8, 12, 24, 30, 36, 64}) {
@@ -166,7 +166,7 @@ TEST(Lists, AllgatherGroupsHoldEachTileOnce) {
 
 // --- Pairs.
 
-TEST(Lists, MatchTilesIsABijectionThatKeepsWhatItCan) {
+TEST(Lists, match_tiles_is_a_bijection_that_keeps_what_it_can) {
   RandomProblems random(73);
   for (int i = 0; i < 300; ++i) {
     const Shape grid = random.shape(1 + i % 3, {1, 2, 3});
@@ -189,7 +189,7 @@ TEST(Lists, MatchTilesIsABijectionThatKeepsWhatItCan) {
 
 // --- Transfers.
 
-TEST(Lists, BalancedTransfersBringEachDeviceWhatItLacksOnce) {
+TEST(Lists, balanced_transfers_bring_each_device_what_it_lacks_once) {
   RandomProblems random(74);
   for (int i = 0; i < 200; ++i) {
     const int rank = 1 + i % 3;
@@ -243,7 +243,7 @@ Groups connected(const std::vector<Transfer>& transfers, std::int64_t devices) {
   return listed;
 }
 
-TEST(Lists, ExchangeGroupsAreWhatTransfersConnect) {
+TEST(Lists, exchange_groups_are_what_transfers_connect) {
   RandomProblems random(75);
   for (int i = 0; i < 200; ++i) {
     const std::int64_t devices = 2 + i % 11;
@@ -261,7 +261,7 @@ TEST(Lists, ExchangeGroupsAreWhatTransfersConnect) {
 
 // --- The order of the plan format.
 
-TEST(OrderGroups, SortsMembersByTheCornersTheyHeldAndGroupsBySmallestMember) {
+TEST(OrderGroups, sorts_members_by_the_corners_they_held_and_groups_by_smallest_member) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const Placement before(parse_type("[1{a,b}4]", mesh));  // corners 0, 2, 1, 3
   EXPECT_EQ(order_groups({{0, 1, 2, 3}}, before), (Groups{{0, 2, 1, 3}}));
@@ -269,7 +269,7 @@ TEST(OrderGroups, SortsMembersByTheCornersTheyHeldAndGroupsBySmallestMember) {
   EXPECT_EQ(order_groups({{3, 0}, {1, 2}}, before), (Groups{{0, 3}, {2, 1}}));
 }
 
-TEST(OrderGroups, SortsCornersRowMajorAndEqualOnesByDevice) {
+TEST(OrderGroups, sorts_corners_row_major_and_equal_ones_by_device) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   EXPECT_EQ(order_groups({{3, 2, 1, 0}}, Placement(parse_type("[2{b}4, 2{a}4]", mesh))), (Groups{{0, 2, 1, 3}}));
   EXPECT_EQ(order_groups({{3, 2, 1, 0}}, Placement(parse_type("[2{b}4]", mesh))), (Groups{{0, 2, 1, 3}}));
@@ -277,14 +277,14 @@ TEST(OrderGroups, SortsCornersRowMajorAndEqualOnesByDevice) {
 }
 
 // A plan that somebody wrote can be printed whatever is wrong with it.
-TEST(OrderGroups, TakesEmptyGroupsAndUnknownDevices) {
+TEST(OrderGroups, takes_empty_groups_and_unknown_devices) {
   const Placement before(parse_type("[2{a}4]", parse_mesh("a=2")));
   EXPECT_EQ(order_groups({{1, 7, -1, 0}, {}}, before), (Groups{{}, {-1, 7, 0, 1}}));
 }
 
 // --- Plans of many devices leave their lists to be worked out.
 
-TEST(Lists, WithListsCompletesPlansWithoutThem) {
+TEST(Lists, with_lists_completes_plans_without_them) {
   RandomProblems random(76);
   std::map<StepOp, int> steps;
   for (const char* text : {"a=8,b=8,c=8", "a=32,b=32", "a=9,b=9,c=9"}) {
@@ -313,7 +313,7 @@ TEST(Lists, WithListsCompletesPlansWithoutThem) {
   }
 }
 
-TEST(Lists, WithListsChangesNothingElse) {
+TEST(Lists, with_lists_changes_nothing_else) {
   const Problem problem = problem_of("a=8,b=8,c=8", "[8{a,b}512, 64{c}512]", "[512, 1{c,b,a}512]");
   const Plan plan = make_plan(problem, paper_planning().options);
   const Movement listed = with_lists(plan.movement);
@@ -323,7 +323,7 @@ TEST(Lists, WithListsChangesNothingElse) {
   EXPECT_EQ(with_lists(listed).steps, listed.steps);
 }
 
-TEST(Lists, OfAnArrayOfRankZeroHoldEveryDeviceAlone) {
+TEST(Lists, of_an_array_of_rank_zero_hold_every_device_alone) {
   const Placement scalar(parse_type("[]", parse_mesh("a=3")));
   const auto listed = [&](StepOperation operation) {
     Step step{std::move(operation), scalar};
@@ -337,7 +337,7 @@ TEST(Lists, OfAnArrayOfRankZeroHoldEveryDeviceAlone) {
   EXPECT_EQ(listed(ExchangeStep{}), StepOperation(ExchangeStep{std::vector<Transfer>()}));
 }
 
-TEST(Lists, ThatCannotBeAreRefused) {
+TEST(Lists, that_cannot_be_are_refused) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto list = [&](StepOperation operation, const char* before, const char* after) {
     Step step{std::move(operation), Placement(parse_type(after, mesh))};

@@ -15,18 +15,18 @@ using ::testing::ElementsAre;
 using Between = EngineMemory::Between;
 using Place = KeptPlaces::Place;
 
-TEST(KeptPlaces, OfOneStageNeedNoScratch) {
+TEST(KeptPlaces, of_one_stage_need_no_scratch) {
   const KeptPlaces places = kept_places({10, 20}, TileUse::kept, Between::in_target);
   EXPECT_THAT(places.places, ElementsAre(Place::owner, Place::target));
   EXPECT_EQ(places.even_scratch, 0);
   EXPECT_EQ(places.odd_scratch, 0);
 }
 
-TEST(KeptPlaces, OfNothingAreTheOwners) {
+TEST(KeptPlaces, of_nothing_are_the_owners) {
   EXPECT_THAT(kept_places({10}, TileUse::kept, Between::in_target).places, ElementsAre(Place::owner));
 }
 
-TEST(KeptPlaces, AlternateBetweenTargetAndScratch) {
+TEST(KeptPlaces, alternate_between_target_and_scratch) {
   const KeptPlaces places = kept_places({10, 4, 5, 6, 7}, TileUse::kept, Between::in_target);
   EXPECT_THAT(places.places,
               ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
@@ -34,7 +34,7 @@ TEST(KeptPlaces, AlternateBetweenTargetAndScratch) {
   EXPECT_EQ(places.odd_scratch, 6);
 }
 
-TEST(KeptPlaces, LeaveTheTargetWhereTilesAreTooLargeForIt) {
+TEST(KeptPlaces, leave_the_target_where_tiles_are_too_large_for_it) {
   const KeptPlaces places = kept_places({10, 8, 4, 3, 7}, TileUse::kept, Between::in_target);
   EXPECT_THAT(places.places,
               ElementsAre(Place::owner, Place::odd_scratch, Place::target, Place::odd_scratch, Place::target));
@@ -57,28 +57,28 @@ TEST(KeptPlaces, never_share_a_target_that_is_strided_or_not_seen_by_others) {
 
 Movement movement_for(const Problem& problem) { return make_plan(problem, test::paper_planning().options).movement; }
 
-TEST(StageSizes, LeaveOutSlices) {
+TEST(StageSizes, leave_out_slices) {
   const Problem problem = test::problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(256, 64, 64, 256));
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 4, TileUse::donated), 320 * 4);
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 4, TileUse::kept), (256 + 256 + 64) * 4);
 }
 
-TEST(StageSizes, EndWithTheSliceThatAPlanEndsWith) {
+TEST(StageSizes, end_with_the_slice_that_a_plan_ends_with) {
   const Problem problem = test::problem_of("a=2", "[8]", "[4{a}8]");
   EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(8, 4));
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::donated), 12);
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), 12);
 }
 
-TEST(StageSizes, OfNothing) {
+TEST(StageSizes, of_nothing) {
   const Problem problem = test::problem_of("a=2", "[8]", "[8]");
   EXPECT_THAT(stage_sizes(movement_for(problem)), ElementsAre(8));
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::donated), 8);
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), 16);
 }
 
-TEST(StageSizes, BeyondSixtyThreeBitsAreRefused) {
+TEST(StageSizes, beyond_sixty_three_bits_are_refused) {
   const Problem problem = test::problem_of("a=2", "[4611686018427387904]", "[4611686018427387904]");
   EXPECT_EQ(predict_peak_bytes(movement_for(problem), 1, TileUse::kept), INT64_MAX);
   EXPECT_THROW((void)predict_peak_bytes(movement_for(problem), 2, TileUse::kept), RuntimeError);

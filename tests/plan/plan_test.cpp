@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(StepOp, HasItsNameInThePlanFormat) {
+TEST(StepOp, has_its_name_in_the_plan_format) {
   EXPECT_STREQ(name_of(StepOp::dynslice), "dynslice");
   EXPECT_STREQ(name_of(StepOp::alltoall), "alltoall");
   EXPECT_STREQ(name_of(StepOp::allgather), "allgather");
@@ -20,7 +20,7 @@ TEST(StepOp, HasItsNameInThePlanFormat) {
   EXPECT_STREQ(name_of(StepOp::exchange), "exchange");
 }
 
-TEST(Step, PrintsItsMoves) {
+TEST(Step, prints_its_moves) {
   const auto samples = test::sample_plans();
   const auto printed = [&](const char* name) { return to_string(test::sample_plan(samples, name).steps().front()); };
   EXPECT_EQ(printed("dynslice"), "dynslice(0; 2)");
@@ -32,7 +32,7 @@ TEST(Step, PrintsItsMoves) {
   EXPECT_EQ(printed("exchange"), "exchange");
 }
 
-TEST(Step, HasAGroupSizeWhereItHasFactors) {
+TEST(Step, has_a_group_size_where_it_has_factors) {
   const auto samples = test::sample_plans();
   const auto size = [&](const char* name) {
     return group_size(test::sample_plan(samples, name).steps().front().operation);
@@ -45,7 +45,7 @@ TEST(Step, HasAGroupSizeWhereItHasFactors) {
   EXPECT_EQ(size("exchange"), 1);
 }
 
-TEST(Step, HasGroupsWhereTheyAreListed) {
+TEST(Step, has_groups_where_they_are_listed) {
   const auto samples = test::sample_plans();
   const StepOperation gather = test::sample_plan(samples, "allgather").steps().front().operation;
   ASSERT_NE(groups_of(gather), nullptr);
@@ -54,7 +54,7 @@ TEST(Step, HasGroupsWhereTheyAreListed) {
   EXPECT_EQ(groups_of(test::sample_plan(samples, "exchange").steps().front().operation), nullptr);
 }
 
-TEST(Plan, KnowsWhatDevicesHoldBeforeEachStep) {
+TEST(Plan, knows_what_devices_hold_before_each_step) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType first = parse_type("[2{a}4, 4]", mesh);
   const DistributedType second = parse_type("[2{b}4, 4]", mesh);

@@ -22,9 +22,11 @@ using ::testing::IsEmpty;
 
 Sequence sequence_of(const char* text) { return parse_sequence(SourceText{"test", text}); }
 
-TEST(TypedSteps, OfNoCollectivesAreNone) { EXPECT_THAT(typed_steps(sequence_of("mesh {a: 2} [2{a}4]")), IsEmpty()); }
+TEST(TypedSteps, of_no_collectives_are_none) {
+  EXPECT_THAT(typed_steps(sequence_of("mesh {a: 2} [2{a}4]")), IsEmpty());
+}
 
-TEST(TypedSteps, HaveTheFactorsOfTheirCollectivesAndNoLists) {
+TEST(TypedSteps, have_the_factors_of_their_collectives_and_no_lists) {
   const Sequence sequence = sequence_of(R"(mesh {a: 2, b: 3}
     [6, 12]
     -> dynslice(0; a,b)
@@ -45,7 +47,7 @@ TEST(TypedSteps, HaveTheFactorsOfTheirCollectivesAndNoLists) {
 }
 
 // Groups are worked out from boxes; here they are those along the axes of the collective.
-TEST(TypedSteps, HaveTheGroupsOfTheirCollectives) {
+TEST(TypedSteps, have_the_groups_of_their_collectives) {
   const Sequence sequence = sequence_of("mesh {a: 2, b: 3} [1{a,b}6, 12] -> alltoall(0, 1; a) -> allgather(1; a)");
   const Movement movement = with_lists({sequence.mesh(), Placement(sequence.source()), typed_steps(sequence)});
   const Groups along_a{{0, 3}, {1, 4}, {2, 5}};
@@ -53,7 +55,7 @@ TEST(TypedSteps, HaveTheGroupsOfTheirCollectives) {
   EXPECT_EQ(movement.steps[1].operation, StepOperation(GatherStep{{{1, 2}}, along_a}));
 }
 
-TEST(MatchTiles, KeepsTilesThatAreAlreadyInPlace) {
+TEST(MatchTiles, keeps_tiles_that_are_already_in_place) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto match = [&](const char* before, const char* after) {
     return match_tiles(tile_table(parse_type(before, mesh)), tile_table(parse_type(after, mesh)));
@@ -67,7 +69,7 @@ TEST(MatchTiles, KeepsTilesThatAreAlreadyInPlace) {
               ElementsAre(DevicePair{0, 0}, DevicePair{2, 1}, DevicePair{1, 2}, DevicePair{3, 3}));
 }
 
-TEST(MatchTiles, IsABijectionThatFindsEveryTile) {
+TEST(MatchTiles, is_a_bijection_that_finds_every_tile) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8)) {
     const std::vector<DistributedType> types = test::all_types(mesh, test::divisible_shape(mesh, 2));
@@ -105,7 +107,7 @@ void check_random_sequence() {
   if (&model == &paper_model()) RC_ASSERT(plan.cost.total == cost(sequence));
 }
 
-RC_GTEST_PROP(TypedSteps, OfRandomSequencesMakeRightPlans, ()) {
+RC_GTEST_PROP(TypedSteps, of_random_sequences_make_right_plans, ()) {
   for (int i = 0; i < 20; ++i) check_random_sequence();
 }
 

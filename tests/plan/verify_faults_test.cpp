@@ -55,7 +55,7 @@ std::vector<std::string> find_faults_in(const Plan& plan, PlanStatements::OfStep
 
 // --- Offsets.
 
-TEST(VerifyOffsets, SlicedFromWhatTheDeviceHeld) {
+TEST(VerifyOffsets, sliced_from_what_the_device_held) {
   // Mesh {a: 2, b: 2}, from rows by a: a further slice by b would be 0, 1, 2, 3.
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[2{a}4]", mesh);
@@ -69,7 +69,7 @@ TEST(VerifyOffsets, SlicedFromWhatTheDeviceHeld) {
                           "after the last step device 2 holds [0:1], and its target is [2:3]"));
 }
 
-TEST(VerifyOffsets, SwappedInAnAllgather) {
+TEST(VerifyOffsets, swapped_in_an_allgather) {
   EXPECT_THAT(find_faults(with_corners(sample("allgather"), {2, 0, 0, 0, 0, 0, 2, 0})),
               ElementsAre("step 0 (allgather): device 0 lacks [2:4, 0:4] of its box [2:4, 0:4]; its group held [0:1, "
                           "0:4], [1:2, 0:4]",
@@ -79,19 +79,19 @@ TEST(VerifyOffsets, SwappedInAnAllgather) {
                           "after the last step device 1 holds [0:2, 0:4], and its target is [2:4, 0:4]"));
 }
 
-TEST(VerifyOffsets, WithMoreHoldersForSomeTiles) {
+TEST(VerifyOffsets, with_more_holders_for_some_tiles) {
   EXPECT_THAT(find_faults(with_corners(sample("dynslice"), {0, 0, 0, 0, 0, 0, 2, 0})),
               ElementsAre("step 0 (dynslice): some tiles have more holders than others",
                           "after the last step device 2 holds [0:2, 0:4], and its target is [2:4, 0:4]"));
 }
 
-TEST(VerifyOffsets, OffTheGrid) {
+TEST(VerifyOffsets, off_the_grid) {
   EXPECT_THAT(
       find_faults(with_corners(sample("dynslice"), {0, 0, 1, 0, 2, 0, 2, 0})),
       ElementsAre("step 0 (dynslice): device 1 has offset [1, 0], which is not on the grid of tiles of [2, 4]"));
 }
 
-TEST(VerifyOffsets, OutsideTheArray) {
+TEST(VerifyOffsets, outside_the_array) {
   EXPECT_THAT(find_faults(with_corners(sample("dynslice"), {0, 0, 0, 0, 4, 0, 2, 0})),
               ElementsAre("step 0 (dynslice): device 2 has offset [4, 0], outside the array's shape [4, 4]"));
   EXPECT_THAT(find_faults(with_corners(sample("dynslice"), {0, 0, 0, -4, 2, 0, 2, 0})),
@@ -102,7 +102,7 @@ TEST(VerifyOffsets, OutsideTheArray) {
                   "array's shape [4, 4]"));
 }
 
-TEST(VerifyOffsets, OfTilesThatDoNotDivideTheArray) {
+TEST(VerifyOffsets, of_tiles_that_do_not_divide_the_array) {
   Plan plan = sample("exchange");
   const auto with_local = [&](Shape local) {
     plan.movement.steps[0].after = Placement({4, 4}, local, std::vector<std::int64_t>(8));
@@ -119,7 +119,7 @@ TEST(VerifyOffsets, OfTilesThatDoNotDivideTheArray) {
       ElementsAre("step 0 (exchange): tiles of [9223372036854775807, 1] do not divide the array's shape [4, 4]"));
 }
 
-TEST(VerifyOffsets, OfAnotherArrayOrTooFewDevices) {
+TEST(VerifyOffsets, of_another_array_or_too_few_devices) {
   Plan plan = sample("exchange");
   plan.movement.steps[0].after = Placement({8, 2}, {2, 2}, std::vector<std::int64_t>(8));
   const auto fault = ElementsAre("step 0 (exchange): the boxes after it do not cover the same array on 4 devices");
@@ -130,21 +130,21 @@ TEST(VerifyOffsets, OfAnotherArrayOrTooFewDevices) {
 
 // --- Groups.
 
-TEST(VerifyGroups, MissADevice) {
+TEST(VerifyGroups, miss_a_device) {
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2}, {1}})),
               ElementsAre("step 0 (allgather): device 3 is in no group"));
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {})),
               ElementsAre("step 0 (allgather): device 0 is in no group"));
 }
 
-TEST(VerifyGroups, NameADeviceTwice) {
+TEST(VerifyGroups, name_a_device_twice) {
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2}, {1, 2}})),
               ElementsAre("step 0 (allgather): device 2 is in two groups"));
   EXPECT_THAT(find_faults(with_groups(sample("alltoall"), {{0, 0}, {1, 3}})),
               ElementsAre("step 0 (alltoall): device 0 is in two groups"));
 }
 
-TEST(VerifyGroups, NameADeviceThatIsNotThere) {
+TEST(VerifyGroups, name_a_device_that_is_not_there) {
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2}, {1, 4}})),
               ElementsAre("step 0 (allgather): there is no device 4"));
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2}, {INT64_MIN, 3}})),
@@ -153,14 +153,14 @@ TEST(VerifyGroups, NameADeviceThatIsNotThere) {
               ElementsAre("step 0 (exchange): there is no device 9223372036854775807"));
 }
 
-TEST(VerifyGroups, OfAnotherSizeThanTheMovesNeed) {
+TEST(VerifyGroups, of_another_size_than_the_moves_need) {
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2, 1}, {3}})),
               ElementsAre("step 0 (allgather): the group of device 0 has 3 members, and its moves need 2"));
   EXPECT_THAT(find_faults(with_groups(sample("wide alltoall"), {{0, 2}, {1, 3}})),
               ElementsAre("step 0 (alltoall): the group of device 0 has 2 members, and its moves need 4"));
 }
 
-TEST(VerifyGroups, ThatDoNotConnectWhatIsNeeded) {
+TEST(VerifyGroups, that_do_not_connect_what_is_needed) {
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 1}, {2, 3}})),
               ElementsAre("step 0 (allgather): device 0 lacks [1:2, 0:4] of its box [0:2, 0:4]; its group held [0:1, "
                           "0:4], [2:3, 0:4]",
@@ -181,7 +181,7 @@ TEST(VerifyGroups, ThatDoNotConnectWhatIsNeeded) {
                           "0:4], [2:4, 0:4]"));
 }
 
-TEST(VerifyGroups, ListAtMostFourBoxes) {
+TEST(VerifyGroups, list_at_most_four_boxes) {
   const Mesh pairs = parse_mesh("a=8,b=2");
   const DistributedType source = parse_type("[1{a}8, 1{b}2]", pairs);
   const DistributedType target = parse_type("[8, 1{b}2]", pairs);
@@ -194,7 +194,7 @@ TEST(VerifyGroups, ListAtMostFourBoxes) {
 }
 
 // Each group by itself could do it by sending one piece to both: that is no alltoall.
-TEST(VerifyGroups, OfAnAlltoallThatGivesOnePieceToTwo) {
+TEST(VerifyGroups, of_an_alltoall_that_gives_one_piece_to_two) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[2{a}4, 4]", mesh);
   const DistributedType target = parse_type("[4, 2{b}4]", mesh);
@@ -205,7 +205,7 @@ TEST(VerifyGroups, OfAnAlltoallThatGivesOnePieceToTwo) {
                   "step 0 (alltoall): devices 1 and 3 both get [0:4, 2:4], and an alltoall gives each piece to one"));
 }
 
-TEST(VerifyGroups, OfAnAlltoallThatIsAPermutation) {
+TEST(VerifyGroups, of_an_alltoall_that_is_a_permutation) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[2{a}4, 2{b}4]", mesh);
   const DistributedType target = parse_type("[2{b}4, 2{a}4]", mesh);
@@ -218,7 +218,7 @@ TEST(VerifyGroups, OfAnAlltoallThatIsAPermutation) {
                           "step 0 (alltoall): device 0 sends device 3 0 elements, and an alltoall sends 1 to each"));
 }
 
-TEST(VerifyGroups, OfAnExchangeThatTransfersDoNotConnect) {
+TEST(VerifyGroups, of_an_exchange_that_transfers_do_not_connect) {
   EXPECT_THAT(find_faults_in(sample("exchange"), {{}, Groups{{0, 1}, {2, 3}}}),
               ElementsAre("step 0 (exchange): transfers connect devices of different groups"));
   EXPECT_THAT(find_faults_in(sample("exchange of a scalar"), {{}, Groups{{0, 1}, {2}, {3}}}),
@@ -227,7 +227,7 @@ TEST(VerifyGroups, OfAnExchangeThatTransfersDoNotConnect) {
 
 // --- Shapes and moves.
 
-TEST(VerifyShapes, LocalInThatDevicesDoNotHold) {
+TEST(VerifyShapes, local_in_that_devices_do_not_hold) {
   EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{2, 4}, {}}), IsEmpty());
   EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{4, 2}, {}}),
               ElementsAre("step 0 (alltoall): local_in is [4, 2], and the devices hold [2, 4]"));
@@ -236,7 +236,7 @@ TEST(VerifyShapes, LocalInThatDevicesDoNotHold) {
                           "hold [2, 4]"));
 }
 
-TEST(VerifyShapes, LocalOutThatMovesDoNotLeadTo) {
+TEST(VerifyShapes, local_out_that_moves_do_not_lead_to) {
   Plan plan = sample("allgather");
   plan.movement.steps[0].after = Placement(parse_type("[4, 4]", plan.mesh()));
   EXPECT_THAT(find_faults(plan, {}, 3),
@@ -247,7 +247,7 @@ TEST(VerifyShapes, LocalOutThatMovesDoNotLeadTo) {
                           "0:4], [1:2, 0:4]"));
 }
 
-TEST(VerifyShapes, MovesAlongAnotherDimensionOrByAnotherFactor) {
+TEST(VerifyShapes, moves_along_another_dimension_or_by_another_factor) {
   EXPECT_THAT(find_faults(with_operation(sample("dynslice"), SliceStep{{{1, 2}}})),
               ElementsAre("step 0 (dynslice): its moves lead to local shape [4, 2], and local_out is [2, 4]"));
   EXPECT_THAT(find_faults(with_operation(sample("dynslice"), SliceStep{{{0, 4}}})),
@@ -256,12 +256,12 @@ TEST(VerifyShapes, MovesAlongAnotherDimensionOrByAnotherFactor) {
               ElementsAre("step 0 (dynslice): its moves lead to local shape [4, 4], and local_out is [2, 4]"));
 }
 
-TEST(VerifyShapes, MovesThatDoNotDivide) {
+TEST(VerifyShapes, moves_that_do_not_divide) {
   EXPECT_THAT(find_faults(with_operation(sample("dynslice"), SliceStep{{{0, 3}}})),
               ElementsAre("step 0 (dynslice): local size 4 of dimension 0 does not divide by 3"));
 }
 
-TEST(VerifyShapes, MovesThatAreNone) {
+TEST(VerifyShapes, moves_that_are_none) {
   const auto faults_with = [](const char* name, StepOperation operation) {
     return find_faults(with_operation(sample(name), std::move(operation)), {}, 1);
   };
@@ -278,7 +278,7 @@ TEST(VerifyShapes, MovesThatAreNone) {
               ElementsAre("step 0 (alltoall): a move that does not fit its kind"));
 }
 
-TEST(VerifyShapes, MovesBeyond63Bits) {
+TEST(VerifyShapes, moves_beyond63_bits) {
   const Groups groups{{0, 2}, {1, 3}};
   EXPECT_THAT(find_faults(with_operation(sample("allgather"), GatherStep{{{0, INT64_MAX}, {0, 2}}, groups})),
               ElementsAre("step 0 (allgather): a move by 2 does not fit in 63 bits"));
@@ -292,7 +292,7 @@ TEST(VerifyShapes, MovesBeyond63Bits) {
 
 // --- Steps without lists: whether there are some.
 
-TEST(VerifyWithoutLists, GathersThatLeaveWhatADeviceHeld) {
+TEST(VerifyWithoutLists, gathers_that_leave_what_a_device_held) {
   const Plan plan =
       with_corners(with_operation(sample("allgather"), GatherStep{{{0, 2}}, {}}), {2, 0, 0, 0, 0, 0, 2, 0});
   EXPECT_THAT(find_faults(plan),
@@ -302,7 +302,7 @@ TEST(VerifyWithoutLists, GathersThatLeaveWhatADeviceHeld) {
                           "after the last step device 1 holds [0:2, 0:4], and its target is [2:4, 0:4]"));
 }
 
-TEST(VerifyWithoutLists, AlltoallsOutOfWhatTheirGroupsHold) {
+TEST(VerifyWithoutLists, alltoalls_out_of_what_their_groups_hold) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[1{a,b}4, 4]", mesh);
   const DistributedType target = parse_type("[2{a}4, 2{b}4]", mesh);
@@ -313,7 +313,7 @@ TEST(VerifyWithoutLists, AlltoallsOutOfWhatTheirGroupsHold) {
                   "step 0 (alltoall): device 2 goes from [1:2, 0:4] to [2:4, 0:2], out of what its group holds"));
 }
 
-TEST(VerifyWithoutLists, AlltoallsBetweenTilesThatDoNotNest) {
+TEST(VerifyWithoutLists, alltoalls_between_tiles_that_do_not_nest) {
   const Mesh mesh = parse_mesh("a=6");
   const DistributedType source = parse_type("[2{a:(2)3}6, 6]", mesh);
   const DistributedType target = parse_type("[3{a:(1)2}6, 6]", mesh);
@@ -324,7 +324,7 @@ TEST(VerifyWithoutLists, AlltoallsBetweenTilesThatDoNotNest) {
 }
 
 // What goes to a dimension and on from it is no single alltoall, even where the shapes come out right.
-TEST(VerifyWithoutLists, AlltoallsWithMovesThatChain) {
+TEST(VerifyWithoutLists, alltoalls_with_moves_that_chain) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[2{a}4, 4, 4]", mesh);
   const DistributedType target = parse_type("[4, 4, 2{a}4]", mesh);
@@ -333,14 +333,14 @@ TEST(VerifyWithoutLists, AlltoallsWithMovesThatChain) {
               ElementsAre("step 0 (alltoall): its groups have 2 members, and its moves need 4"));
 }
 
-TEST(VerifyWithoutLists, PermutationsToAnotherShape) {
+TEST(VerifyWithoutLists, permutations_to_another_shape) {
   Plan plan = with_operation(sample("allpermute"), PermuteStep{});
   plan.movement.steps[0].after = Placement(parse_type("[4, 2{a}4]", plan.mesh()));
   EXPECT_THAT(find_faults(plan),
               ElementsAre("step 0 (allpermute): a permutation keeps the local shape, and [4, 2] is not [2, 4]"));
 }
 
-TEST(VerifyWithoutLists, AnyStepToTilesWithUnequallyManyHolders) {
+TEST(VerifyWithoutLists, any_step_to_tiles_with_unequally_many_holders) {
   const std::vector<std::int64_t> corners{0, 0, 0, 0, 0, 0, 2, 0};
   EXPECT_THAT(find_faults(with_corners(with_operation(sample("allpermute"), PermuteStep{}), corners), {}, 1),
               ElementsAre("step 0 (allpermute): some tiles have more holders than others"));
@@ -348,7 +348,7 @@ TEST(VerifyWithoutLists, AnyStepToTilesWithUnequallyManyHolders) {
 
 // --- Permutations.
 
-TEST(VerifyAllpermute, ThatIsNoBijection) {
+TEST(VerifyAllpermute, that_is_no_bijection) {
   const Plan plan = sample("allpermute");
   EXPECT_THAT(find_faults(with_pairs(plan, {{0, 0}, {2, 1}, {0, 2}, {3, 3}})),
               ElementsAre("step 0 (allpermute): device 0 sends its tile twice"));
@@ -358,21 +358,21 @@ TEST(VerifyAllpermute, ThatIsNoBijection) {
               ElementsAre("step 0 (allpermute): 3 pairs for 4 devices"));
 }
 
-TEST(VerifyAllpermute, ThatSendsTheWrongTile) {
+TEST(VerifyAllpermute, that_sends_the_wrong_tile) {
   EXPECT_THAT(
       find_faults(with_pairs(sample("allpermute"), {{0, 0}, {1, 1}, {2, 2}, {3, 3}})),
       ElementsAre("step 0 (allpermute): device 1 lacks [2:4, 0:4] of its box [2:4, 0:4]; device 1 held [0:2, 0:4]",
                   "step 0 (allpermute): device 2 lacks [0:2, 0:4] of its box [0:2, 0:4]; device 2 held [2:4, 0:4]"));
 }
 
-TEST(VerifyAllpermute, WithADeviceThatIsNotThere) {
+TEST(VerifyAllpermute, with_a_device_that_is_not_there) {
   EXPECT_THAT(find_faults(with_pairs(sample("allpermute"), {{0, 0}, {2, 1}, {1, 4}, {3, 3}})),
               ElementsAre("step 0 (allpermute): there is no device 4"));
   EXPECT_THAT(find_faults(with_pairs(sample("allpermute"), {{0, 0}, {2, 1}, {-1, 2}, {3, 3}})),
               ElementsAre("step 0 (allpermute): there is no device -1"));
 }
 
-TEST(VerifyAllpermute, ToAnotherShape) {
+TEST(VerifyAllpermute, to_another_shape) {
   Plan plan = sample("allpermute");
   plan.movement.steps[0].after = Placement(parse_type("[4, 2{a}4]", plan.mesh()));
   EXPECT_THAT(find_faults(plan),
@@ -381,7 +381,7 @@ TEST(VerifyAllpermute, ToAnotherShape) {
 
 // --- Exchanges. Device 0 of the sample holds row 0 and ends with rows and columns 0 and 1.
 
-TEST(VerifyExchange, WithATransferMissing) {
+TEST(VerifyExchange, with_a_transfer_missing) {
   Plan plan = sample("exchange");
   transfers_of(plan).erase(transfers_of(plan).begin());
   EXPECT_THAT(find_faults(plan),
@@ -389,13 +389,13 @@ TEST(VerifyExchange, WithATransferMissing) {
                           "[0:1, 0:4]"));
 }
 
-TEST(VerifyExchange, WithATransferOfWhatTheSenderDoesNotHold) {
+TEST(VerifyExchange, with_a_transfer_of_what_the_sender_does_not_hold) {
   Plan plan = sample("exchange");
   transfers_of(plan)[0].from = 3;
   EXPECT_THAT(find_faults(plan), ElementsAre("step 0 (exchange): device 3 sends [1:2, 0:2], and it held [3:4, 0:4]"));
 }
 
-TEST(VerifyExchange, WithATransferToTheWrongDevice) {
+TEST(VerifyExchange, with_a_transfer_to_the_wrong_device) {
   Plan plan = sample("exchange");
   transfers_of(plan)[0].to = 1;
   EXPECT_THAT(find_faults(plan),
@@ -404,13 +404,13 @@ TEST(VerifyExchange, WithATransferToTheWrongDevice) {
                           "[0:1, 0:4]"));
 }
 
-TEST(VerifyExchange, WithATransferToItself) {
+TEST(VerifyExchange, with_a_transfer_to_itself) {
   Plan plan = sample("exchange");
   transfers_of(plan).push_back({0, 0, {{0, 0}, {1, 2}}});
   EXPECT_THAT(find_faults(plan), ElementsAre("step 0 (exchange): device 0 sends to itself"));
 }
 
-TEST(VerifyExchange, WithATransferThatIsNoBox) {
+TEST(VerifyExchange, with_a_transfer_that_is_no_box) {
   const auto faults_with = [](Box box) {
     Plan plan = sample("exchange");
     transfers_of(plan)[0].box = std::move(box);
@@ -425,14 +425,14 @@ TEST(VerifyExchange, WithATransferThatIsNoBox) {
                           "-9223372036854775808:9223372036854775807] is no box of the array"));
 }
 
-TEST(VerifyExchange, WithADeviceThatIsNotThere) {
+TEST(VerifyExchange, with_a_device_that_is_not_there) {
   Plan plan = sample("exchange");
   transfers_of(plan)[0].to = 4;
   EXPECT_THAT(find_faults(plan), ElementsAre("step 0 (exchange): there is no device 4"));
 }
 
 // Once is enough, however little of its box the device lacks.
-TEST(VerifyExchange, ThatSendsAnElementTwice) {
+TEST(VerifyExchange, that_sends_an_element_twice) {
   Plan plan = sample("exchange");
   transfers_of(plan).push_back(transfers_of(plan)[0]);
   EXPECT_THAT(find_faults(plan), ElementsAre("step 0 (exchange): device 0 is sent [1:2, 0:2] twice, or part of it"));
@@ -441,7 +441,7 @@ TEST(VerifyExchange, ThatSendsAnElementTwice) {
   EXPECT_THAT(find_faults(plan), ElementsAre("step 0 (exchange): device 1 is sent [1:2, 3:4] twice, or part of it"));
 }
 
-TEST(VerifyExchange, ThatSendsMoreThanFits) {
+TEST(VerifyExchange, that_sends_more_than_fits) {
   const Mesh mesh = parse_mesh("a=2");
   const DistributedType type = parse_type("[9223372036854775807]", mesh);
   const Box whole{{0}, {INT64_MAX}};
@@ -458,7 +458,7 @@ TEST(VerifyExchange, ThatSendsMoreThanFits) {
 
 // --- The plan as a whole.
 
-TEST(VerifyPlan, ThatEndsElsewhere) {
+TEST(VerifyPlan, that_ends_elsewhere) {
   Plan plan = sample("dynslice");
   plan.target = parse_type("[2{b}4, 4]", plan.mesh());
   plan.cost.floor = received_floor(plan.source(), plan.target);
@@ -469,7 +469,7 @@ TEST(VerifyPlan, ThatEndsElsewhere) {
   EXPECT_THAT(find_faults(plan), ElementsAre("the plan ends with local shape [2, 4], and the target has [4, 2]"));
 }
 
-TEST(VerifyPlan, OfDifferentArrays) {
+TEST(VerifyPlan, of_different_arrays) {
   Plan plan = sample("dynslice");
   plan.target = parse_type("[2{a}4]", plan.mesh());
   EXPECT_THAT(find_faults(plan), ElementsAre("source and target have different global shapes: [4, 4] and [4]"));
@@ -477,7 +477,7 @@ TEST(VerifyPlan, OfDifferentArrays) {
   EXPECT_THAT(find_faults(plan), ElementsAre("source and target are on different meshes"));
 }
 
-TEST(VerifyPlan, WithWrongSizes) {
+TEST(VerifyPlan, with_wrong_sizes) {
   const auto faults_with = [](auto change) {
     Plan plan = sample("allgather");
     change(plan.memory);
@@ -492,7 +492,7 @@ TEST(VerifyPlan, WithWrongSizes) {
               ElementsAre("memory: the peak of 8 is above the bound of 7"));
 }
 
-TEST(VerifyPlan, WithWrongCosts) {
+TEST(VerifyPlan, with_wrong_costs) {
   const auto faults_with = [](auto change) {
     Plan plan = sample("allgather");
     change(plan);
@@ -511,7 +511,7 @@ TEST(VerifyPlan, WithWrongCosts) {
   EXPECT_THAT(faults_with([](Plan& plan) { plan.cost.steps.clear(); }), ElementsAre("cost: 0 costs for 1 steps"));
 }
 
-TEST(VerifyPlan, UnderAnUnknownModel) {
+TEST(VerifyPlan, under_an_unknown_model) {
   Plan plan = sample("allgather");
   plan.cost.model = "my\nmachine";
   EXPECT_THAT(find_faults(plan), ElementsAre("cost: there is no model \"my machine\"; there are paper and volume"));
@@ -519,7 +519,7 @@ TEST(VerifyPlan, UnderAnUnknownModel) {
   EXPECT_THAT(find_faults(plan), ElementsAre("cost: there is no model \"\"; there are paper and volume"));
 }
 
-TEST(VerifyPlan, WithCostsBeyond63Bits) {
+TEST(VerifyPlan, with_costs_beyond63_bits) {
   const DistributedType type = parse_type("[9223372036854775807]", parse_mesh("a=2"));
   const Step step = test::permute_step(Placement(type), Placement(type));
   Plan plan = test::finish_plan(type, type, {step});
@@ -528,7 +528,7 @@ TEST(VerifyPlan, WithCostsBeyond63Bits) {
   EXPECT_THAT(find_faults(plan), ElementsAre("cost: the sum of the steps does not fit in 63 bits"));
 }
 
-TEST(VerifyPlan, NamesTheStepAtFault) {
+TEST(VerifyPlan, names_the_step_at_fault) {
   const Mesh mesh = parse_mesh("a=2");
   Plan plan = test::gather_slice_plan(parse_type("[2{a}4, 4]", mesh), parse_type("[4, 2{a}4]", mesh));
   plan.cost.steps[1] = 3;
@@ -536,7 +536,7 @@ TEST(VerifyPlan, NamesTheStepAtFault) {
               ElementsAre("step 1 (dynslice): it costs 0, not 3", "cost: the steps sum up to 19, not 16"));
 }
 
-TEST(VerifyPlan, StopsWhenItHasFoundEnough) {
+TEST(VerifyPlan, stops_when_it_has_found_enough) {
   const Mesh mesh = parse_mesh("a=16");
   Plan plan = test::gather_slice_plan(parse_type("[1{a}16]", mesh), parse_type("[16]", mesh));
   plan.target = plan.source();
@@ -549,7 +549,7 @@ TEST(VerifyPlan, StopsWhenItHasFoundEnough) {
 }
 
 // Numbers at the ends of 64 bits, everywhere a plan's text may have them.
-TEST(VerifyPlan, ReadFromTextWithHugeNumbers) {
+TEST(VerifyPlan, read_from_text_with_huge_numbers) {
   const std::string text =
       R"({"mesh": {"a": 2}, "source": "[4611686018427387904{a}9223372036854775807]", "target": "[1]", "planner": "",)";
   EXPECT_THROW(parse_plan({"plan", text}), InputError);

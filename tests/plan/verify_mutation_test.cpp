@@ -96,7 +96,7 @@ Verdict judge(const Json& mutant) {
   return {find_faults(plan, statements).empty(), !test::replay_plan(mutant)};
 }
 
-TEST(Mutations, OfTheSamplesPassOnlyWhereTheElementsStillArrive) {
+TEST(Mutations, of_the_samples_pass_only_where_the_elements_still_arrive) {
   int wrong = 0;
   int refused_though_right = 0;
   int passed = 0;
@@ -120,7 +120,7 @@ TEST(Mutations, OfTheSamplesPassOnlyWhereTheElementsStillArrive) {
   EXPECT_EQ(passed, 159);
 }
 
-RC_GTEST_PROP(Mutations, OfRandomPlansPassOnlyWhereTheElementsStillArrive, ()) {
+RC_GTEST_PROP(Mutations, of_random_plans_pass_only_where_the_elements_still_arrive, ()) {
   const Json plan = Json::parse(to_json(*test::arbitrary_plan()));
   const std::vector<Pointer> places = collect_places(plan);
   RC_PRE(!places.empty());

@@ -37,7 +37,7 @@ Plan unlisted(Plan plan) {
   return plan;
 }
 
-TEST(Verify, PassesEverySample) {
+TEST(Verify, passes_every_sample) {
   int covered = 0;
   for (const test::SamplePlan& sample : test::sample_plans()) {
     EXPECT_THAT(find_faults(sample.plan), IsEmpty()) << sample.name;
@@ -68,7 +68,7 @@ int count_right_gather_slice_plans(const Mesh& mesh, const Shape& shape) {
   return covered;
 }
 
-TEST(Verify, PassesGatherSliceBetweenAllTypesOfRankUpToTwo) {
+TEST(Verify, passes_gather_slice_between_all_types_of_rank_up_to_two) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(12)) {
     for (int rank = 0; rank <= 2; ++rank)
@@ -77,7 +77,7 @@ TEST(Verify, PassesGatherSliceBetweenAllTypesOfRankUpToTwo) {
   EXPECT_EQ(covered, 25128);
 }
 
-TEST(Verify, PassesGatherSliceBetweenAllTypesOfRankThree) {
+TEST(Verify, passes_gather_slice_between_all_types_of_rank_three) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8))
     covered += count_right_gather_slice_plans(mesh, test::divisible_shape(mesh, 3));
@@ -85,7 +85,7 @@ TEST(Verify, PassesGatherSliceBetweenAllTypesOfRankThree) {
 }
 
 // Sizes that do not divide by every axis, and tiles of one element.
-TEST(Verify, PassesGatherSliceOfUnevenShapes) {
+TEST(Verify, passes_gather_slice_of_uneven_shapes) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(6)) {
     for (std::int64_t rows = 1; rows <= 6; ++rows) {
@@ -96,7 +96,7 @@ TEST(Verify, PassesGatherSliceOfUnevenShapes) {
   EXPECT_EQ(covered, 6168);
 }
 
-TEST(Verify, PassesTheGatherSlicePlanOfEveryProblem) {
+TEST(Verify, passes_the_gather_slice_plan_of_every_problem) {
   std::ifstream file(RETILE_SOURCE_DIR "/tests/data/problems.jsonl");
   ASSERT_TRUE(file);
   int covered = 0;
@@ -112,7 +112,7 @@ TEST(Verify, PassesTheGatherSlicePlanOfEveryProblem) {
 }
 
 // Physically right, and idle: somebody else's planner may make such steps.
-TEST(Verify, PassesStepsThatDoNothing) {
+TEST(Verify, passes_steps_that_do_nothing) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType type = parse_type("[2{a}4, 4]", mesh);
   const auto faults_of = [&](StepOperation operation) {
@@ -133,14 +133,14 @@ TEST(Verify, PassesStepsThatDoNothing) {
   EXPECT_THAT(faults_of(ExchangeStep{std::vector<Transfer>()}), IsEmpty());
 }
 
-TEST(Verify, PassesAGroupWithoutMembers) {
+TEST(Verify, passes_a_group_without_members) {
   Plan plan = test::sample_plan(test::sample_plans(), "allgather");
   std::get<GatherStep>(plan.movement.steps[0].operation).groups = Groups{{0, 2}, {}, {1, 3}};
   EXPECT_THAT(find_faults(plan), IsEmpty());
 }
 
 // What is sent to a device that has it already is wasted, and does no harm.
-TEST(Verify, PassesATransferOfWhatTheDeviceHeld) {
+TEST(Verify, passes_a_transfer_of_what_the_device_held) {
   const Mesh mesh = parse_mesh("a=2");
   const DistributedType source = parse_type("[4]", mesh);
   const DistributedType target = parse_type("[2{a}4]", mesh);
@@ -148,7 +148,7 @@ TEST(Verify, PassesATransferOfWhatTheDeviceHeld) {
   EXPECT_THAT(find_faults(test::finish_plan(source, target, {step}, volume_model())), IsEmpty());
 }
 
-TEST(Verify, ChecksWhatIsStatedAlone) {
+TEST(Verify, checks_what_is_stated_alone) {
   const Plan right = test::sample_plan(test::sample_plans(), "allgather");
   Plan plan = right;
   plan.cost = {};
@@ -162,7 +162,7 @@ TEST(Verify, ChecksWhatIsStatedAlone) {
   EXPECT_THAT(find_faults(plan), IsEmpty());
 }
 
-TEST(Verify, PassesHugeArrays) {
+TEST(Verify, passes_huge_arrays) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const DistributedType source = parse_type("[2305843009213693952{a}4611686018427387904]", mesh);
   const DistributedType target = parse_type("[2305843009213693952{b}4611686018427387904]", mesh);
@@ -188,7 +188,7 @@ bool is_possible(const DistributedType& source, const DistributedType& target, c
 }
 
 // Nobody has worked out who talks to whom, and perhaps nobody can: that is a fault of the step, not of the verifier.
-TEST(Verify, JudgesStepsWithoutListsBetweenAnyTypes) {
+TEST(Verify, judges_steps_without_lists_between_any_types) {
   std::map<StepOp, int> counts;
   int pairs = 0;
   for (const char* mesh_text : {"x=2,y=2", "x=2,y=3", "x=4,y=2"}) {
@@ -215,7 +215,7 @@ TEST(Verify, JudgesStepsWithoutListsBetweenAnyTypes) {
   EXPECT_EQ(counts[StepOp::alltoall], 26);
 }
 
-RC_GTEST_PROP(Verify, PassesRandomPlans, ()) {
+RC_GTEST_PROP(Verify, passes_random_plans, ()) {
   for (int i = 0; i < 10; ++i) {
     const Plan plan = *test::arbitrary_plan();
     RC_ASSERT(find_faults(plan) == std::vector<std::string>());

@@ -72,7 +72,7 @@ void expect_direct(const Problem& problem) {
   expect_balanced_senders(plan);
 }
 
-TEST(DirectPlanner, SendsEveryDeviceWhatItLacksAndNoMore) {
+TEST(DirectPlanner, sends_every_device_what_it_lacks_and_no_more) {
   int covered = 0;
   for (const Mesh& mesh : all_meshes(8)) {
     const std::vector<DistributedType> types = all_prime_types(mesh, divisible_shape(mesh, 2));
@@ -87,7 +87,7 @@ TEST(DirectPlanner, SendsEveryDeviceWhatItLacksAndNoMore) {
   EXPECT_EQ(covered, 10246);
 }
 
-TEST(DirectPlanner, OnLargerMeshes) {
+TEST(DirectPlanner, on_larger_meshes) {
   RandomProblems random(51);
   for (const char* text : {"a=4,b=6", "a=2,b=3,c=5", "a=8,b=8", "a=2,b=2,c=2,d=2,e=2"}) {
     const Mesh mesh = parse_mesh(text);
@@ -99,7 +99,7 @@ TEST(DirectPlanner, OnLargerMeshes) {
   }
 }
 
-RC_GTEST_PROP(DirectPlanner, OnRandomMeshes, ()) {
+RC_GTEST_PROP(DirectPlanner, on_random_meshes, ()) {
   const Mesh mesh = *arbitrary_mesh();
   const Shape global = divisible_shape(mesh, *rc::gen::inRange(1, 4));
   const DistributedType source = *arbitrary_type(mesh, global);
@@ -109,7 +109,7 @@ RC_GTEST_PROP(DirectPlanner, OnRandomMeshes, ()) {
   RC_ASSERT(plan.cost.total == plan.cost.floor);
 }
 
-TEST(DirectPlanner, CostsTheTargetUnderThePapersWeights) {
+TEST(DirectPlanner, costs_the_target_under_the_papers_weights) {
   const Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4, 4]", "[4, 2{b}4]"), direct_planning().options);
   EXPECT_EQ(steps_of(plan), "exchange");
   EXPECT_EQ(plan.cost.total, 8);
@@ -117,7 +117,7 @@ TEST(DirectPlanner, CostsTheTargetUnderThePapersWeights) {
   EXPECT_FALSE(plan.cost.optimal);
 }
 
-TEST(DirectPlanner, SlicesWhereNothingMustMove) {
+TEST(DirectPlanner, slices_where_nothing_must_move) {
   const Plan plan = make_plan(problem_of("a=2,b=3", "[6, 3{a}6]", "[2{b}6, 3{a}6]"), direct_planning().options);
   EXPECT_EQ(steps_of(plan), "dynslice(0; 3)");
   EXPECT_EQ(plan.cost.total, 0);
@@ -125,7 +125,7 @@ TEST(DirectPlanner, SlicesWhereNothingMustMove) {
 }
 
 // Both halves of the array have two holders; each sends to one of the two devices that lack it.
-TEST(DirectPlanner, AsksHoldersInTurn) {
+TEST(DirectPlanner, asks_holders_in_turn) {
   const Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4]", "[4]"), direct_planning().options);
   const std::vector<Transfer> expected{{2, 0, {{2}, {4}}}, {3, 1, {{2}, {4}}}, {0, 2, {{0}, {2}}}, {1, 3, {{0}, {2}}}};
   EXPECT_EQ(transfers_of(plan), expected);

@@ -18,7 +18,7 @@ std::string steps_of(const Plan& plan) {
   return out;
 }
 
-TEST(GatherSlice, GathersEveryDimensionThenSlicesEveryDimension) {
+TEST(GatherSlice, gathers_every_dimension_then_slices_every_dimension) {
   const Mesh mesh = parse_mesh("a=2,b=2,c=2");
   const Plan plan =
       test::gather_slice_plan(parse_type("[4, 1{a,b}4, 2{c}4]", mesh), parse_type("[1{a,c}4, 4, 2{b}4]", mesh));
@@ -36,7 +36,7 @@ TEST(GatherSlice, GathersEveryDimensionThenSlicesEveryDimension) {
   EXPECT_GE(plan.planning_ns, 0);
 }
 
-TEST(GatherSlice, HasNoStepsBetweenTypesThatPlaceTheSameBoxes) {
+TEST(GatherSlice, has_no_steps_between_types_that_place_the_same_boxes) {
   const Mesh mesh = parse_mesh("a=6,b=1");
   const Plan equal = test::gather_slice_plan(parse_type("[1{a}6]", mesh), parse_type("[1{a:(2)3,a:(1)2}6]", mesh));
   EXPECT_EQ(steps_of(equal), "");
@@ -47,7 +47,7 @@ TEST(GatherSlice, HasNoStepsBetweenTypesThatPlaceTheSameBoxes) {
   EXPECT_EQ(steps_of(test::gather_slice_plan(parse_type("[]", mesh), parse_type("[]", mesh))), "");
 }
 
-TEST(GatherSlice, OnlySlicesWhatIsReplicatedAndOnlyGathersWhatShallBe) {
+TEST(GatherSlice, only_slices_what_is_replicated_and_only_gathers_what_shall_be) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const Plan slice = test::gather_slice_plan(parse_type("[4]", mesh), parse_type("[1{a,b}4]", mesh));
   EXPECT_EQ(steps_of(slice), "dynslice(0; 4)");
@@ -57,7 +57,7 @@ TEST(GatherSlice, OnlySlicesWhatIsReplicatedAndOnlyGathersWhatShallBe) {
             "allgather(0; 4)");
 }
 
-TEST(GatherSlice, TakesNoStepsAlongAxesOfSizeOne) {
+TEST(GatherSlice, takes_no_steps_along_axes_of_size_one) {
   const Mesh mesh = parse_mesh("a=2,b=1,c=1");
   const auto steps = [&](const char* source, const char* target) {
     return steps_of(test::gather_slice_plan(parse_type(source, mesh), parse_type(target, mesh)));
@@ -69,7 +69,7 @@ TEST(GatherSlice, TakesNoStepsAlongAxesOfSizeOne) {
 }
 
 // Between all types, step by step the same as the sequence of typed collectives.
-TEST(GatherSlice, IsEqNaiveRedistribution) {
+TEST(GatherSlice, is_eq_naive_redistribution) {
   int covered = 0;
   for (const Mesh& mesh : test::all_meshes(8)) {
     const std::vector<DistributedType> types = test::all_types(mesh, test::divisible_shape(mesh, 2));
@@ -87,14 +87,14 @@ TEST(GatherSlice, IsEqNaiveRedistribution) {
   EXPECT_EQ(covered, 3078);
 }
 
-TEST(Planner, GatherSliceHasItsNameInThePlanFormat) {
+TEST(Planner, gather_slice_has_its_name_in_the_plan_format) {
   EXPECT_STREQ(name_of(PlannerKind::gather_slice), "gather-slice");
   EXPECT_EQ(find_planner("gather-slice"), PlannerKind::gather_slice);
   EXPECT_EQ(find_planner("gather_slice"), std::nullopt);
   EXPECT_THAT(std::string(planner_names), ::testing::HasSubstr("gather-slice"));
 }
 
-TEST(Planner, KeepsTheIdOfTheProblem) {
+TEST(Planner, keeps_the_id_of_the_problem) {
   const Mesh mesh = parse_mesh("a=2");
   const Problem problem("my problem", parse_type("[2{a}4]", mesh), parse_type("[4]", mesh));
   PlanOptions options;

@@ -41,7 +41,7 @@ TEST(MemoryLimit, multiplies_the_larger_tile) {
   EXPECT_EQ(bytes("99999999999999999999x"), INT64_MAX);
 }
 
-TEST(MemoryLimit, RefusesWhatItCannotRead) {
+TEST(MemoryLimit, refuses_what_it_cannot_read) {
   const auto message = [](const std::string& text) {
     return diagnostic_of([&] { parse_memory_limit({"limit", text}); });
   };

@@ -94,7 +94,7 @@ const std::vector<const char*>& meshes_of_eight() {
   return meshes;
 }
 
-TEST_F(PaperOptimality, RankOneUpToEightDevices) {
+TEST_F(PaperOptimality, rank_one_up_to_eight_devices) {
   for (const auto& meshes : {meshes_to_seven(), meshes_of_eight()}) {
     for (const char* text : meshes) {
       const Mesh mesh = parse_mesh(text);
@@ -107,7 +107,7 @@ TEST_F(PaperOptimality, RankOneUpToEightDevices) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(PaperOptimality, RankTwoUpToSevenDevices) {
+TEST_F(PaperOptimality, rank_two_up_to_seven_devices) {
   for (const char* text : meshes_to_seven()) {
     const Mesh mesh = parse_mesh(text);
     const std::vector<std::int64_t> sizes{1, 2, 3, 6, 12, 2 * mesh.device_count()};
@@ -120,7 +120,7 @@ TEST_F(PaperOptimality, RankTwoUpToSevenDevices) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(PaperOptimality, RankThreeUpToSevenDevices) {
+TEST_F(PaperOptimality, rank_three_up_to_seven_devices) {
   for (const char* text : meshes_to_seven()) {
     const Mesh mesh = parse_mesh(text);
     const std::int64_t n = mesh.device_count();
@@ -133,7 +133,7 @@ TEST_F(PaperOptimality, RankThreeUpToSevenDevices) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(PaperOptimality, RankTwoOnEightDevices) {
+TEST_F(PaperOptimality, rank_two_on_eight_devices) {
   for (const char* text : meshes_of_eight()) {
     const Mesh mesh = parse_mesh(text);
     for (const Shape& global : {Shape{8, 8}, Shape{2, 12}, Shape{4, 4}, Shape{3, 8}}) {
@@ -145,7 +145,7 @@ TEST_F(PaperOptimality, RankTwoOnEightDevices) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(PaperOptimality, RankThreeOnEightDevices) {
+TEST_F(PaperOptimality, rank_three_on_eight_devices) {
   RandomProblems random(3);
   for (const char* text : meshes_of_eight()) {
     const Mesh mesh = parse_mesh(text);
@@ -156,7 +156,7 @@ TEST_F(PaperOptimality, RankThreeOnEightDevices) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(PaperOptimality, RankFourUpToEightDevices) {
+TEST_F(PaperOptimality, rank_four_up_to_eight_devices) {
   RandomProblems random(4);
   for (const char* text : {"a=4", "a=2,b=2", "a=6", "a=3,b=2", "a=2,b=2,c=2"}) {
     const Mesh mesh = parse_mesh(text);
@@ -169,7 +169,7 @@ TEST_F(PaperOptimality, RankFourUpToEightDevices) {
 
 // Under volume a path that slices after its moves may beat one with a permutation, and the search does not look at such
 // paths: a few plans are dearer than the cheapest, and no plan claims more than the floor.
-TEST_F(PaperOptimality, VolumeUpToSixDevices) {
+TEST_F(PaperOptimality, volume_up_to_six_devices) {
   for (const char* text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=5", "a=6", "a=2,b=3", "a=3,b=2"}) {
     const Mesh mesh = parse_mesh(text);
     const std::int64_t n = mesh.device_count();
@@ -182,7 +182,7 @@ TEST_F(PaperOptimality, VolumeUpToSixDevices) {
   EXPECT_EQ(dearer_, 8);
 }
 
-TEST_F(PaperOptimality, VolumeOnEightDevices) {
+TEST_F(PaperOptimality, volume_on_eight_devices) {
   for (const char* text : {"a=2,b=4", "a=2,b=2,c=2"}) {
     for (const Shape& global : {Shape{8}, Shape{2, 8}}) check_volume(parse_mesh(text), global);
   }
@@ -191,7 +191,7 @@ TEST_F(PaperOptimality, VolumeOnEightDevices) {
   EXPECT_EQ(dearer_, 48);
 }
 
-TEST_F(PaperOptimality, Sweep) {
+TEST_F(PaperOptimality, sweep) {
   if (!is_sweep()) GTEST_SKIP() << "set RETILE_SWEEP=1";
   for (const char* text : meshes_of_eight()) {
     const Mesh mesh = parse_mesh(text);

@@ -109,7 +109,7 @@ TEST(PaperPlanner, tbl_adversarial_stays_within_memory) {
 
 // --- The problems of tests/data.
 
-TEST(PaperPlanner, AllPlannersSolveTheProblemsOfTheFile) {
+TEST(PaperPlanner, all_planners_solve_the_problems_of_the_file) {
   int covered = 0;
   for (const Problem& problem : file_problems()) {
     for (const Planning& planning : all_plannings()) {
@@ -156,7 +156,7 @@ void expect_normal_form(const Problem& problem) {
   }
 }
 
-TEST(PaperPlanner, PlansAreInNormalFormButForOnePermutation) {
+TEST(PaperPlanner, plans_are_in_normal_form_but_for_one_permutation) {
   RandomProblems random(41);
   for (const char* text : {"a=2,b=2,c=2", "a=6", "a=4,b=6", "a=2,b=3,c=5", "a=8,b=8", "a=12", "a=2,b=2,c=2,d=2,e=2"}) {
     const Mesh mesh = parse_mesh(text);

@@ -37,7 +37,7 @@ std::vector<Problem> larger_problems(int per_mesh) {
 }
 
 // Where every path lowers, the cheapest is the weak optimum: nothing is lost by looking at normal forms alone.
-TEST(PathSearch, FindsTheWeakOptimumWhereAllPathsLower) {
+TEST(PathSearch, finds_the_weak_optimum_where_all_paths_lower) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
@@ -51,7 +51,7 @@ TEST(PathSearch, FindsTheWeakOptimumWhereAllPathsLower) {
 }
 
 // Where none does, it is the shortest way through two copies of the weak graph.
-TEST(PathSearch, PricesThePermutationWhereItIsCheapest) {
+TEST(PathSearch, prices_the_permutation_where_it_is_cheapest) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
@@ -64,7 +64,7 @@ TEST(PathSearch, PricesThePermutationWhereItIsCheapest) {
   EXPECT_EQ(covered, 360);
 }
 
-TEST(PathSearch, ClaimsNothingAboveWhatIsUndecided) {
+TEST(PathSearch, claims_nothing_above_what_is_undecided) {
   int cheaper_unknown = 0;
   for (const Problem& problem : larger_problems(30)) {
     const WeakSearch search(problem.mesh(), weaken(problem.source()));
@@ -119,7 +119,7 @@ void expect_consistent(const Problem& problem, const SearchResult& result) {
   EXPECT_EQ(cost, result.cost);
 }
 
-TEST(PathSearch, PathsAreInNormalFormAndCostWhatTheySay) {
+TEST(PathSearch, paths_are_in_normal_form_and_cost_what_they_say) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     for (const Verdict verdict : {Verdict::lowers, Verdict::refuted}) {
@@ -132,7 +132,7 @@ TEST(PathSearch, PathsAreInNormalFormAndCostWhatTheySay) {
 }
 
 // The number of tiles of each layer, as the routers read them.
-TEST(PathSearch, ShowsTheJudgeTheLayersOfItsPath) {
+TEST(PathSearch, shows_the_judge_the_layers_of_its_path) {
   int covered = 0;
   for (const Problem& problem : larger_problems(30)) {
     const CutProblem cuts = cut_problem_of(problem);
@@ -155,7 +155,7 @@ SearchResult search_within(const CutProblem& cuts, Verdict verdict, std::int64_t
   return search_paths(cuts, always(verdict), budget);
 }
 
-TEST(PathSearch, HasAPathAndAnHonestBoundHoweverEarlyItEnds) {
+TEST(PathSearch, has_a_path_and_an_honest_bound_however_early_it_ends) {
   int unproved = 0;
   for (const Problem& problem : larger_problems(30)) {
     const CutProblem cuts = cut_problem_of(problem);
@@ -176,7 +176,7 @@ TEST(PathSearch, HasAPathAndAnHonestBoundHoweverEarlyItEnds) {
 }
 
 // Six dimensions give one cut each to a seventh: more ways than the search may look at.
-TEST(PathSearch, HasAPathWhereThereAreTooMany) {
+TEST(PathSearch, has_a_path_where_there_are_too_many) {
   const Problem problem =
       problem_of("a=2,b=2,c=2,d=2,e=2,f=2", "[64, 32{a}64, 32{b}64, 32{c}64, 32{d}64, 32{e}64, 32{f}64]",
                  "[1{a,b,c,d,e,f}64, 64, 64, 64, 64, 64, 64]");
@@ -186,7 +186,7 @@ TEST(PathSearch, HasAPathWhereThereAreTooMany) {
   EXPECT_LE(result.lower_bound, 6 * problem.source().local_size());
 }
 
-TEST(PathSearch, TakesNoStepsWithoutDevicesOrDimensions) {
+TEST(PathSearch, takes_no_steps_without_devices_or_dimensions) {
   for (const Problem& problem : {problem_of("a=1", "[4]", "[4{a}4]"), problem_of("a=2", "[]", "[]")}) {
     const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::lowers));
     EXPECT_EQ(result.cost, 0);

@@ -16,7 +16,7 @@ Problem problem(const std::string& source, const std::string& target, const std:
   return {id, parse_type(source, mesh), parse_type(target, mesh)};
 }
 
-TEST(PlanCache, GivesTheSamePlanAgain) {
+TEST(PlanCache, gives_the_same_plan_again) {
   PlanCache cache;
   const auto first = cache.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "one"));
   const auto second = cache.plan(problem("[4{a}8, 8]", "[8, 4{a}8]", "two"));
@@ -26,7 +26,7 @@ TEST(PlanCache, GivesTheSamePlanAgain) {
   EXPECT_EQ(cache.statistics().misses, 1);
 }
 
-TEST(PlanCache, TellsProblemsAndOptionsApart) {
+TEST(PlanCache, tells_problems_and_options_apart) {
   PlanCache cache;
   PlanOptions paper;
   paper.planner = PlannerKind::paper;
@@ -40,7 +40,7 @@ TEST(PlanCache, TellsProblemsAndOptionsApart) {
   EXPECT_EQ(cache.statistics().plans, plans.size());
 }
 
-TEST(PlanCache, SeesThroughTheSplittingOfAxes) {
+TEST(PlanCache, sees_through_the_splitting_of_axes) {
   PlanCache cache;
   const Mesh mesh = parse_mesh("x=4");
   const DistributedType whole = parse_type("[2{x}8]", mesh);
@@ -50,7 +50,7 @@ TEST(PlanCache, SeesThroughTheSplittingOfAxes) {
   EXPECT_EQ(cache.statistics().hits, 1);
 }
 
-TEST(PlanCache, DropsTheLeastRecentlyUsed) {
+TEST(PlanCache, drops_the_least_recently_used) {
   PlanCache cache(2);
   const Problem first = problem("[4{a}8, 8]", "[8, 4{a}8]");
   const Problem second = problem("[4{b}8, 8]", "[8, 4{b}8]");
@@ -66,7 +66,7 @@ TEST(PlanCache, DropsTheLeastRecentlyUsed) {
   EXPECT_FALSE(to_json(*held).empty());  // lives on for who holds it
 }
 
-TEST(PlanCache, IsSharedByThreads) {
+TEST(PlanCache, is_shared_by_threads) {
   PlanCache cache(4);
   const std::vector<Problem> problems{problem("[4{a}8, 8]", "[8, 4{a}8]"), problem("[4{b}8, 8]", "[8, 4{b}8]"),
                                       problem("[2{a,b}8, 8]", "[8, 2{b,a}8]"), problem("[8, 8]", "[2{a,b}8, 8]"),

@@ -25,7 +25,7 @@ Problem arbitrary_problem(int most_rank) {
 
 // --- Every plan is right, and says so truly.
 
-RC_GTEST_PROP(PlannerProperties, EveryPlanVerifies, ()) {
+RC_GTEST_PROP(PlannerProperties, every_plan_verifies, ()) {
   const Problem problem = arbitrary_problem(3);
   for (const CostModel* model : {&paper_model(), &volume_model()}) {
     for (const Planning& planning : all_plannings(*model)) {
@@ -43,7 +43,7 @@ RC_GTEST_PROP(PlannerProperties, EveryPlanVerifies, ()) {
 }
 
 // A wide plan does what a narrow one does in fewer steps: with exchanges, never at a higher price.
-RC_GTEST_PROP(PlannerProperties, WiderIsNeverDearer, ()) {
+RC_GTEST_PROP(PlannerProperties, wider_is_never_dearer, ()) {
   const Problem problem = arbitrary_problem(3);
   const std::int64_t wide = make_plan(problem, wide_planning().options).cost.total;
   RC_ASSERT(wide <= make_plan(problem, portable_planning().options).cost.total);
@@ -65,7 +65,7 @@ void expect_moves_the_data(const Problem& problem) {
   }
 }
 
-TEST(PlannerProperties, PlansMoveTheRightData) {
+TEST(PlannerProperties, plans_move_the_right_data) {
   RandomProblems random(81);
   for (const char* text : {"a=2", "a=6", "a=2,b=2,c=2", "a=3,b=2", "a=12", "a=4,b=4", "a=2,b=3,c=2"}) {
     const Mesh mesh = parse_mesh(text);
@@ -76,7 +76,7 @@ TEST(PlannerProperties, PlansMoveTheRightData) {
   }
 }
 
-TEST(PlannerProperties, PlansMoveElementsAsASecondOpinionHasIt) {
+TEST(PlannerProperties, plans_move_elements_as_a_second_opinion_has_it) {
   RandomProblems random(82);
   for (const char* text : {"a=6", "a=2,b=2,c=2", "a=3,b=2"}) {
     const Mesh mesh = parse_mesh(text);
@@ -120,7 +120,7 @@ DistributedType rename(const DistributedType& type, const Renaming& renaming) {
   return {renaming.mesh, dimensions};
 }
 
-TEST(PlannerProperties, AxesMayBeRenamedAndReordered) {
+TEST(PlannerProperties, axes_may_be_renamed_and_reordered) {
   RandomProblems random(83);
   int covered = 0;
   for (const char* text : {"a=2,b=2,c=2", "a=2,b=4,c=3", "a=6,b=4", "a=2,b=3,c=5", "a=2,b=2,c=2,d=2"}) {
@@ -143,7 +143,7 @@ TEST(PlannerProperties, AxesMayBeRenamedAndReordered) {
 }
 
 // Which prime part of the mesh stands where makes no difference: swapping two of one size calls devices other names.
-TEST(PlannerProperties, DevicesMayBeRenamed) {
+TEST(PlannerProperties, devices_may_be_renamed) {
   RandomProblems random(84);
   for (const char* text : {"a=8", "a=2,b=4", "a=12", "a=6,b=2"}) {
     const Mesh mesh = parse_mesh(text);
@@ -171,7 +171,7 @@ TEST(PlannerProperties, DevicesMayBeRenamed) {
 }
 
 // Plans are the same in every run: nothing depends on addresses or time.
-TEST(PlannerProperties, PlansAreReproducible) {
+TEST(PlannerProperties, plans_are_reproducible) {
   RandomProblems random(85);
   const Mesh mesh = parse_mesh("a=4,b=6");
   for (int i = 0; i < 30; ++i) {

@@ -235,9 +235,9 @@ hint: use one of i8 f16 bf16 i32 f32 f64 c64 c128
 )"},
 };
 
-TEST(ParseProblem, TakesTheRightProblem) { EXPECT_EQ(fault_in(right_problem), "no error"); }
+TEST(ParseProblem, takes_the_right_problem) { EXPECT_EQ(fault_in(right_problem), "no error"); }
 
-TEST(ParseProblem, SaysWhatIsWrongAndWhere) {
+TEST(ParseProblem, says_what_is_wrong_and_where) {
   for (const BrokenProblem& broken : broken_problems) EXPECT_EQ(fault_in(broken_text(broken)), broken.diagnostic);
 }
 

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 Problem parse(const std::string& text, int line = 1) { return parse_problem({"problems.jsonl", text, line}); }
 
-TEST(Problem, IsReadFromALine) {
+TEST(Problem, is_read_from_a_line) {
   const Problem problem =
       parse(R"({"id": "p1", "mesh": {"a":2,"b":2,"c":2}, "shape": [360,368,320], "src": [[],["c"],[]], )"
             R"("dst": [["c","a"],[],["b"]], "dtype": "f64"})");
@@ -27,21 +27,21 @@ TEST(Problem, IsReadFromALine) {
   EXPECT_EQ(problem.element_type(), ElementType::f64);
 }
 
-TEST(Problem, KeepsTheOrderOfTheMesh) {
+TEST(Problem, keeps_the_order_of_the_mesh) {
   EXPECT_EQ(to_string(parse(R"({"mesh": {"z":2,"a":3}, "shape": [], "src": [], "dst": []})").mesh()), "{z: 2, a: 3}");
 }
 
-TEST(Problem, WithoutIdIsCalledByItsLine) {
+TEST(Problem, without_id_is_called_by_its_line) {
   const std::string text = R"({"mesh": {"a":2}, "shape": [4], "src": [["a"]], "dst": [[]]})";
   EXPECT_EQ(parse(text).id(), "line-1");
   EXPECT_EQ(parse(text, 17).id(), "line-17");
 }
 
-TEST(Problem, WithoutElementTypeIsOfFloats) {
+TEST(Problem, without_element_type_is_of_floats) {
   EXPECT_EQ(parse(R"({"mesh": {"a":2}, "shape": [4], "src": [["a"]], "dst": [[]]})").element_type(), ElementType::f32);
 }
 
-TEST(Problem, MayNamePartsOfAxes) {
+TEST(Problem, may_name_parts_of_axes) {
   const Problem problem =
       parse(R"({"mesh": {"a":6}, "shape": [6], "src": [["a:(2)3"]], "dst": [["a:(1)2", "a:(2)3"]]})");
   EXPECT_EQ(to_string(problem.source()), "[2{a:(2)3}6]");
@@ -70,13 +70,13 @@ TEST(Problem, reads_back_equal_whatever_parts_of_axes_it_names) {
   EXPECT_GT(parts, 400);
 }
 
-TEST(Problem, TakesKeysInAnyOrderAndIgnoresOthers) {
+TEST(Problem, takes_keys_in_any_order_and_ignores_others) {
   const Problem problem =
       parse(R"({"dst": [["a"]], "comment": {"x": [1.5]}, "src": [[]], "shape": [2], "mesh": {"a":2}})");
   EXPECT_EQ(to_string(problem.target()), "[1{a}2]");
 }
 
-TEST(Problem, ReadsAllOfTheProblemsFile) {
+TEST(Problem, reads_all_of_the_problems_file) {
   std::ifstream file(RETILE_SOURCE_DIR "/tests/data/problems.jsonl");
   ASSERT_TRUE(file);
   int covered = 0;
@@ -89,7 +89,7 @@ TEST(Problem, ReadsAllOfTheProblemsFile) {
   EXPECT_EQ(covered, 500);
 }
 
-TEST(Problem, IsBetweenTypesOfOneMeshAndShape) {
+TEST(Problem, is_between_types_of_one_mesh_and_shape) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto fault = [&](const Mesh& source_mesh, const char* source, const char* target) {
     return test::diagnostic_of([&] { return Problem("", parse_type(source, source_mesh), parse_type(target, mesh)); });

@@ -101,7 +101,7 @@ void expect_even(const Problem& problem, const CutProblem& cuts, std::span<const
   }
 }
 
-TEST(Routing, DigitsAndTablesAgree) {
+TEST(Routing, digits_and_tables_agree) {
   RandomProblems random(61);
   std::map<std::pair<Verdict, Verdict>, int> verdicts;
   for (const char* text : {"a=2,b=2,c=2", "a=4,b=2", "a=3,b=3", "a=2,b=2", "a=16", "a=9,b=3"}) {
@@ -134,7 +134,7 @@ TEST(Routing, DigitsAndTablesAgree) {
   EXPECT_EQ(count(Verdict::lowers, Verdict::undecided) + count(Verdict::refuted, Verdict::undecided), 0);
 }
 
-TEST(Routing, TablesRouteEvenlyOnMixedMeshes) {
+TEST(Routing, tables_route_evenly_on_mixed_meshes) {
   RandomProblems random(62);
   int lowered = 0;
   for (const char* text : {"a=6", "a=2,b=3", "a=4,b=3", "a=12", "a=2,b=3,c=5"}) {
@@ -156,7 +156,7 @@ TEST(Routing, TablesRouteEvenlyOnMixedMeshes) {
 }
 
 // Routes by digits alone, without tables, are the same routes.
-TEST(Routing, DigitRoutesAreTheRoutesAsTypes) {
+TEST(Routing, digit_routes_are_the_routes_as_types) {
   RandomProblems random(63);
   int covered = 0;
   for (const char* text : {"a=2,b=2,c=2", "a=4,b=4", "a=9,b=3"}) {
@@ -207,7 +207,7 @@ TEST(Routing, gives_routes_after_the_budget_is_spent) {
 }
 
 // A level that stays from source to target has one digit there, or the path does not lower.
-TEST(Routing, RefutesAKeptLevelWithTwoDigits) {
+TEST(Routing, refutes_a_kept_level_with_two_digits) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[1{b}2, 2]");
   const CutProblem cuts = cut_problem_of(problem);
   const std::vector<Cuts> layers{cuts.source};
@@ -217,7 +217,7 @@ TEST(Routing, RefutesAKeptLevelWithTwoDigits) {
 }
 
 // A digit that leaves one dimension may not come back in another at once: the two tiles would not meet evenly.
-TEST(Routing, RefutesADigitInTwoLevelsAtOnce) {
+TEST(Routing, refutes_a_digit_in_two_levels_at_once) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[2, 1{a}2]");
   const CutProblem cuts = cut_problem_of(problem);
   const std::vector<Cuts> layers{cuts.source, cuts.target};  // slice, then gather

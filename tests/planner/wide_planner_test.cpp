@@ -75,35 +75,35 @@ class WideOptimality : public testing::Test {
   std::int64_t dearer_ = 0;  // than the cheapest
 };
 
-TEST_F(WideOptimality, UpToSevenDevices) {
+TEST_F(WideOptimality, up_to_seven_devices) {
   check_up_to_seven(StepSet::wide);
   EXPECT_EQ(covered_, 4953);
   EXPECT_EQ(unproved_, 0);
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(WideOptimality, UpToSevenDevicesWithoutExchange) {
+TEST_F(WideOptimality, up_to_seven_devices_without_exchange) {
   check_up_to_seven(StepSet::wide_without_exchange);
   EXPECT_EQ(covered_, 4953);
   EXPECT_EQ(unproved_, 0);
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(WideOptimality, EightDevices) {
+TEST_F(WideOptimality, eight_devices) {
   check_eight(StepSet::wide);
   EXPECT_EQ(covered_, 5172);
   EXPECT_EQ(unproved_, 0);
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(WideOptimality, EightDevicesWithoutExchange) {
+TEST_F(WideOptimality, eight_devices_without_exchange) {
   check_eight(StepSet::wide_without_exchange);
   EXPECT_EQ(covered_, 5172);
   EXPECT_EQ(unproved_, 0);
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST_F(WideOptimality, Sweep) {
+TEST_F(WideOptimality, sweep) {
   if (!is_sweep()) GTEST_SKIP() << "set RETILE_SWEEP=1";
   for (const StepSet steps : {StepSet::wide, StepSet::wide_without_exchange}) {
     for (const char* text : {"a=8", "a=2,b=4", "a=4,b=2", "a=2,b=2,c=2"}) {
@@ -120,7 +120,7 @@ TEST_F(WideOptimality, Sweep) {
   EXPECT_EQ(dearer_, 0);
 }
 
-TEST(WidePlanner, RefusesMeshesThatAreTooLargeToListWithoutExchanges) {
+TEST(WidePlanner, refuses_meshes_that_are_too_large_to_list_without_exchanges) {
   const Mesh mesh = parse_mesh("x=32768,y=32768");
   const Problem problem("", parse_type("[1{x}32768, 32768]", mesh), parse_type("[32768, 1{x}32768]", mesh));
   try {
@@ -151,7 +151,7 @@ void expect_three_steps(const Problem& problem) {
   }
 }
 
-TEST(WidePlanner, ThreeStepTheoremOnLargerMeshes) {
+TEST(WidePlanner, three_step_theorem_on_larger_meshes) {
   RandomProblems random(31);
   int covered = 0;
   for (const char* text : {"a=4,b=6", "a=2,b=3,c=5", "a=6,b=6", "a=8,b=8", "a=12", "a=2,b=2,c=2,d=2,e=2", "a=9,b=3"}) {
@@ -166,7 +166,7 @@ TEST(WidePlanner, ThreeStepTheoremOnLargerMeshes) {
   EXPECT_EQ(covered, 420);
 }
 
-RC_GTEST_PROP(WidePlanner, ThreeStepTheoremOnRandomMeshes, ()) {
+RC_GTEST_PROP(WidePlanner, three_step_theorem_on_random_meshes, ()) {
   const Mesh mesh = *arbitrary_mesh();
   const Shape global = divisible_shape(mesh, *rc::gen::inRange(1, 4));
   const DistributedType source = *arbitrary_type(mesh, global);
@@ -174,7 +174,7 @@ RC_GTEST_PROP(WidePlanner, ThreeStepTheoremOnRandomMeshes, ()) {
 }
 
 // Cuts by each prime decide what is sliced and gathered: 2-axes one way, 3-axes the other.
-TEST(WidePlanner, SlicesOnePrimeAndGathersAnother) {
+TEST(WidePlanner, slices_one_prime_and_gathers_another) {
   const Problem problem = problem_of("a=2,b=3", "[6, 2{b}6]", "[3{a}6, 6]");
   const Plan plan = make_plan(problem, wide_planning().options);
   EXPECT_EQ(steps_of(plan), "dynslice(0; 2) allgather(1; 3)");
@@ -182,7 +182,7 @@ TEST(WidePlanner, SlicesOnePrimeAndGathersAnother) {
   EXPECT_EQ(plan.memory.peak, 18);
 }
 
-TEST(WidePlanner, MovesSeveralDimensionsAtOnce) {
+TEST(WidePlanner, moves_several_dimensions_at_once) {
   const Problem problem = problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
   const Plan wide = make_plan(problem, wide_planning().options);
   EXPECT_EQ(wide.cost.total, 256);
@@ -191,7 +191,7 @@ TEST(WidePlanner, MovesSeveralDimensionsAtOnce) {
 }
 
 // What is gathered anyway may be cut as deep as the mesh allows before it is exchanged.
-TEST(WidePlanner, SlicesDeeperWhereAGatherFollowsAnyway) {
+TEST(WidePlanner, slices_deeper_where_a_gather_follows_anyway) {
   const Problem problem = problem_of("a=2,b=2,c=2,d=2", "[8{a}16, 8{b}16]", "[16, 8{a}16]");
   const Plan plan = make_plan(problem, wide_planning().options);
   EXPECT_EQ(plan.cost.total, 256 / 16 + 128);
@@ -199,7 +199,7 @@ TEST(WidePlanner, SlicesDeeperWhereAGatherFollowsAnyway) {
   EXPECT_TRUE(plan.cost.optimal);
 }
 
-TEST(WidePlanner, TakesNoStepsBetweenEqualPlacements) {
+TEST(WidePlanner, takes_no_steps_between_equal_placements) {
   const Problem problem = problem_of("a=6,b=1", "[1{a}6]", "[1{a:(2)3,a:(1)2,b}6]");
   for (const Planning& planning : all_plannings()) {
     const Plan plan = make_plan(problem, planning.options);
@@ -209,7 +209,7 @@ TEST(WidePlanner, TakesNoStepsBetweenEqualPlacements) {
 }
 
 // The bounds of wide plans are of the paper's weights; under others they would be above what the plans cost.
-TEST(WidePlanner, ClaimsNoBoundOfThePaperUnderVolume) {
+TEST(WidePlanner, claims_no_bound_of_the_paper_under_volume) {
   RandomProblems random(32);
   for (const char* text : {"a=2,b=2", "a=6", "a=2,b=2,c=2", "a=3,b=2,c=2"}) {
     const Mesh mesh = parse_mesh(text);

@@ -113,7 +113,7 @@ TYPED_TEST_SUITE(LocalFloats, Floats);
 
 // --- Arithmetic.
 
-TYPED_TEST(LocalOps, ArithmeticActsElementByElement) {
+TYPED_TEST(LocalOps, arithmetic_acts_element_by_element) {
   for (const LocalOp op : {LocalOp::add, LocalOp::subtract, LocalOp::multiply, LocalOp::divide, LocalOp::max}) {
     EXPECT_PROPERTY([&] {
       const Shape shape = arbitrary_shape(0, 3);
@@ -133,7 +133,7 @@ TYPED_TEST(LocalOps, ArithmeticActsElementByElement) {
   }
 }
 
-TYPED_TEST(LocalOps, NegateAndReluActElementByElement) {
+TYPED_TEST(LocalOps, negate_and_relu_act_element_by_element) {
   EXPECT_PROPERTY([] {
     const auto a = arbitrary_array<TypeParam>(arbitrary_shape(0, 3));
     LocalArray<TypeParam> negated = a;
@@ -156,7 +156,7 @@ TYPED_TEST(LocalOps, NegateAndReluActElementByElement) {
   });
 }
 
-TYPED_TEST(LocalFloats, FunctionsActElementByElement) {
+TYPED_TEST(LocalFloats, functions_act_element_by_element) {
   EXPECT_PROPERTY([] {
     const auto a = arbitrary_array<TypeParam>(arbitrary_shape(0, 3));
     const auto check = [&](LocalOp op, TypeParam (*function)(TypeParam)) {
@@ -209,7 +209,7 @@ void check_conversions() {
       << typeid(Source).name() << " to " << typeid(Target).name();
 }
 
-TYPED_TEST(LocalOps, ConvertsFromEveryType) {
+TYPED_TEST(LocalOps, converts_from_every_type) {
   check_conversions<TypeParam, float>();
   check_conversions<TypeParam, double>();
   check_conversions<TypeParam, std::int32_t>();
@@ -225,7 +225,7 @@ TEST(Local, conversions_to_integers_saturate) {
 
 // --- What makes arrays.
 
-TYPED_TEST(LocalOps, LiteralsFillTheShape) {
+TYPED_TEST(LocalOps, literals_fill_the_shape) {
   LocalInstruction instruction;
   instruction.op = LocalOp::literal;
   instruction.number = -3;
@@ -234,7 +234,7 @@ TYPED_TEST(LocalOps, LiteralsFillTheShape) {
   EXPECT_TRUE((evaluate_one<TypeParam, TypeParam>(instruction, {}, {}) == LocalArray<TypeParam>{{}, {-3}}));
 }
 
-TYPED_TEST(LocalOps, IotaCountsAlongADimension) {
+TYPED_TEST(LocalOps, iota_counts_along_a_dimension) {
   EXPECT_PROPERTY([] {
     const Shape shape = arbitrary_shape(1, 4);
     const auto dimension = *rc::gen::inRange<std::size_t>(0, shape.size());
@@ -277,7 +277,7 @@ LocalArray<Number> naive_matmul(const LocalArray<Number>& a, const LocalArray<Nu
   });
 }
 
-TYPED_TEST(LocalOps, MatmulMultipliesEveryBatch) {
+TYPED_TEST(LocalOps, matmul_multiplies_every_batch) {
   EXPECT_PROPERTY([] {
     Shape left = arbitrary_shape(0, 2);
     Shape right = left;
@@ -295,7 +295,7 @@ TYPED_TEST(LocalOps, MatmulMultipliesEveryBatch) {
   });
 }
 
-TYPED_TEST(LocalFloats, MatmulGivesTheSameBitsWhereverItsOperandsLie) {
+TYPED_TEST(LocalFloats, matmul_gives_the_same_bits_wherever_its_operands_lie) {
   constexpr std::int64_t size = 67;
   LocalArray<TypeParam> a{{size, size}, {}};
   for (std::int64_t i = 0; i < size * size; ++i) a.elements.push_back(static_cast<TypeParam>(std::sin(i) / 3));
@@ -319,7 +319,7 @@ TYPED_TEST(LocalFloats, MatmulGivesTheSameBitsWhereverItsOperandsLie) {
 
 // --- Rearrangements.
 
-TYPED_TEST(LocalOps, TransposePermutesDimensions) {
+TYPED_TEST(LocalOps, transpose_permutes_dimensions) {
   EXPECT_PROPERTY([] {
     const auto a = arbitrary_array<TypeParam>(arbitrary_shape(0, 4));
     LocalInstruction instruction;
@@ -341,7 +341,7 @@ TYPED_TEST(LocalOps, TransposePermutesDimensions) {
   });
 }
 
-TYPED_TEST(LocalOps, ReshapeKeepsTheRowMajorOrder) {
+TYPED_TEST(LocalOps, reshape_keeps_the_row_major_order) {
   EXPECT_PROPERTY([] {
     const Shape shape = arbitrary_shape(0, 4);
     const auto a = arbitrary_array<TypeParam>(shape);
@@ -352,7 +352,7 @@ TYPED_TEST(LocalOps, ReshapeKeepsTheRowMajorOrder) {
   });
 }
 
-TYPED_TEST(LocalOps, BroadcastRepeatsDimensionsOfSizeOne) {
+TYPED_TEST(LocalOps, broadcast_repeats_dimensions_of_size_one) {
   EXPECT_PROPERTY([] {
     const Shape shape = arbitrary_shape(0, 4);
     const auto added = *rc::gen::inRange<std::size_t>(0, shape.size() + 1);
@@ -370,7 +370,7 @@ TYPED_TEST(LocalOps, BroadcastRepeatsDimensionsOfSizeOne) {
   });
 }
 
-TYPED_TEST(LocalOps, SliceKeepsABox) {
+TYPED_TEST(LocalOps, slice_keeps_a_box) {
   EXPECT_PROPERTY([] {
     const auto a = arbitrary_array<TypeParam>(arbitrary_shape(0, 4));
     Shape lo;
@@ -394,7 +394,7 @@ TYPED_TEST(LocalOps, SliceKeepsABox) {
   });
 }
 
-TYPED_TEST(LocalOps, ConcatPutsOperandsOneAfterTheOther) {
+TYPED_TEST(LocalOps, concat_puts_operands_one_after_the_other) {
   EXPECT_PROPERTY([] {
     Shape shape = arbitrary_shape(1, 3);
     const auto dimension = *rc::gen::inRange<std::size_t>(0, shape.size());
@@ -422,7 +422,7 @@ TYPED_TEST(LocalOps, ConcatPutsOperandsOneAfterTheOther) {
 
 // --- Reductions.
 
-TYPED_TEST(LocalOps, ReductionsFoldInRowMajorOrder) {
+TYPED_TEST(LocalOps, reductions_fold_in_row_major_order) {
   for (const LocalOp op : {LocalOp::reduce_sum, LocalOp::reduce_max}) {
     EXPECT_PROPERTY([&] {
       const auto a = arbitrary_array<TypeParam>(arbitrary_shape(1, 4));
@@ -454,7 +454,7 @@ TYPED_TEST(LocalOps, ReductionsFoldInRowMajorOrder) {
   }
 }
 
-TYPED_TEST(LocalOps, RowsAreAddedInOrder) {
+TYPED_TEST(LocalOps, rows_are_added_in_order) {
   const LocalArray<TypeParam> rows{
       {3, 2}, {TypeParam{1}, TypeParam{2}, TypeParam{30}, TypeParam{40}, TypeParam{500}, TypeParam{600}}};
   std::vector<TypeParam> sums(2);

@@ -148,7 +148,7 @@ std::size_t plan_count() {
   return job_size() <= 4 ? 40 : 20;
 }
 
-TEST_P(Agreement, PlansOfEveryPlanner) {
+TEST_P(Agreement, plans_of_every_planner) {
   RandomProblems random(17);
   const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
   const std::vector<Mesh> meshes = meshes_for(job_size());
@@ -166,7 +166,7 @@ TEST_P(Agreement, PlansOfEveryPlanner) {
 }
 
 // Placements that no type has, steps in any order.
-TEST_P(Agreement, ArbitraryPlans) {
+TEST_P(Agreement, arbitrary_plans) {
   RandomProblems random(23);
   const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
   const rc::Gen<Plan> plans = test::arbitrary_plan();
@@ -181,7 +181,7 @@ TEST_P(Agreement, ArbitraryPlans) {
 }
 
 // Runs of many pages, pieces of every length, several rounds of collectives.
-TEST_P(Agreement, LargeTiles) {
+TEST_P(Agreement, large_tiles) {
   RandomProblems random(29);
   const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
   const Mesh mesh({{"a", job_size()}});

@@ -17,7 +17,7 @@
 namespace retile::mpi {
 namespace {
 
-TEST(Devices, AreWhereTheMapSays) {
+TEST(Devices, are_where_the_map_says) {
   const std::int64_t count = 2 * job_size();
   MpiOptions options;
   for (std::int64_t device = count; device-- > 0;) options.device_map.push_back(device);
@@ -26,7 +26,7 @@ TEST(Devices, AreWhereTheMapSays) {
   EXPECT_EQ(engine->devices(count), (std::vector<Device>{last - 1, last}));
 }
 
-TEST(Devices, MoveTheirTilesWhereverTheyAre) {
+TEST(Devices, move_their_tiles_wherever_they_are) {
   test::RandomProblems random(31);
   const std::int64_t count = 2 * job_size();
   for (int i = 0; i < 5; ++i) {
@@ -59,7 +59,7 @@ bool are_equal(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(PlainCall, MovesOneTilePerRank) {
+TEST(PlainCall, moves_one_tile_per_rank) {
   const Mesh mesh({{"a", job_size()}});
   const AxisPart axis = mesh.whole(0);
   const Problem problem("", DistributedType::cut(mesh, {24, 48}, {{axis}, {}}),
@@ -76,7 +76,7 @@ TEST(PlainCall, MovesOneTilePerRank) {
 }
 
 // A communicator of half the ranks, while the others do nothing.
-TEST(PlainCall, WorksOnPartOfTheRanks) {
+TEST(PlainCall, works_on_part_of_the_ranks) {
   MPI_Comm part = MPI_COMM_NULL;
   const int half = (job_size() + 1) / 2;
   MPI_Comm_split(MPI_COMM_WORLD, job_rank() < half ? 0 : MPI_UNDEFINED, 0, &part);
@@ -94,7 +94,7 @@ TEST(PlainCall, WorksOnPartOfTheRanks) {
 }
 
 // Tiles in memory of the engine's, a run of them given back to the system in the end.
-TEST(PreparedRuns, OutliveTheirEngineAndRunOften) {
+TEST(PreparedRuns, outlive_their_engine_and_run_often) {
   const Mesh mesh({{"a", job_size()}});
   const AxisPart axis = mesh.whole(0);
   const Problem problem("", DistributedType::cut(mesh, {24, 24}, {{axis}, {}}),
@@ -119,7 +119,7 @@ TEST(PreparedRuns, OutliveTheirEngineAndRunOften) {
 }
 
 // Boxes that follow each other in the target need no staging: the peak is that of the tiles.
-TEST(Collectives, GatherStraightIntoTheTarget) {
+TEST(Collectives, gather_straight_into_the_target) {
   const Mesh mesh({{"a", job_size()}});
   const Problem problem("", DistributedType::cut(mesh, {24, 10}, {{mesh.whole(0)}, {}}),
                         DistributedType::replicated(mesh, {24, 10}));

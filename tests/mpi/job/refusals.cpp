@@ -24,7 +24,7 @@ Movement movement_over(const Mesh& mesh, std::int64_t rows) {
 // Only one rank differs; with one rank there is nothing to differ from.
 bool differs() { return job_rank() == job_size() - 1; }
 
-TEST(Refusals, DifferentMovements) {
+TEST(Refusals, different_movements) {
   const Mesh mesh({{"a", job_size()}});
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(mesh, differs() ? 48 : 24);
@@ -33,7 +33,7 @@ TEST(Refusals, DifferentMovements) {
             "the ranks were given different movements, element sizes or options");
 }
 
-TEST(Refusals, DifferentElementSizes) {
+TEST(Refusals, different_element_sizes) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
   if (job_size() == 1) return;
@@ -41,7 +41,7 @@ TEST(Refusals, DifferentElementSizes) {
             "the ranks were given different movements, element sizes or options");
 }
 
-TEST(Refusals, DifferentOptions) {
+TEST(Refusals, different_options) {
   if (job_size() == 1) return;
   MpiOptions options;
   if (differs()) options.staging_bytes *= 2;
@@ -52,7 +52,7 @@ TEST(Refusals, DifferentOptions) {
 }
 
 // After a refusal the engine is as good as before.
-TEST(Refusals, LeaveTheEngineUsable) {
+TEST(Refusals, leave_the_engine_usable) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
   const bool is_refused = error_of([&] { engine->prepare(movement, differs() ? 8 : 4); }) != "";
@@ -66,7 +66,7 @@ TEST(Refusals, LeaveTheEngineUsable) {
   EXPECT_EQ(find_difference(array, tiles[0], device, movement.target().box(device)), std::nullopt);
 }
 
-TEST(Refusals, TilesThatTheRunDoesNotStartFrom) {
+TEST(Refusals, tiles_that_the_run_does_not_start_from) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
   const auto run = engine->prepare(movement, 4);
@@ -80,13 +80,13 @@ TEST(Refusals, TilesThatTheRunDoesNotStartFrom) {
   }
 }
 
-TEST(Refusals, BuffersThatAreMissing) {
+TEST(Refusals, buffers_that_are_missing) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const auto run = engine->prepare(movement_over(Mesh({{"a", job_size()}}), 24), 4);
   EXPECT_THAT(error_of([&] { run->execute({}, {}); }), testing::HasSubstr("0 source and 0 target buffers"));
 }
 
-TEST(Refusals, DevicesThatCannotBeSharedOut) {
+TEST(Refusals, devices_that_cannot_be_shared_out) {
   if (job_size() == 1) return;
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const std::int64_t devices = job_size() + 1;
@@ -95,7 +95,7 @@ TEST(Refusals, DevicesThatCannotBeSharedOut) {
                 " ranks: start a number of ranks that divides " + std::to_string(devices));
 }
 
-TEST(Refusals, StagingThatIsTooSmallOrTooLarge) {
+TEST(Refusals, staging_that_is_too_small_or_too_large) {
   for (const std::int64_t bytes : {std::int64_t{0}, least_staging - 1, (std::int64_t{1} << 30U) + 1}) {
     MpiOptions options;
     options.staging_bytes = bytes;
@@ -104,7 +104,7 @@ TEST(Refusals, StagingThatIsTooSmallOrTooLarge) {
 }
 
 // A tile larger than the address space of an arena, where no memory is touched.
-TEST(Refusals, MemoryThatIsNotThere) {
+TEST(Refusals, memory_that_is_not_there) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   EXPECT_EQ(error_of([&] { engine->allocate(std::size_t{1} << 62U); }),
             "no memory for a tile of 4611686018427387904 bytes");

@@ -128,7 +128,7 @@ Problem columns_problem() {
 double value_of(std::int64_t row, std::int64_t column) { return static_cast<double>(row * 100 + column); }
 
 // Fortran's order with two rows of halo on every side; then rows with padding.
-TEST(PlainCall, MovesHalosAndPadding) {
+TEST(PlainCall, moves_halos_and_padding) {
   const Problem problem = columns_problem();
   const Box source_box = Placement(problem.source()).box(job_rank());
   const Box target_box = Placement(problem.target()).box(job_rank());
@@ -160,7 +160,7 @@ TEST(PlainCall, MovesHalosAndPadding) {
 
 bool differs() { return job_rank() == job_size() - 1; }
 
-TEST(PlainCall, RefusesShortMemoryOnAllRanks) {
+TEST(PlainCall, refuses_short_memory_on_all_ranks) {
   const Problem problem = columns_problem();
   const auto size = static_cast<std::size_t>(24 * 48 / job_size());
   const std::vector<double> source(size);
@@ -174,7 +174,7 @@ TEST(PlainCall, RefusesShortMemoryOnAllRanks) {
   }
 }
 
-TEST(PlainCall, RefusesWrongStridesOnAllRanks) {
+TEST(PlainCall, refuses_wrong_strides_on_all_ranks) {
   RedistributeOptions options;
   if (differs()) options.targets = {{0, {0, 8}}};
   const std::string error = error_of([&] { prepare<double>(columns_problem(), MPI_COMM_WORLD, options); });
@@ -187,7 +187,7 @@ TEST(PlainCall, RefusesWrongStridesOnAllRanks) {
 }
 
 // The ranks' own memory may lie differently on each of them.
-TEST(PlainCall, MovesWhatLiesDifferentlyOnEachRank) {
+TEST(PlainCall, moves_what_lies_differently_on_each_rank) {
   const Problem problem = columns_problem();
   const Box source_box = Placement(problem.source()).box(job_rank());
   const Box target_box = Placement(problem.target()).box(job_rank());
