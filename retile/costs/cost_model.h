@@ -26,6 +26,8 @@ class CostModel {
   CostModel() = default;
   CostModel(const CostModel&) = delete;
   CostModel& operator=(const CostModel&) = delete;
+  CostModel(CostModel&&) = delete;
+  CostModel& operator=(CostModel&&) = delete;
   virtual ~CostModel() = default;
 
   virtual const char* name() const = 0;
