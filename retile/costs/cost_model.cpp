@@ -7,6 +7,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/grids/box_index.h"
 #include "retile/plan/lists.h"
 
 namespace retile {
@@ -31,13 +32,43 @@ std::int64_t most_received(const std::vector<Transfer>& transfers) {
 
 // What an exchange whose transfers are not listed lets devices receive at most: what they lack.
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
+  if (!before.is_even() || !after.is_even()) return received_floor(before, after);
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
   return most_received(balanced_transfers(before.global_shape(), tile_table(before), tile_table(after)));
+}
+
+// Elements that two lists of disjoint parts share.
+std::int64_t shared_size(const std::vector<Part>& some, const std::vector<Part>& others) {
+  if (some.empty() || others.empty()) return 0;
+  std::int64_t shared_elements = 0;
+  const auto add = [&](std::size_t /*part*/, const Box& shared) { shared_elements += volume(shared); };
+  if (some.size() == 1 && others.size() == 1) {
+    const auto shared = intersect(some[0].box, others[0].box);
+    return shared ? volume(*shared) : 0;
+  }
+  std::vector<Box> boxes;
+  for (const Part& part : some) boxes.push_back(part.box);
+  const BoxIndex index(std::move(boxes));
+  for (const Part& part : others) index.visit_shared(part.box, add);
+  return shared_elements;
+}
+
+// Where tiles differ: every device takes what it has not, a permuted tile as a whole.
+std::int64_t most_received_unevenly(const Step& step, const Placement& before) {
+  const auto* permute = std::get_if<PermuteStep>(&step.operation);
+  if (permute == nullptr || !permute->pairs) return received_floor(before, step.after);
+  std::int64_t most = 0;
+  for (const DevicePair& pair : *permute->pairs) {
+    if (pair.source != pair.target) most = std::max(most, step.after.size(pair.target));
+  }
+  return most;
 }
 
 std::int64_t most_received(const Step& step, const Placement& before) {
   const std::int64_t in = before.local_size();
   if (std::holds_alternative<SliceStep>(step.operation)) return 0;
+  const bool is_even = before.is_even() && step.after.is_even();
+  if (!is_even && !std::holds_alternative<ExchangeStep>(step.operation)) return most_received_unevenly(step, before);
   if (std::holds_alternative<AllToAllStep>(step.operation)) return in - in / group_size(step.operation);
   if (std::holds_alternative<GatherStep>(step.operation)) return step.after.local_size() - in;
   if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) {
@@ -108,6 +139,14 @@ std::int64_t received_floor(const DistributedType& source, const DistributedType
     kept *= std::min(source.dimension(i).tile, target.dimension(i).tile);
   }
   return target.local_size() - kept;
+}
+
+std::int64_t received_floor(const Placement& source, const Placement& target) {
+  std::int64_t most = 0;
+  for (Device device = 0; device < target.device_count(); ++device) {
+    most = std::max(most, target.size(device) - shared_size(source.parts(device), target.parts(device)));
+  }
+  return most;
 }
 
 }  // namespace retile

@@ -59,6 +59,7 @@ PlanCost price(const CostModel& model, const Movement& movement);
 // The most elements that some device must receive on any way from source to target: its target box
 // less what it already holds.
 std::int64_t received_floor(const DistributedType& source, const DistributedType& target);
+std::int64_t received_floor(const Placement& source, const Placement& target);
 
 // Whether every device's tiles under the two types nest in the dimension: one is part of the other.
 bool always_nest(const DistributedType& source, const DistributedType& target, int dimension);

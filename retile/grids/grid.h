@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
+#include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
 
 namespace retile {
@@ -30,20 +31,10 @@ std::int64_t tile_number(const Grid& grid, const Index* tile) {
   return number;
 }
 
-// From `lo` up to but not including `hi`.
-struct Interval {
-  std::int64_t lo = 0;
-  std::int64_t hi = 0;
-
-  std::int64_t size() const { return std::max<std::int64_t>(0, hi - lo); }
-};
-
 // The tile with this number among tiles of one extent, in whatever unit the extent is.
 inline Interval tile_interval(std::int64_t number, std::int64_t extent) {
   return {number * extent, (number + 1) * extent};
 }
-
-inline Interval intersect(Interval a, Interval b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
 
 // The elements of one tile along each dimension.
 inline Shape tile_shape(const Shape& global, const Grid& grid) {

@@ -158,8 +158,8 @@ TileTable tile_table(const DistributedType& type) {
 TileTable tile_table(const Placement& placement) {
   if (placement.type() != nullptr) return tile_table(*placement.type());
   const std::size_t rank = placement.global_shape().size();
-  const Shape& local = placement.local_shape();
-  TileTable table{tile_shape(placement.global_shape(), local), {}};
+  const Shape& local = placement.tile_shape();
+  TileTable table{tile_shape(placement.grid_extent(), local), {}};
   table.tiles.resize(static_cast<std::size_t>(placement.device_count()) * rank);
   Shape corner(rank);
   for (Device device = 0; device < placement.device_count(); ++device) {

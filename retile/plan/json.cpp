@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/plan/lists.h"
@@ -22,13 +24,11 @@ class PlanWriter {
   explicit PlanWriter(const WriteText& write) : write_(write) {}
 
   void write_plan(const Plan& plan, bool lists) {
-    put("{{\"format\":{},\"id\":{},\"mesh\":{{", json_format, quoted(plan.id));
-    for (std::size_t i = 0; i < plan.mesh().axes().size(); ++i) {
-      const Axis& axis = plan.mesh().axes()[i];
-      put("{}{}:{}", i == 0 ? "" : ",", quoted(axis.name), axis.size);
-    }
-    put("}},\"source\":{},\"target\":{},\"planner\":{},", quoted(to_string(plan.source())),
-        quoted(to_string(plan.target)), quoted(plan.planner));
+    put("{{\"format\":{},\"id\":{},", json_format, quoted(plan.id));
+    write_meshes(plan);
+    put("\"source\":{},\"target\":{},", quoted(to_string(plan.source)), quoted(to_string(plan.target)));
+    if (!plan.view.empty()) put_list("view", plan.view, [&](const Shape& factors) { put_numbers(factors); });
+    put("\"planner\":{},", quoted(plan.planner));
     put("\"cost\":{{\"model\":{},\"total\":{},\"lower_bound\":{},\"floor\":{},\"optimal\":{}}},",
         quoted(plan.cost.model), plan.cost.total, plan.cost.lower_bound, plan.cost.floor, plan.cost.optimal);
     put("\"memory\":{{\"source\":{},\"target\":{},\"bound\":{},\"peak\":{}}},\"planning_ns\":{},\"steps\":[",
@@ -42,6 +42,22 @@ class PlanWriter {
   }
 
  private:
+  // The target's where it is another.
+  void write_meshes(const Plan& plan) {
+    const auto source = plan.source.cuts();
+    const auto target = plan.target.cuts();
+    if (source) write_mesh("mesh", source->mesh);
+    if (target && !(source && source->mesh == target->mesh)) write_mesh(source ? "dst_mesh" : "mesh", target->mesh);
+  }
+
+  void write_mesh(const char* key, const Mesh& mesh) {
+    put("\"{}\":{{", key);
+    for (std::size_t i = 0; i < mesh.axes().size(); ++i) {
+      put("{}{}:{}", i == 0 ? "" : ",", quoted(mesh.axes()[i].name), mesh.axes()[i].size);
+    }
+    put("}},");
+  }
+
   template <typename... Arguments>
   void put(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     constexpr std::size_t most_buffered = 1U << 16U;
@@ -82,15 +98,28 @@ class PlanWriter {
     put("\"local_in\":[{}],\"local_out\":[{}],\"cost\":{}", fmt::join(before.local_shape(), ","),
         fmt::join(step.local_out(), ","),
         index < plan.cost.steps.size() ? plan.cost.steps[index] : 0);  // somebody's plan may have none
-    if (lists) {
-      put(",\"offsets\":[");
-      for (Device device = 0; device < before.device_count(); ++device) {
-        if (device > 0) put(",");
-        put_numbers(step.after.offset(device));
+    if (lists) write_boxes(step.after);
+    put("}}");
+  }
+
+  // The corners of tiles that are all alike, the boxes of others.
+  void write_boxes(const Placement& placement) {
+    put(",\"{}\":[", placement.is_even() ? "offsets" : "boxes");
+    for (Device device = 0; device < placement.device_count(); ++device) {
+      if (device > 0) put(",");
+      if (placement.is_even()) {
+        put_numbers(placement.offset(device));
+        continue;
+      }
+      put("[");
+      bool is_first = true;
+      for (const Part& part : placement.parts(device)) {
+        put("{}[[{}],[{}]]", std::exchange(is_first, false) ? "" : ",", fmt::join(part.box.lo, ","),
+            fmt::join(part.box.hi, ","));
       }
       put("]");
     }
-    put("}}");
+    put("]");
   }
 
   void write(const SliceStep& step, const Placement& /*before*/, bool /*lists*/) { write_changes(step.slices); }
@@ -138,9 +167,10 @@ StepOp read_op(const JsonReader& reader) {
 
 int read_dimension(const JsonReader& reader, int rank) {
   const std::int64_t dimension = reader.count();
-  if (dimension >= rank)
+  if (dimension >= rank) {
     reader.fail(fmt::format("there is no dimension {}", dimension),
                 fmt::format("the array has {}, counted from 0", rank));
+  }
   return static_cast<int>(dimension);
 }
 
@@ -168,24 +198,9 @@ Groups read_groups(const JsonReader& reader) {
   return groups;
 }
 
-// Elements of an array that must have a certain length.
-std::vector<JsonReader> read_tuple(const JsonReader& reader, std::size_t length) {
-  std::vector<JsonReader> elements = reader.elements();
-  if (elements.size() != length) {
-    reader.fail(fmt::format("{} has {} entries instead of {}", reader.name(), elements.size(), length));
-  }
-  return elements;
-}
-
-std::vector<std::int64_t> read_integers(const JsonReader& reader, std::size_t length) {
-  std::vector<std::int64_t> values;
-  for (const JsonReader& element : read_tuple(reader, length)) values.push_back(element.integer());
-  return values;
-}
-
 Shape read_shape(const JsonReader& reader, std::size_t rank) {
   Shape shape;
-  for (const JsonReader& element : read_tuple(reader, rank)) shape.push_back(element.size());
+  for (const JsonReader& element : read_tuple(reader, rank)) shape.push_back(element.count());
   return shape;
 }
 
@@ -208,20 +223,40 @@ std::vector<Transfer> read_transfers(const JsonReader& reader, std::size_t rank)
   return transfers;
 }
 
-Placement read_placement(const JsonReader& step, const DistributedType& source) {
-  const Shape global = source.global_shape();
+Placement read_listed(const JsonReader& reader, const Placement& source) {
+  const Shape& global = source.global_shape();
+  std::vector<std::vector<Part>> parts;
+  read_tuple(reader, static_cast<std::size_t>(source.device_count()));
+  for (const std::vector<Box>& boxes : read_boxes(reader, global.size())) {
+    std::vector<Part>& held = parts.emplace_back();
+    for (const Box& box : boxes) {
+      const Box array{Shape(global.size()), global};
+      for (std::size_t i = 0; i < global.size(); ++i) {
+        if (box.lo[i] > box.hi[i] || !contains(array, box)) {
+          reader.fail(fmt::format("{} is no box of an array of {}", to_string(box), to_string(global)));
+        }
+      }
+      if (volume(box) > 0) held.push_back(packed_part(box));
+    }
+  }
+  return {global, std::move(parts)};
+}
+
+Placement read_placement(const JsonReader& step, const Placement& source) {
+  const Shape& global = source.global_shape();
   const Shape local = read_shape(step.member("local_out"), global.size());
+  if (step.has("boxes")) return read_listed(step.member("boxes"), source);
   if (!step.has("offsets")) {
-    step.fail("a step without offsets cannot be checked",
+    step.fail("a step without offsets or boxes cannot be checked",
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
   }
   std::vector<std::int64_t> corners;
   for (const JsonReader& corner :
-       read_tuple(step.member("offsets"), static_cast<std::size_t>(source.mesh().device_count()))) {
+       read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }
-  if (global.empty()) return Placement(source);
+  if (global.empty()) return source;
   return {global, local, std::move(corners)};
 }
 
@@ -242,7 +277,7 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
 }
 
 void read_step(const JsonReader& reader, StatedPlan& stated) {
-  const DistributedType& source = stated.plan.source();
+  const Placement& source = stated.plan.movement.source;
   Placement after = read_placement(reader, source);  // first: where lists are left out, it says why
   StepOperation operation = read_operation(reader, source.rank());
   stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
@@ -271,10 +306,57 @@ PlanMemory read_memory(const JsonReader& reader) {
           reader.member("peak").count()};
 }
 
+Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
+  return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
+}
+
+// The factors of each dimension, which make up the array's shape.
+std::vector<Shape> read_view(const JsonReader& reader, const Shape& shape) {
+  std::vector<Shape> view;
+  for (const JsonReader& factors : read_tuple(reader, shape.size())) {
+    Shape& sizes = view.emplace_back();
+    for (const JsonReader& factor : factors.elements()) sizes.push_back(factor.count());
+    if (checked_product(sizes) != shape[view.size() - 1]) {
+      factors.fail(fmt::format("these factors do not make up dimension {}, which has {}", view.size() - 1,
+                               shape[view.size() - 1]));
+    }
+  }
+  return view;
+}
+
+// A plan's ends, and the boxes that it starts from.
+struct PlanEnds {
+  Layout source;
+  Layout target;
+  Mesh mesh;  // of the world
+  std::vector<Shape> view;
+  Placement from;
+};
+
+PlanEnds read_ends(const JsonReader& reader) {
+  const Mesh none(std::vector<Axis>{});
+  const Mesh mesh = reader.has("mesh") ? read_mesh(reader.member("mesh")) : none;
+  const Mesh target_mesh = reader.has("dst_mesh") ? read_mesh(reader.member("dst_mesh")) : mesh;
+  Layout source = read_layout_text(reader.member("source"), mesh);
+  Layout target = read_layout_text(reader.member("target"), target_mesh);
+  const std::int64_t world = std::max(source.device_count(), target.device_count());
+  std::vector<Shape> view;
+  if (reader.has("view")) view = read_view(reader.member("view"), source.global_shape());
+  Placement from = source.placement(world);
+  if (!view.empty()) {
+    auto seen = with_view(from, view);
+    if (!seen) reader.member("view").fail("in this view the source's boxes are none");
+    from = std::move(*seen);
+  }
+  const bool is_plain = mesh.device_count() == world && source.listed() == nullptr;
+  return {std::move(source), std::move(target), is_plain ? mesh : Mesh({{"world", world}}), std::move(view),
+          std::move(from)};
+}
+
 }  // namespace
 
 void write_json(const Plan& plan, PlanLists lists, const WriteText& write) {
-  PlanWriter(write).write_plan(plan, lists == PlanLists::always || plan.mesh().device_count() <= most_listed_devices);
+  PlanWriter(write).write_plan(plan, lists == PlanLists::always || plan.device_count() <= most_listed_devices);
 }
 
 std::string to_json(const Plan& plan, PlanLists lists) {
@@ -288,10 +370,8 @@ StatedPlan parse_plan(const SourceText& source) {
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the plan");
   reader.require_format();
-  const Mesh mesh = read_mesh(reader.member("mesh"));
-  Placement from(read_type_text(reader.member("source"), mesh));
-  DistributedType target = read_type_text(reader.member("target"), mesh);
-  StatedPlan stated{{"", {mesh, std::move(from), {}}, std::move(target), "", {}, {}, 0},
+  const PlanEnds ends = read_ends(reader);
+  StatedPlan stated{{"", ends.source, ends.target, {ends.mesh, ends.from, {}}, ends.view, "", {}, {}, 0},
                     {reader.has("cost"), reader.has("memory"), {}}};
   if (reader.has("id")) stated.plan.id = reader.member("id").string();
   if (reader.has("planner")) stated.plan.planner = reader.member("planner").string();

@@ -308,6 +308,15 @@ std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& b
   return transfers;
 }
 
+void clip_transfers(std::vector<Transfer>& transfers, const Shape& global) {
+  const Box array{Shape(global.size()), global};
+  std::vector<Transfer> clipped;
+  for (const Transfer& transfer : transfers) {
+    if (auto box = intersect(transfer.box, array)) clipped.push_back({transfer.from, transfer.to, *std::move(box)});
+  }
+  transfers = std::move(clipped);
+}
+
 Groups order_groups(Groups groups, const Placement& before) {
   // A plan that somebody wrote may have empty groups and name devices that are not there: they come first.
   const auto corner = [&](Device device) {
@@ -337,7 +346,9 @@ void list_devices(StepOperation& operation, const Shape& global, const TileTable
 void list_devices(Step& step, const Placement& before) {
   if (is_listed(step.operation)) return;
   if (before.rank() == 0) return list_one_element(step.operation, before.device_count());
-  list_devices(step.operation, before.global_shape(), tile_table(before), tile_table(step.after));
+  list_devices(step.operation, before.grid_extent(), tile_table(before), tile_table(step.after));
+  auto* exchange = std::get_if<ExchangeStep>(&step.operation);
+  if (exchange != nullptr && !before.is_even()) clip_transfers(*exchange->transfers, before.global_shape());
 }
 
 bool is_listed(const StepOperation& operation) {

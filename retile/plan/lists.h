@@ -27,6 +27,9 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
 // asked in turn, so that senders are balanced.
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
 
+// Those of an array that is at least as large, as far as they lie in this one.
+void clip_transfers(std::vector<Transfer>& transfers, const Shape& global);
+
 // The order of the plan format: members in row-major order of the corners they held before the step
 // (equal corners by device), groups in order of their smallest member.
 Groups order_groups(Groups groups, const Placement& before);

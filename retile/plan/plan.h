@@ -11,6 +11,7 @@
 #include "retile/grids/grid.h"
 #include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
+#include "retile/types/layout.h"
 #include "retile/types/placement.h"
 
 namespace retile {
@@ -146,18 +147,20 @@ struct PlanMemory {
   bool operator==(const PlanMemory&) const = default;
 };
 
-// A movement between types, with what it costs and what was proved of that.
+// A movement between layouts, with what it costs and what was proved of that.
 struct Plan {
   std::string id;
-  Movement movement;  // from a type
-  DistributedType target;
+  Layout source;
+  Layout target;
+  Movement movement;
+  std::vector<Shape> view;  // the movement's dimensions that make up each of the array's; none where they are the same
   std::string planner;
   PlanCost cost;
   PlanMemory memory;
   std::int64_t planning_ns = 0;
 
   const Mesh& mesh() const { return movement.mesh; }
-  const DistributedType& source() const { return *movement.source.type(); }
+  std::int64_t device_count() const { return movement.mesh.device_count(); }
   const std::vector<Step>& steps() const { return movement.steps; }
 };
 

@@ -18,6 +18,15 @@ std::string compare_peak(const PlanMemory& memory) {
                      static_cast<double>(memory.peak) / static_cast<double>(larger));
 }
 
+// The source's mesh, and the target's where that is another.
+std::string mesh_text(const Plan& plan) {
+  const auto source = plan.source.cuts();
+  const auto target = plan.target.cuts();
+  const std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
+  if (!source || !target || source->mesh == target->mesh) return from;
+  return fmt::format("{} to {}", from, to_string(target->mesh));
+}
+
 }  // namespace
 
 std::string group_digits(std::int64_t number) {
@@ -36,10 +45,11 @@ std::string count_of(std::int64_t number, std::string_view noun) {
 
 std::string to_string(const Plan& plan, const Palette& palette) {
   // A column of types and one of local sizes, as wide as their widest entries.
-  std::vector<std::string> types{to_string(plan.source())};
+  std::vector<std::string> types{to_string(plan.source)};
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
   for (const Step& step : plan.steps()) {
     types.push_back(to_string(plan.mesh(), step.after));
+    if (!step.after.is_even() && &step == &plan.steps().back()) types.back() = to_string(plan.target);
     sizes.push_back(group_digits(step.after.local_size()));
   }
   const auto width_of = [](const std::vector<std::string>& texts) {
@@ -52,7 +62,7 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   };
 
   const std::string id = plan.id.empty() ? "" : printable(plan.id) + ", ";
-  const std::string heading = fmt::format("mesh {}  // {}planner {}", to_string(plan.mesh()), id, plan.planner);
+  const std::string heading = fmt::format("mesh {}  // {}planner {}", mesh_text(plan), id, plan.planner);
   std::string out = Palette::paint(palette.heading, heading) + "\n";
   out += fmt::format("{} {} per device\n", type_line(0), plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {

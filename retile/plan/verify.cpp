@@ -74,31 +74,62 @@ class Verifier {
   }
 
   void check_ends(const Plan& plan) {
-    if (plan.source().mesh() != plan.target.mesh()) {
-      report("source and target are on different meshes");
-      throw Stop{};
-    }
-    if (plan.source().global_shape() != plan.target.global_shape()) {
-      report("source and target have different global shapes: {} and {}", to_string(plan.source().global_shape()),
+    if (plan.source.global_shape() != plan.target.global_shape()) {
+      report("source and target have different global shapes: {} and {}", to_string(plan.source.global_shape()),
              to_string(plan.target.global_shape()));
       throw Stop{};
     }
+    if (std::max(plan.source.device_count(), plan.target.device_count()) != device_count()) {
+      report("source and target are on {} and {} devices, and the steps on {}", plan.source.device_count(),
+             plan.target.device_count(), device_count());
+      throw Stop{};
+    }
+    check_end(plan.source, without_view(movement_.source, plan.view), "before the first step", "source");
   }
 
   void check_result(const Plan& plan) {
-    const Placement& last = movement_.target();
-    const Placement target(plan.target);
-    if (last.local_shape() != target.local_shape()) {
-      report("the plan ends with local shape {}, and the target has {}", to_string(last.local_shape()),
-             to_string(target.local_shape()));
+    check_end(plan.target, without_view(movement_.target(), plan.view), "after the last step", "target");
+  }
+
+  // What the devices hold at an end of the plan is what the end's layout says.
+  void check_end(const Layout& layout, const Placement& actual, const char* when, const char* name) {
+    const Placement wanted = layout.placement(device_count());
+    if (actual.type() != nullptr && actual == wanted) return;  // without going through the devices
+    if (actual.is_even() && wanted.is_even() && actual.local_shape() != wanted.local_shape()) {
+      report("{} the local shape is {}, and the {} has {}", when, to_string(actual.local_shape()), name,
+             to_string(wanted.local_shape()));
       return;
     }
     for (Device device = 0; device < device_count(); ++device) {
-      if (last.offset(device) == target.offset(device)) continue;
-      report("after the last step device {} holds {}, and its target is {}", device, to_string(last.box(device)),
-             to_string(target.box(device)));
+      if (same_boxes(held(actual, device), held(wanted, device))) continue;
+      report("{} device {} holds {}, and its {} is {}", when, device, to_string(held(actual, device)), name,
+             to_string(held(wanted, device)));
     }
   }
+
+  static bool same_boxes(std::vector<Box> some, std::vector<Box> others) {
+    const auto by_corner = [](const Box& a, const Box& b) { return a.lo < b.lo; };
+    std::sort(some.begin(), some.end(), by_corner);
+    std::sort(others.begin(), others.end(), by_corner);
+    return some == others;
+  }
+
+  // What a device holds; nothing rather than an empty box.
+  static std::vector<Box> held(const Placement& placement, Device device) {
+    if (placement.is_even()) return {placement.box(device)};
+    std::vector<Box> boxes;
+    for (Part& part : placement.parts(device)) boxes.push_back(std::move(part.box));
+    return boxes;
+  }
+
+  static std::string to_string(const std::vector<Box>& boxes) {
+    std::string text;
+    for (std::size_t i = 0; i < boxes.size() && i < 4; ++i) text += (i == 0 ? "" : ", ") + retile::to_string(boxes[i]);
+    if (boxes.size() > 4) text += fmt::format(" and {} more", boxes.size() - 4);
+    return boxes.empty() ? "nothing" : text;
+  }
+  static std::string to_string(const Box& box) { return retile::to_string(box); }
+  static std::string to_string(const Shape& shape) { return retile::to_string(shape); }
 
   void check_step(const Step& step) {
     const Placement& before = movement_.before(step_index_);
@@ -111,6 +142,10 @@ class Verifier {
     if (after.global_shape() != before.global_shape() || after.device_count() != device_count()) {
       stop_at_step("the boxes after it do not cover the same array on {} devices", device_count());
     }
+    if (!before.is_even() || (!after.is_even() && after.listed())) {  // boxes of any kind, judged by what is in them
+      require_single_boxes(step, before);
+      return;
+    }
     check_grid(after);
     const std::optional<Shape> expected =
         std::visit([&](const auto& operation) { return shape_after(operation, before); }, step.operation);
@@ -121,10 +156,17 @@ class Verifier {
     if (!is_balanced(after)) report_step("some tiles have more holders than others");
   }
 
+  // Several boxes on a device are for exchanges, and for slices that keep some.
+  void require_single_boxes(const Step& step, const Placement& before) {
+    const bool takes_any = op_of(step) == StepOp::exchange || op_of(step) == StepOp::dynslice;
+    if (takes_any || (before.has_single_boxes() && step.after.has_single_boxes())) return;
+    stop_at_step("some device holds several boxes, which only an exchange or a slice can take");
+  }
+
   void check_grid(const Placement& after) {
     if (is_on_grid(after)) return;
     const Shape& global = after.global_shape();
-    const Shape& local = after.local_shape();
+    const Shape& local = after.tile_shape();
     for (Device device = 0; device < device_count(); ++device) {
       const Shape corner = after.offset(device);
       for (std::size_t i = 0; i < global.size(); ++i) {
@@ -203,26 +245,26 @@ class Verifier {
 
   void check(const SliceStep& /*step*/, const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
-      report_lack(device, after.box(device), {before.box(device)}, "it held");
+      report_lack(device, held(after, device), held(before, device), "it held");
     }
   }
 
   void check(const GatherStep& step, const Placement& before, const Placement& after) {
     if (!step.groups) return check_gather_without_groups(before, after);
     for (const std::vector<Device>& group : sized_groups(*step.groups, step.gathers)) {
-      const std::vector<Box> held = boxes(group, before);
+      const std::vector<Box> held_by_group = boxes(group, before);
       std::optional<Box> gathered;  // a box that the group is known to hold: its members want the same
       for (const Device device : group) {
         const Box wanted = after.box(device);
         if (wanted == gathered) continue;
-        if (!report_lack(device, wanted, held, "its group held")) gathered = wanted;
+        if (!report_lack(device, {wanted}, held_by_group, "its group held")) gathered = wanted;
       }
     }
   }
 
   void check_gather_without_groups(const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
-      if (contains(after.box(device), before.box(device))) continue;
+      if (volume(before.box(device)) == 0 || contains(after.box(device), before.box(device))) continue;
       report_step("device {} gathers {}, and it held {}", device, to_string(after.box(device)),
                   to_string(before.box(device)));
     }
@@ -233,39 +275,45 @@ class Verifier {
   void check(const AllToAllStep& step, const Placement& before, const Placement& after) {
     if (!step.groups) return check_alltoall_without_groups(step, before, after);
     for (const std::vector<Device>& group : sized_groups(*step.groups, step.moves)) {
-      const std::vector<Box> held = boxes(group, before);
-      const std::int64_t piece = before.local_size() / static_cast<std::int64_t>(group.size());
+      const std::vector<Box> held_by_group = boxes(group, before);
       for (const Device device : group) {
         const Box wanted = after.box(device);
-        if (report_lack(device, wanted, held, "its group held")) continue;
+        if (report_lack(device, {wanted}, held_by_group, "its group held")) continue;
         const Device twin = first_with_box(group, after, wanted);
-        if (twin != device) {
+        if (twin != device && volume(wanted) > 0) {
           report_step("devices {} and {} both get {}, and an alltoall gives each piece to one", twin, device,
                       to_string(wanted));
         }
-        for (std::size_t i = 0; i < group.size(); ++i) {
-          const std::optional<Box> shared = intersect(wanted, held[i]);
-          const std::int64_t sent = shared ? volume(*shared) : 0;
-          if (sent != piece) {
-            report_step("device {} sends device {} {} elements, and an alltoall sends {} to each", group[i], device,
-                        sent, piece);
-            break;
-          }
-        }
+        if (before.is_even() && after.is_even()) check_equal_pieces(group, held_by_group, device, wanted);
       }
+    }
+  }
+
+  void check_equal_pieces(const std::vector<Device>& group, const std::vector<Box>& held_by_group, Device device,
+                          const Box& wanted) {
+    const std::int64_t piece = volume(wanted) / static_cast<std::int64_t>(group.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const std::optional<Box> shared = intersect(wanted, held_by_group[i]);
+      const std::int64_t sent = shared ? volume(*shared) : 0;
+      if (sent == piece) continue;
+      report_step("device {} sends device {} {} elements, and an alltoall sends {} to each", group[i], device, sent,
+                  piece);
+      break;
     }
   }
 
   // Dimensions grow or shrink. What is cut anew is then as long as the longer of both tiles, and a device stays in it.
   void check_alltoall_without_groups(const AllToAllStep& step, const Placement& before, const Placement& after) {
-    Shape merged(before.local_shape());
+    const Shape& from_tile = before.tile_shape();
+    const Shape& to_tile = after.tile_shape();
+    if (before.listed() || after.listed()) stop_at_step("its groups are not listed");
+    Shape merged(from_tile);
     for (std::size_t i = 0; i < merged.size(); ++i) {
-      merged[i] = std::max(before.local_shape()[i], after.local_shape()[i]);
-      if (merged[i] % before.local_shape()[i] == 0 && merged[i] % after.local_shape()[i] == 0) continue;
-      stop_at_step("tiles of {} and {} along dimension {} do not nest", before.local_shape()[i], after.local_shape()[i],
-                   i);
+      merged[i] = std::max(from_tile[i], to_tile[i]);
+      if (merged[i] % from_tile[i] == 0 && merged[i] % to_tile[i] == 0) continue;
+      stop_at_step("tiles of {} and {} along dimension {} do not nest", from_tile[i], to_tile[i], i);
     }
-    const std::int64_t members = product(merged) / before.local_size();
+    const std::int64_t members = product(merged) / product(from_tile);
     if (members != size_needed(step.moves)) {
       report_step("its groups have {} members, and its moves need {}", members, size_needed(step.moves));
     }
@@ -286,7 +334,8 @@ class Verifier {
   }
 
   void check(const PermuteStep& step, const Placement& before, const Placement& after) {
-    if (after.local_shape() != before.local_shape()) {
+    const bool is_even = before.is_even() && after.is_even();
+    if (is_even && after.local_shape() != before.local_shape()) {
       stop_at_step("a permutation keeps the local shape, and {} is not {}", to_string(after.local_shape()),
                    to_string(before.local_shape()));
     }
@@ -298,8 +347,12 @@ class Verifier {
       check_device(pair.target);
       if (!sources.insert(pair.source).second) report_step("device {} sends its tile twice", pair.source);
       if (!targets.insert(pair.target).second) report_step("device {} is sent two tiles", pair.target);
-      report_lack(pair.target, after.box(pair.target), {before.box(pair.source)},
+      report_lack(pair.target, {after.box(pair.target)}, {before.box(pair.source)},
                   fmt::format("device {} held", pair.source).c_str());
+      if (!is_even && volume(after.box(pair.target)) != volume(before.box(pair.source))) {
+        report_step("device {} gets {}, and a permutation keeps tiles as they are: device {} held {}", pair.target,
+                    to_string(after.box(pair.target)), pair.source, to_string(before.box(pair.source)));
+      }
     }
     if (static_cast<std::int64_t>(step.pairs->size()) != device_count()) {
       report_step("{} pairs for {} devices", step.pairs->size(), device_count());
@@ -314,31 +367,37 @@ class Verifier {
       check_device(transfer.to);
       check_box(transfer.box);
       if (transfer.from == transfer.to) report_step("device {} sends to itself", transfer.from);
-      const Box held = before.box(transfer.from);
-      if (!contains(held, transfer.box)) {
-        report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box), to_string(held));
+      if (!is_in_one(held(before, transfer.from), transfer.box)) {
+        report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box),
+                    to_string(held(before, transfer.from)));
       }
-      if (!contains(after.box(transfer.to), transfer.box)) {
+      if (!is_in_one(held(after, transfer.to), transfer.box)) {
         report_step("device {} is sent {}, which is not in its box {}", transfer.to, to_string(transfer.box),
-                    to_string(after.box(transfer.to)));
+                    to_string(held(after, transfer.to)));
       }
       received[transfer.to].push_back(transfer.box);
     }
     for (Device device = 0; device < device_count(); ++device) {
       std::vector<Box> sources = std::move(received[device]);
-      report_repetition(device, after.box(device), sources, lack(before, after, device));
-      sources.push_back(before.box(device));
-      report_lack(device, after.box(device), sources, "it held or was sent");
+      const std::vector<Box> wanted = held(after, device);
+      report_repetition(device, wanted, sources, lack(before, after, device));
+      for (Box& box : held(before, device)) sources.push_back(std::move(box));
+      report_lack(device, wanted, sources, "it held or was sent");
     }
   }
 
+  static bool is_in_one(const std::vector<Box>& boxes, const Box& inner) {
+    return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) { return contains(box, inner); });
+  }
+
   // An element that is sent to a device twice was sent for nothing.
-  void report_repetition(Device device, const Box& wanted, std::vector<Box> received, std::int64_t lacked) {
-    std::erase_if(received, [&](const Box& box) { return !contains(wanted, box); });  // a fault already
+  void report_repetition(Device device, const std::vector<Box>& wanted, std::vector<Box> received,
+                         std::int64_t lacked) {
+    std::erase_if(received, [&](const Box& box) { return !is_in_one(wanted, box); });  // a fault already
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
     if (elements <= lacked) return;  // no more than it takes to complete the box
-    std::vector<Box> missing{wanted};
+    std::vector<Box> missing = wanted;
     for (const Box& box : received) {
       std::vector<Box> rest = without(missing, box);
       if (volume_of(missing) - volume_of(rest) < volume(box)) {
@@ -402,17 +461,17 @@ class Verifier {
   }
 
   // True, and a fault reported, where part of the wanted box is in none of the sources.
-  bool report_lack(Device device, const Box& wanted, const std::vector<Box>& sources, const char* holder) {
-    std::vector<Box> missing{wanted};
+  bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources,
+                   const char* holder) {
+    std::vector<Box> missing = wanted;
+    std::erase_if(missing, [](const Box& box) { return volume(box) == 0; });
     for (const Box& source : sources) {
       missing = without(missing, source);
       if (missing.empty()) return false;
     }
-    std::string held;
-    for (std::size_t i = 0; i < sources.size() && i < 4; ++i) held += (i == 0 ? "" : ", ") + to_string(sources[i]);
-    if (sources.size() > 4) held += fmt::format(" and {} more", sources.size() - 4);
+    if (missing.empty()) return false;
     report_step("device {} lacks {} of its box {}; {} {}", device, to_string(missing.front()), to_string(wanted),
-                holder, held);
+                holder, to_string(sources));
     return true;
   }
 
@@ -475,7 +534,7 @@ class Verifier {
     const auto check_size = [&](const char* name, std::int64_t stated, std::int64_t actual) {
       if (stated != actual) report("memory: {} is {}, not {}", name, actual, stated);
     };
-    check_size("source", plan.memory.source, plan.source().local_size());
+    check_size("source", plan.memory.source, plan.source.local_size());
     check_size("target", plan.memory.target, plan.target.local_size());
     check_size("peak", plan.memory.peak, height(movement_));
     if (plan.memory.peak > plan.memory.bound) {
@@ -540,7 +599,7 @@ class Verifier {
       }
     } else if (permute != nullptr && permute->pairs) {
       for (const DevicePair& pair : *permute->pairs) {
-        at(pair.target) = pair.source == pair.target ? 0 : before.local_size();
+        at(pair.target) = pair.source == pair.target ? 0 : step.after.size(pair.target);
       }
     } else {
       for (Device device = 0; device < device_count(); ++device) at(device) = lack(before, step.after, device);
@@ -549,16 +608,23 @@ class Verifier {
   }
 
   static std::int64_t lack(const Placement& before, const Placement& after, Device device) {
-    const Box wanted = after.box(device);
-    const std::optional<Box> own = intersect(wanted, before.box(device));
-    return volume(wanted) - (own ? volume(*own) : 0);
+    const std::vector<Box> own = held(before, device);
+    std::int64_t lacked = 0;
+    for (const Box& wanted : held(after, device)) {
+      lacked += volume(wanted);
+      for (const Box& box : own) {
+        const std::optional<Box> shared = intersect(wanted, box);
+        lacked -= shared ? volume(*shared) : 0;
+      }
+    }
+    return lacked;
   }
 
-  static std::int64_t actual_floor(const Plan& plan) {
-    const Placement& source = plan.movement.source;
-    const Placement target(plan.target);
+  std::int64_t actual_floor(const Plan& plan) const {
+    const Placement source = plan.source.placement(device_count());
+    const Placement target = plan.target.placement(device_count());
     std::int64_t floor = 0;
-    for (Device device = 0; device < source.device_count(); ++device) {
+    for (Device device = 0; device < device_count(); ++device) {
       floor = std::max(floor, lack(source, target, device));
     }
     return floor;

@@ -33,7 +33,7 @@ int CutProblem::deepest(std::size_t prime) const {
   return std::min(supply[prime], room);
 }
 
-CutProblem cut_problem_of(const Problem& problem) {
+CutProblem cut_problem_of(const TypedProblem& problem) {
   CutProblem cuts;
   cuts.rank = problem.source().rank();
   cuts.global = problem.source().global_shape();

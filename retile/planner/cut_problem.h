@@ -37,6 +37,6 @@ struct CutProblem {
   int deepest(std::size_t prime) const;
 };
 
-CutProblem cut_problem_of(const Problem& problem);
+CutProblem cut_problem_of(const TypedProblem& problem);
 
 }  // namespace retile

@@ -28,7 +28,7 @@ struct Episode {
 
 class DigitRouter : public Router {
  public:
-  DigitRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+  DigitRouter(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget)
       : problem_(problem), cuts_(cuts), budget_(budget) {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
     digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
@@ -338,7 +338,7 @@ class DigitRouter : public Router {
     return tiles;
   }
 
-  const Problem& problem_;
+  const TypedProblem& problem_;
   const CutProblem& cuts_;
   WorkBudget& budget_;
   int digit_count_ = 0;
@@ -358,7 +358,7 @@ class DigitRouter : public Router {
 
 }  // namespace
 
-std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget) {
+std::unique_ptr<Router> make_digit_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget) {
   return std::make_unique<DigitRouter>(problem, cuts, budget);
 }
 

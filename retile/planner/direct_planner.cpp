@@ -5,7 +5,7 @@
 
 namespace retile {
 
-PlannedSteps plan_direct(const Problem& problem) {
+PlannedSteps plan_direct(const TypedProblem& problem) {
   Step step{ExchangeStep{}, Placement(problem.target())};
   if (received_floor(problem.source(), problem.target()) == 0) {  // every device has all that it needs
     step.operation = SliceStep{factors_between(grid_of(problem.source()), grid_of(problem.target()))};

@@ -5,7 +5,7 @@
 
 namespace retile {
 
-PlannedSteps plan_gather_slice(const Problem& problem) {
+PlannedSteps plan_gather_slice(const TypedProblem& problem) {
   const Grid source = grid_of(problem.source());
   const Grid target = grid_of(problem.target());
   std::vector<Dimension> dimensions = problem.source().dimensions();

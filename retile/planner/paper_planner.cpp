@@ -16,7 +16,7 @@ namespace {
 // Digits where they are enough, tables where they are not.
 class PathRouter {
  public:
-  PathRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+  PathRouter(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget)
       : problem_(problem), cuts_(cuts), budget_(budget) {
     if (cuts.primes.size() <= 1) digits_ = make_digit_router(problem, cuts, budget);
   }
@@ -48,7 +48,7 @@ class PathRouter {
     return *tables_;
   }
 
-  const Problem& problem_;
+  const TypedProblem& problem_;
   const CutProblem& cuts_;
   WorkBudget& budget_;
   std::unique_ptr<Router> digits_;
@@ -56,7 +56,7 @@ class PathRouter {
 };
 
 // By digits, where the mesh is large and they are enough.
-std::optional<std::vector<Step>> lower_by_digits(const Problem& problem, const CutProblem& cuts, const NormalPath& path,
+std::optional<std::vector<Step>> lower_by_digits(const TypedProblem& problem, const CutProblem& cuts, const NormalPath& path,
                                                  PathRouter& router) {
   if (cuts.device_count <= most_tabled_devices || cuts.primes.size() > 1) return std::nullopt;
   const DigitTable target = digit_table(problem.target());
@@ -68,7 +68,7 @@ std::optional<std::vector<Step>> lower_by_digits(const Problem& problem, const C
   return narrow_steps(cuts.global, path, routed_stops(path, *routes, target));
 }
 
-std::vector<Step> lower(const Problem& problem, const CutProblem& cuts, const NormalPath& path, PathRouter& router) {
+std::vector<Step> lower(const TypedProblem& problem, const CutProblem& cuts, const NormalPath& path, PathRouter& router) {
   if (auto steps = lower_by_digits(problem, cuts, path, router)) return std::move(*steps);
   const TileTable target = tile_table(problem.target());
   if (path.permuted) {
@@ -79,7 +79,7 @@ std::vector<Step> lower(const Problem& problem, const CutProblem& cuts, const No
 
 }  // namespace
 
-PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options) {
+PlannedSteps plan_paper(const TypedProblem& problem, const PlanOptions& options) {
   const CutProblem cuts = cut_problem_of(problem);
   WorkBudget budget(options.effort);
   PathRouter router(problem, cuts, budget);

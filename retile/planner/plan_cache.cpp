@@ -9,8 +9,14 @@ void mix(std::size_t& hash, std::int64_t value) {
   hash ^= std::hash<std::int64_t>()(value) + 0x9E3779B97F4A7C15U + (hash << 6U) + (hash >> 2U);
 }
 
+void mix(std::size_t& hash, const std::string& text) { hash ^= std::hash<std::string>()(text); }
+
 // Equal types hash alike: neighbouring parts are merged first, as equality does.
 void mix(std::size_t& hash, const DistributedType& type) {
+  for (const Axis& axis : type.mesh().axes()) {
+    mix(hash, axis.name);
+    mix(hash, axis.size);
+  }
   for (const Dimension& dimension : type.dimensions()) {
     mix(hash, dimension.tile);
     mix(hash, dimension.global);
@@ -26,12 +32,13 @@ void mix(std::size_t& hash, const DistributedType& type) {
 
 std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
   std::size_t hash = 0;
-  for (const Axis& axis : key.source.mesh().axes()) {
-    hash ^= std::hash<std::string>()(axis.name);
-    mix(hash, axis.size);
+  for (const Layout* layout : {&key.source, &key.target}) {
+    if (const DistributedType* type = layout->type()) {
+      mix(hash, *type);
+    } else {
+      mix(hash, to_string(*layout));
+    }
   }
-  mix(hash, key.source);
-  mix(hash, key.target);
   mix(hash, static_cast<std::int64_t>(key.options.planner));
   hash ^= std::hash<const CostModel*>()(key.options.cost_model);
   mix(hash, static_cast<std::int64_t>(key.options.exchange));

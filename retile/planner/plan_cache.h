@@ -32,8 +32,8 @@ class PlanCache {
 
  private:
   struct Key {
-    DistributedType source;
-    DistributedType target;
+    Layout source;
+    Layout target;
     ElementType element_type;  // a memory limit is in bytes
     PlanOptions options;
 

@@ -17,9 +17,13 @@ struct PlannedSteps {
 };
 
 // Source and target place different boxes.
-PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options);
-PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options);
-PlannedSteps plan_direct(const Problem& problem);
-PlannedSteps plan_gather_slice(const Problem& problem);
+PlannedSteps plan_paper(const TypedProblem& problem, const PlanOptions& options);
+PlannedSteps plan_wide(const TypedProblem& problem, const PlanOptions& options);
+PlannedSteps plan_direct(const TypedProblem& problem);
+PlannedSteps plan_gather_slice(const TypedProblem& problem);
+
+// Between any boxes. No plan costs less under models with proofs: the last step that moves anything leads to boxes at
+// least as large as the target's, and costs as much.
+PlannedSteps plan_boxes(const Placement& source, const Placement& target);
 
 }  // namespace retile

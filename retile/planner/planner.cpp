@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
+#include "retile/planner/frame.h"
 #include "retile/planner/planned_steps.h"
 
 namespace retile {
@@ -17,7 +19,7 @@ namespace {
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
 
 // Why the planner cannot have so many devices.
-std::optional<Fault> find_size_fault(const Problem& problem, PlannerKind kind, const PlanOptions& options) {
+std::optional<Fault> find_size_fault(const TypedProblem& problem, PlannerKind kind, const PlanOptions& options) {
   const std::int64_t devices = problem.mesh().device_count();
   const bool is_tabled = kind == PlannerKind::wide || kind == PlannerKind::paper;
   if (!is_tabled || devices <= most_tabled_mesh) return std::nullopt;
@@ -34,7 +36,7 @@ std::optional<Fault> find_size_fault(const Problem& problem, PlannerKind kind, c
       fmt::format("such meshes are planned up to {} devices; gather-slice and direct plan any", most_tabled_mesh)};
 }
 
-PlannedSteps plan_steps(const Problem& problem, PlannerKind kind, const PlanOptions& options) {
+PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const PlanOptions& options) {
   if (same_placement(problem.source(), problem.target())) return {};
   if (auto fault = find_size_fault(problem, kind, options)) {
     throw InputError(std::move(fault->message), std::move(fault->hint));
@@ -55,65 +57,142 @@ PlannedSteps plan_steps(const Problem& problem, PlannerKind kind, const PlanOpti
   throw InternalError("no planner by itself");
 }
 
-Plan plan_by(PlannerKind kind, const Problem& problem, const PlanOptions& options) {
-  PlannedSteps planned = plan_steps(problem, kind, options);
-  const CostModel& model = *options.cost_model;
-  Movement movement{problem.mesh(), Placement(problem.source()), std::move(planned.steps)};
-  PlanCost cost = price(model, movement);
-  cost.floor = received_floor(problem.source(), problem.target());
-  cost.lower_bound = std::max(model.least_cost(cost.floor), model.has_proofs() ? planned.lower_bound : 0);
-  cost.optimal = cost.total == cost.lower_bound;
-  PlanMemory memory{problem.source().local_size(), problem.target().local_size(), 0, height(movement)};
-  memory.bound = std::max({memory.source, memory.target, memory.peak});
-  return {problem.id(), std::move(movement), problem.target(), name_of(kind), std::move(cost), memory, 0};
-}
+// --- Beyond types: on grids that reach beyond the array, or box by box.
 
-// --- Memory.
-
-std::int64_t run_bytes(const Plan& plan, const Problem& problem, const PlanOptions& options, TileUse tiles) {
-  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), tiles, options.engine);
-}
-
-Plan plan_leanly(const Problem& problem, const PlanOptions& options) {
-  std::optional<Plan> best;
-  for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::direct, PlannerKind::paper}) {
-    const bool is_avoided = kind == PlannerKind::direct && options.exchange == ExchangeUse::avoided;
-    if (is_avoided || find_size_fault(problem, kind, options)) continue;
-    Plan plan = plan_by(kind, problem, options);
-    const auto rank = [&](const Plan& made) {
-      return std::pair(run_bytes(made, problem, options, options.tiles), made.cost.total);
-    };
-    if (!best || rank(plan) < rank(*best)) best = std::move(plan);
+std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
+  for (Step& step : steps) {
+    auto* exchange = std::get_if<ExchangeStep>(&step.operation);
+    if (exchange != nullptr && exchange->transfers) clip_transfers(*exchange->transfers, global);
+    step.after = clip(step.after, global);
   }
-  return best ? std::move(*best) : plan_by(PlannerKind::wide, problem, options);  // which says why there is none
+  return steps;
 }
 
-bool fits(const Plan& plan, const Problem& problem, const PlanOptions& options) {
-  return !options.memory_limit || run_bytes(plan, problem, options, options.tiles) <= *options.memory_limit;
-}
-
-void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& options) {
-  if (fits(plan, problem, options)) return;
-  const std::int64_t smallest = run_bytes(plan, problem, options, options.tiles);
-  std::string hint = fmt::format("the smallest limit that works is {} bytes", smallest);
-  if (options.tiles != TileUse::donated) {
-    const std::int64_t donated = run_bytes(plan, problem, options, TileUse::donated);
-    if (donated < smallest) hint += fmt::format("; {} where the source is donated", donated);
+// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does.
+std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
+  for (std::size_t i = 0; i < frame.shape.size(); ++i) {
+    const auto product = static_cast<__int128>(bound) * frame.shape[i];
+    const std::int64_t padded = frame.source.dimensions()[i].global;
+    bound = static_cast<std::int64_t>((product + padded - 1) / padded);
   }
-  throw MemoryLimitError(fmt::format("a memory limit of {} bytes per device is too small", *options.memory_limit),
-                         hint);
+  return bound;
 }
 
-Plan plan_by_options(const Problem& problem, const PlanOptions& options) {
-  if (options.planner == PlannerKind::automatic) {
-    Plan plan = plan_by(PlannerKind::wide, problem, options);
-    if (fits(plan, problem, options)) return plan;
+class ProblemPlanner {
+ public:
+  ProblemPlanner(const Problem& problem, const PlanOptions& options)
+      : problem_(problem), options_(options), typed_(typed(problem)) {
+    if (typed_) return;
+    frame_ = find_frame(problem);
+    if (frame_) typed_.emplace(frame_->source, frame_->target);
   }
-  const bool is_lean = options.planner == PlannerKind::automatic || options.planner == PlannerKind::lean;
-  Plan plan = is_lean ? plan_leanly(problem, options) : plan_by(options.planner, problem, options);
-  require_fit(plan, problem, options);
-  return plan;
-}
+
+  Plan plan() const {
+    if (options_.planner == PlannerKind::automatic) {
+      Plan plan = plan_automatically();
+      if (fits(plan)) return plan;
+    }
+    const bool is_lean = options_.planner == PlannerKind::automatic || options_.planner == PlannerKind::lean;
+    Plan plan = is_lean ? plan_leanly() : plan_by(options_.planner);
+    require_fit(plan);
+    return plan;
+  }
+
+ private:
+  // Of the planners' own proofs and the model's: the plan that no other beats.
+  Plan plan_automatically() const {
+    Plan wide = plan_by(PlannerKind::wide);
+    if (wide.cost.optimal || options_.cost_model->has_proofs()) return wide;
+    if (options_.exchange == ExchangeUse::avoided) {
+      Plan paper = plan_by(PlannerKind::paper);
+      return paper.cost.total < wide.cost.total ? paper : wide;
+    }
+    Plan direct = plan_by(PlannerKind::direct);
+    return direct.cost.total < wide.cost.total ? direct : wide;
+  }
+
+  Plan plan_by(PlannerKind kind) const {
+    if (!typed_) return plan_between_boxes();
+    PlannedSteps planned = plan_steps(*typed_, kind, options_);
+    if (frame_) {
+      planned.steps = clip_steps(std::move(planned.steps), frame_->shape);
+      planned.lower_bound = clip_bound(planned.lower_bound, *frame_);
+      Movement movement{typed_->mesh(), {frame_->shape, frame_->source}, std::move(planned.steps)};
+      const std::int64_t floor = received_floor(movement.source, Placement(frame_->shape, frame_->target));
+      return finish(std::move(movement), name_of(kind), planned.lower_bound, floor);
+    }
+    Movement movement{typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)};
+    return finish(std::move(movement), name_of(kind), planned.lower_bound,
+                  received_floor(typed_->source(), typed_->target()));
+  }
+
+  // One exchange is the cheapest there is: every planner's.
+  Plan plan_between_boxes() const {
+    if (options_.exchange == ExchangeUse::avoided) {
+      throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
+    }
+    const std::int64_t world = problem_.device_count();
+    Placement source = problem_.source().placement(world);
+    const Placement target = problem_.target().placement(world);
+    const std::int64_t floor = received_floor(source, target);
+    PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
+    Movement movement{Mesh({{"world", world}}), std::move(source), std::move(planned.steps)};
+    return finish(std::move(movement), name_of(PlannerKind::direct), planned.lower_bound, floor);
+  }
+
+  Plan finish(Movement movement, const char* planner, std::int64_t lower_bound, std::int64_t floor) const {
+    const CostModel& model = *options_.cost_model;
+    PlanCost cost = price(model, movement);
+    cost.floor = floor;
+    cost.lower_bound = std::max(model.least_cost(floor), model.has_proofs() ? lower_bound : 0);
+    cost.optimal = cost.total == cost.lower_bound;
+    PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
+    memory.bound = std::max({memory.source, memory.target, memory.peak});
+    return {problem_.id(),   problem_.source(), problem_.target(), std::move(movement),
+            frame_ ? frame_->view : std::vector<Shape>{}, planner, std::move(cost), memory, 0};
+  }
+
+  // --- Memory.
+
+  std::int64_t run_bytes(const Plan& plan, TileUse tiles) const {
+    return predict_peak_bytes(plan.movement, bytes_of(problem_.element_type()), tiles, options_.engine);
+  }
+
+  Plan plan_leanly() const {
+    std::optional<Plan> best;
+    for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::direct, PlannerKind::paper}) {
+      const bool is_avoided = kind == PlannerKind::direct && options_.exchange == ExchangeUse::avoided;
+      if (is_avoided || (typed_ && find_size_fault(*typed_, kind, options_))) continue;
+      Plan plan = plan_by(kind);
+      const auto rank = [&](const Plan& made) {
+        return std::pair(run_bytes(made, options_.tiles), made.cost.total);
+      };
+      if (!best || rank(plan) < rank(*best)) best = std::move(plan);
+    }
+    return best ? std::move(*best) : plan_by(PlannerKind::wide);  // which says why there is none
+  }
+
+  bool fits(const Plan& plan) const {
+    return !options_.memory_limit || run_bytes(plan, options_.tiles) <= *options_.memory_limit;
+  }
+
+  void require_fit(const Plan& plan) const {
+    if (fits(plan)) return;
+    const std::int64_t smallest = run_bytes(plan, options_.tiles);
+    std::string hint = fmt::format("the smallest limit that works is {} bytes", smallest);
+    if (options_.tiles != TileUse::donated) {
+      const std::int64_t donated = run_bytes(plan, TileUse::donated);
+      if (donated < smallest) hint += fmt::format("; {} where the source is donated", donated);
+    }
+    throw MemoryLimitError(fmt::format("a memory limit of {} bytes per device is too small", *options_.memory_limit),
+                           hint);
+  }
+
+  const Problem& problem_;
+  const PlanOptions& options_;
+  std::optional<Frame> frame_;  // where the ends are no types, but have one
+  std::optional<TypedProblem> typed_;
+};
 
 }  // namespace
 
@@ -145,11 +224,11 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = plan_by_options(problem, options);
+  Plan plan = ProblemPlanner(problem, options).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG
-  const bool affordable = problem.mesh().device_count() <= most_listed_devices;
+  const bool affordable = problem.device_count() <= most_listed_devices;
   const std::vector<std::string> faults = affordable ? find_faults(plan, {}, 1) : std::vector<std::string>{};
   if (!faults.empty()) throw InternalError("a planner made a wrong plan: " + faults.front());
 #endif

@@ -13,7 +13,7 @@
 namespace retile {
 
 enum class PlannerKind {
-  automatic,     // wide; where its run does not fit the memory limit, lean
+  automatic,     // wide, or what is cheaper under the cost model; where its run does not fit the memory limit, lean
   wide,          // slice, one wide alltoall or exchange, gather: the three-step theorem
   paper,         // the paper's collectives, the cheapest sequence of them
   direct,        // one exchange

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,19 +24,166 @@ std::string axis_text(const Mesh& mesh, const AxisPart& part) {
   return text;
 }
 
-Json axes_of(const DistributedType& type) {
-  Json dimensions = Json::array();
-  for (const Dimension& dimension : type.dimensions()) {
-    Json& axes = dimensions.emplace_back(Json::array());
-    for (const AxisPart& part : dimension.axes) axes.push_back(axis_text(type.mesh(), part));
+// --- Layouts as JSON.
+
+Json mesh_json(const Mesh& mesh) {
+  Json json = Json::object();
+  for (const Axis& axis : mesh.axes()) json[axis.name] = axis.size;
+  return json;
+}
+
+Json names_of(const Mesh& mesh, const std::vector<AxisPart>& parts) {
+  Json names = Json::array();
+  for (const AxisPart& part : parts) names.push_back(axis_text(mesh, part));
+  return names;
+}
+
+Json boxes_json(const BoxLayout& layout) {
+  Json devices = Json::array();
+  for (const std::vector<Box>& boxes : layout.boxes) {
+    Json& list = devices.emplace_back(Json::array());
+    for (const Box& box : boxes) list.push_back({box.lo, box.hi});
   }
-  return dimensions;
+  return devices;
+}
+
+// Of the side "src" or "dst".
+void write_layout(Json& json, const std::string& side, const Layout& layout) {
+  if (const BoxLayout* boxes = layout.listed()) {
+    json[side + "_boxes"] = boxes_json(*boxes);
+    return;
+  }
+  const MeshLayout cuts = *layout.cuts();
+  Json axes = Json::array();
+  Json view = Json::array();
+  bool is_viewed = false;
+  for (const std::vector<Factor>& factors : cuts.view) {
+    Json& sizes = view.emplace_back(Json::array());
+    is_viewed = is_viewed || factors.size() != 1;
+    for (const Factor& factor : factors) {
+      axes.push_back(names_of(cuts.mesh, factor.axes));
+      sizes.push_back(factor.size);
+    }
+  }
+  json[side] = axes;
+  if (is_viewed) json[side + "_view"] = view;
+  if (!cuts.partial.empty()) {
+    json[side + "_sum"] = names_of(cuts.mesh, cuts.partial);
+    if (cuts.reduction != Reduction::sum) json["reduce"] = name_of(cuts.reduction);
+  }
+  if (!cuts.devices.empty()) json[side + "_devices"] = cuts.devices;
+}
+
+void write_meshes(Json& json, const Layout& source, const Layout& target) {
+  const std::optional<MeshLayout> from = source.cuts();
+  const std::optional<MeshLayout> to = target.cuts();
+  if (from) json["mesh"] = mesh_json(from->mesh);
+  if (to && (!from || from->mesh != to->mesh)) json[from ? "dst_mesh" : "mesh"] = mesh_json(to->mesh);
+}
+
+void write_rules(Json& json, const Layout& source, const Layout& target) {
+  const auto rule_of = [](const Layout& layout) {
+    const auto cuts = layout.cuts();
+    return cuts ? cuts->rule : UnevenRule::ceiling;
+  };
+  const UnevenRule from = rule_of(source);
+  const UnevenRule to = rule_of(target);
+  if (from == UnevenRule::ceiling && to == UnevenRule::ceiling) return;
+  if (from == to) {
+    json["uneven"] = name_of(from);
+  } else {
+    json["uneven"] = {{"src", name_of(from)}, {"dst", name_of(to)}};
+  }
+}
+
+// --- And back.
+
+template <typename Value>
+Value read_name(const JsonReader& reader, std::optional<Value> found, const char* what, std::string_view names) {
+  if (found) return *found;
+  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()), fmt::format("use one of {}", names));
+}
+
+UnevenRule read_rule(const JsonReader& reader) {
+  return read_name(reader, find_uneven_rule(reader.string()), "rule", uneven_rule_names);
+}
+
+class ProblemReader {
+ public:
+  explicit ProblemReader(const JsonReader& problem) : problem_(problem), shape_(problem.member("shape")) {}
+
+  Layout read_source() const {
+    return read_side("src", problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
+  }
+
+  Layout read_target() const {
+    if (problem_.has("dst_boxes")) return read_side("dst", std::nullopt);
+    return read_side("dst", read_mesh(problem_.member(problem_.has("dst_mesh") ? "dst_mesh" : "mesh")));
+  }
+
+ private:
+  std::optional<JsonReader> find(const std::string& key) const {
+    return problem_.has(key) ? std::optional(problem_.member(key)) : std::nullopt;
+  }
+
+  UnevenRule rule_of(const std::string& side) const {
+    const auto rule = find("uneven");
+    if (!rule) return UnevenRule::ceiling;
+    if (rule->value().as<JsonObject>() == nullptr) return read_rule(*rule);
+    return rule->has(side) ? read_rule(rule->member(side)) : UnevenRule::ceiling;
+  }
+
+  Reduction reduction() const {
+    const auto reduce = find("reduce");
+    return reduce ? read_name(*reduce, find_reduction(reduce->string()), "reduction", reduction_names) : Reduction::sum;
+  }
+
+  Layout read_side(const std::string& side, const std::optional<Mesh>& mesh) const {
+    const auto boxes = find(side + "_boxes");
+    const auto axes = boxes ? std::nullopt : std::optional(problem_.member(side));
+    const auto view = find(side + "_view");
+    const auto partial = find(side + "_sum");
+    const auto devices = find(side + "_devices");
+    const auto pointer = [](const std::optional<JsonReader>& reader) { return reader ? &*reader : nullptr; };
+    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)}, mesh,
+                       rule_of(side), reduction());
+  }
+
+  const JsonReader& problem_;
+  const JsonReader shape_;
+};
+
+Fault world_fault(std::int64_t world, std::int64_t devices, const char* other) {
+  return {fmt::format("the world has {} devices, and the {} needs {}", world, other, devices),
+          "listed boxes have an entry for each device of the world, [] where it holds nothing"};
+}
+
+// The sum that a target asks for has to be there.
+std::optional<Fault> find_partial_fault(const Layout& source, const Layout& target, ElementType element_type) {
+  if (source.is_partial() && source.cuts()->reduction != Reduction::sum &&
+      (element_type == ElementType::c64 || element_type == ElementType::c128)) {
+    return Fault{fmt::format("complex numbers have no {}", name_of(source.cuts()->reduction)), {}};
+  }
+  if (!target.is_partial()) return std::nullopt;
+  const MeshLayout wanted = *target.cuts();
+  const std::string op = name_of(wanted.reduction);
+  if (!source.is_partial() || source.cuts()->reduction != wanted.reduction || source.cuts()->mesh != wanted.mesh ||
+      source.cuts()->devices != wanted.devices) {
+    return Fault{fmt::format("the target is a {} that the source is not", op),
+                 "a target may be the same sum over fewer axes of the source's mesh"};
+  }
+  const std::vector<AxisPart> held = split_into_primes(wanted.mesh, source.cuts()->partial);
+  for (const AxisPart& part : split_into_primes(wanted.mesh, wanted.partial)) {
+    if (std::find(held.begin(), held.end(), part) != held.end()) continue;
+    return Fault{fmt::format("the target is a {} over {}, and the source is not", op, to_string(wanted.mesh, part)),
+                 "a target may be the same sum over fewer axes of the source's mesh"};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Fault> Problem::find_fault(const DistributedType& source, const DistributedType& target) {
-  if (source.mesh() != target.mesh()) return Fault{"source and target are on different meshes", {}};
+std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& target, ElementType element_type) {
   if (source.rank() != target.rank()) {
     return Fault{fmt::format("the source has rank {} and the target rank {}", source.rank(), target.rank()),
                  "a redistribution keeps the global shape"};
@@ -45,43 +193,57 @@ std::optional<Fault> Problem::find_fault(const DistributedType& source, const Di
                              to_string(target.global_shape())),
                  "a redistribution keeps the global shape"};
   }
-  return std::nullopt;
+  const std::int64_t from = source.device_count();
+  const std::int64_t to = target.device_count();
+  if (source.listed() != nullptr && (to > from || (target.listed() != nullptr && to != from))) {
+    return world_fault(from, to, "target");
+  }
+  if (target.listed() != nullptr && from > to) return world_fault(to, from, "source");
+  return find_partial_fault(source, target, element_type);
 }
 
-Problem::Problem(std::string id, DistributedType source, DistributedType target, ElementType element_type)
+Problem::Problem(std::string id, Layout source, Layout target, ElementType element_type)
     : id_(std::move(id)), source_(std::move(source)), target_(std::move(target)), element_type_(element_type) {
-  if (auto fault = find_fault(source_, target_)) throw InputError(std::move(fault->message), std::move(fault->hint));
+  if (auto fault = find_fault(source_, target_, element_type_)) {
+    throw InputError(std::move(fault->message), std::move(fault->hint));
+  }
+}
+
+std::int64_t Problem::device_count() const { return std::max(source_.device_count(), target_.device_count()); }
+
+std::optional<TypedProblem> typed(const Problem& problem) {
+  const DistributedType* source = problem.source().type();
+  const DistributedType* target = problem.target().type();
+  if (source == nullptr || target == nullptr || source->mesh() != target->mesh()) return std::nullopt;
+  return TypedProblem(*source, *target);
 }
 
 Problem parse_problem(const SourceText& line) {
   const JsonValue root = parse_json(line);
   const JsonReader reader(line, root, "the problem");
   reader.require_format();
-  const Mesh mesh = read_mesh(reader.member("mesh"));
-  const JsonReader shape = reader.member("shape");
-  DistributedType source = read_type_by_axes(shape, reader.member("src"), mesh);
-  DistributedType target = read_type_by_axes(shape, reader.member("dst"), mesh);
+  const ProblemReader layouts(reader);
+  Layout source = layouts.read_source();
+  Layout target = layouts.read_target();
   ElementType element_type = ElementType::f32;
   if (reader.has("dtype")) {
     const JsonReader dtype = reader.member("dtype");
-    const auto found = find_element_type(dtype.string());
-    if (!found)
-      dtype.fail(fmt::format("unknown element type \"{}\"", dtype.string()),
-                 fmt::format("use one of {}", element_type_names));
-    element_type = *found;
+    element_type = read_name(dtype, find_element_type(dtype.string()), "element type", element_type_names);
+  }
+  if (auto fault = Problem::find_fault(source, target, element_type)) {
+    reader.fail(std::move(fault->message), std::move(fault->hint));
   }
   std::string id = reader.has("id") ? reader.member("id").string() : fmt::format("line-{}", line.first_line);
   return {std::move(id), std::move(source), std::move(target), element_type};
 }
 
-Problem parse_problem(const SourceText& mesh_text, const SourceText& source_text, const SourceText& target_text,
-                      ElementType element_type) {
-  const Mesh mesh = parse_mesh(mesh_text);
-  DistributedType source = parse_type(source_text, mesh);
-  DistributedType target = parse_type(target_text, mesh);
-  if (auto fault = Problem::find_fault(source, target)) {
+Problem parse_problem(const ProblemTexts& texts, ElementType element_type) {
+  const Mesh mesh = parse_mesh(texts.mesh);
+  Layout source = parse_layout(texts.source, mesh);
+  Layout target = parse_layout(texts.target, texts.target_mesh ? parse_mesh(*texts.target_mesh) : mesh);
+  if (auto fault = Problem::find_fault(source, target, element_type)) {
     throw InputError(
-        diagnose(target_text, {0, target_text.text.size()}, std::move(fault->message), std::move(fault->hint)));
+        diagnose(texts.target, {0, texts.target.text.size()}, std::move(fault->message), std::move(fault->hint)));
   }
   return {{}, std::move(source), std::move(target), element_type};
 }
@@ -90,20 +252,23 @@ std::string to_json(const Problem& problem) {
   Json json;
   json["format"] = json_format;
   json["id"] = problem.id();
-  json["mesh"] = Json::object();
-  for (const Axis& axis : problem.mesh().axes()) json["mesh"][axis.name] = axis.size;
+  write_meshes(json, problem.source(), problem.target());
   json["shape"] = problem.source().global_shape();
-  json["src"] = axes_of(problem.source());
-  json["dst"] = axes_of(problem.target());
+  write_layout(json, "src", problem.source());
+  write_layout(json, "dst", problem.target());
+  write_rules(json, problem.source(), problem.target());
   json["dtype"] = name_of(problem.element_type());
   // An id may come from anywhere: what is not UTF-8 in it is replaced.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string to_string(const Problem& problem) {
-  return fmt::format("{}{}{} on mesh {} from {} to {}", problem.id(), problem.id().empty() ? "" : ": ",
-                     name_of(problem.element_type()), to_string(problem.mesh()), to_string(problem.source()),
-                     to_string(problem.target()));
+  const auto mesh_of = [](const Layout& layout) { return layout.listed() != nullptr ? "" : to_string(layout.cuts()->mesh); };
+  const std::string from = mesh_of(problem.source());
+  const std::string to = mesh_of(problem.target());
+  return fmt::format("{}{}{}{}{} from {} to {}{}{}", problem.id(), problem.id().empty() ? "" : ": ",
+                     name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from, to_string(problem.source()),
+                     to_string(problem.target()), to == from ? "" : " on mesh ", to == from ? "" : to);
 }
 
 }  // namespace retile

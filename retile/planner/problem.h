@@ -7,36 +7,59 @@
 #include "retile/base/diagnostic.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
+#include "retile/types/layout.h"
 
 namespace retile {
 
-// Source and target are on one mesh and have equal global shapes (ssec:redistribution-semantics).
+// Source and target are layouts of one array on the devices of one world, 0 to device_count() - 1.
 class Problem {
  public:
   // Throws InputError where find_fault() finds one.
-  Problem(std::string id, DistributedType source, DistributedType target, ElementType element_type = ElementType::f32);
+  Problem(std::string id, Layout source, Layout target, ElementType element_type = ElementType::f32);
 
-  static std::optional<Fault> find_fault(const DistributedType& source, const DistributedType& target);
+  static std::optional<Fault> find_fault(const Layout& source, const Layout& target, ElementType element_type);
 
   const std::string& id() const { return id_; }
-  const Mesh& mesh() const { return source_.mesh(); }
-  const DistributedType& source() const { return source_; }
-  const DistributedType& target() const { return target_; }
+  const Layout& source() const { return source_; }
+  const Layout& target() const { return target_; }
   ElementType element_type() const { return element_type_; }
+  std::int64_t device_count() const;
 
  private:
   std::string id_;
-  DistributedType source_;
-  DistributedType target_;
+  Layout source_;
+  Layout target_;
   ElementType element_type_;
 };
+
+// A problem between types of one mesh (ssec:redistribution-semantics). Refers to them.
+class TypedProblem {
+ public:
+  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(source), target_(target) {}
+
+  const Mesh& mesh() const { return source_.mesh(); }
+  const DistributedType& source() const { return source_; }
+  const DistributedType& target() const { return target_; }
+
+ private:
+  const DistributedType& source_;
+  const DistributedType& target_;
+};
+
+// Nothing where an end is no type, or they are on different meshes.
+std::optional<TypedProblem> typed(const Problem& problem);
 
 // A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
-// The same from the texts of its mesh and types.
-Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
-                      ElementType element_type = ElementType::f32);
+// The same from the texts of its meshes and layouts.
+struct ProblemTexts {
+  SourceText mesh;
+  SourceText source;
+  SourceText target;
+  std::optional<SourceText> target_mesh;  // where it is another
+};
+Problem parse_problem(const ProblemTexts& texts, ElementType element_type = ElementType::f32);
 
 // A line without its end, from which parse_problem() makes an equal problem.
 std::string to_json(const Problem& problem);

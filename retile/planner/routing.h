@@ -34,10 +34,10 @@ class Router {
 
 // For meshes of a single prime: levels of cuts are digits, and routing them is linear algebra over the
 // prime's field. Its work depends on the number of digits, not of devices. Up to 31 digits.
-std::unique_ptr<Router> make_digit_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
+std::unique_ptr<Router> make_digit_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget);
 
 // For any mesh: tables of devices. Exact while the search for routes stays within its tries.
-std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget);
+std::unique_ptr<Router> make_table_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget);
 
 // The layers of a path.
 std::vector<Cuts> layers_of(const CutProblem& cuts, const NormalPath& path);

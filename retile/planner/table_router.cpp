@@ -84,7 +84,7 @@ Pairs pairs_between(const Grid& from, const Grid& to, std::int64_t device_count)
 
 class TableRouter : public Router {
  public:
-  TableRouter(const Problem& problem, const CutProblem& cuts, WorkBudget& budget)
+  TableRouter(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget)
       : cuts_(cuts), budget_(budget), source_(tile_table(problem.source())), target_(tile_table(problem.target())) {}
 
   Verdict judge(std::span<const Cuts> layers) override {
@@ -285,7 +285,7 @@ class TableRouter : public Router {
 
 }  // namespace
 
-std::unique_ptr<Router> make_table_router(const Problem& problem, const CutProblem& cuts, WorkBudget& budget) {
+std::unique_ptr<Router> make_table_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget) {
   return std::make_unique<TableRouter>(problem, cuts, budget);
 }
 

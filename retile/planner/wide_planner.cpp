@@ -36,7 +36,7 @@ struct PortableCandidate {
 
 class WidePlanner {
  public:
-  WidePlanner(const Problem& problem, const PlanOptions& options)
+  WidePlanner(const TypedProblem& problem, const PlanOptions& options)
       : problem_(problem),
         options_(options),
         cuts_(cut_problem_of(problem)),
@@ -342,7 +342,7 @@ class WidePlanner {
   std::optional<std::vector<Step>> two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
                                              const std::vector<Cuts>& middle);
 
-  const Problem& problem_;
+  const TypedProblem& problem_;
   const PlanOptions& options_;
   const CutProblem cuts_;
   const Shape global_;
@@ -472,7 +472,7 @@ std::optional<std::vector<Step>> WidePlanner::two_steps(const Cuts& from, const 
 
 }  // namespace
 
-PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options) {
+PlannedSteps plan_wide(const TypedProblem& problem, const PlanOptions& options) {
   return WidePlanner(problem, options).plan();
 }
 

@@ -1,6 +1,7 @@
 // Boxes of a global array: what a device holds, and what it lacks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,17 @@
 #include "retile/types/distributed_type.h"
 
 namespace retile {
+
+// From `lo` up to but not including `hi`.
+struct Interval {
+  std::int64_t lo = 0;
+  std::int64_t hi = 0;
+
+  std::int64_t size() const { return std::max<std::int64_t>(0, hi - lo); }
+  bool operator==(const Interval&) const = default;
+};
+
+inline Interval intersect(Interval a, Interval b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
 
 // The elements from `lo` up to but not including `hi`, in every dimension.
 struct Box {

@@ -33,6 +33,110 @@ AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
   });
 }
 
+[[noreturn]] void fail(const JsonReader& reader, const Fault& fault) { reader.fail(fault.message, fault.hint); }
+
+class MeshLayoutReader {
+ public:
+  MeshLayoutReader(const LayoutMembers& members, MeshLayout layout) : members_(members), layout_(std::move(layout)) {}
+
+  Layout read() {
+    read_sizes();
+    read_axes();
+    if (members_.partial != nullptr) {
+      partial_ = members_.partial->elements();
+      for (const JsonReader& axis : partial_) layout_.partial.push_back(read_axis_part(axis, layout_.mesh));
+    }
+    if (members_.devices != nullptr) layout_.devices = members_.devices->integers();
+    if (const auto found = Layout::find_fault(layout_)) report(*found);
+    return Layout(std::move(layout_));
+  }
+
+ private:
+  // One factor for each dimension, or those of the view.
+  void read_sizes() {
+    const std::vector<JsonReader> sizes = members_.shape->elements();
+    if (members_.view == nullptr) {
+      for (const JsonReader& size : sizes) layout_.view.push_back({{size.count(), {}}});
+      return;
+    }
+    const std::vector<JsonReader> dimensions = read_tuple(*members_.view, sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      std::vector<Factor>& factors = layout_.view.emplace_back();
+      std::optional<std::int64_t> product = 1;
+      for (const JsonReader& factor : dimensions[i].elements()) {
+        factors.push_back({factor.count(), {}});
+        if (product) product = checked_multiply(*product, factors.back().size);
+      }
+      if (product != sizes[i].count() || factors.empty()) {
+        dimensions[i].fail(fmt::format("these factors do not make up dimension {}, which has {}", i, sizes[i].count()),
+                           "list the factors of each dimension from major to minor; [n] where it is whole");
+      }
+    }
+  }
+
+  void read_axes() {
+    std::size_t factor_count = 0;
+    for (const std::vector<Factor>& factors : layout_.view) factor_count += factors.size();
+    lists_ = members_.axes->elements();
+    if (members_.view != nullptr && lists_.size() == layout_.view.size()) lists_ = flattened(lists_);
+    if (lists_.size() != factor_count) {
+      members_.axes->fail(
+          fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
+                      members_.view == nullptr ? "shape" : "view", factor_count),
+          fmt::format("give one list of axes per {}, [] where it is not cut",
+                      members_.view == nullptr ? "dimension" : "factor"));
+    }
+    auto list = lists_.begin();
+    for (std::vector<Factor>& factors : layout_.view) {
+      for (Factor& factor : factors) {
+        std::vector<JsonReader>& names = names_.emplace_back((list++)->elements());
+        for (const JsonReader& name : names) factor.axes.push_back(read_axis_part(name, layout_.mesh));
+      }
+    }
+  }
+
+  // Where the factors' lists are themselves in a list for each dimension.
+  static std::vector<JsonReader> flattened(const std::vector<JsonReader>& dimensions) {
+    std::vector<JsonReader> flat;
+    for (const JsonReader& dimension : dimensions) {
+      for (const JsonReader& list : dimension.elements()) {
+        if (list.value().as<JsonArray>() == nullptr) return dimensions;
+        flat.push_back(list);
+      }
+    }
+    return flat;
+  }
+
+  [[noreturn]] void report(const Layout::MeshFault& found) const {
+    if (found.dimension >= 0) {
+      std::size_t factor = static_cast<std::size_t>(found.factor);
+      for (int i = 0; i < found.dimension; ++i) factor += layout_.view[static_cast<std::size_t>(i)].size();
+      if (found.axis < 0) fail(lists_[factor], found.fault);
+      fail(names_[factor][static_cast<std::size_t>(found.axis)], found.fault);
+    }
+    if (found.axis >= 0) fail(partial_[static_cast<std::size_t>(found.axis)], found.fault);
+    fail(members_.devices != nullptr ? *members_.devices : *members_.shape, found.fault);
+  }
+
+  const LayoutMembers& members_;
+  MeshLayout layout_;
+  std::vector<JsonReader> lists_;               // of axes, factor by factor
+  std::vector<std::vector<JsonReader>> names_;  // in them
+  std::vector<JsonReader> partial_;
+};
+
+Layout read_box_layout(const LayoutMembers& members) {
+  BoxLayout layout;
+  for (const JsonReader& size : members.shape->elements()) layout.shape.push_back(size.count());
+  layout.boxes = read_boxes(*members.boxes, layout.shape.size());
+  if (const auto found = Layout::find_fault(layout)) {
+    if (found->device < 0) fail(*members.boxes, found->fault);
+    const JsonReader device = members.boxes->elements()[static_cast<std::size_t>(found->device)];
+    fail(device.elements()[static_cast<std::size_t>(found->box)], found->fault);
+  }
+  return Layout(std::move(layout));
+}
+
 }  // namespace
 
 Mesh read_mesh(const JsonReader& reader) {
@@ -49,36 +153,36 @@ DistributedType read_type_text(const JsonReader& reader, const Mesh& mesh) {
   return reader.parse_text([&](const SourceText& text) { return parse_type(text, mesh); });
 }
 
-DistributedType read_type_by_axes(const JsonReader& shape, const JsonReader& axes, const Mesh& mesh) {
-  const std::vector<JsonReader> sizes = shape.elements();
-  const std::vector<JsonReader> lists = axes.elements();
-  if (sizes.size() != lists.size()) {
-    axes.fail(fmt::format("{} is of rank {}, and the shape of rank {}", axes.name(), lists.size(), sizes.size()),
-              "give one list of axes per dimension, [] where it is not cut");
+std::vector<JsonReader> read_tuple(const JsonReader& reader, std::size_t length) {
+  std::vector<JsonReader> elements = reader.elements();
+  if (elements.size() != length) {
+    reader.fail(fmt::format("{} has {} entries instead of {}", reader.name(), elements.size(), length));
   }
-  std::vector<Dimension> dimensions;
-  std::vector<std::vector<JsonReader>> names;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    Dimension dimension{sizes[i].size(), {}, sizes[i].size()};
-    names.push_back(lists[i].elements());
-    std::int64_t tiles = 1;
-    for (const JsonReader& name : names.back()) {
-      dimension.axes.push_back(read_axis_part(name, mesh));
-      tiles = checked_multiply(tiles, dimension.axes.back().size).value_or(tiles);
+  return elements;
+}
+
+std::vector<std::int64_t> read_integers(const JsonReader& reader, std::size_t length) {
+  std::vector<std::int64_t> values;
+  for (const JsonReader& element : read_tuple(reader, length)) values.push_back(element.integer());
+  return values;
+}
+
+std::vector<std::vector<Box>> read_boxes(const JsonReader& reader, std::size_t rank) {
+  std::vector<std::vector<Box>> boxes;
+  for (const JsonReader& device : reader.elements()) {
+    std::vector<Box>& list = boxes.emplace_back();
+    for (const JsonReader& box : device.elements()) {
+      const std::vector<JsonReader> ends = read_tuple(box, 2);
+      list.push_back({read_integers(ends[0], rank), read_integers(ends[1], rank)});
     }
-    if (dimension.global % tiles == 0) dimension.tile = dimension.global / tiles;
-    dimensions.push_back(std::move(dimension));
   }
-  if (auto found = DistributedType::find_fault(mesh, dimensions)) {
-    const std::size_t i = static_cast<std::size_t>(std::max(found->dimension, 0));
-    Fault& fault = found->fault;
-    if (found->dimension < 0) shape.fail(std::move(fault.message), std::move(fault.hint));
-    if (found->axis >= 0)
-      names[i][static_cast<std::size_t>(found->axis)].fail(std::move(fault.message), std::move(fault.hint));
-    lists[i].fail(fmt::format("{} elements do not divide evenly over these axes", dimensions[i].global),
-                  std::move(fault.hint));
-  }
-  return {mesh, std::move(dimensions)};
+  return boxes;
+}
+
+Layout read_layout(const LayoutMembers& members, const std::optional<Mesh>& mesh, UnevenRule rule,
+                   Reduction reduction) {
+  if (members.boxes != nullptr) return read_box_layout(members);
+  return MeshLayoutReader(members, MeshLayout{*mesh, {}, rule, {}, reduction, {}}).read();
 }
 
 }  // namespace retile

@@ -1,17 +1,36 @@
 // Meshes and types in JSON: {"a": 2, "b": 2}, "[4{a}8, 3]".
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "retile/base/json.h"
 #include "retile/types/distributed_type.h"
+#include "retile/types/layout.h"
 
 namespace retile {
 
 // Each throws InputError with the place of the mistake.
 Mesh read_mesh(const JsonReader& reader);
 DistributedType read_type_text(const JsonReader& reader, const Mesh& mesh);
-// A shape and a list of axis names per dimension, minor to major.
-DistributedType read_type_by_axes(const JsonReader& shape, const JsonReader& axes, const Mesh& mesh);
+
+// The members of an object that make up a layout, each with its own key or null.
+struct LayoutMembers {
+  const JsonReader* shape = nullptr;    // [16, 4096]; never null
+  const JsonReader* axes = nullptr;     // axis names per dimension, or per factor of it, minor to major
+  const JsonReader* view = nullptr;     // [[4, 4], [4096]]: factors of each dimension, major to minor
+  const JsonReader* partial = nullptr;  // ["x"]
+  const JsonReader* devices = nullptr;  // [0, 1, 2, 3]
+  const JsonReader* boxes = nullptr;    // instead of all but the shape: [[[[lo, …], [hi, …]], …], …]
+};
+// `mesh` is needed where there are no boxes.
+Layout read_layout(const LayoutMembers& members, const std::optional<Mesh>& mesh, UnevenRule rule, Reduction reduction);
+
+// [[[lo, …], [hi, …]], …] for each device.
+std::vector<std::vector<Box>> read_boxes(const JsonReader& reader, std::size_t rank);
+
+// The elements of an array that must have a certain length.
+std::vector<JsonReader> read_tuple(const JsonReader& reader, std::size_t length);
+std::vector<std::int64_t> read_integers(const JsonReader& reader, std::size_t length);
 
 }  // namespace retile

@@ -21,25 +21,75 @@ struct Digit {
 
 }  // namespace
 
-Placement::Placement(DistributedType type)
-    : global_(type.global_shape()),
-      local_(type.local_shape()),
-      device_count_(type.mesh().device_count()),
-      source_(std::move(type)) {}
-
-Placement::Placement(const Shape& global, const Shape& local, std::vector<std::int64_t> corners)
-    : global_(global), local_(local), device_count_(0), source_(std::move(corners)) {
-  const auto& table = std::get<std::vector<std::int64_t>>(source_);
-  ensure(!global.empty() && global.size() == local.size() && table.size() % global.size() == 0,
-         "a table of corners has one per device");
-  device_count_ = static_cast<std::int64_t>(table.size() / global.size());
+Part packed_part(Box box) {
+  Shape strides(box.lo.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= box.hi[i] - box.lo[i];
+  }
+  return {std::move(box), 0, std::move(strides)};
 }
 
-std::int64_t Placement::local_size() const { return product(local_); }
+Placement::Placement(DistributedType type)
+    : global_(type.global_shape()),
+      extent_(global_),
+      tile_(type.local_shape()),
+      local_(tile_),
+      local_size_(product(local_)),
+      device_count_(type.mesh().device_count()),
+      is_even_(true),
+      source_(std::move(type)) {}
+
+Placement::Placement(const Shape& global, DistributedType padded)
+    : Placement(clip(Placement(std::move(padded)), global)) {}
+
+Placement::Placement(const Shape& global, const Shape& tile, std::vector<std::int64_t> corners)
+    : global_(global), extent_(global), tile_(tile), source_(std::move(corners)) {
+  const auto& table = std::get<std::vector<std::int64_t>>(source_);
+  ensure(!global.empty() && global.size() == tile.size() && table.size() % global.size() == 0,
+         "a table of corners has one per device");
+  device_count_ = static_cast<std::int64_t>(table.size() / global.size());
+  is_even_ = true;
+  for (std::size_t i = 0; i < global.size(); ++i) {
+    is_even_ = is_even_ && tile[i] > 0 && global[i] % tile[i] == 0;
+    for (std::size_t at = i; is_even_ && at < table.size(); at += global.size()) is_even_ = table[at] < global[i];
+  }
+  clip_to_global();
+}
+
+Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
+    : global_(global), extent_(global), tile_(global), local_(global.size()), source_(std::move(parts)) {
+  const auto& list = std::get<std::vector<std::vector<Part>>>(source_);
+  device_count_ = static_cast<std::int64_t>(list.size());
+  for (Device device = 0; device < device_count_; ++device) {
+    const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
+    has_single_boxes_ = has_single_boxes_ && held.size() <= 1;
+    const std::int64_t elements = size(device);
+    if (elements <= local_size_) continue;
+    local_size_ = elements;
+    const auto smaller = [](const Part& a, const Part& b) { return volume(a.box) < volume(b.box); };
+    const Box& largest = std::max_element(held.begin(), held.end(), smaller)->box;
+    for (std::size_t i = 0; i < global.size(); ++i) local_[i] = largest.hi[i] - largest.lo[i];
+  }
+}
+
+// Some device holds the first tile along every dimension.
+void Placement::clip_to_global() {
+  local_ = tile_;
+  for (std::size_t i = 0; i < local_.size(); ++i) local_[i] = std::min(tile_[i], global_[i]);
+  local_size_ = product(local_);
+}
 
 void Placement::offset(Device device, std::span<std::int64_t> corner) const {
   if (const DistributedType* typed = type()) {
     typed->base_offset(device, corner);
+    return;
+  }
+  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
+    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+    const Shape first = held.empty() ? Shape(global_.size()) : held.front().box.lo;
+    std::copy(first.begin(), first.end(), corner.begin());
     return;
   }
   const auto& table = std::get<std::vector<std::int64_t>>(source_);
@@ -52,26 +102,72 @@ Shape Placement::offset(Device device) const {
   return corner;
 }
 
-Box Placement::box(Device device) const { return box_at(offset(device), local_); }
+Box Placement::box(Device device) const {
+  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
+    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+    ensure(held.size() <= 1, "the device holds one box");
+    return held.empty() ? Box{Shape(global_.size()), Shape(global_.size())} : held.front().box;
+  }
+  Box box = box_at(offset(device), tile_);
+  if (is_even_) return box;
+  for (std::size_t i = 0; i < global_.size(); ++i) {
+    box.lo[i] = std::min(box.lo[i], global_[i]);
+    box.hi[i] = std::min(box.hi[i], global_[i]);
+  }
+  return box;
+}
+
+std::vector<Part> Placement::parts(Device device) const {
+  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
+    return (*list)[static_cast<std::size_t>(device)];
+  }
+  Box only = box(device);
+  if (volume(only) == 0) return {};
+  return {packed_part(std::move(only))};
+}
+
+std::int64_t Placement::size(Device device) const {
+  if (is_even_) return local_size_;
+  std::int64_t elements = 0;
+  for (const Part& part : parts(device)) elements += volume(part.box);
+  return elements;
+}
 
 bool Placement::operator==(const Placement& other) const {
-  if (global_ != other.global_ || local_ != other.local_ || device_count_ != other.device_count_) return false;
-  if (type() != nullptr && other.type() != nullptr && type()->mesh() == other.type()->mesh()) {
-    return same_placement(*type(), *other.type());
+  if (global_ != other.global_ || device_count_ != other.device_count_) return false;
+  if (is_even_ && other.is_even_) {
+    if (local_ != other.local_) return false;
+    if (type() != nullptr && other.type() != nullptr && type()->mesh() == other.type()->mesh()) {
+      return same_placement(*type(), *other.type());
+    }
+    Shape mine(global_.size());
+    Shape others(global_.size());
+    for (Device device = 0; device < device_count_; ++device) {
+      offset(device, mine);
+      other.offset(device, others);
+      if (mine != others) return false;
+    }
+    return true;
   }
-  Shape mine(global_.size());
-  Shape others(global_.size());
   for (Device device = 0; device < device_count_; ++device) {
-    offset(device, mine);
-    other.offset(device, others);
-    if (mine != others) return false;
+    if (parts(device) != other.parts(device)) return false;
   }
   return true;
 }
 
+Placement clip(const Placement& placement, const Shape& global) {
+  ensure(!placement.listed(), "tiles of a grid are clipped");
+  if (placement.global_shape() == global) return placement;
+  Placement clipped = placement;
+  clipped.global_ = global;
+  clipped.is_even_ = false;
+  clipped.clip_to_global();
+  return clipped;
+}
+
 bool is_on_grid(const Placement& placement) {
   const Shape& global = placement.global_shape();
-  const Shape& local = placement.local_shape();
+  const Shape& local = placement.tile_shape();
   for (std::size_t i = 0; i < global.size(); ++i) {
     if (local[i] < 1 || global[i] < local[i] || global[i] % local[i] != 0) return false;
   }
@@ -86,6 +182,7 @@ bool is_on_grid(const Placement& placement) {
 }
 
 std::optional<DistributedType> find_type(const Mesh& mesh, const Placement& placement) {
+  if (!placement.is_even()) return std::nullopt;
   if (const DistributedType* type = placement.type(); type != nullptr && type->mesh() == mesh) return *type;
   ensure(mesh.device_count() == placement.device_count(), "a placement has a box for each device");
 
@@ -116,7 +213,7 @@ bool is_balanced(const Placement& placement) {
   for (Device device = 0; device < placement.device_count(); ++device) ++holders[placement.offset(device)];
   std::int64_t tiles = 1;
   for (std::size_t i = 0; i < placement.global_shape().size(); ++i) {
-    tiles *= placement.global_shape()[i] / placement.local_shape()[i];
+    tiles *= placement.grid_extent()[i] / placement.tile_shape()[i];
   }
   if (placement.device_count() % tiles != 0) return false;
   return std::all_of(holders.begin(), holders.end(),
@@ -126,7 +223,10 @@ bool is_balanced(const Placement& placement) {
 std::string to_string(const Mesh& mesh, const Placement& placement) {
   if (const auto type = find_type(mesh, placement)) return to_string(*type);
   Shape tiles = placement.global_shape();
-  for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] /= placement.local_shape()[i];
+  if (placement.listed()) return fmt::format("listed boxes of at most {} elements", placement.local_size());
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    tiles[i] = (tiles[i] + placement.tile_shape()[i] - 1) / placement.tile_shape()[i];
+  }
   return fmt::format("local {}, tiles {}", to_string(placement.local_shape()), to_string(tiles));
 }
 

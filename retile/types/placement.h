@@ -13,38 +13,82 @@
 
 namespace retile {
 
-// Either a type, which costs no memory per device, or a table of corners.
+// A box that a device holds and where it lies in the device's memory: elements from its start, and by dimension from an
+// element to the next one.
+struct Part {
+  Box box;
+  std::int64_t offset = 0;
+  Shape strides;
+
+  bool operator==(const Part&) const = default;
+};
+
+// A box that fills a device's memory, row-major.
+Part packed_part(Box box);
+
+// Tiles of a grid, given by a type, which costs no memory per device, or by a table of corners; or listed parts. A
+// grid's tiles are equally large, but where the array ends before the grid does: there they are shorter, or empty.
 class Placement {
  public:
   explicit Placement(DistributedType type);
+  // The type's boxes as far as they lie in an array that is smaller than the type's.
+  Placement(const Shape& global, DistributedType padded);
   // `corners`: the corner of each device's tile, device by device; rank 1 or more. Whether they lie on
   // the grid of tiles is for is_on_grid() to say: a plan that somebody wrote may be wrong.
-  Placement(const Shape& global, const Shape& local, std::vector<std::int64_t> corners);
+  Placement(const Shape& global, const Shape& tile, std::vector<std::int64_t> corners);
+  // Any parts, device by device.
+  Placement(const Shape& global, std::vector<std::vector<Part>> parts);
 
   const Shape& global_shape() const { return global_; }
+  // Of the device that holds the most: its box, or the largest of its boxes, and the elements it holds in all.
   const Shape& local_shape() const { return local_; }
-  std::int64_t local_size() const;
+  std::int64_t local_size() const { return local_size_; }
   int rank() const { return static_cast<int>(global_.size()); }
   std::int64_t device_count() const { return device_count_; }
 
+  // The device's only box; an empty one where it holds nothing.
+  Box box(Device device) const;
+  // None of them empty.
+  std::vector<Part> parts(Device device) const;
+  std::int64_t size(Device device) const;
+  // Whether no device holds more than one box.
+  bool has_single_boxes() const { return !listed() || has_single_boxes_; }
+  // Whether all tiles of a grid are there and whole.
+  bool is_even() const { return is_even_; }
+
+  // Of grids: the tiles where they are whole, what they make up together (at least the array), and their corners.
+  const Shape& tile_shape() const { return tile_; }
+  const Shape& grid_extent() const { return extent_; }
   void offset(Device device, std::span<std::int64_t> corner) const;
   Shape offset(Device device) const;
-  Box box(Device device) const;
 
-  // The type it was made from; null for a table.
+  // The type that it was made from, of a larger array where that was one; null for a table.
   const DistributedType* type() const { return std::get_if<DistributedType>(&source_); }
+  // Whether its parts are listed: there is no grid.
+  bool listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
 
-  // The same box on every device.
+  // The same parts on every device.
   bool operator==(const Placement& other) const;
 
  private:
+  friend Placement clip(const Placement& placement, const Shape& global);
+  void clip_to_global();
+
   Shape global_;
+  Shape extent_;  // of the grid
+  Shape tile_;
   Shape local_;
-  std::int64_t device_count_;
-  std::variant<DistributedType, std::vector<std::int64_t>> source_;
+  std::int64_t local_size_ = 0;
+  std::int64_t device_count_ = 0;
+  bool is_even_ = false;
+  bool has_single_boxes_ = true;
+  std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
 };
 
-// True where the local shape divides the global one and every corner is a multiple of it inside.
+// The same tiles as far as they lie in a smaller array.
+Placement clip(const Placement& placement, const Shape& global);
+
+// True where the tile divides the global shape and every corner is a multiple of it inside.
 bool is_on_grid(const Placement& placement);
 
 // A type over the mesh's prime parts that has this placement, if there is one.

@@ -1,0 +1,24 @@
+// Frames: where a problem whose layouts are no types becomes one between types, for planners by grids.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "retile/planner/problem.h"
+
+namespace retile {
+
+// Types of an array that is at least as large, perhaps with dimensions cut into factors: the same boxes as the
+// problem's, as far as they lie in `shape`.
+struct Frame {
+  DistributedType source;
+  DistributedType target;
+  Shape shape;              // of the problem's array, in the types' dimensions
+  std::vector<Shape> view;  // the types' dimensions that make up each of the problem's; none where they are the same
+};
+
+// There is one where both ends see the dimensions in factors with a common refinement, have their tiles on one padded
+// grid, and live on meshes whose digits number the world's devices alike.
+std::optional<Frame> find_frame(const Problem& problem);
+
+}  // namespace retile

@@ -1,0 +1,246 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/scanner.h"
+#include "retile/types/layout.h"
+#include "retile/types/text.h"
+
+namespace retile {
+namespace {
+
+// A factor as it stands in the text: its largest tile is said too.
+struct FactorText {
+  std::int64_t tile = 0;
+  SourceRange whole;
+  std::vector<SourceRange> axes;
+};
+
+std::vector<AxisPart> scan_axes(Scanner& scanner, const Mesh& mesh, std::vector<SourceRange>& places) {
+  std::vector<AxisPart> axes;
+  if (!scanner.looking_at("}")) {
+    do {
+      const std::size_t begin = scanner.next_position();
+      axes.push_back(scan_axis_part(scanner, mesh));
+      places.push_back({begin, scanner.last().end});
+    } while (scanner.accept(","));
+  }
+  scanner.expect("}", "or ',' after an axis");
+  return axes;
+}
+
+// factor ::= size [ '{' [ part { ',' part } ] '}' size ]
+Factor scan_factor(Scanner& scanner, const Mesh& mesh, FactorText& text) {
+  Factor factor;
+  factor.size = text.tile = scanner.index("a size");
+  text.whole = scanner.last();
+  if (!scanner.accept("{")) return factor;
+  factor.axes = scan_axes(scanner, mesh, text.axes);
+  factor.size = scanner.index("the global size");
+  text.whole.end = scanner.last().end;
+  return factor;
+}
+
+// interval ::= index ':' index
+void scan_interval(Scanner& scanner, Box& box) {
+  box.lo.push_back(scanner.index("the first element of a box"));
+  scanner.expect(":", "between the ends of a box");
+  box.hi.push_back(scanner.index("the end of a box"));
+}
+
+// box ::= '[' [ interval { ',' interval } ] ']'
+Box scan_box(Scanner& scanner, SourceRange& place) {
+  Box box;
+  place.begin = scanner.next_position();
+  scanner.expect("[", "at the start of a box");
+  if (!scanner.looking_at("]")) {
+    do {
+      scan_interval(scanner, box);
+    } while (scanner.accept(","));
+  }
+  scanner.expect("]", "or ',' after an interval of a box");
+  place.end = scanner.last().end;
+  return box;
+}
+
+std::int64_t largest_tile(const Factor& factor, UnevenRule rule) {
+  return cut_interval(factor.size, factor.axes, rule, 0).size();
+}
+
+class LayoutScanner {
+ public:
+  LayoutScanner(Scanner& scanner, const Mesh& mesh) : scanner_(scanner), mesh_(mesh) {}
+
+  Layout scan() {
+    begin_ = scanner_.next_position();
+    scan_dimensions();
+    if (scanner_.accept_word("boxes")) return scan_boxes();
+    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
+    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
+    scanner_.accept_word("ceil");
+    scan_partial();
+    scan_devices();
+    require_right();
+    return Layout(std::move(layout_));
+  }
+
+ private:
+  // dimensions ::= '[' [ dimension { ',' dimension } ] ']', dimension ::= factor { '*' factor }
+  void scan_dimensions() {
+    scanner_.expect("[", "at the start of a type");
+    if (!scanner_.looking_at("]")) {
+      do {
+        std::vector<Factor>& factors = layout_.view.emplace_back();
+        std::vector<FactorText>& texts = texts_.emplace_back();
+        do {
+          factors.push_back(scan_factor(scanner_, mesh_, texts.emplace_back()));
+        } while (scanner_.accept("*"));
+      } while (scanner_.accept(","));
+    }
+    scanner_.expect("]", "or ',' after a dimension");
+  }
+
+  // boxes ::= '{' { box } { ';' { box } } '}'
+  Layout scan_boxes() {
+    BoxLayout boxes;
+    std::vector<std::vector<SourceRange>> places;
+    for (const std::vector<Factor>& factors : layout_.view) {
+      if (factors.size() != 1 || !factors[0].axes.empty()) {
+        scanner_.fail({begin_, scanner_.last().end}, "listed boxes are of an array that no axis cuts",
+                      "write its shape alone: [8, 4] boxes {...}");
+      }
+      boxes.shape.push_back(factors[0].size);
+    }
+    scanner_.expect("{", "before listed boxes");
+    do {
+      boxes.boxes.emplace_back();
+      places.emplace_back();
+      while (scanner_.looking_at("[")) {
+        boxes.boxes.back().push_back(scan_box(scanner_, places.back().emplace_back()));
+      }
+    } while (scanner_.accept(";"));
+    scanner_.expect("}", "or ';' and the boxes of the next device");
+    if (const auto found = Layout::find_fault(boxes)) {
+      const SourceRange place =
+          found->device < 0 ? SourceRange{begin_, scanner_.last().end}
+                            : places[static_cast<std::size_t>(found->device)][static_cast<std::size_t>(found->box)];
+      scanner_.fail(place, found->fault.message, found->fault.hint);
+    }
+    return Layout(std::move(boxes));
+  }
+
+  void scan_partial() {
+    for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
+      if (!scanner_.accept_word(name_of(reduction))) continue;
+      layout_.reduction = reduction;
+      scanner_.expect("{", "before the axes whose devices hold parts");
+      layout_.partial = scan_axes(scanner_, mesh_, partial_);
+    }
+  }
+
+  // devices ::= 'on' '[' device { ',' device } ']'
+  void scan_devices() {
+    if (!scanner_.accept_word("on")) return;
+    scanner_.expect("[", "before the devices of a layout");
+    do {
+      layout_.devices.push_back(scanner_.index("a device"));
+    } while (scanner_.accept(","));
+    scanner_.expect("]", "or ',' after a device");
+  }
+
+  void require_right() const {
+    if (const auto found = Layout::find_fault(layout_)) {
+      scanner_.fail(place_of(*found), found->fault.message, found->fault.hint);
+    }
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      for (std::size_t j = 0; j < texts_[i].size(); ++j) require_tile(layout_.view[i][j], texts_[i][j]);
+    }
+  }
+
+  void require_tile(const Factor& factor, const FactorText& text) const {
+    const std::int64_t largest = largest_tile(factor, layout_.rule);
+    if (text.tile == largest) return;
+    scanner_.fail(text.whole,
+                  fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size,
+                              tile_count(factor.axes)),
+                  fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
+  }
+
+  SourceRange place_of(const Layout::MeshFault& found) const {
+    if (found.dimension < 0 && found.axis >= 0) return partial_[static_cast<std::size_t>(found.axis)];
+    if (found.dimension < 0) return {begin_, scanner_.last().end};
+    const FactorText& text =
+        texts_[static_cast<std::size_t>(found.dimension)][static_cast<std::size_t>(std::max(found.factor, 0))];
+    return found.axis < 0 ? text.whole : text.axes[static_cast<std::size_t>(found.axis)];
+  }
+
+  Scanner& scanner_;
+  const Mesh& mesh_;
+  MeshLayout layout_{mesh_, {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
+  std::size_t begin_ = 0;
+  std::vector<std::vector<FactorText>> texts_;
+  std::vector<SourceRange> partial_;
+};
+
+std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
+  std::string text;
+  for (const AxisPart& part : axes) text += (text.empty() ? "" : ",") + to_string(mesh, part);
+  return text;
+}
+
+std::string to_string(const MeshLayout& layout) {
+  std::string text = "[";
+  for (const std::vector<Factor>& factors : layout.view) {
+    if (text.size() > 1) text += ", ";
+    for (std::size_t j = 0; j < factors.size(); ++j) {
+      text += fmt::format("{}{}", j == 0 ? "" : "*", largest_tile(factors[j], layout.rule));
+      if (factors[j].axes.empty()) continue;
+      // Under nested ceilings an axis is not the same as its parts.
+      const bool is_nested = layout.rule == UnevenRule::nested;
+      const auto axes = is_nested ? factors[j].axes : merge_neighbours(factors[j].axes);
+      text += fmt::format("{{{}}}{}", axes_text(layout.mesh, axes), factors[j].size);
+    }
+  }
+  text += "]";
+  if (layout.rule != UnevenRule::ceiling) text += fmt::format(" {}", name_of(layout.rule));
+  if (!layout.partial.empty()) {
+    text += fmt::format(" {} {{{}}}", name_of(layout.reduction), axes_text(layout.mesh, layout.partial));
+  }
+  if (!layout.devices.empty()) text += fmt::format(" on [{}]", fmt::join(layout.devices, ", "));
+  return text;
+}
+
+std::string to_string(const BoxLayout& layout) {
+  std::string text = retile::to_string(layout.shape) + " boxes {";
+  for (std::size_t device = 0; device < layout.boxes.size(); ++device) {
+    if (device > 0) text += "; ";
+    for (std::size_t i = 0; i < layout.boxes[device].size(); ++i) {
+      text += (i == 0 ? "" : " ") + retile::to_string(layout.boxes[device][i]);
+    }
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+Layout parse_layout(const SourceText& source, const Mesh& mesh) {
+  Scanner scanner(source);
+  Layout layout = LayoutScanner(scanner, mesh).scan();
+  scanner.expect_end("the layout");
+  return layout;
+}
+
+Layout parse_layout(std::string_view text, const Mesh& mesh) {
+  return parse_layout(SourceText{"layout", std::string(text)}, mesh);
+}
+
+std::string to_string(const Layout& layout) {
+  if (const DistributedType* type = layout.type()) return to_string(*type);
+  if (const BoxLayout* boxes = layout.listed()) return to_string(*boxes);
+  return to_string(*layout.cuts());
+}
+
+}  // namespace retile
