@@ -42,6 +42,9 @@ class PreparedRun {
   // RuntimeError where they are not the slices that the movement starts from, or the run was prepared for buffers that
   // are not packed. Tiles are lost where a run fails later.
   virtual EngineStatistics execute(Tiles& tiles) = 0;
+
+  // Executions keep their scratch and staging for the next one. This frees them, until there is one.
+  virtual void free_scratch() {}
 };
 
 class Engine {

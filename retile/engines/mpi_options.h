@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/engines/tile_memory.h"
 #include "retile/types/mesh.h"
 
 namespace retile::mpi {
@@ -46,6 +47,7 @@ struct MpiOptions {
   std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
   Reading reading = Reading::measured;
+  std::int64_t listed_bytes = usual_listed_bytes;  // at most, of a prepared run's lists of copies on a rank
 };
 
 // "row-major", which is the empty list, or "0,2,1,3". Throws InputError.

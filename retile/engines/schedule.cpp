@@ -5,18 +5,29 @@
 #include <optional>
 #include <utility>
 
-#include "retile/plan/lists.h"
-
 namespace retile {
 namespace {
 
-// Where each device's entries begin in a list that is ordered by device, and the end.
-template <typename DeviceOf>
-std::vector<std::size_t> first_by_device(std::size_t entries, std::int64_t devices, DeviceOf device_of) {
-  std::vector<std::size_t> first(static_cast<std::size_t>(devices) + 1);
-  for (std::size_t i = 0; i < entries; ++i) ++first[static_cast<std::size_t>(device_of(i)) + 1];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  return first;
+// The same boxes, found without working them out from a type.
+Placement table_of(const Placement& placement) {
+  if (placement.type() == nullptr || placement.rank() == 0) return placement;
+  const auto rank = static_cast<std::size_t>(placement.rank());
+  std::vector<std::int64_t> corners(static_cast<std::size_t>(placement.device_count()) * rank);
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    placement.offset(device, {corners.data() + static_cast<std::size_t>(device) * rank, rank});
+  }
+  return {placement.global_shape(), placement.local_shape(), std::move(corners)};
+}
+
+// Makes the piece's box what the sender holds of it. False where that is nothing.
+bool share(const Placement& held, const Box& wanted, Transfer& piece) {
+  held.offset(piece.from, piece.box.lo);
+  for (std::size_t i = 0; i < wanted.lo.size(); ++i) {
+    piece.box.hi[i] = std::min(piece.box.lo[i] + held.local_shape()[i], wanted.hi[i]);
+    piece.box.lo[i] = std::max(piece.box.lo[i], wanted.lo[i]);
+    if (piece.box.lo[i] >= piece.box.hi[i]) return false;
+  }
+  return true;
 }
 
 // Boxes without what the boxes before them hold.
@@ -56,26 +67,26 @@ std::vector<Transfer> exchange_pieces(const ExchangeStep& step, const Placement&
   return all;
 }
 
-std::vector<Transfer> permuted_pieces(const PermuteStep& step, const Placement& after) {
-  std::vector<Transfer> pieces;
-  for (const DevicePair& pair : *step.pairs) pieces.push_back({pair.source, pair.target, after.box(pair.target)});
-  std::sort(pieces.begin(), pieces.end(), [](const Transfer& a, const Transfer& b) { return a.to < b.to; });
-  return pieces;
-}
-
 }  // namespace
 
 Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides)
     : step_(steps.last),
-      before_(movement.before(steps.first)),
-      held_(movement.before(steps.last)),
-      after_(movement.steps[steps.last].after),
+      before_(table_of(movement.before(steps.first))),
+      held_(table_of(movement.before(steps.last))),
+      after_(table_of(movement.steps[steps.last].after)),
       strides_(std::move(strides)) {
   const StepOperation& operation = movement.steps[steps.last].operation;
   if (const Groups* groups = groups_of(operation)) list_groups(*groups);
-  if (const auto* permute = std::get_if<PermuteStep>(&operation)) list_transfers(permuted_pieces(*permute, after_));
+  if (const auto* permute = std::get_if<PermuteStep>(&operation)) {
+    senders_.resize(permute->pairs->size());
+    for (const DevicePair& pair : *permute->pairs) senders_[static_cast<std::size_t>(pair.target)] = pair.source;
+  }
   if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) {
-    list_transfers(exchange_pieces(*exchange, held_, after_));
+    if (exchange->transfers) {
+      list_transfers(exchange_pieces(*exchange, held_, after_));
+    } else {
+      balanced_.emplace(held_.global_shape(), tile_table(held_), tile_table(after_));
+    }
   }
 }
 
@@ -92,49 +103,46 @@ void Stage::list_groups(const Groups& groups) {
 
 void Stage::list_transfers(std::vector<Transfer> transfers) {
   transfers_ = std::move(transfers);
-  const std::int64_t devices = after_.device_count();
-  first_received_ = first_by_device(transfers_.size(), devices, [&](std::size_t i) { return transfers_[i].to; });
-  first_sent_ = first_by_device(transfers_.size(), devices, [&](std::size_t i) { return transfers_[i].from; });
-  sent_.resize(transfers_.size());
-  std::vector<std::size_t> next(first_sent_.begin(), first_sent_.end() - 1);
-  for (std::size_t i = 0; i < transfers_.size(); ++i) sent_[next[static_cast<std::size_t>(transfers_[i].from)]++] = i;
+  first_received_.resize(static_cast<std::size_t>(after_.device_count()) + 1);
+  for (const Transfer& transfer : transfers_) ++first_received_[static_cast<std::size_t>(transfer.to) + 1];
+  std::partial_sum(first_received_.begin(), first_received_.end(), first_received_.begin());
 }
 
-std::vector<Transfer> Stage::received_by(Device device) const {
+void PieceCursor::next(const std::function<void(const Transfer&)>& visit) {
+  const Device device = device_++;
   const auto d = static_cast<std::size_t>(device);
-  if (!first_received_.empty()) {
-    const auto begin = transfers_.begin();
-    return {begin + static_cast<std::ptrdiff_t>(first_received_[d]),
-            begin + static_cast<std::ptrdiff_t>(first_received_[d + 1])};
+  if (!stage_->first_received_.empty()) {
+    for (std::size_t i = stage_->first_received_[d]; i < stage_->first_received_[d + 1]; ++i) {
+      visit(stage_->transfers_[i]);
+    }
+    return;
   }
-  const Box wanted = after_.box(device);
-  if (groups_.empty()) return {{device, device, wanted}};
-  std::vector<Transfer> pieces;
-  for (const Device from : groups_[group_of_[d]]) {
-    std::optional<Box> shared = intersect(held_.box(from), wanted);
-    if (shared) pieces.push_back({from, device, *std::move(shared)});
+  const Box wanted = stage_->after_.box(device);
+  Transfer piece{device, device, wanted};
+  if (balanced_) {
+    if (share(stage_->held_, wanted, piece)) visit(piece);
+    balanced_->next(visit);
+  } else if (!stage_->groups_.empty()) {
+    for (const Device from : stage_->groups_[stage_->group_of_[d]]) {
+      piece.from = from;
+      if (share(stage_->held_, wanted, piece)) visit(piece);
+    }
+  } else {
+    if (!stage_->senders_.empty()) piece.from = stage_->senders_[d];
+    visit(piece);
   }
-  return pieces;
 }
 
-std::vector<Transfer> Stage::sent_by(Device device) const {
-  const auto d = static_cast<std::size_t>(device);
-  std::vector<Transfer> pieces;
-  if (!first_sent_.empty()) {
-    for (std::size_t i = first_sent_[d]; i < first_sent_[d + 1]; ++i) pieces.push_back(transfers_[sent_[i]]);
-    return pieces;
+Movement with_short_lists(Movement movement) {
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    const bool is_long = op_of(movement.steps[i]) == StepOp::exchange && movement.source.rank() > 0;
+    if (!is_long) list_devices(movement.steps[i], movement.before(i));
   }
-  const Box held = held_.box(device);
-  if (groups_.empty()) return {{device, device, after_.box(device)}};
-  for (const Device to : groups_[group_of_[d]]) {
-    std::optional<Box> shared = intersect(held, after_.box(to));
-    if (shared) pieces.push_back({device, to, *std::move(shared)});
-  }
-  return pieces;
+  return movement;
 }
 
 std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides) {
-  const Movement listed = with_lists(movement);
+  const Movement listed = with_short_lists(movement);
   const auto packed_as_sources = [&](const Placement& placement) {
     std::vector<Strides> packed;
     for (std::size_t i = 0; i < strides.sources.size(); ++i) {

@@ -3,18 +3,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "retile/engines/tile_layout.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
 
-// One copy from tiles to tiles. A piece is a Transfer, own parts included (`from` equals `to`).
+// One copy from tiles to tiles. A piece is a Transfer, own parts included (`from` equals `to`). There may be one for
+// each pair of devices, so they are not listed unless the plan does it: a stage takes memory per device alone, and
+// PieceCursor works its pieces out.
 class Stage {
  public:
-  // Steps of a movement whose lists are worked out. `strides` are of all devices' tiles before and after the stage.
+  // `strides` are of all devices' tiles before and after the stage.
   Stage(const Movement& movement, StageSteps steps, BufferStrides strides);
   // No step: every device's own tile is copied as it is.
   Stage(const Placement& tiles, BufferStrides strides);
@@ -24,15 +29,13 @@ class Stage {
   // The tiles that are read, and the tiles that are written; one device's as they lie in memory.
   const Placement& before() const { return before_; }
   const Placement& after() const { return after_; }
+  const BufferStrides& strides() const { return strides_; }
   TileLayout tile_before(Device device) const { return layout_of(before_, strides_.sources, device); }
   TileLayout tile_after(Device device) const { return layout_of(after_, strides_.targets, device); }
 
-  // The pieces that make up the device's tile after the stage, each element once.
-  std::vector<Transfer> received_by(Device device) const;
-  // The pieces that others read from the device's tile, and its own.
-  std::vector<Transfer> sent_by(Device device) const;
-
  private:
+  friend class PieceCursor;
+
   static TileLayout layout_of(const Placement& placement, const std::vector<Strides>& strides, Device device) {
     return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
   }
@@ -44,20 +47,38 @@ class Stage {
   Placement held_;  // after the slices: what the step's pieces are taken from
   Placement after_;
   BufferStrides strides_;
-  // Either every member of a group reads from every member; devices without a group read from themselves.
-  Groups groups_;
-  std::vector<std::size_t> group_of_;  // by device
-  // Or all pieces are listed, in order of the devices that get them.
-  std::vector<Transfer> transfers_;
-  std::vector<std::size_t> first_received_;  // by device, in transfers_, and the end
-  std::vector<std::size_t> sent_;            // indices of transfers_, in order of the devices that send them
-  std::vector<std::size_t> first_sent_;      // by device, in sent_, and the end
+  // One of these has something to say; where none has, devices read from themselves.
+  Groups groups_;                              // every member reads from every member
+  std::vector<std::size_t> group_of_;          // by device, in groups_
+  std::vector<Device> senders_;                // by device: whose tile it gets
+  std::optional<BalancedTransfers> balanced_;  // an exchange that is not listed
+  std::vector<Transfer> transfers_;            // an exchange that is, in order of the devices that get them
+  std::vector<std::size_t> first_received_;    // by device, in transfers_, and the end
 };
 
-// Works out the lists of steps that lack them. The first stage reads from sources and the last one writes to targets
-// that lie as the strides of all devices say. Tiles between them are packed, with their dimensions in the order of
-// their device's source: what keeps its order from end to end is never transposed. A movement without steps has no
-// stages.
+// Goes through the devices in ascending order. A copy goes on from the same device; the stage outlives both.
+class PieceCursor {
+ public:
+  explicit PieceCursor(const Stage& stage) : stage_(&stage), balanced_(stage.balanced_) {}
+
+  // Whose pieces are next; the number of devices at the end.
+  Device device() const { return device_; }
+  // The pieces that make up the device's tile after the stage, each element once. What is visited is there for the call
+  // only.
+  void next(const std::function<void(const Transfer&)>& visit);
+
+ private:
+  const Stage* stage_;
+  Device device_ = 0;
+  std::optional<BalancedTransfers> balanced_;
+};
+
+// Works out the lists of steps that lack them, but not those of exchanges.
+Movement with_short_lists(Movement movement);
+
+// The first stage reads from sources and the last one writes to targets that lie as the strides of all devices say.
+// Tiles between them are packed, with their dimensions in the order of their device's source: what keeps its order from
+// end to end is never transposed. A movement without steps has no stages.
 std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides);
 inline std::vector<Stage> make_schedule(const Movement& movement) { return make_schedule(movement, 1, {}); }
 

@@ -46,6 +46,11 @@ class CountedBuffer {
   DeviceMemory* memory_ = nullptr;
 };
 
+// Bytes that the lists of copies of a prepared run take in a process, unless told (docs/memory.md). Where they need
+// more, every execution works copies out anew: slower, but a list for every pair of devices may need more than the
+// tiles.
+constexpr std::int64_t usual_listed_bytes = 32 << 20;
+
 // All tiles of a run, those that it is given included.
 class TileMemory {
  public:

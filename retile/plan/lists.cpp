@@ -125,40 +125,6 @@ void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, Groups& gro
   for (std::size_t replica = 0; replica < box.size() / tiles_in_box; ++replica) groups.push_back(matcher.take());
 }
 
-// The devices that hold each tile of a grid. A device holds one tile, so asking a tile's holders in turn
-// balances all senders.
-class Holders {
- public:
-  explicit Holders(const TileTable& held) : devices_(held.device_count()) {
-    std::vector<std::size_t> numbers(devices_.size());
-    std::int64_t tiles = 1;
-    for (const std::int64_t count : held.grid) tiles *= count;
-    first_.resize(static_cast<std::size_t>(tiles) + 1);
-    for (std::size_t device = 0; device < devices_.size(); ++device) {
-      numbers[device] = static_cast<std::size_t>(held.number(device));
-      ++first_[numbers[device] + 1];
-    }
-    std::partial_sum(first_.begin(), first_.end(), first_.begin());
-    next_.assign(first_.begin(), first_.end() - 1);
-    for (std::size_t device = 0; device < devices_.size(); ++device) {
-      devices_[next_[numbers[device]]++] = static_cast<Device>(device);
-    }
-    next_.assign(first_.begin(), first_.end() - 1);
-  }
-
-  Device next(const Grid& grid, const Shape& tile) {
-    const auto number = static_cast<std::size_t>(tile_number(grid, tile.data()));
-    if (first_[number] == first_[number + 1]) throw RuntimeError("some tiles are held by no device");
-    if (next_[number] == first_[number + 1]) next_[number] = first_[number];
-    return devices_[next_[number]++];
-  }
-
- private:
-  std::vector<Device> devices_;     // by tile
-  std::vector<std::size_t> first_;  // of each tile in devices_, and the end
-  std::vector<std::size_t> next_;
-};
-
 // Goes to the next tile of this shape that the box meets, in row-major order. False after the last one.
 bool next_tile(const Box& box, const Shape& local, Shape& tile) {
   for (std::size_t i = tile.size(); i-- > 0;) {
@@ -279,31 +245,78 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
   return pairs;
 }
 
-std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after) {
-  const std::size_t rank = global.size();
-  if (rank == 0) return {};
-  const Shape local = tile_shape(global, before.grid);
-  const Shape extent = tile_shape(global, after.grid);
-  Holders holders(before);
-  std::vector<Transfer> transfers;
-  transfers.reserve(after.device_count());
+// What does not change on the way from device to device.
+struct BalancedTransfers::Tables {
+  Tables(const Shape& global, const TileTable& held, const TileTable& wanted)
+      : before(held),
+        after(wanted),
+        local(tile_shape(global, held.grid)),
+        extent(tile_shape(global, wanted.grid)),
+        holders(held.device_count()) {
+    std::int64_t tiles = 1;
+    for (const std::int64_t count : held.grid) tiles *= count;
+    first_holder.resize(static_cast<std::size_t>(tiles) + 1);
+    const auto tile_of = [&](std::size_t device) { return static_cast<std::size_t>(held.number(device)); };
+    for (std::size_t device = 0; device < holders.size(); ++device) ++first_holder[tile_of(device) + 1];
+    std::partial_sum(first_holder.begin(), first_holder.end(), first_holder.begin());
+    std::vector<std::size_t> next(first_holder);
+    for (std::size_t device = 0; device < holders.size(); ++device) {
+      holders[next[tile_of(device)]++] = static_cast<Device>(device);
+    }
+  }
+
+  TileTable before;
+  TileTable after;
+  Shape local;                            // of the tiles before
+  Shape extent;                           // of the tiles after
+  std::vector<Device> holders;            // by tile
+  std::vector<std::size_t> first_holder;  // of each tile, and the end
+};
+
+BalancedTransfers::BalancedTransfers(const Shape& global, const TileTable& before, const TileTable& after)
+    : tables_(std::make_shared<Tables>(global, before, after)), turns_(tables_->first_holder.size() - 1) {}
+
+// A device holds one tile, so asking a tile's holders in turn balances all senders.
+Device BalancedTransfers::next_holder(const Shape& tile) {
+  const auto number = static_cast<std::size_t>(tile_number(tables_->before.grid, tile.data()));
+  const std::size_t first = tables_->first_holder[number];
+  const auto count = static_cast<std::uint32_t>(tables_->first_holder[number + 1] - first);
+  if (count == 0) throw RuntimeError("some tiles are held by no device");
+  const std::uint32_t turn = turns_[number];
+  turns_[number] = turn + 1 == count ? 0 : turn + 1;
+  return tables_->holders[first + turn];
+}
+
+void BalancedTransfers::next(const std::function<void(const Transfer&)>& visit) {
+  const std::size_t device = device_++;
+  const Shape& local = tables_->local;
+  const std::size_t rank = local.size();
   Box wanted{Shape(rank), Shape(rank)};
   Shape tile(rank);
-  for (std::size_t device = 0; device < after.device_count(); ++device) {
+  for (std::size_t i = 0; i < rank; ++i) {
+    wanted.lo[i] = tables_->after.tile(device)[i] * tables_->extent[i];
+    wanted.hi[i] = wanted.lo[i] + tables_->extent[i];
+    tile[i] = wanted.lo[i] / local[i];
+  }
+  Transfer transfer{0, static_cast<Device>(device), wanted};
+  do {
+    if (std::equal(tile.begin(), tile.end(), tables_->before.tile(device))) continue;
+    transfer.from = next_holder(tile);
     for (std::size_t i = 0; i < rank; ++i) {
-      wanted.lo[i] = after.tile(device)[i] * extent[i];
-      wanted.hi[i] = wanted.lo[i] + extent[i];
-      tile[i] = wanted.lo[i] / local[i];
+      transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
+      transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
     }
-    do {
-      if (std::equal(tile.begin(), tile.end(), before.tile(device))) continue;
-      Transfer& transfer =
-          transfers.emplace_back(Transfer{holders.next(before.grid, tile), static_cast<Device>(device), wanted});
-      for (std::size_t i = 0; i < rank; ++i) {
-        transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
-        transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
-      }
-    } while (next_tile(wanted, local, tile));
+    visit(transfer);
+  } while (next_tile(wanted, local, tile));
+}
+
+std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after) {
+  if (global.empty()) return {};
+  std::vector<Transfer> transfers;
+  transfers.reserve(after.device_count());
+  BalancedTransfers balanced(global, before, after);
+  for (std::size_t device = 0; device < after.device_count(); ++device) {
+    balanced.next([&](const Transfer& transfer) { transfers.push_back(transfer); });
   }
   return transfers;
 }

@@ -1,7 +1,10 @@
 // Which devices communicate: groups, pairs and transfers worked out from the boxes before and after a step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "retile/grids/tile_table.h"
@@ -24,7 +27,27 @@ Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& 
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
 
 // What each device lacks of its box after, each piece from one of its holders before. Holders of a tile are
-// asked in turn, so that senders are balanced.
+// asked in turn, so that senders are balanced. Device by device, so that they need not be listed: a copy goes on from
+// the same device. For arrays of rank 1 or more.
+class BalancedTransfers {
+ public:
+  BalancedTransfers(const Shape& global, const TileTable& before, const TileTable& after);
+
+  // The transfers to the next device, in ascending order; what is visited is there for the call only. Throws
+  // RuntimeError where a tile has no holder.
+  void next(const std::function<void(const Transfer&)>& visit);
+
+ private:
+  struct Tables;
+
+  Device next_holder(const Shape& tile);
+
+  std::shared_ptr<const Tables> tables_;
+  std::size_t device_ = 0;            // the next one
+  std::vector<std::uint32_t> turns_;  // by tile before: which of its holders is asked next
+};
+
+// All of them in a list.
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
 
 // Those of an array that is at least as large, as far as they lie in this one.

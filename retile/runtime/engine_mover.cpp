@@ -95,6 +95,7 @@ class EngineMover final : public Mover {
     }
     operand.reset();
     meter_.note(movement.run->execute(tiles).peak_measured);
+    movement.run->free_scratch();
     TileBuffers results;
     for (Tile& tile : tiles) results.push_back(std::move(tile.bytes));
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
@@ -110,6 +111,7 @@ class EngineMover final : public Mover {
     }
     // Both the engine and the meter count the sources.
     meter_.note(movement.run->execute(sources, targets).peak_measured - movement.source_bytes);
+    movement.run->free_scratch();
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 

@@ -84,6 +84,7 @@ std::optional<Disagreement> ReplicaCheck::run(const TileBuffers& tiles) {
     rotation_->execute(sources, targets);
     for (std::size_t i = 0; i < tiles.size() && !found; ++i) found = compare(i, sources[i], targets[i], begin, piece_);
   }
+  rotation_->free_scratch();
   return found;
 }
 

@@ -35,6 +35,7 @@ class Hash {
     }
   }
   void add_lists(const ExchangeStep& step) {
+    if (!step.transfers) return add(-1);  // they follow from the boxes
     for (const Transfer& transfer : *step.transfers) {
       add(transfer.from);
       add(transfer.to);

@@ -8,7 +8,7 @@
 
 namespace retile::mpi {
 
-// Of a movement whose lists are worked out, and of what else must be the same on all ranks. From 0.
+// Of a movement whose groups and pairs are listed, and of what else must be the same on all ranks. From 0.
 std::int64_t fingerprint(const Movement& movement, std::span<const std::int64_t> more);
 
 }  // namespace retile::mpi

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -17,7 +18,6 @@
 #include "retile/engines/mpi/rank_work.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/tile_memory.h"
-#include "retile/plan/lists.h"
 
 namespace retile::mpi {
 namespace {
@@ -44,12 +44,14 @@ class MpiRun final : public PreparedRun {
  public:
   // `strides` are of all devices.
   MpiRun(std::shared_ptr<Job> job, const Movement& movement, std::int64_t element_size, BufferStrides strides,
-         const DeviceRanks& ranks)
+         DeviceRanks ranks)
       : job_(std::move(job)),
+        ranks_(std::move(ranks)),
+        mesh_(movement.mesh),
         source_(movement.source),
         target_(movement.target()),
         steps_(movement.steps),
-        devices_(ranks.devices_of(job_->world.rank())),
+        devices_(ranks_.devices_of(job_->world.rank())),
         element_size_(element_size),
         strides_(std::move(strides)),
         sizes_(stage_sizes(movement)),
@@ -57,23 +59,15 @@ class MpiRun final : public PreparedRun {
         kept_peak_(predict_peak_bytes(movement, element_size, TileUse::kept, {between, 0})),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated, {between, 0})),
         teams_(job_->world),
-        stages_(make_schedule(movement, element_size, strides_)) {
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      const StageContext context{job_->world, job_->host, ranks, job_->options, teams_, movement.mesh, element_size};
-      const std::size_t step = stages_[i].step();
-      in_step(step, [&] {
-        if (i == 0) first_own_.emplace(stages_[i], steps_[step], movement.before(step), TileSight::own, context);
-        work_.emplace_back(stages_[i], steps_[step], movement.before(step), TileSight::mapped, context);
-      });
-      for (const Device device : devices_) count_received(stages_[i].received_by(device));
-    }
-    allocate_staging();
+        stages_(make_schedule(movement, element_size, strides_)),
+        room_(job_->options.listed_bytes) {
+    for (std::size_t i = 1; i < stages_.size(); ++i) work_.push_back(make_work(i, TileSight::mapped));
   }
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     const TileSight sight = agree_to_start(sources, [&] { require_buffers(sources, targets, devices_); });
+    make_ready(sight, TileUse::kept);
     const std::int64_t start = now();
-    if (!kept_) kept_ = std::make_unique<KeptMemory>(make_kept_memory());
     if (stages_.empty()) copy_all(sources, targets);
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     for (std::size_t i = 0; i < stages_.size(); ++i) {
@@ -83,7 +77,7 @@ class MpiRun final : public PreparedRun {
       run_stage(i, sight, from, to);
       from.assign(to.begin(), to.end());
     }
-    return statistics(start, TileUse::kept, kept_->memory.peak());
+    return statistics(start, TileUse::kept, sight, kept_->memory.peak());
   }
 
   EngineStatistics execute(Tiles& tiles) override {
@@ -91,6 +85,7 @@ class MpiRun final : public PreparedRun {
     for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
     const TileSight sight =
         agree_to_start(sources, [&] { require_tiles(tiles, source_, devices_, element_size_, strides_); });
+    make_ready(sight, TileUse::donated);
     const std::int64_t start = now();
     TileMemory memory(devices_.size());
     std::vector<CountedBuffer> current;
@@ -101,11 +96,16 @@ class MpiRun final : public PreparedRun {
       current = std::move(next);
     }
     for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {target_.box(devices_[i]), current[i].release()};
-    return statistics(start, TileUse::donated, memory.peak());
+    return statistics(start, TileUse::donated, sight, memory.peak());
+  }
+
+  void free_scratch() override {
+    kept_.reset();
+    staging_.reset();
   }
 
  private:
-  // The memory of runs that keep their tiles: made for the first one, used again by those after it.
+  // The memory of runs that keep their tiles.
   struct KeptMemory {
     TileMemory memory;
     std::vector<CountedBuffer> even_scratch;  // by device
@@ -130,23 +130,55 @@ class MpiRun final : public PreparedRun {
     }
   }
 
-  void count_received(const std::vector<Transfer>& transfers) {
-    std::int64_t& received = received_[transfers.front().to];
-    for (const Transfer& transfer : transfers) {
-      if (transfer.from != transfer.to) received += volume(transfer.box) * element_size_;
-    }
+  std::unique_ptr<RankWork> make_work(std::size_t stage, TileSight sight) {
+    const StageContext context{job_->world, job_->host, ranks_, job_->options, teams_, mesh_, element_size_};
+    const std::size_t step = stages_[stage].step();
+    std::unique_ptr<RankWork> work;
+    in_step(step, [&] {
+      const Placement& held = step == 0 ? source_ : steps_[step - 1].after;
+      work = std::make_unique<RankWork>(stages_[stage], steps_[step], held, sight, context, room_);
+    });
+    room_ -= work->listed_bytes();
+    return work;
   }
 
-  void allocate_staging() {
-    std::int64_t needed = first_own_ ? first_own_->staging_needed() : 0;
-    for (const RankWork& work : work_) needed = std::max(needed, work.staging_needed());
+  std::unique_ptr<RankWork>& first_work(TileSight sight) {
+    return sight == TileSight::own ? first_own_ : first_mapped_;
+  }
+
+  const RankWork& work(std::size_t stage, TileSight sight) const {
+    if (stage > 0) return *work_[stage - 1];
+    return sight == TileSight::own ? *first_own_ : *first_mapped_;
+  }
+
+  // What the first execution of its kind makes, and those after it use again. All ranks have the same already.
+  void make_ready(TileSight sight, TileUse use) {
+    if (!stages_.empty() && first_work(sight) == nullptr) {
+      first_work(sight) = make_work(0, sight);
+      staging_.reset();
+    }
+    const bool lacks_kept = use == TileUse::kept && kept_ == nullptr;
+    if (staging_ && !lacks_kept) return;
     job_->world.do_together([&] {
       try {
-        if (needed > 0) staging_ = job_->host.allocate(static_cast<std::size_t>(needed));
+        if (!staging_) staging_ = allocate_staging();
+        if (lacks_kept) kept_ = std::make_unique<KeptMemory>(make_kept_memory());
       } catch (const RuntimeError& error) {
         throw RuntimeError(fmt::format("rank {}: {}", job_->world.rank(), error.what()));
       }
     });
+  }
+
+  // For every kind of execution that there was.
+  Buffer allocate_staging() const {
+    std::int64_t needed = 0;
+    const auto note = [&](const std::unique_ptr<RankWork>& work) {
+      if (work) needed = std::max(needed, work->staging_needed());
+    };
+    note(first_own_);
+    note(first_mapped_);
+    std::for_each(work_.begin(), work_.end(), note);
+    return needed > 0 ? job_->host.allocate(static_cast<std::size_t>(needed)) : Buffer();
   }
 
   // All ranks start together, or none does where one was given what it cannot start with.
@@ -190,9 +222,8 @@ class MpiRun final : public PreparedRun {
 
   void run_stage(std::size_t stage, TileSight sight, std::span<const std::byte* const> from,
                  std::span<std::byte* const> to) {
-    const RankWork& work = stage == 0 && sight == TileSight::own ? *first_own_ : work_[stage];
     in_step(stages_[stage].step(), [&] {
-      work.run(job_->world, job_->host, from, to, {staging_.begin(), staging_.end()});
+      work(stage, sight).run(job_->world, job_->host, from, to, {staging_->begin(), staging_->end()});
     });
   }
 
@@ -206,16 +237,20 @@ class MpiRun final : public PreparedRun {
   }
 
   // A rank's staging is shared by its devices.
-  std::int64_t staging_per_device() const { return share_of(static_cast<std::int64_t>(staging_.size())); }
+  std::int64_t staging_per_device() const { return share_of(static_cast<std::int64_t>(staging_->size())); }
   std::int64_t share_of(std::int64_t bytes) const {
     const auto devices = static_cast<std::int64_t>(devices_.size());
     return (bytes + devices - 1) / devices;
   }
 
   // Clocks are compared within a host only: those of different hosts have nothing in common.
-  EngineStatistics statistics(std::int64_t start, TileUse use, std::int64_t tiles_measured) const {
+  EngineStatistics statistics(std::int64_t start, TileUse use, TileSight sight, std::int64_t tiles_measured) const {
     std::int64_t received = 0;
-    for (const auto& [device, bytes] : received_) received = std::max(received, bytes);
+    for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
+      std::int64_t bytes = 0;
+      for (std::size_t i = 0; i < stages_.size(); ++i) bytes += work(i, sight).received()[slot];
+      received = std::max(received, bytes);
+    }
     const std::int64_t predicted = use == TileUse::donated ? donated_peak_ : kept_peak_;
     std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(), now(),
                            -start};
@@ -231,6 +266,8 @@ class MpiRun final : public PreparedRun {
   }
 
   const std::shared_ptr<Job> job_;
+  const DeviceRanks ranks_;
+  const Mesh mesh_;
   const Placement source_;
   const Placement target_;
   const std::vector<Step> steps_;
@@ -243,10 +280,11 @@ class MpiRun final : public PreparedRun {
   const std::int64_t donated_peak_;
   TeamCommunicators teams_;
   const std::vector<Stage> stages_;
-  std::vector<RankWork> work_;               // with sources that all ranks of a host see
-  std::optional<RankWork> first_own_;        // the first stage with sources that only their owners see
-  std::map<Device, std::int64_t> received_;  // bytes
-  Buffer staging_;
+  std::int64_t room_;                            // left for lists of copies
+  std::vector<std::unique_ptr<RankWork>> work_;  // from the second stage on: all ranks of a host see what it reads
+  std::unique_ptr<RankWork> first_mapped_;       // the first stage where they see the sources too
+  std::unique_ptr<RankWork> first_own_;          // and where they do not
+  std::optional<Buffer> staging_;
   std::unique_ptr<KeptMemory> kept_;
 };
 
@@ -274,11 +312,11 @@ class MpiEngine final : public Engine {
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
                                        const BufferStrides& strides) override {
-    const Movement listed = with_lists(movement);
+    const Movement listed = with_short_lists(movement);
     require_same(listed, element_size);
-    const DeviceRanks ranks = ranks_of(listed.mesh.device_count());
+    DeviceRanks ranks = ranks_of(listed.mesh.device_count());
     BufferStrides all = gather_strides(strides, listed, element_size, job_->world, ranks);
-    return std::make_unique<MpiRun>(job_, listed, element_size, std::move(all), ranks);
+    return std::make_unique<MpiRun>(job_, listed, element_size, std::move(all), std::move(ranks));
   }
 
   EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }

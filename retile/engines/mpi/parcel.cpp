@@ -1,14 +1,11 @@
 #include "retile/engines/mpi/parcel.h"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
 namespace retile::mpi {
-namespace {
 
-// Joins transfers that differ only in which device of a rank they are for, and puts the parcels in order.
 std::vector<Parcel> make_parcels(std::vector<Transfer> transfers, const DeviceRanks& ranks, int rank_count) {
   const auto key = [&](const Transfer& transfer) {
     const int from = ranks.rank_of(transfer.from);
@@ -30,29 +27,6 @@ std::vector<Parcel> make_parcels(std::vector<Transfer> transfers, const DeviceRa
     last = &transfer;
   }
   return parcels;
-}
-
-template <typename TransfersOf>
-std::vector<Transfer> transfers_of_all(const std::vector<Device>& devices, TransfersOf transfers_of) {
-  std::vector<Transfer> all;
-  for (const Device device : devices) {
-    std::vector<Transfer> some = transfers_of(device);
-    std::move(some.begin(), some.end(), std::back_inserter(all));
-  }
-  return all;
-}
-
-}  // namespace
-
-std::vector<Parcel> parcels_to(const Stage& stage, const DeviceRanks& ranks, int rank, int rank_count) {
-  return make_parcels(
-      transfers_of_all(ranks.devices_of(rank), [&](Device device) { return stage.received_by(device); }), ranks,
-      rank_count);
-}
-
-std::vector<Parcel> parcels_from(const Stage& stage, const DeviceRanks& ranks, int rank, int rank_count) {
-  return make_parcels(transfers_of_all(ranks.devices_of(rank), [&](Device device) { return stage.sent_by(device); }),
-                      ranks, rank_count);
 }
 
 }  // namespace retile::mpi

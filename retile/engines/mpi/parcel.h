@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "retile/engines/mpi/device_ranks.h"
-#include "retile/engines/schedule.h"
+#include "retile/plan/plan.h"
 #include "retile/types/box.h"
 
 namespace retile::mpi {
@@ -18,9 +18,8 @@ struct Parcel {
   Box box;
 };
 
-// Those that a rank gets, its own included, and those that it sends. Both lists are in the order in which ranks work:
-// partners one distance apart first, then two and so on, so that at any time all ranks have different partners.
-std::vector<Parcel> parcels_to(const Stage& stage, const DeviceRanks& ranks, int rank, int rank_count);
-std::vector<Parcel> parcels_from(const Stage& stage, const DeviceRanks& ranks, int rank, int rank_count);
+// Joins pieces that differ only in which device of a rank they are for. The parcels are in the order in which ranks
+// work: partners one distance apart first, then two and so on, so that at any time all ranks have different partners.
+std::vector<Parcel> make_parcels(std::vector<Transfer> pieces, const DeviceRanks& ranks, int rank_count);
 
 }  // namespace retile::mpi

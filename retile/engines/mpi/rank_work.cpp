@@ -1,7 +1,6 @@
 #include "retile/engines/mpi/rank_work.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "retile/engines/array.h"
@@ -63,83 +62,128 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
   return make_allgather(team, context.ranks.devices_of(context.world.rank()).front(), members, held, letters);
 }
 
-enum class Way { copy, read, message };
-
 HostRead read_of(const Parcel& parcel, Device to, const Stage& stage, const StageContext& context) {
   return HostRead({stage.tile_before(parcel.from), stage.tile_after(to), parcel.box, context.element_size});
 }
 
-// How a parcel comes from another rank: both ranks find the same.
-Way way_of(const Parcel& parcel, int peer, TileSight sight, const Stage& stage, const StageContext& context) {
-  if (context.options.transport != Transport::automatic || !context.host.member(peer)) return Way::message;
-  if (sight == TileSight::mapped) return Way::copy;
-  const bool reads = context.host.reads() && std::all_of(parcel.to.begin(), parcel.to.end(), [&](Device to) {
-                       return read_of(parcel, to, stage, context).suits();
-                     });
-  return reads ? Way::read : Way::message;
+// Whether a parcel is read from another rank's own memory, or else comes as messages: both ranks find the same. Where
+// tiles are mapped, no rank of this host has parcels.
+bool is_read(const Parcel& parcel, int peer, const Stage& stage, const StageContext& context) {
+  if (context.options.transport != Transport::automatic || !context.host.member(peer)) return false;
+  return context.host.reads() && std::all_of(parcel.to.begin(), parcel.to.end(),
+                                             [&](Device to) { return read_of(parcel, to, stage, context).suits(); });
 }
 
 }  // namespace
 
 RankWork::RankWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight,
-                   const StageContext& context) {
-  if (checked_bytes(stage.after().local_size(), context.element_size) > most_cached) stores_ = Stores::streaming;
-  const int rank = context.world.rank();
-  std::vector<Parcel> received = parcels_to(stage, context.ranks, rank, context.world.size());
-  std::vector<Parcel> sent = parcels_from(stage, context.ranks, rank, context.world.size());
-  std::erase_if(sent, [&](const Parcel& parcel) { return context.ranks.rank_of(parcel.to.front()) == rank; });
-  std::erase_if(received, [&](const Parcel& parcel) {
-    if (context.ranks.rank_of(parcel.from) != rank) return false;
-    add_copy(parcel, std::nullopt, stage, context);
-    return true;
-  });
+                   const StageContext& context, std::int64_t most_bytes)
+    : stage_(&stage),
+      ranks_(&context.ranks),
+      rank_(context.world.rank()),
+      element_size_(context.element_size),
+      sees_members_(sight == TileSight::mapped && context.options.transport == Transport::automatic &&
+                    !uses_collective(step, context)),
+      received_(context.ranks.devices_per_rank()),
+      shapes_(stage, context.element_size),
+      copies_(static_cast<std::size_t>(context.world.size())) {
+  if (checked_bytes(stage.after().local_size(), element_size_) > most_cached) stores_ = Stores::streaming;
+  const Parcels parcels = find_pieces(context, most_bytes);
   if (uses_collective(step, context)) {
-    collective_ = make_collective(stage, step, held, sent, received, context);
-    return;
+    collective_ = make_collective(stage, step, held, parcels.sent, parcels.received, context);
+  } else {
+    add_parcels(parcels, context);
   }
-  const LetterContext letters = letter_context(stage, context);
+  std::sort(readers_.begin(), readers_.end());
+  readers_.erase(std::unique(readers_.begin(), readers_.end()), readers_.end());
+}
+
+RankWork::Parcels RankWork::find_pieces(const StageContext& context, std::int64_t most_bytes) {
+  std::vector<Transfer> received;
+  std::vector<Transfer> sent;
+  std::vector<bool> is_reader(static_cast<std::size_t>(context.host.member_count()));
+  bool is_listed = true;
+  for (PieceCursor cursor(*stage_); cursor.device() < stage_->after().device_count();) {
+    const Device to = cursor.device();
+    if (is_ours(to) && !unlisted_) unlisted_ = cursor;
+    if (is_ours(to)) unlisted_end_ = to + 1;
+    cursor.next([&](const Transfer& piece) {
+      if (is_ours(to)) {
+        if (piece.from != to) received_[ranks_->slot_of(to)] += volume(piece.box) * element_size_;
+        if (!sees(piece.from, context.host)) {
+          received.push_back(piece);
+        } else if (is_listed) {
+          add_copy(piece, context);
+        }
+      } else if (is_ours(piece.from)) {
+        if (sees(to, context.host)) {
+          is_reader[static_cast<std::size_t>(*context.host.member(ranks_->rank_of(to)))] = true;
+        } else {
+          sent.push_back(piece);
+        }
+      }
+    });
+    is_listed = is_listed && listed_bytes() <= most_bytes;
+  }
+  if (is_listed) {
+    unlisted_.reset();
+    std::erase_if(copies_, [](const Copies& list) { return list.copies.empty(); });
+  } else {
+    copies_ = {};
+  }
+  for (std::size_t member = 0; member < is_reader.size(); ++member) {
+    if (is_reader[member]) readers_.push_back(static_cast<int>(member));
+  }
+  return {make_parcels(std::move(received), *ranks_, context.world.size()),
+          make_parcels(std::move(sent), *ranks_, context.world.size())};
+}
+
+PlacedCopy RankWork::place(const Transfer& piece, PieceCopies& shapes) const {
+  PlacedCopy copy = shapes.place(piece.from, piece.to, piece.box);
+  copy.from = static_cast<std::uint32_t>(ranks_->slot_of(piece.from));
+  copy.to = static_cast<std::uint32_t>(ranks_->slot_of(piece.to));
+  return copy;
+}
+
+void RankWork::add_copy(const Transfer& piece, const StageContext& context) {
+  const int from = ranks_->rank_of(piece.from);
+  Copies& list = copies_[static_cast<std::size_t>((rank_ - from + context.world.size()) % context.world.size())];
+  if (from != rank_) list.member = context.host.member(from);
+  list.copies.push_back(place(piece, shapes_));
+}
+
+std::int64_t RankWork::listed_bytes() const {
+  std::size_t count = 0;
+  for (const Copies& list : copies_) count += list.copies.size();
+  return static_cast<std::int64_t>(count * sizeof(PlacedCopy)) + (count == 0 ? 0 : shapes_.bytes());
+}
+
+void RankWork::add_parcels(const Parcels& parcels, const StageContext& context) {
+  const LetterContext letters = letter_context(*stage_, context);
   const StagingSight staging =
       context.options.transport == Transport::automatic ? StagingSight::shared : StagingSight::own;
-  for (const Parcel& parcel : received) {
-    const int peer = context.ranks.rank_of(parcel.from);
-    const std::optional<int> member = context.host.member(peer);
-    switch (way_of(parcel, peer, sight, stage, context)) {
-      case Way::copy:
-        add_copy(parcel, member, stage, context);
-        break;
-      case Way::read:
-        add_read(parcel, *member, stage, context);
-        break;
-      case Way::message:
-        messages_.received.push_back(letter_to_receive(parcel, staging, letters));
-        break;
-    }
-  }
-  std::set<int> readers;
-  for (const Parcel& parcel : sent) {
-    const int peer = context.ranks.rank_of(parcel.to.front());
-    if (way_of(parcel, peer, sight, stage, context) == Way::message) {
-      messages_.sent.push_back(letter_to_send(parcel, staging, letters));
+  for (const Parcel& parcel : parcels.received) {
+    const int peer = ranks_->rank_of(parcel.from);
+    if (is_read(parcel, peer, *stage_, context)) {
+      add_read(parcel, *context.host.member(peer), context);
     } else {
-      readers.insert(*context.host.member(peer));
+      messages_.received.push_back(letter_to_receive(parcel, staging, letters));
     }
   }
-  readers_.assign(readers.begin(), readers.end());
-}
-
-void RankWork::add_copy(const Parcel& parcel, std::optional<int> member, const Stage& stage,
-                        const StageContext& context) {
-  for (const Device device : parcel.to) {
-    copies_.push_back(
-        {member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
-         BoxCopy(stage.tile_before(parcel.from), stage.tile_after(device), parcel.box, context.element_size)});
+  for (const Parcel& parcel : parcels.sent) {
+    const int peer = ranks_->rank_of(parcel.to.front());
+    if (is_read(parcel, peer, *stage_, context)) {
+      readers_.push_back(*context.host.member(peer));
+    } else {
+      messages_.sent.push_back(letter_to_send(parcel, staging, letters));
+    }
   }
 }
 
-void RankWork::add_read(const Parcel& parcel, int member, const Stage& stage, const StageContext& context) {
+void RankWork::add_read(const Parcel& parcel, int member, const StageContext& context) {
   for (const Device device : parcel.to) {
-    reads_.push_back({member, context.ranks.slot_of(parcel.from), context.ranks.slot_of(device),
-                      read_of(parcel, device, stage, context)});
+    reads_.push_back(
+        {member, ranks_->slot_of(parcel.from), ranks_->slot_of(device), read_of(parcel, device, *stage_, context)});
   }
 }
 
@@ -152,34 +196,60 @@ class RankWork::Pulls {
  public:
   Pulls(const RankWork& work, const Host& host, std::span<const std::byte* const> sources,
         std::span<std::byte* const> targets)
-      : work_(work), host_(host), sources_(sources), targets_(targets) {
-    for (std::size_t i = 0; i < work.copies_.size(); ++i) copies_.push_back({i, 0});
+      : work_(work), host_(host), sources_(sources), targets_(targets), unlisted_(work.unlisted_) {
+    for (const Copies& list : work.copies_) copies_.push_back({&list, 0, 0});
     for (std::size_t i = 0; i < work.reads_.size(); ++i) reads_.push_back(i);
   }
 
-  bool is_done() const { return copies_.empty() && reads_.empty(); }
+  bool is_done() const { return copies_.empty() && !unlisted_ && reads_.empty(); }
 
   // Pulls from the first tile that is there. False where none is.
-  bool advance() { return advance_copies() || advance_reads(); }
+  bool advance() { return advance_copies() || advance_unlisted() || advance_reads(); }
 
  private:
   struct Progress {
-    std::size_t copy;
-    std::int64_t done;  // bytes
+    const Copies* list;
+    std::size_t copy;   // in the list
+    std::int64_t done;  // bytes of it
   };
+
+  const std::byte* source(std::optional<int> member, const PlacedCopy& copy) const {
+    return (member ? host_.mapped_tile(*member, copy.from) : sources_[copy.from]) + copy.from_offset;
+  }
+  std::byte* target(const PlacedCopy& copy) const { return targets_[copy.to] + copy.to_offset; }
 
   bool advance_copies() {
     const auto next = std::find_if(copies_.begin(), copies_.end(), [&](const Progress& progress) {
-      const Copy& copy = work_.copies_[progress.copy];
-      return !copy.member || host_.is_ready(*copy.member);
+      return !progress.list->member || host_.is_ready(*progress.list->member);
     });
     if (next == copies_.end()) return false;
-    const auto& [member, source_slot, target_slot, copy] = work_.copies_[next->copy];
-    const std::byte* source = member ? host_.mapped_tile(*member, source_slot) : sources_[source_slot];
+    const PlacedCopy& placed = next->list->copies[next->copy];
+    const BoxCopy& copy = work_.shapes_.shape(placed);
     const ByteRange range = piece_at(next->done, copy.range_length(range_bytes), copy.bytes());
-    copy.run(source, targets_[target_slot], range, work_.stores_);
+    copy.run(source(next->list->member, placed), target(placed), range, work_.stores_);
     next->done = range.end;
-    if (next->done == copy.bytes()) copies_.erase(next);
+    if (next->done < copy.bytes()) return true;
+    next->done = 0;
+    if (++next->copy == next->list->copies.size()) copies_.erase(next);
+    return true;
+  }
+
+  // A device after the other, when all tiles are there.
+  bool advance_unlisted() {
+    if (!unlisted_) return false;
+    for (int member = 0; work_.sees_members_ && host_.is_shared() && member < host_.member_count(); ++member) {
+      if (!host_.is_ready(member)) return false;
+    }
+    const bool is_ours = work_.is_ours(unlisted_->device());
+    PieceCopies shapes(*work_.stage_, work_.element_size_);
+    unlisted_->next([&](const Transfer& piece) {
+      if (!is_ours || !work_.sees(piece.from, host_)) return;
+      const PlacedCopy copy = work_.place(piece, shapes);
+      const int rank = work_.ranks_->rank_of(piece.from);
+      const std::byte* from = source(rank == work_.rank_ ? std::nullopt : host_.member(rank), copy);
+      shapes.shape(copy).run(from, target(copy), work_.stores_);
+    });
+    if (unlisted_->device() == work_.unlisted_end_) unlisted_.reset();
     return true;
   }
 
@@ -198,6 +268,7 @@ class RankWork::Pulls {
   std::span<const std::byte* const> sources_;
   std::span<std::byte* const> targets_;
   std::vector<Progress> copies_;
+  std::optional<PieceCursor> unlisted_;
   std::vector<std::size_t> reads_;
 };
 

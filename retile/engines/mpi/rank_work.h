@@ -16,6 +16,7 @@
 #include "retile/engines/mpi/host_read.h"
 #include "retile/engines/mpi/messages.h"
 #include "retile/engines/mpi_options.h"
+#include "retile/engines/piece_copies.h"
 #include "retile/engines/schedule.h"
 
 namespace retile::mpi {
@@ -23,7 +24,7 @@ namespace retile::mpi {
 // Whether the tiles that a stage reads are in memory that all ranks of their host see.
 enum class TileSight { mapped, own };
 
-// What work is made from.
+// What work is made from, and what outlives it.
 struct StageContext {
   const Communicator& world;
   const Host& host;
@@ -42,21 +43,25 @@ struct StageContext {
 class RankWork {
  public:
   // `step` is the stage's, and `held` what devices hold of their tiles by then. Collective where the step becomes one
-  // of MPI's collectives.
-  RankWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight, const StageContext& context);
+  // of MPI's collectives. The stage outlives it. Copies are listed where that takes at most so many bytes, see
+  // usual_listed_bytes.
+  RankWork(const Stage& stage, const Step& step, const Placement& held, TileSight sight, const StageContext& context,
+           std::int64_t most_bytes);
 
+  // Bytes that each of this rank's devices gets from others.
+  const std::vector<std::int64_t>& received() const { return received_; }
+  // Of the lists of copies; 0 where there are none.
+  std::int64_t listed_bytes() const;
   std::int64_t staging_needed() const;
   // Ends when this rank's targets are complete and nobody reads its sources any more.
   void run(const Communicator& world, Host& host, std::span<const std::byte* const> sources,
            std::span<std::byte* const> targets, std::span<std::byte> staging) const;
 
  private:
-  // From a tile that this rank sees: its own, or a member's.
-  struct Copy {
-    std::optional<int> member;
-    std::size_t source_slot;
-    std::size_t target_slot;
-    BoxCopy copy;
+  // Copies from the tiles of one rank that this one sees.
+  struct Copies {
+    std::optional<int> member;  // nothing: its own
+    std::vector<PlacedCopy> copies;
   };
   // From a tile that only its owner sees.
   struct Read {
@@ -65,17 +70,43 @@ class RankWork {
     std::size_t target_slot;
     HostRead read;
   };
+  // What comes and goes as parcels.
+  struct Parcels {
+    std::vector<Parcel> received;
+    std::vector<Parcel> sent;
+  };
   class Pulls;
 
-  void add_copy(const Parcel& parcel, std::optional<int> member, const Stage& stage, const StageContext& context);
-  void add_read(const Parcel& parcel, int member, const Stage& stage, const StageContext& context);
+  bool is_ours(Device device) const { return ranks_->rank_of(device) == rank_; }
+  // Whether this rank copies from the device's tile.
+  bool sees(Device device, const Host& host) const {
+    return is_ours(device) || (sees_members_ && host.member(ranks_->rank_of(device)));
+  }
+  // Between slots.
+  PlacedCopy place(const Transfer& piece, PieceCopies& shapes) const;
+  // Goes through all pieces once, and returns those that are not copied.
+  Parcels find_pieces(const StageContext& context, std::int64_t most_bytes);
+  void add_copy(const Transfer& piece, const StageContext& context);
+  void add_parcels(const Parcels& parcels, const StageContext& context);
+  void add_read(const Parcel& parcel, int member, const StageContext& context);
 
-  std::vector<Copy> copies_;
+  const Stage* stage_;
+  const DeviceRanks* ranks_;
+  int rank_;
+  std::int64_t element_size_;
+  bool sees_members_;  // whose tiles are copied from straight
+  Stores stores_ = Stores::cached;
+  std::vector<std::int64_t> received_;  // by slot
+  // Listed copies, rank by rank in the order of their distance.
+  PieceCopies shapes_;
+  std::vector<Copies> copies_;
+  // Or where they begin, and the device after the last one.
+  std::optional<PieceCursor> unlisted_;
+  Device unlisted_end_ = 0;
   std::vector<Read> reads_;
   Messages messages_;
   std::unique_ptr<StepCollective> collective_;
   std::vector<int> readers_;  // members that take from this rank's tiles
-  Stores stores_ = Stores::cached;
 };
 
 }  // namespace retile::mpi

@@ -36,53 +36,73 @@ std::int64_t global_position(const Box& box, const Shape& global, const Dimensio
 
 }  // namespace
 
-CopyTasks::CopyTasks(const Stage& stage, const std::vector<Transfer>& pieces, std::int64_t element_size, int workers) {
-  std::int64_t bytes = 0;
-  for (const Transfer& piece : pieces) bytes += volume(piece.box) * element_size;
+CopyTasks::CopyTasks(Stage stage, std::int64_t element_size, int workers, std::int64_t most_bytes)
+    : stage_(std::make_unique<const Stage>(std::move(stage))),
+      element_size_(element_size),
+      received_(static_cast<std::size_t>(stage_->after().device_count())),
+      shapes_(*stage_, element_size) {
+  const std::int64_t devices = stage_->after().device_count();
+  const std::int64_t bytes = devices * stage_->after().local_size() * element_size;
+  const std::int64_t tasks = tasks_per_worker * workers;
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
-  const std::int64_t task_bytes = std::clamp(bytes / (tasks_per_worker * workers), least_task_bytes, most_task_bytes);
-  for (const Transfer& piece : pieces) add_piece(stage, piece, element_size, std::min(task_bytes, most_part_bytes));
-  std::sort(parts_.begin(), parts_.end(),
-            [](const Part& a, const Part& b) { return std::tie(a.position, a.copy) < std::tie(b.position, b.copy); });
-  make_tasks(task_bytes);
-}
-
-void CopyTasks::add_piece(const Stage& stage, const Transfer& piece, std::int64_t element_size,
-                          std::int64_t part_bytes) {
-  const TileLayout from = stage.tile_before(piece.from);
-  const TileLayout to = stage.tile_after(piece.to);
-  const auto add = [&](const Box& box, const BoxCopy& copy) {
-    copies_.push_back({copy, static_cast<std::size_t>(piece.from), static_cast<std::size_t>(piece.to)});
-    add_parts(box, stage, element_size, part_bytes);
-  };
-  const BoxCopy whole(from, to, piece.box, element_size);
-  if (!whole.is_transposing()) return add(piece.box, whole);
-  DimensionOrder order = order_of(to);
-  while (piece.box.hi[order.back()] - piece.box.lo[order.back()] == 1) order.pop_back();
-  const std::size_t along = order.back();
-  const std::int64_t length = std::max<std::int64_t>(1, transposed_bytes / element_size);
-  for (Box part = piece.box; part.lo[along] < piece.box.hi[along]; part.lo[along] = part.hi[along]) {
-    part.hi[along] = std::min(part.lo[along] + length, piece.box.hi[along]);
-    add(part, BoxCopy(from, to, part, element_size));
+  task_bytes_ = std::clamp(bytes / tasks, least_task_bytes, most_task_bytes);
+  const std::int64_t batch = (devices + tasks - 1) / tasks;
+  bool is_listed = true;
+  for (PieceCursor cursor(*stage_); cursor.device() < devices;) {
+    if (cursor.device() % batch == 0) batches_.push_back(cursor);
+    cursor.next([&](const Transfer& piece) {
+      if (piece.from != piece.to) received_[static_cast<std::size_t>(piece.to)] += volume(piece.box) * element_size;
+      if (is_listed) add_piece(piece);
+    });
+    is_listed = is_listed && listed_bytes() <= most_bytes;
+  }
+  if (is_listed) {
+    batches_.clear();
+    make_tasks();
+  } else {
+    copies_ = {};
+    parts_ = {};
   }
 }
 
-// Of the copy that was added last.
-void CopyTasks::add_parts(const Box& box, const Stage& stage, std::int64_t element_size, std::int64_t part_bytes) {
-  const BoxCopy& copy = copies_.back().box;
-  const DimensionOrder order = order_of(stage.tile_after(static_cast<Device>(copies_.back().to)));
-  const std::int64_t length = copy.range_length(part_bytes);
+std::int64_t CopyTasks::listed_bytes() const {
+  return static_cast<std::int64_t>(copies_.size() * sizeof(PlacedCopy) + parts_.size() * sizeof(Part)) +
+         (copies_.empty() ? 0 : shapes_.bytes());
+}
+
+void CopyTasks::add_piece(const Transfer& piece) {
+  const PlacedCopy whole = shapes_.place(piece.from, piece.to, piece.box);
+  if (!shapes_.shape(whole).is_transposing()) return add_copy(whole, piece.box);
+  DimensionOrder order = order_of(stage_->tile_after(piece.to));
+  while (piece.box.hi[order.back()] - piece.box.lo[order.back()] == 1) order.pop_back();
+  const std::size_t along = order.back();
+  const std::int64_t length = std::max<std::int64_t>(1, transposed_bytes / element_size_);
+  for (Box part = piece.box; part.lo[along] < piece.box.hi[along]; part.lo[along] = part.hi[along]) {
+    part.hi[along] = std::min(part.lo[along] + length, piece.box.hi[along]);
+    add_copy(shapes_.place(piece.from, piece.to, part), part);
+  }
+}
+
+void CopyTasks::add_copy(const PlacedCopy& placed, const Box& box) {
+  copies_.push_back(placed);
+  const BoxCopy& copy = shapes_.shape(placed);
+  const DimensionOrder order = order_of(stage_->tile_after(placed.to));
+  const std::int64_t length = copy.range_length(std::min(task_bytes_, most_part_bytes));
   for (std::int64_t begin = 0; begin < copy.bytes(); begin += length) {
-    const std::int64_t position = global_position(box, stage.after().global_shape(), order, begin / element_size);
+    const std::int64_t position = global_position(box, stage_->after().global_shape(), order, begin / element_size_);
     parts_.push_back({position, copies_.size() - 1, {begin, std::min(begin + length, copy.bytes())}});
   }
 }
 
 // Parts that are near each other in the array go to one worker: they read the same lines, or write them.
-void CopyTasks::make_tasks(std::int64_t task_bytes) {
-  std::int64_t bytes = task_bytes;
+void CopyTasks::make_tasks() {
+  copies_.shrink_to_fit();
+  parts_.shrink_to_fit();
+  std::sort(parts_.begin(), parts_.end(),
+            [](const Part& a, const Part& b) { return std::tie(a.position, a.copy) < std::tie(b.position, b.copy); });
+  std::int64_t bytes = task_bytes_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (bytes >= task_bytes) {
+    if (bytes >= task_bytes_) {
       task_begins_.push_back(i);
       bytes = 0;
     }
@@ -92,12 +112,31 @@ void CopyTasks::make_tasks(std::int64_t task_bytes) {
 }
 
 void CopyTasks::run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const {
-  pool.for_each(task_begins_.size() - 1, [&](std::size_t task) {
-    for (std::size_t i = task_begins_[task]; i < task_begins_[task + 1]; ++i) {
-      const Copy& copy = copies_[parts_[i].copy];
-      copy.box.run(from[copy.from], to[copy.to], parts_[i].range, stores_);
-    }
-  });
+  if (batches_.empty()) {
+    pool.for_each(task_begins_.size() - 1, [&](std::size_t task) { run_listed(task, from, to); });
+  } else {
+    pool.for_each(batches_.size(), [&](std::size_t batch) { run_batch(batch, from, to); });
+  }
+}
+
+void CopyTasks::run_listed(std::size_t task, std::span<const std::byte* const> from,
+                           std::span<std::byte* const> to) const {
+  for (std::size_t i = task_begins_[task]; i < task_begins_[task + 1]; ++i) {
+    const PlacedCopy& copy = copies_[parts_[i].copy];
+    shapes_.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, parts_[i].range, stores_);
+  }
+}
+
+void CopyTasks::run_batch(std::size_t batch, std::span<const std::byte* const> from,
+                          std::span<std::byte* const> to) const {
+  const Device end = batch + 1 < batches_.size() ? batches_[batch + 1].device() : stage_->after().device_count();
+  for (PieceCursor cursor = batches_[batch]; cursor.device() < end;) {
+    PieceCopies shapes(*stage_, element_size_);
+    cursor.next([&](const Transfer& piece) {
+      const PlacedCopy copy = shapes.place(piece.from, piece.to, piece.box);
+      shapes.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, stores_);
+    });
+  }
 }
 
 }  // namespace retile

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "retile/engines/copy.h"
+#include "retile/engines/piece_copies.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/threads/worker_pool.h"
 
@@ -14,18 +16,18 @@ namespace retile {
 
 class CopyTasks {
  public:
-  // The pieces are all that the stage's devices receive.
-  CopyTasks(const Stage& stage, const std::vector<Transfer>& pieces, std::int64_t element_size, int workers);
+  // Copies are listed where that takes at most so many bytes, see usual_listed_bytes.
+  CopyTasks(Stage stage, std::int64_t element_size, int workers, std::int64_t most_bytes);
+
+  // Bytes that each device gets from others.
+  const std::vector<std::int64_t>& received() const { return received_; }
+  // Of the lists; 0 where there are none.
+  std::int64_t listed_bytes() const;
 
   // Tiles by device.
   void run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
 
  private:
-  struct Copy {
-    BoxCopy box;
-    std::size_t from;  // devices
-    std::size_t to;
-  };
   // A part of a copy.
   struct Part {
     std::int64_t position;  // of its first element in the global array, whose dimensions are in the targets' order
@@ -33,14 +35,24 @@ class CopyTasks {
     ByteRange range;
   };
 
-  void add_piece(const Stage& stage, const Transfer& piece, std::int64_t element_size, std::int64_t part_bytes);
-  void add_parts(const Box& box, const Stage& stage, std::int64_t element_size, std::int64_t part_bytes);
-  void make_tasks(std::int64_t task_bytes);
+  void add_piece(const Transfer& piece);
+  void add_copy(const PlacedCopy& copy, const Box& box);
+  void make_tasks();
+  void run_listed(std::size_t task, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
+  void run_batch(std::size_t batch, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
 
-  std::vector<Copy> copies_;
+  std::unique_ptr<const Stage> stage_;
+  std::int64_t element_size_;
+  std::int64_t task_bytes_;
+  Stores stores_ = Stores::cached;
+  std::vector<std::int64_t> received_;
+  // Listed copies.
+  PieceCopies shapes_;
+  std::vector<PlacedCopy> copies_;
   std::vector<Part> parts_;               // in the order of their positions
   std::vector<std::size_t> task_begins_;  // in parts_, and the end
-  Stores stores_ = Stores::cached;
+  // Or where the devices of each task begin; empty where copies are listed.
+  std::vector<PieceCursor> batches_;
 };
 
 }  // namespace retile

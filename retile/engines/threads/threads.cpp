@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,7 +23,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // What all runs of an engine share.
 struct Workers {
-  explicit Workers(const ThreadsOptions& options) : pool(thread_count(options)), memory_limit(options.memory_limit) {}
+  explicit Workers(const ThreadsOptions& options)
+      : pool(thread_count(options)), memory_limit(options.memory_limit), listed_bytes(options.listed_bytes) {}
 
   static int thread_count(const ThreadsOptions& options) {
     return options.threads > 0 ? options.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -30,16 +32,9 @@ struct Workers {
 
   WorkerPool pool;
   std::int64_t memory_limit;
+  std::int64_t listed_bytes;
   std::mutex running;  // held by the run that goes
 };
-
-std::vector<Transfer> all_pieces(const Stage& stage) {
-  std::vector<Transfer> pieces;
-  for (Device device = 0; device < stage.after().device_count(); ++device) {
-    for (Transfer& piece : stage.received_by(device)) pieces.push_back(std::move(piece));
-  }
-  return pieces;
-}
 
 template <typename Pointer>
 std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
@@ -70,18 +65,15 @@ class ThreadsRun final : public PreparedRun {
         kept_peak_(predict_peak_bytes(movement, element_size, kept_use())),
         donated_peak_(predict_peak_bytes(movement, element_size, TileUse::donated)) {
     std::vector<std::int64_t> received(devices_.size());  // bytes
-    for (const Stage& stage : make_schedule(movement, element_size, strides_)) {
-      const std::vector<Transfer> pieces = all_pieces(stage);
-      for (const Transfer& piece : pieces) {
-        if (piece.from != piece.to) received[static_cast<std::size_t>(piece.to)] += volume(piece.box) * element_size;
-      }
-      stages_.push_back(tasks_of(stage, pieces));
+    std::int64_t room = workers_->listed_bytes;
+    for (Stage& stage : make_schedule(movement, element_size, strides_)) {
+      stages_.emplace_back(std::move(stage), element_size, workers_->pool.workers(), room);
+      room -= stages_.back().listed_bytes();
+      std::transform(received.begin(), received.end(), stages_.back().received().begin(), received.begin(),
+                     std::plus<>());
     }
     received_max_ = *std::max_element(received.begin(), received.end());
-    if (stages_.empty()) {
-      const Stage whole(source_, strides_);
-      whole_tiles_ = tasks_of(whole, all_pieces(whole));
-    }
+    if (stages_.empty()) whole_tiles_.emplace(Stage(source_, strides_), element_size, workers_->pool.workers(), room);
   }
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
@@ -116,11 +108,12 @@ class ThreadsRun final : public PreparedRun {
     return {received_max_, donated_peak_, memory.peak(), seconds_since(start)};
   }
 
- private:
-  CopyTasks tasks_of(const Stage& stage, const std::vector<Transfer>& pieces) const {
-    return {stage, pieces, element_size_, workers_->pool.workers()};
+  void free_scratch() override {
+    const std::lock_guard lock(workers_->running);
+    kept_memory_.reset();
   }
 
+ private:
   TileUse kept_use() const { return strides_.targets.empty() ? TileUse::kept : TileUse::kept_strided; }
 
   std::unique_ptr<KeptMemory> make_kept_memory() const {

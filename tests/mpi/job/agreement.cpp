@@ -54,6 +54,9 @@ std::vector<Setting> all_settings() {
       }
     }
   }
+  MpiOptions unlisted;
+  unlisted.listed_bytes = 0;
+  settings.push_back({"copies without lists", unlisted});
   return settings;
 }
 
@@ -61,20 +64,23 @@ std::vector<Setting> all_settings() {
 class Checker {
  public:
   Checker(Engine& engine, const Movement& movement, std::int64_t element_size, const Expected& expected)
-      : devices_(engine.devices(movement.mesh.device_count())),
+      : engine_(engine),
+        devices_(engine.devices(movement.mesh.device_count())),
         run_(engine.prepare(movement, element_size)),
         expected_(expected) {}
 
-  // Buffers of the test's, at odd addresses.
-  void check_kept(std::size_t misalignment) {
-    std::vector<std::vector<std::byte>> sources;
+  // Sources in memory that ranks of a host share, or in the test's own; at odd addresses.
+  enum class Memory { shared, own };
+  void check_kept(std::size_t misalignment, Memory memory) {
+    std::vector<Buffer> sources;
     std::vector<std::vector<std::byte>> targets;
     std::vector<const std::byte*> source_pointers;
     std::vector<std::byte*> target_pointers;
     for (const Device device : devices_) {
       const Buffer& before = tile(expected_.before, device).bytes;
-      sources.emplace_back(before.size() + misalignment);
-      std::copy(before.begin(), before.end(), sources.back().begin() + static_cast<std::ptrdiff_t>(misalignment));
+      const std::size_t bytes = before.size() + misalignment;
+      sources.push_back(memory == Memory::shared ? engine_.allocate(bytes) : Buffer(bytes));
+      std::copy(before.begin(), before.end(), sources.back().begin() + misalignment);
       targets.emplace_back(tile(expected_.after, device).bytes.size() + misalignment);
     }
     for (auto& source : sources) source_pointers.push_back(source.data() + misalignment);
@@ -108,6 +114,7 @@ class Checker {
     EXPECT_GE(statistics.seconds, 0);
   }
 
+  Engine& engine_;
   const std::vector<Device> devices_;
   const std::unique_ptr<PreparedRun> run_;
   const Expected& expected_;
@@ -137,8 +144,8 @@ class Agreement : public testing::TestWithParam<Setting> {
     const Expected expected = expect(movement, element_size, seed);
     Checker checker(engine, movement, element_size, expected);
     if (random.number(2) == 0) checker.check_donated();
-    checker.check_kept(random.number(4));
-    if (random.number(2) == 0) checker.check_kept(random.number(4));
+    checker.check_kept(random.number(4), Checker::Memory::own);
+    if (random.number(2) == 0) checker.check_kept(random.number(4), Checker::Memory::shared);
   }
 };
 
