@@ -89,15 +89,15 @@ struct Times {
 void require_right(const MadeArray& array, const Tiles& tiles, const Plan& plan) {
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const auto device = static_cast<Device>(i);
-    const auto difference = find_difference(array, tiles[i], device, Placement(plan.target).box(device));
+    const auto difference = find_difference(array, tiles[i], device, plan.target.placement().box(device));
     if (difference) throw RuntimeError(fmt::format("{}, planner {}: {}", plan.id, plan.planner, *difference));
   }
 }
 
 Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int repetitions) {
   const MadeArray array{problem.source().global_shape(), element_size, 1};
-  Tiles sources = made_tiles(array, Placement(problem.source()));
-  Tiles expected = made_tiles(array, Placement(problem.target()));
+  Tiles sources = made_tiles(array, problem.source().placement());
+  Tiles expected = made_tiles(array, problem.target().placement());
   Tiles targets = expected;
   const std::vector<std::byte*> from = starts_of(sources);
   const std::vector<const std::byte*> const_from(from.begin(), from.end());
@@ -149,7 +149,7 @@ std::string summary(const char* name, const std::vector<Ratios>& all, double Rat
 }
 
 std::string row(const Problem& problem, const Times& times, const Ratios& ratios) {
-  const std::int64_t bytes = problem.target().local_size() * problem.mesh().device_count() * element_size;
+  const std::int64_t bytes = problem.target().local_size() * problem.device_count() * element_size;
   return fmt::format("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
                      static_cast<double>(bytes) / 1e6, 1e3 * times.floor, ratios.direct, ratios.wide, ratios.better,
                      ratios.paper, to_string(problem.source()), to_string(problem.target()));

@@ -56,7 +56,7 @@ class CampaignRun {
       try {
         contenders.push_back(campaign_.make_contender(name, problem));
       } catch (const RuntimeError& error) {
-        const Contender unable{name, std::nullopt, Placement(problem.source()), {}};
+        const Contender unable{name, std::nullopt, problem.source().placement(problem.device_count()), {}};
         lines.push_back(to_json(problem, engine_.name(), unable, {{}, {}, error.what()}));
       }
     }
@@ -73,7 +73,7 @@ class CampaignRun {
   RunRecord record(const Problem& problem) const {
     RunRecord record = campaign_.record;
     record.engine = engine_.name();
-    record.devices = problem.mesh().device_count();
+    record.devices = problem.device_count();
     record.processes = engine_.processes().size();
     record.repetitions = campaign_.repetitions;
     return record;

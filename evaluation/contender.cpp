@@ -16,9 +16,9 @@ std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, c
 
 // Every device copies its target tile once: a movement without steps.
 Contender floor_contender(const Problem& problem) {
-  const Placement target(problem.target());
+  const Placement target = problem.target().placement(problem.device_count());
   return {"memcpy", std::nullopt, target, [problem, target](Engine& engine) {
-            return prepare(engine, {problem.mesh(), target, {}}, problem);
+            return prepare(engine, {Mesh({{"world", problem.device_count()}}), target, {}}, problem);
           }};
 }
 
@@ -41,7 +41,7 @@ Contender make_contender(const std::string& name, const Problem& problem) {
   auto prepare_plan = [problem, movement = plan.movement](Engine& engine) {
     return prepare(engine, movement, problem);
   };
-  return {name, std::move(plan), Placement(problem.source()), std::move(prepare_plan)};
+  return {name, std::move(plan), problem.source().placement(problem.device_count()), std::move(prepare_plan)};
 }
 
 }  // namespace retile::evaluation

@@ -61,7 +61,7 @@ class Race {
         engine_(engine),
         options_(options),
         array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
-        targets_(Placement(problem.target()), array_, engine),
+        targets_(problem.target().placement(problem.device_count()), array_, engine),
         prepared_(contenders.size()),
         measurements_(contenders.size()) {}
 

@@ -130,12 +130,13 @@ Problem sample_problem(const SampleOptions& options, std::int64_t number) {
 }
 
 Problem scale_problem(const Problem& problem, double factor) {
-  Shape shape = problem.source().global_shape();
+  const TypedProblem ends = require_typed(problem);
+  Shape shape = ends.source().global_shape();
   Shape units(shape.size());  // the least sizes that both ends can be cut from
   double size = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::int64_t source_tile = problem.source().dimension(static_cast<int>(i)).tile;
-    const std::int64_t target_tile = problem.target().dimension(static_cast<int>(i)).tile;
+    const std::int64_t source_tile = ends.source().dimension(static_cast<int>(i)).tile;
+    const std::int64_t target_tile = ends.target().dimension(static_cast<int>(i)).tile;
     units[i] = std::lcm(shape[i] / source_tile, shape[i] / target_tile);
     size *= static_cast<double>(shape[i]);
   }
@@ -149,8 +150,8 @@ Problem scale_problem(const Problem& problem, double factor) {
     left *= static_cast<double>(count / 2) / static_cast<double>(count);
     shape[largest] = count / 2 * units[largest];
   }
-  return {problem.id(), DistributedType::cut(problem.mesh(), shape, layout_of(problem.source())),
-          DistributedType::cut(problem.mesh(), shape, layout_of(problem.target())), problem.element_type()};
+  return {problem.id(), DistributedType::cut(ends.mesh(), shape, layout_of(ends.source())),
+          DistributedType::cut(ends.mesh(), shape, layout_of(ends.target())), problem.element_type()};
 }
 
 std::vector<Problem> adversarial_problems() {

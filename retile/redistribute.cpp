@@ -62,6 +62,28 @@ void require_apart(std::vector<Range> ranges) {
   }
 }
 
+// Strides of an array's dimensions as those of the factors that they are seen in: the tiles lie as they do.
+std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,
+                                     const Placement& placement, const std::vector<Device>& devices) {
+  if (view.empty()) return strides;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i].empty() || strides[i].size() != view.size()) continue;
+    const Box box = placement.box(devices[i]);
+    Strides finer(box.lo.size());
+    std::size_t end = 0;  // of the dimension's factors
+    for (std::size_t dimension = 0; dimension < view.size(); ++dimension) {
+      end += view[dimension].size();
+      std::int64_t stride = strides[i][dimension];
+      for (std::size_t factor = end; factor-- > end - view[dimension].size();) {
+        finer[factor] = stride;
+        stride *= box.hi[factor] - box.lo[factor];
+      }
+    }
+    strides[i] = std::move(finer);
+  }
+  return strides;
+}
+
 }  // namespace
 
 MemoryLayout layout_within(const Shape& allocated, const Shape& corner, std::int64_t element_size, MemoryOrder order) {
@@ -91,14 +113,15 @@ ByteRedistribution::ByteRedistribution(const Plan& plan, std::int64_t element_si
   const std::unique_ptr<Engine> threads = options.engine == nullptr ? make_threads_engine() : nullptr;
   Engine& engine = options.engine == nullptr ? *threads : *options.engine;
   const Movement& movement = plan.movement;
-  devices_ = engine.devices(plan.mesh().device_count());
+  devices_ = engine.devices(plan.device_count());
   BufferStrides strides;
   std::optional<RuntimeError> fault;
   try {
     const std::vector<MemoryLayout> sources = spread(options.sources, devices_.size(), "source");
     const std::vector<MemoryLayout> targets = spread(options.targets, devices_.size(), "target");
-    strides = require_strides({strides_in(sources), strides_in(targets)}, movement.source, movement.target(), devices_,
-                              element_size);
+    const BufferStrides given{strides_in_view(strides_in(sources), plan.view, movement.source, devices_),
+                              strides_in_view(strides_in(targets), plan.view, movement.target(), devices_)};
+    strides = require_strides(given, movement.source, movement.target(), devices_, element_size);
     source_rooms_ = rooms_of(sources, strides.sources, movement.source, devices_, element_size);
     target_rooms_ = rooms_of(targets, strides.targets, movement.target(), devices_, element_size);
   } catch (const RuntimeError& error) {
@@ -123,8 +146,10 @@ std::vector<ByteRedistribution::Room> ByteRedistribution::rooms_of(const std::ve
                                                                    std::int64_t element_size) {
   std::vector<Room> rooms;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    const TileLayout tile(placement.box(devices[i]), strides.empty() ? Strides() : strides[i]);
-    const std::optional<Reach> reach = reach_of(tile, element_size);
+    const bool is_single = placement.has_single_boxes();
+    const TileLayout tile(is_single ? placement.box(devices[i]) : Box{}, strides.empty() ? Strides() : strides[i]);
+    std::optional<Reach> reach = Reach{0, checked_bytes(placement.size(devices[i]), element_size)};
+    if (is_single) reach = reach_of(tile, element_size);
     const auto begin = reach ? checked_add(layouts[i].offset, reach->begin) : std::nullopt;
     const auto end = reach ? checked_add(layouts[i].offset, reach->end) : std::nullopt;
     if (!begin || *begin < 0 || !end) {
@@ -166,11 +191,10 @@ EngineStatistics ByteRedistribution::run(std::span<const std::span<const std::by
   try {
     require_memory(sources, targets);
   } catch (const RuntimeError& fault) {
-    const RuntimeError kept = fault;
     try {
       run_->execute(from, to);  // no buffers, which all processes refuse
     } catch (const RuntimeError&) {
-      throw kept;
+      throw RuntimeError(fault);
     }
     throw;
   }

@@ -46,8 +46,8 @@ Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
     side->displacements.assign(static_cast<std::size_t>(size), 0);
     side->types.assign(static_cast<std::size_t>(size), element_);
   }
-  const Placement before(problem.source());
-  const Placement after(problem.target());
+  const Placement before = problem.source().placement();
+  const Placement after = problem.target().placement();
   for (const Transfer& transfer : balanced_transfers(before.global_shape(), tile_table(before), tile_table(after))) {
     if (transfer.from == rank) add(sent_, static_cast<int>(transfer.to), before.box(rank), transfer.box);
     if (transfer.to == rank) add(received_, static_cast<int>(transfer.from), after.box(rank), transfer.box);

@@ -73,9 +73,9 @@ class ProblemRun {
         array_{problem.source().global_shape(), element_size_, 1},
         direct_(mpi::make_mpi_engine(world.get())),
         collectives_(mpi::make_mpi_engine(world.get(), collective_options())),
-        own_source_(make_tile(array_, Placement(problem.source()).box(device_))),
+        own_source_(make_tile(array_, problem.source().placement().box(device_))),
         shared_source_(make_tile(array_, own_source_.box, direct_->allocate(own_source_.bytes.size()))),
-        expected_(make_tile(array_, Placement(problem.target()).box(device_))),
+        expected_(make_tile(array_, problem.target().placement().box(device_))),
         target_(expected_) {
     const Plan direct = plan_of(problem, PlannerKind::direct);
     const Plan wide = plan_of(problem, PlannerKind::wide);
@@ -200,9 +200,9 @@ void run(const ComparisonArguments& arguments) {
   }
   std::vector<RatioSummary> summaries(columns.size());
   for (const Problem& problem : moving_problems(arguments)) {
-    if (problem.mesh().device_count() != world.size()) {
+    if (problem.device_count() != world.size()) {
       throw RuntimeError(
-          fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.mesh().device_count()));
+          fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.device_count()));
     }
     const Times times(ProblemRun(problem, world).times(arguments.repetitions));
     if (!speaks) continue;

@@ -472,7 +472,7 @@ Step step_of(AssignmentStep step, const Placement& before) {
   return {std::move(step.operation), placement_of(step.after, before.global_shape())};
 }
 
-std::vector<Step> plan_steps(const Problem& problem) {
+std::vector<Step> plan_steps(const TypedProblem& problem) {
   const TileAssignment source = assignment_of(problem.source());
   const TileAssignment target = assignment_of(problem.target());
   std::optional<Steps> steps = steps_by_rules(source, target);
@@ -503,13 +503,14 @@ std::optional<XlaOp> collective_of(StepOp op) {
 
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
   const auto start = std::chrono::steady_clock::now();
-  check_device_count(problem.mesh());
-  Movement movement{problem.mesh(), Placement(problem.source()), plan_steps(problem)};
-  Plan plan{problem.id(), std::move(movement), problem.target(), "xla", {}, {}, 0};
+  const TypedProblem ends = require_typed(problem);
+  check_device_count(ends.mesh());
+  Movement movement{ends.mesh(), Placement(ends.source()), plan_steps(ends)};
+  Plan plan{problem.id(), ends.source(), ends.target(), std::move(movement), {}, "xla", {}, {}, 0};
   const std::int64_t peak = height(plan.movement);
-  plan.memory = {problem.source().local_size(), problem.target().local_size(), peak, peak};
+  plan.memory = {ends.source().local_size(), ends.target().local_size(), peak, peak};
   plan.cost = price(model, plan.movement);
-  plan.cost.floor = received_floor(problem.source(), problem.target());
+  plan.cost.floor = received_floor(ends.source(), ends.target());
   plan.cost.lower_bound = plan.cost.floor;
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
@@ -517,8 +518,9 @@ Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
 }
 
 bool xla_fails(const Problem& problem) {
-  check_device_count(problem.mesh());
-  return !steps_by_rules(assignment_of(problem.source()), assignment_of(problem.target()));
+  const TypedProblem ends = require_typed(problem);
+  check_device_count(ends.mesh());
+  return !steps_by_rules(assignment_of(ends.source()), assignment_of(ends.target()));
 }
 
 bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {

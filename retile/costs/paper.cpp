@@ -1,4 +1,6 @@
 // The paper's cost model (fig:cost-model): elements per device that take part in a step, own parts counted.
+#include <algorithm>
+
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
 
@@ -15,7 +17,7 @@ class PaperModel final : public CostModel {
         return 0;
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return work.before;
+        return std::max(work.before, work.after);  // which differ where tiles do
       case StepOp::allgather:
       case StepOp::exchange:
         return work.after;

@@ -130,8 +130,8 @@ void copy_box(const std::byte* from, const TileLayout& from_tile, std::byte* to,
   const auto size = static_cast<std::size_t>(element_size);
   for_each_row(box, element_size, [&](Shape element, std::size_t bytes) {
     for (std::size_t done = 0; done < bytes; done += size) {
-      std::memcpy(to + place_of(to_tile.box, to_strides, element),
-                  from + place_of(from_tile.box, from_strides, element), size);
+      std::memcpy(to + to_tile.offset + place_of(to_tile.box, to_strides, element),
+                  from + from_tile.offset + place_of(from_tile.box, from_strides, element), size);
       if (!element.empty()) ++element.back();
     }
   });
@@ -150,6 +150,13 @@ Tile make_tile(const MadeArray& array, const Box& box, Buffer room) {
     out += bytes;
   });
   return tile;
+}
+
+void make_parts(const MadeArray& array, const std::vector<Part>& parts, std::byte* memory) {
+  for (const Part& part : parts) {
+    const Tile made = make_tile(array, part.box);
+    copy_box(made.bytes.data(), part.box, memory, layout_of(part, array.element_size), part.box, array.element_size);
+  }
 }
 
 Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed) {
@@ -174,6 +181,18 @@ std::optional<std::string> find_difference(const MadeArray& array, const Tile& t
     make_elements(array, element_number(whole, row), made.data(), bytes);
     return made.data();
   });
+}
+
+std::optional<std::string> find_difference(const MadeArray& array, const std::byte* memory, Device device,
+                                           const std::vector<Part>& parts) {
+  std::optional<std::string> difference;
+  for (const Part& part : parts) {
+    if (difference) break;
+    Tile tile = allocate_tile(part.box, array.element_size);
+    copy_box(memory, layout_of(part, array.element_size), tile.bytes.data(), part.box, part.box, array.element_size);
+    difference = find_difference(array, tile, device, part.box);
+  }
+  return difference;
 }
 
 std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,

@@ -111,7 +111,7 @@ struct OverlappingRun {
 
 BoxCopy::BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size,
                  RangeOrder order)
-    : run_bytes_(element_size) {
+    : run_bytes_(element_size), from_offset_(from.offset), to_offset_(to.offset) {
   ensure(element_size >= 1 && contains(from.box, box) && contains(to.box, box), "a copy's box lies in both tiles");
   const Strides from_strides = strides_of(from, element_size);
   const Strides to_strides = strides_of(to, element_size);

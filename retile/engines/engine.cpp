@@ -14,6 +14,10 @@ std::vector<Device> all_devices(std::int64_t count) {
   return devices;
 }
 
+Box box_of_tile(const Placement& placement, Device device) {
+  return placement.has_single_boxes() ? placement.box(device) : Box{};
+}
+
 void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
                    std::int64_t element_size, const BufferStrides& strides) {
   if (!strides.are_packed()) {
@@ -22,9 +26,9 @@ void require_tiles(const Tiles& tiles, const Placement& start, std::span<const D
   if (tiles.size() != devices.size()) {
     throw RuntimeError(fmt::format("the run starts with {} tiles for {} devices", tiles.size(), devices.size()));
   }
-  const std::int64_t bytes = checked_bytes(start.local_size(), element_size);
   for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const Box box = start.box(devices[i]);
+    const std::int64_t bytes = checked_bytes(start.size(devices[i]), element_size);
+    const Box box = box_of_tile(start, devices[i]);
     if (tiles[i].box == box && static_cast<std::int64_t>(tiles[i].bytes.size()) == bytes) continue;
     throw RuntimeError(fmt::format("device {} starts with {} in {} bytes instead of {} in {}", devices[i],
                                    to_string(tiles[i].box), tiles[i].bytes.size(), to_string(box), bytes));

@@ -90,6 +90,9 @@ class Engine {
 // The devices 0 to count - 1: those of an engine with one process.
 std::vector<Device> all_devices(std::int64_t count);
 
+// The box that a donated tile of the device has; none (of rank 0) where it holds several.
+Box box_of_tile(const Placement& placement, Device device);
+
 // What executions check first: other tiles or fewer buffers would be read past their ends. `devices` are those of this
 // process. Throw RuntimeError.
 void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,

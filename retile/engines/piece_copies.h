@@ -40,11 +40,12 @@ class PieceCopies {
     BoxCopy copy;
   };
 
+  PlacedCopy place_unevenly(Device from, Device to, const Box& box);
   std::uint32_t find_shape(const Box& box, const Strides& from, const Strides& to);
 
   const Stage* stage_;
   std::int64_t element_size_;
-  Strides packed_from_;  // of tiles without strides of their own
+  Strides packed_from_;  // of tiles without strides of their own, where they are all alike
   Strides packed_to_;
   Shape corner_;
   std::vector<PieceShape> shapes_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -24,11 +25,11 @@ class TileRun {
  public:
   TileRun(const Plan& plan, Engine& engine, const RunOptions& options)
       : engine_(engine),
-        array_{plan.source().global_shape(), options.element_size, options.seed},
-        source_(plan.source()),
-        target_(plan.target),
+        array_{plan.movement.source.global_shape(), options.element_size, options.seed},
+        source_(plan.movement.source),
+        target_(plan.movement.target()),
         use_(options.tiles),
-        devices_(engine.devices(plan.mesh().device_count())),
+        devices_(engine.devices(plan.device_count())),
         prepared_(engine.prepare(plan.movement, options.element_size)) {
     if (use_ == TileUse::kept) sources_ = made_tiles();
   }
@@ -39,24 +40,40 @@ class TileRun {
   std::optional<std::string> difference() const {
     std::optional<std::string> difference;
     for (std::size_t i = 0; i < devices_.size() && !difference; ++i) {
-      difference = find_difference(array_, targets_[i], devices_[i], target_.box(devices_[i]));
+      const Device device = devices_[i];
+      difference = target_.has_single_boxes()
+                       ? find_difference(array_, targets_[i], device, target_.box(device))
+                       : find_difference(array_, targets_[i].bytes.data(), device, target_.parts(device));
     }
     return difference;
   }
 
  private:
   Tiles made_tiles() const {
-    const auto bytes = static_cast<std::size_t>(checked_bytes(source_.local_size(), array_.element_size));
     Tiles tiles;
     for (const Device device : devices_) {
-      tiles.push_back(make_tile(array_, source_.box(device), engine_.allocate(bytes)));
+      Buffer room = engine_.allocate(bytes_of(source_, device));
+      if (source_.has_single_boxes()) {
+        tiles.push_back(make_tile(array_, source_.box(device), std::move(room)));
+      } else {
+        tiles.push_back({{}, std::move(room)});
+        make_parts(array_, source_.parts(device), tiles.back().bytes.data());
+      }
     }
     return tiles;
   }
 
+  std::size_t bytes_of(const Placement& placement, Device device) const {
+    return static_cast<std::size_t>(checked_bytes(placement.size(device), array_.element_size));
+  }
+
   EngineStatistics execute_kept() {
     targets_.clear();
-    for (const Device device : devices_) targets_.push_back(allocate_tile(target_.box(device), array_.element_size));
+    for (const Device device : devices_) {
+      targets_.push_back({box_of_tile(target_, device), Buffer(bytes_of(target_, device))});
+      Buffer& bytes = targets_.back().bytes;
+      if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+    }
     std::vector<const std::byte*> from;
     std::vector<std::byte*> to;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -88,7 +105,7 @@ class TileRun {
 }  // namespace
 
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options) {
-  const std::int64_t devices = engine.devices_on_machine(plan.mesh().device_count());
+  const std::int64_t devices = engine.devices_on_machine(plan.device_count());
   const std::int64_t peak = engine.predict_peak_bytes(plan.movement, options.element_size, options.tiles);
   const auto per_device = checked_add(peak, bookkeeping_bytes);
   const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices);
@@ -104,7 +121,7 @@ RunReport run_plan(const Plan& plan, Engine& engine, const RunOptions& options) 
   RunReport report;
   report.id = plan.id;
   report.engine = engine.name();
-  report.devices = plan.mesh().device_count();
+  report.devices = plan.device_count();
   TileRun run(plan, engine, options);
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
     const EngineStatistics statistics = run.execute();

@@ -20,25 +20,29 @@ namespace retile {
 class Stage {
  public:
   // `strides` are of all devices' tiles before and after the stage.
-  Stage(const Movement& movement, StageSteps steps, BufferStrides strides);
+  Stage(const Movement& movement, StageSteps steps, BufferStrides strides, std::int64_t element_size);
   // No step: every device's own tile is copied as it is.
-  Stage(const Placement& tiles, BufferStrides strides);
+  Stage(const Placement& tiles, BufferStrides strides, std::int64_t element_size);
 
   // The movement's step that this stage ends with.
   std::size_t step() const { return step_; }
-  // The tiles that are read, and the tiles that are written; one device's as they lie in memory.
+  // The tiles that are read, and the tiles that are written.
   const Placement& before() const { return before_; }
   const Placement& after() const { return after_; }
   const BufferStrides& strides() const { return strides_; }
-  TileLayout tile_before(Device device) const { return layout_of(before_, strides_.sources, device); }
-  TileLayout tile_after(Device device) const { return layout_of(after_, strides_.targets, device); }
+  // What a device holds that a box lies in, as it lies in memory.
+  TileLayout tile_before(Device device, const Box& box) const {
+    return layout_around(before_, strides_.sources, device, box);
+  }
+  TileLayout tile_after(Device device, const Box& box) const {
+    return layout_around(after_, strides_.targets, device, box);
+  }
 
  private:
   friend class PieceCursor;
 
-  static TileLayout layout_of(const Placement& placement, const std::vector<Strides>& strides, Device device) {
-    return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
-  }
+  TileLayout layout_around(const Placement& placement, const std::vector<Strides>& strides, Device device,
+                           const Box& box) const;
   void list_groups(const Groups& groups);
   void list_transfers(std::vector<Transfer> transfers);
 
@@ -47,6 +51,7 @@ class Stage {
   Placement held_;  // after the slices: what the step's pieces are taken from
   Placement after_;
   BufferStrides strides_;
+  std::int64_t element_size_ = 1;
   // One of these has something to say; where none has, devices read from themselves.
   Groups groups_;                              // every member reads from every member
   std::vector<std::size_t> group_of_;          // by device, in groups_

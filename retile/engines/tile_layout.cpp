@@ -66,6 +66,9 @@ Strides require_tile(const Strides& given, const Box& box, Device device, Side s
 std::vector<Strides> require_side(const std::vector<Strides>& strides, const Placement& placement, Side side,
                                   std::span<const Device> devices, std::int64_t element_size) {
   if (strides.empty()) return {};
+  if (!placement.has_single_boxes()) {
+    throw RuntimeError("where a device holds several boxes, they lie without gaps: strides cannot be given");
+  }
   if (strides.size() != devices.size()) {
     throw RuntimeError(fmt::format("the run is given strides of {} {} buffers for {} devices", strides.size(),
                                    side == Side::source ? "source" : "target", devices.size()));
@@ -81,6 +84,12 @@ std::vector<Strides> require_side(const std::vector<Strides>& strides, const Pla
 }
 
 }  // namespace
+
+TileLayout layout_of(const Part& part, std::int64_t element_size) {
+  Strides strides(part.strides);
+  for (std::int64_t& stride : strides) stride = checked_bytes(stride, element_size);
+  return {part.box, std::move(strides), checked_bytes(part.offset, element_size)};
+}
 
 DimensionOrder order_of(const TileLayout& tile) {
   DimensionOrder order = as_they_come(tile.box.lo.size());
@@ -114,6 +123,7 @@ Strides strides_of(const TileLayout& tile, std::int64_t element_size) {
 }
 
 std::optional<Reach> reach_of(const TileLayout& tile, std::int64_t element_size) {
+  if (volume(tile.box) == 0) return Reach{0, 0};
   const Strides strides = strides_of(tile, element_size);
   Reach reach{0, element_size};
   for (std::size_t i = 0; i < strides.size(); ++i) {

@@ -17,14 +17,19 @@ namespace retile {
 // Bytes by dimension, of any sign. Where a list is empty, a tile is packed: row-major, without gaps.
 using Strides = std::vector<std::int64_t>;
 
-// A tile in memory: a pointer to it leads to the first element of its box.
+// A tile in memory: a pointer to it leads to the first element of its box, or so many bytes before it.
 struct TileLayout {
   Box box;
   Strides strides;  // empty: packed
+  std::int64_t offset = 0;
 
   // NOLINTNEXTLINE(*-explicit-*): a box alone is a packed tile
-  TileLayout(Box tile_box, Strides tile_strides = {}) : box(std::move(tile_box)), strides(std::move(tile_strides)) {}
+  TileLayout(Box tile_box, Strides tile_strides = {}, std::int64_t tile_offset = 0)
+      : box(std::move(tile_box)), strides(std::move(tile_strides)), offset(tile_offset) {}
 };
+
+// A part of what a device holds, in memory without gaps.
+TileLayout layout_of(const Part& part, std::int64_t element_size);
 
 // Dimensions, outermost first.
 using DimensionOrder = std::vector<std::size_t>;

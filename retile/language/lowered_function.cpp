@@ -159,7 +159,7 @@ class FunctionLowering {
   void put_first(Layout& layout, const RedistributeSyntax& operation, const Layout& written, const Plan& plan) const {
     std::vector<Comment> above = written.above;
     above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
-                                 operation.operand.text, retile::to_string(plan.source()), plan.cost.total,
+                                 operation.operand.text, retile::to_string(plan.source), plan.cost.total,
                                  plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
                      written.after_blank});
     layout.above.insert(layout.above.begin(), above.begin(), above.end());

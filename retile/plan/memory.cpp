@@ -21,19 +21,29 @@ std::int64_t largest_pair(const std::vector<std::int64_t>& sizes) {
   return peak;
 }
 
-std::vector<std::int64_t> step_sizes(const Movement& movement) {
-  std::vector<std::int64_t> sizes{movement.source.local_size()};
-  for (const Step& step : movement.steps) sizes.push_back(step.after.local_size());
-  return sizes;
+StageSizes step_sizes(const Movement& movement) {
+  std::vector<const Placement*> stops{&movement.source};
+  for (const Step& step : movement.steps) stops.push_back(&step.after);
+  return StageSizes(stops);
+}
+
+std::int64_t peak_of_device(const std::vector<std::int64_t>& sizes, TileUse use, Between between,
+                            std::int64_t scratch) {
+  if (use == TileUse::donated) return largest_pair(sizes);
+  const std::int64_t ends = add_sizes(sizes.front(), sizes.back());
+  return add_sizes(ends, between == Between::every_step ? largest_pair(sizes) : scratch);
 }
 
 std::int64_t peak_elements(const Movement& movement, TileUse use, Between between) {
-  const std::vector<std::int64_t> sizes = between == Between::every_step ? step_sizes(movement) : stage_sizes(movement);
-  if (use == TileUse::donated) return largest_pair(sizes);
-  const std::int64_t ends = add_sizes(sizes.front(), sizes.back());
-  if (between == Between::every_step) return add_sizes(ends, largest_pair(sizes));
+  const StageSizes sizes = between == Between::every_step ? step_sizes(movement) : stage_sizes(movement);
   const KeptPlaces places = kept_places(sizes, use, between);
-  return add_sizes(ends, add_sizes(places.even_scratch, places.odd_scratch));
+  std::int64_t peak = 0;
+  for (Device device = 0; device < sizes.distinct_devices(); ++device) {
+    const std::int64_t scratch = add_sizes(places.scratch(KeptPlaces::Place::even_scratch, sizes, device),
+                                           places.scratch(KeptPlaces::Place::odd_scratch, sizes, device));
+    peak = std::max(peak, peak_of_device(sizes.of(device), use, between, scratch));
+  }
+  return peak;
 }
 
 }  // namespace
@@ -49,27 +59,55 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
   return stages;
 }
 
-std::vector<std::int64_t> stage_sizes(const Movement& movement) {
-  std::vector<std::int64_t> sizes{movement.source.local_size()};
-  for (const StageSteps& steps : stage_steps(movement.steps)) {
-    sizes.push_back(movement.steps[steps.last].after.local_size());
+StageSizes::StageSizes(const std::vector<const Placement*>& stops) {
+  for (const Placement* stop : stops) {
+    std::vector<std::int64_t>& sizes = sizes_.emplace_back();
+    if (stop->is_even()) {
+      sizes.push_back(stop->local_size());
+      continue;
+    }
+    distinct_ = stop->device_count();
+    for (Device device = 0; device < stop->device_count(); ++device) sizes.push_back(stop->size(device));
   }
+}
+
+std::vector<std::int64_t> StageSizes::of(Device device) const {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t stop = 0; stop < stops(); ++stop) sizes.push_back(of(stop, device));
   return sizes;
 }
 
-KeptPlaces kept_places(const std::vector<std::int64_t>& sizes, TileUse use, Between between) {
+StageSizes stage_sizes(const Movement& movement) {
+  std::vector<const Placement*> stops{&movement.source};
+  for (const StageSteps& steps : stage_steps(movement.steps)) stops.push_back(&movement.steps[steps.last].after);
+  return StageSizes(stops);
+}
+
+std::int64_t KeptPlaces::scratch(Place kind, const StageSizes& sizes, Device device) const {
+  std::int64_t largest = 0;
+  for (std::size_t stop = 0; stop < places.size(); ++stop) {
+    if (places[stop] == kind) largest = std::max(largest, sizes.of(stop, device));
+  }
+  return largest;
+}
+
+KeptPlaces kept_places(const StageSizes& sizes, TileUse use, Between between) {
   using Place = KeptPlaces::Place;
   const bool shares_target = use == TileUse::kept && between == Between::in_target;
-  KeptPlaces kept{{Place::owner}, 0, 0};
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    const bool even = (sizes.size() - 1 - i) % 2 == 0;
-    const bool is_last = i + 1 == sizes.size();
-    if (is_last || (even && shares_target && sizes[i] <= sizes.back())) {
+  const std::size_t last = sizes.stops() - 1;
+  const auto fits_target = [&](std::size_t stop) {
+    for (Device device = 0; device < sizes.distinct_devices(); ++device) {
+      if (sizes.of(stop, device) > sizes.of(last, device)) return false;
+    }
+    return true;
+  };
+  KeptPlaces kept{{Place::owner}};
+  for (std::size_t stop = 1; stop <= last; ++stop) {
+    const bool even = (last - stop) % 2 == 0;
+    if (stop == last || (even && shares_target && fits_target(stop))) {
       kept.places.push_back(Place::target);
     } else {
       kept.places.push_back(even ? Place::even_scratch : Place::odd_scratch);
-      std::int64_t& scratch = even ? kept.even_scratch : kept.odd_scratch;
-      scratch = std::max(scratch, sizes[i]);
     }
   }
   return kept;

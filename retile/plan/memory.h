@@ -39,20 +39,40 @@ struct StageSteps {
 
 std::vector<StageSteps> stage_steps(const std::vector<Step>& steps);
 
-// Local sizes in elements: of the source, then after each stage.
-std::vector<std::int64_t> stage_sizes(const Movement& movement);
+// Elements that each device holds: of the source, then after each stage.
+class StageSizes {
+ public:
+  // Of these placements, one after the other; they need not live on.
+  explicit StageSizes(const std::vector<const Placement*>& stops);
+
+  std::size_t stops() const { return sizes_.size(); }
+  std::int64_t of(std::size_t stop, Device device) const {
+    return sizes_[stop].size() == 1 ? sizes_[stop].front() : sizes_[stop][static_cast<std::size_t>(device)];
+  }
+  // Of one device.
+  std::vector<std::int64_t> of(Device device) const;
+  // So many devices tell all there is to know: one where they all hold as much.
+  Device distinct_devices() const { return distinct_; }
+
+ private:
+  std::vector<std::vector<std::int64_t>> sizes_;  // by stop and device, or one for all devices
+  Device distinct_ = 1;
+};
+
+StageSizes stage_sizes(const Movement& movement);
 
 // The memory of a run that keeps its tiles. Stages read and write in turn: what comes an even number of stages before
 // the target lies in the target's memory where that may be and it fits, all else in one of two scratch buffers.
 struct KeptPlaces {
   enum class Place { owner, target, even_scratch, odd_scratch };
 
-  std::vector<Place> places;      // as stage_sizes(); the source is its owner's
-  std::int64_t even_scratch = 0;  // elements
-  std::int64_t odd_scratch = 0;
+  std::vector<Place> places;  // as stage_sizes(), and the same for all devices; the source is its owner's
+
+  // Elements of a device's scratch of this kind.
+  std::int64_t scratch(Place kind, const StageSizes& sizes, Device device) const;
 };
 
-KeptPlaces kept_places(const std::vector<std::int64_t>& sizes, TileUse use, EngineMemory::Between between);
+KeptPlaces kept_places(const StageSizes& sizes, TileUse use, EngineMemory::Between between);
 
 // Bytes per device at the worst moment. Throws RuntimeError where they do not fit in 63 bits.
 std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use,

@@ -581,7 +581,7 @@ class Verifier {
         return step.after.local_size();
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return movement_.before(step_index_).local_size();
+        return std::max(movement_.before(step_index_).local_size(), step.after.local_size());
     }
     return 0;
   }

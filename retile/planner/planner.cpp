@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
@@ -68,14 +70,15 @@ std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
   return steps;
 }
 
-// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does.
+// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does. Rounded
+// down by a little more than a double is wrong.
 std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
+  if (product(frame.shape) == frame.source.global_size()) return bound;
+  double share = 1 - 1e-12;
   for (std::size_t i = 0; i < frame.shape.size(); ++i) {
-    const auto product = static_cast<__int128>(bound) * frame.shape[i];
-    const std::int64_t padded = frame.source.dimensions()[i].global;
-    bound = static_cast<std::int64_t>((product + padded - 1) / padded);
+    share *= static_cast<double>(frame.shape[i]) / static_cast<double>(frame.source.dimensions()[i].global);
   }
-  return bound;
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(bound) * share));
 }
 
 class ProblemPlanner {
@@ -119,6 +122,8 @@ class ProblemPlanner {
       planned.lower_bound = clip_bound(planned.lower_bound, *frame_);
       Movement movement{typed_->mesh(), {frame_->shape, frame_->source}, std::move(planned.steps)};
       const std::int64_t floor = received_floor(movement.source, Placement(frame_->shape, frame_->target));
+      // The last step that moves anything leads to tiles at least as large as the target's.
+      if (floor > 0) planned.lower_bound = std::max(planned.lower_bound, movement.target().local_size());
       return finish(std::move(movement), name_of(kind), planned.lower_bound, floor);
     }
     Movement movement{typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)};

@@ -218,6 +218,13 @@ std::optional<TypedProblem> typed(const Problem& problem) {
   return TypedProblem(*source, *target);
 }
 
+TypedProblem require_typed(const Problem& problem) {
+  if (const auto ends = typed(problem)) return *ends;
+  throw InputError(fmt::format("{} and {} are not both types of one mesh", to_string(problem.source()),
+                               to_string(problem.target())),
+                   "sizes must divide, and dimensions be cut as a whole");
+}
+
 Problem parse_problem(const SourceText& line) {
   const JsonValue root = parse_json(line);
   const JsonReader reader(line, root, "the problem");

@@ -48,6 +48,8 @@ class TypedProblem {
 
 // Nothing where an end is no type, or they are on different meshes.
 std::optional<TypedProblem> typed(const Problem& problem);
+// Throws InputError there.
+TypedProblem require_typed(const Problem& problem);
 
 // A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
 Problem parse_problem(const SourceText& line);

@@ -56,7 +56,10 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText mesh{"argument --mesh", *arguments.mesh};
   const SourceText source{"argument SRC", *arguments.source};
   const SourceText target{"argument DST", *arguments.target};
-  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")));
+  std::optional<SourceText> target_mesh;
+  if (arguments.target_mesh) target_mesh = {"argument --target-mesh", *arguments.target_mesh};
+  return parse_problem({mesh, source, target, target_mesh},
+                       *find_element_type(arguments.element_type.value_or("f32")));
 }
 
 SourceText memory_limit_text(const ProblemArguments& arguments) {
@@ -71,7 +74,7 @@ void check_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
-    if (arguments.mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
+    if (arguments.mesh || arguments.target_mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
     if (arguments.element_type) throw UsageError("--dtype goes with SRC and DST; in a file, each problem has its own");
     return;
   }
@@ -147,6 +150,8 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
   command.add_option("SRC", arguments.source, "type of the array as it is, e.g. '[4{a}8, 16]'")->type_name("");
   command.add_option("DST", arguments.target, "type of the array as it is wanted")->type_name("");
   command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
+  command.add_option("--target-mesh", arguments.target_mesh, "axes of the target, where it is on another mesh")
+      ->type_name("AXES");
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
       ->type_name("FILE");
   command

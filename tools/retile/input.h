@@ -27,6 +27,7 @@ std::vector<SourceText> problem_lines(const std::string& path);
 // The options that say which problems to solve, and how to plan them.
 struct ProblemArguments {
   std::optional<std::string> mesh;
+  std::optional<std::string> target_mesh;
   std::optional<std::string> source;
   std::optional<std::string> target;
   std::optional<std::string> problems;

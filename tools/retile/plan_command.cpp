@@ -41,7 +41,7 @@ struct Arguments {
 constexpr std::int64_t most_full_devices = 1 << 22;
 
 void check_lists(const Problem& problem) {
-  const std::int64_t devices = problem.mesh().device_count();
+  const std::int64_t devices = problem.device_count();
   if (devices <= most_full_devices) return;
   throw InputError(fmt::format("{} devices are too many for --full", devices),
                    fmt::format("at most {} are listed", most_full_devices));

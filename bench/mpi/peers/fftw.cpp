@@ -11,9 +11,9 @@ namespace retile::bench {
 namespace {
 
 void require_expressible(const Problem& problem) {
-  const DistributedType& source = problem.source();
-  const DistributedType& target = problem.target();
-  const std::int64_t devices = problem.mesh().device_count();
+  const DistributedType& source = require_typed(problem).source();
+  const DistributedType& target = require_typed(problem).target();
+  const std::int64_t devices = problem.device_count();
   const bool rows_to_columns = source.rank() == 2 && source.dimension(0).tile * devices == source.dimension(0).global &&
                                target.dimension(1).tile * devices == target.dimension(1).global;
   if (problem.element_type() != ElementType::f32) throw RuntimeError("fftwf_mpi transposes elements of f32");
@@ -30,13 +30,13 @@ using Floats = std::unique_ptr<float, decltype(&fftwf_free)>;
 class Transpose {
  public:
   Transpose(const Problem& problem, MPI_Comm comm) : ranks_(ordered_ranks(problem, comm)) {
-    const auto elements = static_cast<std::size_t>(problem.source().local_size());
-    const std::ptrdiff_t extents[] = {problem.source().dimension(0).global, problem.source().dimension(1).global};
+    const auto elements = static_cast<std::size_t>(require_typed(problem).source().local_size());
+    const std::ptrdiff_t extents[] = {require_typed(problem).source().dimension(0).global, require_typed(problem).source().dimension(1).global};
     std::ptrdiff_t unused[4];
     const std::ptrdiff_t needed =
         fftwf_mpi_local_size_many_transposed(2, extents, 1, FFTW_MPI_DEFAULT_BLOCK, FFTW_MPI_DEFAULT_BLOCK,
                                              ranks_.get(), &unused[0], &unused[1], &unused[2], &unused[3]);
-    if (needed > problem.source().local_size()) throw RuntimeError("fftwf_mpi needs more room than the tile has");
+    if (needed > require_typed(problem).source().local_size()) throw RuntimeError("fftwf_mpi needs more room than the tile has");
     // Planning overwrites what it works on; plans then run between any buffers of the same alignment.
     const Floats in(fftwf_alloc_real(elements), fftwf_free);
     const Floats out(fftwf_alloc_real(elements), fftwf_free);
@@ -61,8 +61,8 @@ class Transpose {
   // The first rank has the first rows.
   static mpi::Communicator ordered_ranks(const Problem& problem, MPI_Comm comm) {
     const mpi::Communicator world = mpi::Communicator::duplicate(comm);
-    const std::int64_t row = problem.source().base_offset(world.rank())[0];
-    return world.split(0, static_cast<int>(row / problem.source().dimension(0).tile));
+    const std::int64_t row = require_typed(problem).source().base_offset(world.rank())[0];
+    return world.split(0, static_cast<int>(row / require_typed(problem).source().dimension(0).tile));
   }
 
   const mpi::Communicator ranks_;

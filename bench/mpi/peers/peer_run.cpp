@@ -44,7 +44,7 @@ evaluation::Contender make_peer(std::string name, const Problem& problem, MPI_Co
   auto prepare = [comm, make = std::move(make)](Engine&) -> std::unique_ptr<PreparedRun> {
     return std::make_unique<PeerRun>(comm, make());
   };
-  return {std::move(name), std::nullopt, Placement(problem.source()), std::move(prepare)};
+  return {std::move(name), std::nullopt, problem.source().placement(), std::move(prepare)};
 }
 
 }  // namespace retile::bench

@@ -29,8 +29,9 @@ void require_expressible(const Problem& problem) {
   require(problem.source().rank() == 2, "matrices");
   require(problem.element_type() == ElementType::f32 || problem.element_type() == ElementType::f64,
           "elements of f32 or f64");
-  const std::int64_t devices = problem.mesh().device_count();
-  for (const DistributedType* type : {&problem.source(), &problem.target()}) {
+  const std::int64_t devices = problem.device_count();
+  const TypedProblem ends = require_typed(problem);
+  for (const DistributedType* type : {&ends.source(), &ends.target()}) {
     require(type->local_size() * devices == type->global_size(), "layouts without replicas");
     require(type->local_size() <= INT_MAX, "tiles of fewer than 2^31 elements");
   }
@@ -38,9 +39,9 @@ void require_expressible(const Problem& problem) {
 
 // A layout as one block on each process of a grid. ScaLAPACK's matrices are column-major: a row-major array is its
 // transpose, whose rows are the array's last dimension.
-class Layout {
+class BlockLayout {
  public:
-  Layout(const DistributedType& type, MPI_Comm comm) : handle_(Csys2blacs_handle(comm)) {
+  BlockLayout(const DistributedType& type, MPI_Comm comm) : handle_(Csys2blacs_handle(comm)) {
     const Shape global = type.global_shape();
     const Shape local = type.local_shape();
     const auto rows = static_cast<int>(global[1] / local[1]);
@@ -64,9 +65,9 @@ class Layout {
                    0,
                    static_cast<int>(local[1])};
   }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
-  ~Layout() {
+  BlockLayout(const BlockLayout&) = delete;
+  BlockLayout& operator=(const BlockLayout&) = delete;
+  ~BlockLayout() {
     Cblacs_gridexit(context_);
     Cfree_blacs_system_handle(handle_);
   }
@@ -83,8 +84,8 @@ class Layout {
 };
 
 struct Layouts {
-  Layout source;
-  Layout target;
+  BlockLayout source;
+  BlockLayout target;
 };
 
 template <typename Element, typename Routine>
@@ -103,8 +104,8 @@ TileMover mover(std::shared_ptr<Layouts> layouts, Routine routine) {
 evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("scalapack", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
-    auto layouts =
-        std::shared_ptr<Layouts>(new Layouts{Layout(problem.source(), comm), Layout(problem.target(), comm)});
+    const TypedProblem ends = require_typed(problem);
+    auto layouts = std::shared_ptr<Layouts>(new Layouts{BlockLayout(ends.source(), comm), BlockLayout(ends.target(), comm)});
     if (problem.element_type() == ElementType::f32) return mover<float>(std::move(layouts), Cpsgemr2d);
     return mover<double>(std::move(layouts), Cpdgemr2d);
   });

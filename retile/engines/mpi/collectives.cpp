@@ -218,12 +218,12 @@ std::unique_ptr<StepCollective> make_allgather(const Communicator& team, Device 
                                                const LetterContext& context) {
   const std::size_t slot = context.ranks.slot_of(device);
   const auto part_of = [&](const TileLayout& tile, Device member) {
-    const DimensionOrder order = order_of(context.stage.tile_before(member));
+    const DimensionOrder order = order_of(context.stage.tile_before(member, held.box(member)));
     return TilePart{slot, {tile, held.box(member), context.element_size, order}};
   };
   std::vector<TilePart> parts;
-  for (const Device member : members) parts.push_back(part_of(context.stage.tile_after(device), member));
-  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device), device), std::move(parts),
+  for (const Device member : members) parts.push_back(part_of(context.stage.tile_after(device, held.box(member)), member));
+  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device, held.box(device)), device), std::move(parts),
                                      context.staging_bytes);
 }
 

@@ -17,7 +17,15 @@ class Hash {
   void add(const Placement& placement) {
     add(placement.global_shape());
     add(placement.local_shape());
-    for (Device device = 0; device < placement.device_count(); ++device) add(placement.offset(device));
+    for (Device device = 0; device < placement.device_count(); ++device) {
+      add(placement.offset(device));
+      if (placement.is_even()) continue;
+      for (const Part& part : placement.parts(device)) {
+        add(part.box.lo);
+        add(part.box.hi);
+        add(part.offset);
+      }
+    }
   }
   void add(const Step& step) {
     add(static_cast<std::int64_t>(op_of(step)));

@@ -15,16 +15,16 @@ constexpr int taken_tag = 3;  // and the sender's place
 
 // The bytes of a parcel are in the order that they have in their source.
 TilePart source_part(const Parcel& parcel, const LetterContext& context) {
-  const TileLayout tile = context.stage.tile_before(parcel.from);
+  const TileLayout tile = context.stage.tile_before(parcel.from, parcel.box);
   return {context.ranks.slot_of(parcel.from), {tile, parcel.box, context.element_size, order_of(tile)}};
 }
 
 std::vector<TilePart> target_parts(const Parcel& parcel, const LetterContext& context) {
-  const DimensionOrder order = order_of(context.stage.tile_before(parcel.from));
+  const DimensionOrder order = order_of(context.stage.tile_before(parcel.from, parcel.box));
   std::vector<TilePart> parts;
   for (const Device device : parcel.to) {
     parts.push_back(
-        {context.ranks.slot_of(device), {context.stage.tile_after(device), parcel.box, context.element_size, order}});
+        {context.ranks.slot_of(device), {context.stage.tile_after(device, parcel.box), parcel.box, context.element_size, order}});
   }
   return parts;
 }

@@ -91,11 +91,11 @@ class MpiRun final : public PreparedRun {
     std::vector<CountedBuffer> current;
     for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(memory.adopt(i, std::move(tiles[i].bytes)));
     for (std::size_t i = 0; i < stages_.size(); ++i) {
-      std::vector<CountedBuffer> next = allocate_tiles(memory, sizes_[i + 1]);
+      std::vector<CountedBuffer> next = allocate_tiles(memory, [&](Device device) { return sizes_.of(i + 1, device); });
       run_stage(i, sight, pointers_to<const std::byte*>(current), pointers_to<std::byte*>(next));
       current = std::move(next);
     }
-    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {target_.box(devices_[i]), current[i].release()};
+    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {box_of_tile(target_, devices_[i]), current[i].release()};
     return statistics(start, TileUse::donated, sight, memory.peak());
   }
 
@@ -199,20 +199,28 @@ class MpiRun final : public PreparedRun {
     return start == with_mapped_tiles ? TileSight::mapped : TileSight::own;
   }
 
-  std::vector<CountedBuffer> allocate_tiles(TileMemory& memory, std::int64_t elements) const {
+  // So many elements for each device of this rank.
+  template <typename ElementsOf>
+  std::vector<CountedBuffer> allocate_tiles(TileMemory& memory, ElementsOf elements_of) const {
     std::vector<CountedBuffer> tiles;
-    const auto bytes = static_cast<std::size_t>(checked_bytes(elements, element_size_));
-    for (std::size_t i = 0; i < devices_.size(); ++i) tiles.push_back(memory.adopt(i, job_->host.allocate(bytes)));
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      const std::int64_t bytes = checked_bytes(elements_of(devices_[i]), element_size_);
+      tiles.push_back(memory.adopt(i, job_->host.allocate(static_cast<std::size_t>(bytes))));
+    }
     return tiles;
   }
 
   KeptMemory make_kept_memory() const {
     KeptMemory kept{TileMemory(devices_.size()), {}, {}};
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      kept.memory.add(i, checked_bytes(sizes_.front() + sizes_.back(), element_size_));
+      const std::int64_t ends = sizes_.of(0, devices_[i]) + sizes_.of(sizes_.stops() - 1, devices_[i]);
+      kept.memory.add(i, checked_bytes(ends, element_size_));
     }
-    if (places_.even_scratch > 0) kept.even_scratch = allocate_tiles(kept.memory, places_.even_scratch);
-    if (places_.odd_scratch > 0) kept.odd_scratch = allocate_tiles(kept.memory, places_.odd_scratch);
+    const auto allocate = [&](KeptPlaces::Place kind) {
+      return allocate_tiles(kept.memory, [&](Device device) { return places_.scratch(kind, sizes_, device); });
+    };
+    kept.even_scratch = allocate(KeptPlaces::Place::even_scratch);
+    kept.odd_scratch = allocate(KeptPlaces::Place::odd_scratch);
     return kept;
   }
 
@@ -228,11 +236,13 @@ class MpiRun final : public PreparedRun {
   }
 
   void copy_all(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
-    const Stage whole(source_, strides_);
+    const Stage whole(source_, strides_, element_size_);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const Device device = devices_[i];
-      BoxCopy(whole.tile_before(device), whole.tile_after(device), source_.box(device), element_size_)
-          .run(sources[i], targets[i]);
+      for (const Part& part : source_.parts(device)) {
+        BoxCopy(whole.tile_before(device, part.box), whole.tile_after(device, part.box), part.box, element_size_)
+            .run(sources[i], targets[i]);
+      }
     }
   }
 
@@ -274,7 +284,7 @@ class MpiRun final : public PreparedRun {
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
   const BufferStrides strides_;            // of all devices' kept tiles
-  const std::vector<std::int64_t> sizes_;  // elements: of the source's tiles, then after each stage
+  const StageSizes sizes_;
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes, staging not included
   const std::int64_t donated_peak_;

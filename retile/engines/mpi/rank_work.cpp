@@ -55,7 +55,7 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
   const Communicator& team = context.teams.of(teams);
   const std::vector<int> team_ranks = ranks_of_team(teams, context.world.rank());
   const LetterContext letters = letter_context(stage, context);
-  const bool gathers = op_of(step) == StepOp::allgather && context.ranks.devices_per_rank() == 1;
+  const bool gathers = op_of(step) == StepOp::allgather && context.ranks.devices_per_rank() == 1 && held.is_even();
   if (!gathers) return make_alltoall(team, team_ranks, sent, received, letters);
   std::vector<Device> members;
   for (const int rank : team_ranks) members.push_back(context.ranks.devices_of(rank).front());
@@ -63,7 +63,7 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
 }
 
 HostRead read_of(const Parcel& parcel, Device to, const Stage& stage, const StageContext& context) {
-  return HostRead({stage.tile_before(parcel.from), stage.tile_after(to), parcel.box, context.element_size});
+  return HostRead({stage.tile_before(parcel.from, parcel.box), stage.tile_after(to, parcel.box), parcel.box, context.element_size});
 }
 
 // Whether a parcel is read from another rank's own memory, or else comes as messages: both ranks find the same. Where

@@ -11,15 +11,28 @@
 namespace retile {
 namespace {
 
-// The work of one step: tiles in, tiles out.
-class StepRun {
- public:
-  StepRun(const Mesh& mesh, const Step& step, const Tiles& before, std::int64_t element_size)
-      : mesh_(mesh), step_(step), before_(before), element_size_(element_size), received_(before.size()) {
-    for (std::size_t device = 0; device < before.size(); ++device) {
-      after_.push_back(allocate_tile(step.after.box(static_cast<Device>(device)), element_size));
+// The boxes of one device, each packed by itself.
+using HeldBoxes = std::vector<Tile>;
+
+std::vector<HeldBoxes> allocate_boxes(const Placement& placement, std::int64_t element_size) {
+  std::vector<HeldBoxes> devices(static_cast<std::size_t>(placement.device_count()));
+  for (std::size_t device = 0; device < devices.size(); ++device) {
+    for (const Part& part : placement.parts(static_cast<Device>(device))) {
+      devices[device].push_back(allocate_tile(part.box, element_size));
     }
   }
+  return devices;
+}
+
+// The work of one step: boxes in, boxes out.
+class StepRun {
+ public:
+  StepRun(const Step& step, const std::vector<HeldBoxes>& before, std::int64_t element_size)
+      : step_(step),
+        before_(before),
+        element_size_(element_size),
+        after_(allocate_boxes(step.after, element_size)),
+        received_(before.size()) {}
 
   void run() {
     if (const Groups* groups = groups_of(step_.operation)) {
@@ -31,46 +44,56 @@ class StepRun {
     } else if (const auto* permute = std::get_if<PermuteStep>(&step_.operation)) {
       for (const DevicePair& pair : *permute->pairs) move_shared(pair.source, pair.target);
     } else {
-      for (Device device = 0; device < mesh_.device_count(); ++device) move_shared(device, device);
+      for (std::size_t device = 0; device < before_.size(); ++device) {
+        move_shared(static_cast<Device>(device), static_cast<Device>(device));
+      }
       const auto* exchange = std::get_if<ExchangeStep>(&step_.operation);
       if (exchange == nullptr) return;
       for (const Transfer& transfer : *exchange->transfers) move(transfer.from, transfer.to, transfer.box);
     }
   }
 
-  Tiles take_tiles() { return std::move(after_); }
-  const Tiles& tiles() const { return after_; }
+  std::vector<HeldBoxes> take_boxes() { return std::move(after_); }
+  const std::vector<HeldBoxes>& boxes() const { return after_; }
   const std::vector<std::int64_t>& received() const { return received_; }
 
  private:
+  // What the one held and the other needs of the box.
   void move(Device from, Device to, const Box& box) {
-    const auto source = static_cast<std::size_t>(from);
-    const auto target = static_cast<std::size_t>(to);
-    copy_box(before_[source], after_[target], box, element_size_);
-    if (from != to) received_[target] += volume(box) * element_size_;
+    for (const Tile& source : before_[static_cast<std::size_t>(from)]) {
+      for (Tile& target : after_[static_cast<std::size_t>(to)]) {
+        const auto held = intersect(source.box, box);
+        const auto shared = held ? intersect(target.box, *held) : std::nullopt;
+        if (!shared) continue;
+        copy_box(source, target, *shared, element_size_);
+        if (from != to) received_[static_cast<std::size_t>(to)] += volume(*shared) * element_size_;
+      }
+    }
   }
 
-  // All that the one held and the other needs.
   void move_shared(Device from, Device to) {
-    const auto shared =
-        intersect(before_[static_cast<std::size_t>(from)].box, after_[static_cast<std::size_t>(to)].box);
-    if (shared) move(from, to, *shared);
+    move(from, to, box_at(Shape(step_.after.global_shape().size()), step_.after.global_shape()));
   }
 
-  const Mesh& mesh_;
   const Step& step_;
-  const Tiles& before_;
+  const std::vector<HeldBoxes>& before_;
   std::int64_t element_size_;
-  Tiles after_;
+  std::vector<HeldBoxes> after_;
   std::vector<std::int64_t> received_;  // bytes, by device
 };
 
-std::int64_t most_bytes(const Tiles& before, const Tiles& after) {
-  std::size_t most = 0;
+std::int64_t bytes_of(const HeldBoxes& boxes) {
+  std::size_t bytes = 0;
+  for (const Tile& box : boxes) bytes += box.bytes.size();
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t most_bytes(const std::vector<HeldBoxes>& before, const std::vector<HeldBoxes>& after) {
+  std::int64_t most = 0;
   for (std::size_t device = 0; device < before.size(); ++device) {
-    most = std::max(most, before[device].bytes.size() + (after.empty() ? 0 : after[device].bytes.size()));
+    most = std::max(most, bytes_of(before[device]) + (after.empty() ? 0 : bytes_of(after[device])));
   }
-  return static_cast<std::int64_t>(most);
+  return most;
 }
 
 // A step's input and output tiles are alive at once, and tiles that are kept are copied.
@@ -86,44 +109,83 @@ class ReferenceRun final : public PreparedRun {
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     require_buffers(sources, targets, devices_);
-    Tiles tiles;
-    for (std::size_t device = 0; device < sources.size(); ++device) {
-      const Box box = movement_.source.box(devices_[device]);
-      tiles.push_back(allocate_tile(box, element_size_));
-      copy_box(sources[device], {box, strides_.sources.empty() ? Strides() : strides_.sources[device]},
-               tiles.back().bytes.data(), box, box, element_size_);
-    }
-    EngineStatistics statistics = move(tiles);
-    const std::int64_t owned = movement_.source.local_size() + movement_.target().local_size();
-    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::kept, reference_memory);
-    statistics.peak_measured += owned * element_size_;
-    for (std::size_t device = 0; device < targets.size(); ++device) {
-      const Box& box = tiles[device].box;
-      copy_box(tiles[device].bytes.data(), box, targets[device],
-               {box, strides_.targets.empty() ? Strides() : strides_.targets[device]}, box, element_size_);
-    }
+    std::vector<HeldBoxes> boxes = take_in(sources);
+    EngineStatistics statistics = move(boxes, TileUse::kept);
+    give_out(boxes, targets);
     return statistics;
   }
 
   EngineStatistics execute(Tiles& tiles) override {
     require_tiles(tiles, movement_.source, devices_, element_size_, strides_);
-    return move(tiles);
+    std::vector<const std::byte*> sources;
+    for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
+    std::vector<HeldBoxes> boxes = take_in(sources);
+    tiles.clear();
+    EngineStatistics statistics = move(boxes, TileUse::donated);
+    std::vector<std::byte*> targets;
+    for (const Device device : devices_) {
+      const std::int64_t bytes = checked_bytes(movement_.target().size(device), element_size_);
+      tiles.push_back({box_of_tile(movement_.target(), device), Buffer(static_cast<std::size_t>(bytes))});
+      targets.push_back(tiles.back().bytes.data());
+    }
+    give_out(boxes, targets);
+    return statistics;
   }
 
  private:
-  EngineStatistics move(Tiles& tiles) const {
+  TileLayout layout(const Placement& placement, const std::vector<Strides>& strides, Device device,
+                    const Part& part) const {
+    if (strides.empty()) return layout_of(part, element_size_);
+    return {placement.box(device), strides[static_cast<std::size_t>(device)]};
+  }
+
+  std::vector<HeldBoxes> take_in(std::span<const std::byte* const> sources) const {
+    std::vector<HeldBoxes> boxes = allocate_boxes(movement_.source, element_size_);
+    for (const Device device : devices_) {
+      const std::vector<Part> parts = movement_.source.parts(device);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        copy_box(sources[static_cast<std::size_t>(device)],
+                 layout(movement_.source, strides_.sources, device, parts[i]),
+                 boxes[static_cast<std::size_t>(device)][i].bytes.data(), parts[i].box, parts[i].box, element_size_);
+      }
+    }
+    return boxes;
+  }
+
+  void give_out(const std::vector<HeldBoxes>& boxes, std::span<std::byte* const> targets) const {
+    for (const Device device : devices_) {
+      const std::vector<Part> parts = movement_.target().parts(device);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        copy_box(boxes[static_cast<std::size_t>(device)][i].bytes.data(), parts[i].box,
+                 targets[static_cast<std::size_t>(device)],
+                 layout(movement_.target(), strides_.targets, device, parts[i]), parts[i].box, element_size_);
+      }
+    }
+  }
+
+  // What the caller keeps beside the boxes, at most on one device.
+  std::int64_t most_kept() const {
+    std::int64_t most = 0;
+    for (const Device device : devices_) {
+      most = std::max(most, movement_.source.size(device) + movement_.target().size(device));
+    }
+    return most * element_size_;
+  }
+
+  EngineStatistics move(std::vector<HeldBoxes>& boxes, TileUse use) const {
     const auto start = std::chrono::steady_clock::now();
     EngineStatistics statistics;
-    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, TileUse::donated, reference_memory);
-    statistics.peak_measured = most_bytes(tiles, {});
-    std::vector<std::int64_t> received(tiles.size());
+    statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, use, reference_memory);
+    statistics.peak_measured = most_bytes(boxes, {});
+    std::vector<std::int64_t> received(boxes.size());
     for (const Step& step : movement_.steps) {
-      StepRun run(movement_.mesh, step, tiles, element_size_);
+      StepRun run(step, boxes, element_size_);
       run.run();
-      statistics.peak_measured = std::max(statistics.peak_measured, most_bytes(tiles, run.tiles()));
+      statistics.peak_measured = std::max(statistics.peak_measured, most_bytes(boxes, run.boxes()));
       for (std::size_t device = 0; device < received.size(); ++device) received[device] += run.received()[device];
-      tiles = run.take_tiles();
+      boxes = run.take_boxes();
     }
+    if (use != TileUse::donated) statistics.peak_measured += most_kept();
     statistics.received_max = *std::max_element(received.begin(), received.end());
     statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return statistics;

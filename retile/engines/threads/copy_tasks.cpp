@@ -73,7 +73,7 @@ std::int64_t CopyTasks::listed_bytes() const {
 void CopyTasks::add_piece(const Transfer& piece) {
   const PlacedCopy whole = shapes_.place(piece.from, piece.to, piece.box);
   if (!shapes_.shape(whole).is_transposing()) return add_copy(whole, piece.box);
-  DimensionOrder order = order_of(stage_->tile_after(piece.to));
+  DimensionOrder order = order_of(stage_->tile_after(piece.to, piece.box));
   while (piece.box.hi[order.back()] - piece.box.lo[order.back()] == 1) order.pop_back();
   const std::size_t along = order.back();
   const std::int64_t length = std::max<std::int64_t>(1, transposed_bytes / element_size_);
@@ -86,7 +86,7 @@ void CopyTasks::add_piece(const Transfer& piece) {
 void CopyTasks::add_copy(const PlacedCopy& placed, const Box& box) {
   copies_.push_back(placed);
   const BoxCopy& copy = shapes_.shape(placed);
-  const DimensionOrder order = order_of(stage_->tile_after(placed.to));
+  const DimensionOrder order = order_of(stage_->tile_after(placed.to, box));
   const std::int64_t length = copy.range_length(std::min(task_bytes_, most_part_bytes));
   for (std::int64_t begin = 0; begin < copy.bytes(); begin += length) {
     const std::int64_t position = global_position(box, stage_->after().global_shape(), order, begin / element_size_);

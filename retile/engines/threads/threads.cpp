@@ -73,7 +73,10 @@ class ThreadsRun final : public PreparedRun {
                      std::plus<>());
     }
     received_max_ = *std::max_element(received.begin(), received.end());
-    if (stages_.empty()) whole_tiles_.emplace(Stage(source_, strides_), element_size, workers_->pool.workers(), room);
+    if (stages_.empty()) {
+      const Stage whole(source_, strides_, element_size);
+      whole_tiles_.emplace(whole, element_size, workers_->pool.workers(), room);
+    }
   }
 
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
@@ -100,11 +103,11 @@ class ThreadsRun final : public PreparedRun {
     for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(memory.adopt(i, std::move(tiles[i].bytes)));
     std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
     for (std::size_t i = 0; i < stages_.size(); ++i) {
-      std::vector<CountedBuffer> next = donated_tiles(memory, sizes_[i + 1] * element_size_, spare);
+      std::vector<CountedBuffer> next = donated_tiles(memory, i + 1, spare);
       stages_[i].run(workers_->pool, pointers_to<const std::byte*>(current), pointers_to<std::byte*>(next));
       spare = std::exchange(current, std::move(next));
     }
-    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {target_.box(devices_[i]), current[i].release()};
+    for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = {box_of_tile(target_, devices_[i]), current[i].release()};
     return {received_max_, donated_peak_, memory.peak(), seconds_since(start)};
   }
 
@@ -119,9 +122,11 @@ class ThreadsRun final : public PreparedRun {
   std::unique_ptr<KeptMemory> make_kept_memory() const {
     auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(devices_.size(), workers_->memory_limit), {}, {}});
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      kept->memory.add(i, (sizes_.front() + sizes_.back()) * element_size_);
-      kept->even_scratch.push_back(kept->memory.allocate(i, places_.even_scratch * element_size_));
-      kept->odd_scratch.push_back(kept->memory.allocate(i, places_.odd_scratch * element_size_));
+      const std::int64_t ends = sizes_.of(0, devices_[i]) + sizes_.of(sizes_.stops() - 1, devices_[i]);
+      const auto scratch = [&](Place kind) { return places_.scratch(kind, sizes_, devices_[i]) * element_size_; };
+      kept->memory.add(i, ends * element_size_);
+      kept->even_scratch.push_back(kept->memory.allocate(i, scratch(Place::even_scratch)));
+      kept->odd_scratch.push_back(kept->memory.allocate(i, scratch(Place::odd_scratch)));
     }
     return kept;
   }
@@ -133,10 +138,11 @@ class ThreadsRun final : public PreparedRun {
   }
 
   // Memory that is no longer read serves again where it is just as large: a larger one could lift the peak.
-  static std::vector<CountedBuffer> donated_tiles(TileMemory& memory, std::int64_t bytes,
-                                                  std::vector<CountedBuffer>& spare) {
+  std::vector<CountedBuffer> donated_tiles(TileMemory& memory, std::size_t stop,
+                                           std::vector<CountedBuffer>& spare) const {
     std::vector<CountedBuffer> tiles;
     for (std::size_t i = 0; i < spare.size(); ++i) {
+      const std::int64_t bytes = sizes_.of(stop, devices_[i]) * element_size_;
       CountedBuffer old = std::move(spare[i]);
       if (old.size() != bytes) old = CountedBuffer();
       tiles.push_back(old.empty() ? memory.allocate(i, bytes) : std::move(old));
@@ -150,7 +156,7 @@ class ThreadsRun final : public PreparedRun {
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
   const BufferStrides strides_;            // of kept tiles
-  const std::vector<std::int64_t> sizes_;  // elements
+  const StageSizes sizes_;
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes
   const std::int64_t donated_peak_;
