@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"
@@ -141,7 +142,8 @@ std::string to_json(const ProgramSummary& summary) {
                          {"received_bytes_max", movement.figures.received_bytes},
                          {"peak_bytes", movement.figures.peak_bytes}});
   }
-  const Json json{{"planner", summary.planner},
+  const Json json{{"format", json_format},
+                  {"planner", summary.planner},
                   {"cost_model", summary.cost_model},
                   {"movements", movements},
                   {"peak",
