@@ -85,6 +85,11 @@ struct LocalFunction {
 
 // --- Statements. Values are indices into the function's list.
 
+template <typename List>
+decltype(auto) at(List& list, int index) {
+  return list[static_cast<std::size_t>(index)];
+}
+
 struct SpmdOp {
   std::vector<int> operands;
   LocalFunction body;

@@ -99,14 +99,14 @@ std::string name_of(const Function& function, int number) {
   if (index == function.statements.size()) return "return";
   std::string names;
   for (const int result : function.statements[index].results) {
-    names += (names.empty() ? "" : ", ") + function.values[static_cast<std::size_t>(result)].name;
+    names += (names.empty() ? "" : ", ") + at(function.values, result).name;
   }
   return names;
 }
 
 void set_peak(ProgramSummary& summary, const LoweredProgram& lowered) {
   const MemoryPeak peak = find_memory_peak(lowered);
-  const Function& function = lowered.program.functions[static_cast<std::size_t>(peak.function)];
+  const Function& function = at(lowered.program.functions, peak.function);
   summary.peak_bytes = peak.bytes;
   summary.peak_function = function.name;
   summary.peak_statement = name_of(function, peak.statement);
