@@ -106,7 +106,7 @@ struct AllReduce {
   int operand = 0;
 };
 
-// One step of a plan, its lists symbolic: from the operand's placement to the result's.
+// One step of a plan, its lists absent: from the operand's placement to the result's.
 struct StepStatement {
   int operand = 0;
   Step step;
