@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "retile/plan/plan.h"
@@ -21,5 +22,9 @@ PlannedSteps plan_paper(const Problem& problem, const PlanOptions& options);
 PlannedSteps plan_wide(const Problem& problem, const PlanOptions& options);
 PlannedSteps plan_direct(const Problem& problem);
 PlannedSteps plan_gather_slice(const Problem& problem);
+
+// The paper's plan with its slices joined, and its gathers, where it costs less than `cost`.
+std::optional<std::vector<Step>> plan_paper_below(const Problem& problem, const PlanOptions& options,
+                                                  std::int64_t cost);
 
 }  // namespace retile

@@ -55,14 +55,26 @@ PlannedSteps plan_steps(const Problem& problem, PlannerKind kind, const PlanOpti
   throw InternalError("no planner by itself");
 }
 
-Plan plan_by(PlannerKind kind, const Problem& problem, const PlanOptions& options) {
-  PlannedSteps planned = plan_steps(problem, kind, options);
-  const CostModel& model = *options.cost_model;
-  Movement movement{problem.mesh(), Placement(problem.source()), std::move(planned.steps)};
+// With what the planner proved of it.
+PlanCost cost_of(const Movement& movement, const Problem& problem, const CostModel& model, std::int64_t proved) {
   PlanCost cost = price(model, movement);
   cost.floor = received_floor(problem.source(), problem.target());
-  cost.lower_bound = std::max(model.least_cost(cost.floor), model.has_proofs() ? planned.lower_bound : 0);
+  cost.lower_bound = std::max(model.least_cost(cost.floor), model.has_proofs() ? proved : 0);
   cost.optimal = cost.total == cost.lower_bound;
+  return cost;
+}
+
+Plan plan_by(PlannerKind kind, const Problem& problem, const PlanOptions& options) {
+  PlannedSteps planned = plan_steps(problem, kind, options);
+  Movement movement{problem.mesh(), Placement(problem.source()), std::move(planned.steps)};
+  PlanCost cost = cost_of(movement, problem, *options.cost_model, planned.lower_bound);
+  // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
+  if (kind == PlannerKind::wide && options.exchange == ExchangeUse::avoided && !cost.optimal) {
+    if (auto steps = plan_paper_below(problem, options, cost.total)) {
+      movement.steps = std::move(*steps);
+      cost = cost_of(movement, problem, *options.cost_model, planned.lower_bound);
+    }
+  }
   PlanMemory memory{problem.source().local_size(), problem.target().local_size(), 0, height(movement)};
   memory.bound = std::max({memory.source, memory.target, memory.peak});
   return {problem.id(), std::move(movement), problem.target(), name_of(kind), std::move(cost), memory, 0};
