@@ -26,7 +26,7 @@ struct PlanStatements {
 // its kind allows, that the plan ends in its target, and that its cost, memory and floor are true. Lists that are
 // absent are not needed: then it is checked that there are some.
 //
-// A lower bound is proved by a planner, and only checked against the plan's own cost here.
+// A lower bound is proved by a planner, and only checked against the plan's own cost here; see planner/bound_check.h.
 std::vector<std::string> find_faults(const Plan& plan, const PlanStatements& statements = {}, std::size_t most = 10);
 
 // Of steps alone: what they do, not what they cost.

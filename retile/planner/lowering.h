@@ -72,6 +72,21 @@ std::vector<Table> permuted_stops(const NormalPath& path, const Table& source, c
 
 // --- Steps.
 
+// Whether slices and gathers go dimension by dimension, as in the paper, or over several at once.
+enum class StepWidth { narrow, wide };
+
+template <typename Table>
+void add_slice(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
+  SliceStep slice{factors_between(grid_of(before), grid_of(after))};
+  if (!slice.slices.empty()) steps.push_back(make_step(global, std::move(slice), before, after));
+}
+
+template <typename Table>
+void add_gather(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
+  GatherStep gather{factors_between(grid_of(after), grid_of(before)), {}};
+  if (!gather.gathers.empty()) steps.push_back(make_step(global, std::move(gather), before, after));
+}
+
 // One per dimension.
 template <typename Table>
 void add_slices(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
@@ -101,11 +116,13 @@ void add_gathers(const Shape& global, const Table& before, const Table& after, s
   }
 }
 
-// One step per dimension sliced or gathered, one per move, one for the permutation.
+// One step per move, one for the permutation, and slices and gathers of the given width.
 template <typename Table>
-std::vector<Step> narrow_steps(const Shape& global, const NormalPath& path, const std::vector<Table>& stops) {
+std::vector<Step> path_steps(const Shape& global, const NormalPath& path, const std::vector<Table>& stops,
+                             StepWidth width) {
   std::vector<Step> steps;
-  add_slices(global, stops[0], stops[1], steps);
+  const bool is_wide = width == StepWidth::wide;
+  (is_wide ? add_slice<Table> : add_slices<Table>)(global, stops[0], stops[1], steps);
   std::size_t stop = 1;
   for (const Move& move : path.moves) {
     steps.push_back(make_step(global, AllToAllStep{{move}, {}}, stops[stop], stops[stop + 1]));
@@ -117,7 +134,9 @@ std::vector<Step> narrow_steps(const Shape& global, const NormalPath& path, cons
     }
     ++stop;
   }
-  if (stop + 1 < stops.size()) add_gathers(global, stops[stop], stops[stop + 1], steps);
+  if (stop + 1 < stops.size()) {
+    (is_wide ? add_gather<Table> : add_gathers<Table>)(global, stops[stop], stops[stop + 1], steps);
+  }
   return steps;
 }
 

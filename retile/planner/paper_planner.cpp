@@ -55,37 +55,63 @@ class PathRouter {
   std::unique_ptr<Router> tables_;
 };
 
-// By digits, where the mesh is large and they are enough.
-std::optional<std::vector<Step>> lower_by_digits(const TypedProblem& problem, const CutProblem& cuts, const NormalPath& path,
-                                                 PathRouter& router) {
-  if (cuts.device_count <= most_tabled_devices || cuts.primes.size() > 1) return std::nullopt;
-  const DigitTable target = digit_table(problem.target());
-  if (path.permuted) {
-    return narrow_steps(cuts.global, path, permuted_stops(path, digit_table(problem.source()), target));
-  }
-  const auto routes = router.digit_routes(layers_of(cuts, path));
-  if (!routes) return std::nullopt;
-  return narrow_steps(cuts.global, path, routed_stops(path, *routes, target));
-}
+class PaperPlanner {
+ public:
+  PaperPlanner(const TypedProblem& problem, const PlanOptions& options)
+      : problem_(problem),
+        model_(*options.cost_model),
+        cuts_(cut_problem_of(problem)),
+        budget_(options.effort),
+        router_(problem, cuts_, budget_) {}
 
-std::vector<Step> lower(const TypedProblem& problem, const CutProblem& cuts, const NormalPath& path, PathRouter& router) {
-  if (auto steps = lower_by_digits(problem, cuts, path, router)) return std::move(*steps);
-  const TileTable target = tile_table(problem.target());
-  if (path.permuted) {
-    return narrow_steps(cuts.global, path, permuted_stops(path, tile_table(problem.source()), target));
+  SearchResult search(std::int64_t below) {
+    const auto judge = [&](std::span<const Cuts> layers) { return router_.judge(layers); };
+    return search_paths(cuts_, judge, budget_, model_, below);
   }
-  return narrow_steps(cuts.global, path, routed_stops(path, router.routes(layers_of(cuts, path)), target));
-}
+
+  std::vector<Step> lower(const NormalPath& path, StepWidth width) {
+    if (auto steps = lower_by_digits(path, width)) return std::move(*steps);
+    const TileTable target = tile_table(problem_.target());
+    if (path.permuted) {
+      return path_steps(cuts_.global, path, permuted_stops(path, tile_table(problem_.source()), target), width);
+    }
+    return path_steps(cuts_.global, path, routed_stops(path, router_.routes(layers_of(cuts_, path)), target), width);
+  }
+
+ private:
+  // By digits, where the mesh is large and they are enough.
+  std::optional<std::vector<Step>> lower_by_digits(const NormalPath& path, StepWidth width) {
+    if (cuts_.device_count <= most_tabled_devices || cuts_.primes.size() > 1) return std::nullopt;
+    const DigitTable target = digit_table(problem_.target());
+    if (path.permuted) {
+      return path_steps(cuts_.global, path, permuted_stops(path, digit_table(problem_.source()), target), width);
+    }
+    const auto routes = router_.digit_routes(layers_of(cuts_, path));
+    if (!routes) return std::nullopt;
+    return path_steps(cuts_.global, path, routed_stops(path, *routes, target), width);
+  }
+
+  const TypedProblem& problem_;
+  const CostModel& model_;
+  const CutProblem cuts_;
+  WorkBudget budget_;
+  PathRouter router_;
+};
 
 }  // namespace
 
 PlannedSteps plan_paper(const TypedProblem& problem, const PlanOptions& options) {
-  const CutProblem cuts = cut_problem_of(problem);
-  WorkBudget budget(options.effort);
-  PathRouter router(problem, cuts, budget);
-  const SearchResult found = search_paths(
-      cuts, [&](std::span<const Cuts> layers) { return router.judge(layers); }, budget, *options.cost_model);
-  return {lower(problem, cuts, found.path, router), found.lower_bound};
+  PaperPlanner planner(problem, options);
+  const SearchResult found = planner.search(any_cost);
+  return {planner.lower(found.path, StepWidth::narrow), found.lower_bound};
+}
+
+std::optional<std::vector<Step>> plan_paper_below(const TypedProblem& problem, const PlanOptions& options,
+                                                  std::int64_t cost) {
+  PaperPlanner planner(problem, options);
+  const SearchResult found = planner.search(cost);
+  if (found.cost == cost) return std::nullopt;
+  return planner.lower(found.path, StepWidth::wide);
 }
 
 }  // namespace retile

@@ -12,8 +12,8 @@ namespace {
 
 // Cost first, then number of steps, then elements that a device receives.
 struct Price {
-  std::int64_t cost = std::numeric_limits<std::int64_t>::max();
-  int steps = std::numeric_limits<int>::max();
+  std::int64_t cost = any_cost;
+  int steps = 0;
   std::int64_t received = 0;
 
   bool operator<(const Price& other) const {
@@ -31,12 +31,12 @@ struct Depth {
 
 class Search {
  public:
-  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, const CostModel& model)
-      : problem_(problem), judge_(judge), budget_(budget), model_(model), width_(problem.source.size()) {}
+  Search(const CutProblem& problem, const Judge& judge, WorkBudget& budget, const CostModel& model, std::int64_t below)
+      : problem_(problem), judge_(judge), budget_(budget), model_(model), width_(problem.source.size()), best_{below} {}
 
   SearchResult run() {
     list_depths();
-    std::int64_t unexplored = std::numeric_limits<std::int64_t>::max();
+    std::int64_t unexplored = any_cost;
     for (const Depth& depth : depths_) {
       if (depth.lower_bound > best_.cost) break;  // depths ascend by their bounds
       if (budget_.is_spent()) {
@@ -50,7 +50,7 @@ class Search {
         unexplored = std::min(unexplored, std::max(depth.lower_bound, rest));
       }
     }
-    ensure(best_.cost != std::numeric_limits<std::int64_t>::max(), "every problem has a plan");
+    ensure(best_.cost != any_cost, "every problem has a plan");
     SearchResult result;
     result.path = std::move(best_path_);
     result.cost = best_.cost;
@@ -355,16 +355,16 @@ class Search {
   std::vector<std::int64_t> gather_factors_;
   std::int64_t nodes_ = 0;
 
-  Price best_;
+  Price best_;  // at first what paths have to cost less than: none has fewer steps than that
   NormalPath best_path_;
-  std::int64_t undecided_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t undecided_ = any_cost;
 };
 
 }  // namespace
 
 SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
-                          const CostModel& cost_model) {
-  return Search(problem, judge, budget, cost_model).run();
+                          const CostModel& cost_model, std::int64_t below) {
+  return Search(problem, judge, budget, cost_model, below).run();
 }
 
 }  // namespace retile

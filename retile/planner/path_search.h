@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -41,8 +42,11 @@ struct SearchResult {
   bool proved = false;           // every cheaper path was refuted
 };
 
-// Where the budget ends the search, what is cheaper than the best path so far is no longer refuted.
+constexpr std::int64_t any_cost = std::numeric_limits<std::int64_t>::max();
+
+// Where the budget ends the search, what is cheaper than the best path so far is no longer refuted. Looks only for
+// paths that cost less than `below`: where there is none, that is the cost of the result, and its path is empty.
 SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
-                          const CostModel& cost_model = paper_model());
+                          const CostModel& cost_model = paper_model(), std::int64_t below = any_cost);
 
 }  // namespace retile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "retile/plan/plan.h"
@@ -25,5 +26,9 @@ PlannedSteps plan_gather_slice(const TypedProblem& problem);
 // Between any boxes. No plan costs less under models with proofs: the last step that moves anything leads to boxes at
 // least as large as the target's, and costs as much.
 PlannedSteps plan_boxes(const Placement& source, const Placement& target);
+
+// The paper's plan with its slices joined, and its gathers, where it costs less than `cost`.
+std::optional<std::vector<Step>> plan_paper_below(const Problem& problem, const PlanOptions& options,
+                                                  std::int64_t cost);
 
 }  // namespace retile

@@ -117,6 +117,8 @@ class ProblemPlanner {
   Plan plan_by(PlannerKind kind) const {
     if (!typed_) return plan_between_boxes();
     PlannedSteps planned = plan_steps(*typed_, kind, options_);
+    // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
+    if (kind == PlannerKind::wide && options_.exchange == ExchangeUse::avoided) improve_by_paper(planned);
     if (frame_) {
       planned.steps = clip_steps(std::move(planned.steps), frame_->shape);
       planned.lower_bound = clip_bound(planned.lower_bound, *frame_);
@@ -129,6 +131,13 @@ class ProblemPlanner {
     Movement movement{typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)};
     return finish(std::move(movement), name_of(kind), planned.lower_bound,
                   received_floor(typed_->source(), typed_->target()));
+  }
+
+  void improve_by_paper(PlannedSteps& planned) const {
+    const Movement movement{typed_->mesh(), Placement(typed_->source()), planned.steps};
+    const std::int64_t total = price(*options_.cost_model, movement).total;
+    if (options_.cost_model->has_proofs() && total == planned.lower_bound) return;
+    if (auto steps = plan_paper_below(*typed_, options_, total)) planned.steps = std::move(*steps);
   }
 
   // One exchange is the cheapest there is: every planner's.

@@ -96,18 +96,6 @@ class WidePlanner {
   }
 
   template <typename Table>
-  void add_slice(const Table& before, const Table& after, std::vector<Step>& steps) const {
-    SliceStep slice{factors_between(grid_of(before), grid_of(after))};
-    if (!slice.slices.empty()) steps.push_back(make_step(global_, std::move(slice), before, after));
-  }
-
-  template <typename Table>
-  void add_gather(const Table& before, const Table& after, std::vector<Step>& steps) const {
-    GatherStep gather{factors_between(grid_of(after), grid_of(before)), {}};
-    if (!gather.gathers.empty()) steps.push_back(make_step(global_, std::move(gather), before, after));
-  }
-
-  template <typename Table>
   void add_alltoall(const Table& before, const Table& after, std::vector<Step>& steps) const {
     AllToAllStep alltoall{moves_between(grid_of(before), grid_of(after)), {}};
     steps.push_back(make_step(global_, std::move(alltoall), before, after));
@@ -118,9 +106,9 @@ class WidePlanner {
   std::vector<Step> exchange_steps(const Table& source, const Table& sliced, const Table& dealt,
                                    const Table& target) const {
     std::vector<Step> steps;
-    add_slice(source, sliced, steps);
+    add_slice(global_, source, sliced, steps);
     if (!(sliced == dealt)) steps.push_back(make_step(global_, ExchangeStep{}, sliced, dealt));
-    add_gather(dealt, target, steps);
+    add_gather(global_, dealt, target, steps);
     return steps;
   }
 
@@ -134,13 +122,13 @@ class WidePlanner {
       const Table& next_layer = k + 1 == grids.stops.size() ? target : routes[k + 1];
       Table next = deal(routes[k], next_layer, cuts_.grid(grids.stops[k]), k == 0 ? target : current);
       if (k == 0) {
-        add_slice(current, next, steps);
+        add_slice(global_, current, next, steps);
       } else {
         add_alltoall(current, next, steps);
       }
       current = std::move(next);
     }
-    add_gather(current, target, steps);
+    add_gather(global_, current, target, steps);
     return steps;
   }
 
@@ -257,23 +245,18 @@ class WidePlanner {
     return true;
   }
 
-  // The grids after each of the alltoalls that lead from one grid to the other: one per prime where one in all will
-  // not do, neighbours joined where it will.
+  // The grids after each of the alltoalls that lead from one grid to the other. Each does all primes that it can: one
+  // in all where that will do, one per prime at most.
   std::vector<Cuts> alltoall_stops(const Cuts& before, const Cuts& after) const {
     std::vector<Cuts> stops;
-    const Cuts* last = &before;
-    Cuts next = before;
-    stops.reserve(cuts_.primes.size());
-    for (std::size_t p = 0; p < cuts_.primes.size(); ++p) {
-      Cuts further = next;
-      for (int i = 0; i < cuts_.rank; ++i) further[cuts_.at(p, i)] = after[cuts_.at(p, i)];
-      if (!is_one_alltoall(*last, further)) {
-        stops.push_back(next);
-        last = &stops.back();
+    for (Cuts current = before; current != after; stops.push_back(current)) {
+      const Cuts last = current;
+      for (std::size_t p = 0; p < cuts_.primes.size(); ++p) {
+        Cuts further = current;
+        for (int i = 0; i < cuts_.rank; ++i) further[cuts_.at(p, i)] = after[cuts_.at(p, i)];
+        if (is_one_alltoall(last, further)) current = std::move(further);
       }
-      next = std::move(further);
     }
-    if (next != *last) stops.push_back(std::move(next));
     return stops;
   }
 
@@ -310,7 +293,7 @@ class WidePlanner {
     TileTable current = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
     const TileTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), current);
     std::vector<Step> steps;
-    add_slice(source_, current, steps);
+    add_slice(global_, source_, current, steps);
     for (const Cuts& stop : alltoall_stops(grids.sliced(), grids.dealt())) {
       const Grid grid = cuts_.grid(stop);
       TileTable next = deal_toward(coarsen(current, common_grid(current.grid, grid)), grid, dealt);
@@ -318,7 +301,7 @@ class WidePlanner {
       current = std::move(next);
     }
     if (!(current == dealt)) steps.push_back(make_step(global_, PermuteStep{}, current, dealt));
-    add_gather(dealt, target_, steps);
+    add_gather(global_, dealt, target_, steps);
     return steps;
   }
 

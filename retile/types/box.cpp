@@ -3,8 +3,68 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace retile {
+namespace {
+
+enum class Cover { never, twice };
+
+struct Cut {
+  std::size_t dimension = 0;
+  std::int64_t at = 0;
+};
+
+// Through the median of the edges that boxes have inside the region, along the dimension with most of them.
+Cut median_cut(const Box& region, const std::vector<const Box*>& boxes) {
+  Cut cut;
+  std::vector<std::int64_t> most;
+  for (std::size_t i = 0; i < region.lo.size(); ++i) {
+    std::vector<std::int64_t> edges;
+    for (const Box* box : boxes) {
+      if (box->lo[i] > region.lo[i]) edges.push_back(box->lo[i]);
+      if (box->hi[i] < region.hi[i]) edges.push_back(box->hi[i]);
+    }
+    if (edges.size() <= most.size()) continue;
+    most = std::move(edges);
+    cut.dimension = i;
+  }
+  const auto median = most.begin() + static_cast<std::ptrdiff_t>(most.size() / 2);
+  std::nth_element(most.begin(), median, most.end());
+  cut.at = *median;
+  return cut;
+}
+
+// A part of the region that is covered so often by the boxes, each of which shares some of it. Halves the region until
+// the number of boxes around it tells: those that are not have an edge inside.
+std::optional<Box> find_part(Box region, const std::vector<const Box*>& boxes, Cover wanted) {
+  const auto around = std::count_if(boxes.begin(), boxes.end(), [&](const Box* box) { return contains(*box, region); });
+  if (wanted == Cover::never && boxes.empty()) return region;
+  if (wanted == Cover::never && around > 0) return std::nullopt;
+  if (wanted == Cover::twice && around > 1) return region;
+  if (wanted == Cover::twice && boxes.size() < 2) return std::nullopt;
+  const Cut cut = median_cut(region, boxes);
+  std::vector<const Box*> below;
+  std::vector<const Box*> above;
+  for (const Box* box : boxes) {
+    if (box->lo[cut.dimension] < cut.at) below.push_back(box);
+    if (box->hi[cut.dimension] > cut.at) above.push_back(box);
+  }
+  Box lower = region;
+  lower.hi[cut.dimension] = region.lo[cut.dimension] = cut.at;
+  if (auto part = find_part(std::move(lower), below, wanted)) return part;
+  return find_part(std::move(region), above, wanted);
+}
+
+std::optional<Box> find_part_of(const Box& box, const std::vector<Box>& boxes, Cover wanted) {
+  std::vector<const Box*> sharing;
+  for (const Box& other : boxes) {
+    if (intersect(box, other)) sharing.push_back(&other);
+  }
+  return find_part(box, sharing, wanted);
+}
+
+}  // namespace
 
 Box box_at(const Shape& corner, const Shape& extent) {
   Box box{corner, corner};
@@ -53,6 +113,14 @@ std::vector<Box> subtract(const Box& box, const Box& hole) {
     core.hi[i] = shared->hi[i];
   }
   return rest;
+}
+
+std::optional<Box> find_uncovered(const Box& box, const std::vector<Box>& boxes) {
+  return find_part_of(box, boxes, Cover::never);
+}
+
+std::optional<Box> find_covered_twice(const Box& box, const std::vector<Box>& boxes) {
+  return find_part_of(box, boxes, Cover::twice);
 }
 
 std::string to_string(const Box& box) {

@@ -40,6 +40,11 @@ std::optional<Box> intersect(const Box& a, const Box& b);
 // `box` less `hole`, as disjoint boxes; at most two per dimension.
 std::vector<Box> subtract(const Box& box, const Box& hole);
 
+// A part of `box` that none of the boxes covers, or that two of them cover; nothing where there is no such part. Work
+// is n log n where the n boxes are tiles of a grid, whatever their order.
+std::optional<Box> find_uncovered(const Box& box, const std::vector<Box>& boxes);
+std::optional<Box> find_covered_twice(const Box& box, const std::vector<Box>& boxes);
+
 // "[0:4, 8:16]".
 std::string to_string(const Box& box);
 

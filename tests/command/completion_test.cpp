@@ -38,7 +38,7 @@ TEST(Completion, of_subcommands) {
 TEST(Completion, of_options) {
   EXPECT_THAT(complete({"-"}), ElementsAre("--help", "--version"));
   EXPECT_THAT(complete({"plan", "--p"}), ElementsAre("--problems", "--planner"));
-  EXPECT_THAT(complete({"verify", "plan.json", "--"}), ElementsAre("--help", "--color"));
+  EXPECT_THAT(complete({"verify", "plan.json", "--"}), ElementsAre("--help", "--json", "--color"));
   EXPECT_THAT(complete({"run", "--json", "--no"}), ElementsAre("--no-exchange"));
 }
 

@@ -117,7 +117,7 @@ TEST(Usage, unknown_options_are_named) {
       {{"plan", "--mseh=x=4", "[8]", "[8]"}, "unknown option --mseh; did you mean --mesh?", "plan"},
       {{"plan", "--plannner", "wide"}, "unknown option --plannner; did you mean --planner?", "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "-x"}, "unknown option -x", "plan"},
-      {{"verify", "--json", "plan.json"}, "unknown option --json", "verify"},
+      {{"verify", "--full", "plan.json"}, "unknown option --full", "verify"},
       {{"normalize", "-v", "sequence.txt"}, "unknown option -v", "normalize"},
   });
 }

@@ -25,8 +25,10 @@ std::string tampered(const std::function<void(Json& plan)>& tamper) {
   return plan.dump();
 }
 
+const std::string bound_confirmed = "; lower bound 6 confirmed: gather-slice proves 6\n";
+
 std::string verified(const std::string& place) {
-  return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n";
+  return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed" + bound_confirmed;
 }
 
 TEST(Verify, text_is_one_fault) {
@@ -51,10 +53,12 @@ TEST(Verify, the_papers_plans) {
   ASSERT_EQ(lines.size(), 11U);
   EXPECT_EQ(lines[0],
             "standard input:1: fig:simple-redist verified: 2 steps, cost 65,536 (paper), "
-            "peak 65,536 of 65,536 elements allowed");
+            "peak 65,536 of 65,536 elements allowed; "
+            "lower bound 1,984 confirmed: gather-slice proves 1,984");
   EXPECT_EQ(lines[10],
             "standard input:11: tbl:adversarial, P4 verified: 4 steps, cost 29,360,128 (paper), "
-            "peak 16,777,216 of 16,777,216 elements allowed");
+            "peak 16,777,216 of 16,777,216 elements allowed; "
+            "lower bound 8,388,608 confirmed: gather-slice proves 8,388,608");
 }
 
 TEST(Verify, the_plans_of_every_planner) {
@@ -84,14 +88,16 @@ TEST(Verify, a_plan_per_line_or_over_many_lines) {
 
 TEST(Verify, brackets_in_an_id_end_no_plan) {
   const std::string plan = tampered([](Json& json) { json["id"] = "\"}]\\"; });
-  const std::string expected = "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n";
+  const std::string expected =
+      "\"}]\\ verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed" + bound_confirmed;
   EXPECT_EQ(verify(plan), done("standard input:1: " + expected));
   EXPECT_EQ(verify(Json::parse(plan).dump(2)), done("standard input:1: " + expected));
 }
 
 TEST(Verify, an_id_cannot_steer_the_terminal) {
   EXPECT_EQ(verify(tampered([](Json& plan) { plan["id"] = "\x1b[2J"; })),
-            done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n"));
+            done("standard input:1:  [2J verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed" +
+                 bound_confirmed));
 }
 
 // Somebody else's plan: what devices do, and nothing about it.
@@ -110,9 +116,46 @@ TEST(Verify, large_groups_take_no_time) {
   const std::string plan =
       run_retile({"plan", "--planner", "gather-slice", "--mesh", "x=8192", "[1{x}8192]", "[8192]", "--json", "--full"})
           .output;
+  EXPECT_EQ(verify(plan),
+            done("standard input:1: plan verified: 1 step, cost 8,192 (paper), peak 8,192 of 8,192 elements allowed; "
+                 "lower bound 8,191 confirmed: gather-slice proves 8,191\n"));
+}
+
+// Bounds that nobody here can have proved are no fault of the plan; that they were not checked is said.
+TEST(Verify, says_what_was_not_checked) {
+  EXPECT_EQ(verify(tampered([](Json& plan) {
+              plan["planner"] = "xla";
+              plan["cost"]["lower_bound"] = 20;
+            })),
+            done("standard input:1: plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed; "
+                 "lower bound 20 not checked: \"xla\" is no planner of retile\n"));
+  EXPECT_EQ(verify(tampered([](Json& plan) {
+              plan.erase("planner");
+              plan["cost"]["lower_bound"] = 24;
+              plan["cost"]["optimal"] = true;
+            })),
+            done("standard input:1: plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed; "
+                 "optimal not checked: the plan names no planner\n"));
+}
+
+TEST(Verify, reports_as_json) {
+  const std::string right = small_plan().dump();
+  const std::string silent = tampered([](Json& plan) {
+    plan["id"] = "mine";
+    plan.erase("cost");
+  });
+  const std::string wrong = tampered([](Json& plan) { plan["memory"]["peak"] = 12; });
   EXPECT_EQ(
-      verify(plan),
-      done("standard input:1: plan verified: 1 step, cost 8,192 (paper), peak 8,192 of 8,192 elements allowed\n"));
+      run_retile({"verify", "-", "--json"}, right + "\n" + silent + "\n" + wrong),
+      (ProcessResult{
+          3,
+          R"({"format":1,"id":"","line":1,"verified":true,"faults":[],"bound":{"verdict":"confirmed","reason":"gather-slice proves 6"}})"
+          "\n"
+          R"({"format":1,"id":"mine","line":2,"verified":true,"faults":[]})"
+          "\n"
+          R"({"format":1,"id":"","line":3,"verified":false,"faults":["memory: peak is 24, not 12"]})"
+          "\n",
+          "standard input:3: error: memory: peak is 24, not 12\n"}));
 }
 
 // --- Plans that are wrong.
@@ -127,6 +170,20 @@ void expect_wrong(const WrongCase& wrong) { EXPECT_EQ(verify(tampered(wrong.tamp
 TEST(VerifyWrong, costs_of_an_unknown_model) {
   expect_wrong({[](Json& plan) { plan["cost"]["model"] = "seconds"; },
                 "standard input:1: error: cost: there is no model \"seconds\"; there are paper and volume\n"});
+}
+
+TEST(VerifyWrong, bounds_that_the_planner_does_not_prove) {
+  expect_wrong(
+      {[](Json& plan) {
+         plan["cost"]["lower_bound"] = 24;
+         plan["cost"]["optimal"] = true;
+       },
+       "standard input:1: error: cost: optimal refuted: gather-slice proves 6, and no more with any effort\n"});
+  expect_wrong({[](Json& plan) {
+                  plan["planner"] = "paper";
+                  plan["cost"]["lower_bound"] = 20;
+                },
+                "standard input:1: error: cost: lower bound 20 refuted: paper has a plan that costs 12\n"});
 }
 
 TEST(VerifyWrong, a_peak_above_the_bound) {

@@ -173,6 +173,38 @@ TEST(Verify, passes_huge_arrays) {
   EXPECT_THAT(find_faults(exchange), IsEmpty());
 }
 
+// --- Work grows with the plan, not with pairs of its steps, transfers or devices: each of these would take minutes.
+
+TEST(Verify, passes_very_many_steps) {
+  const DistributedType type = parse_type("[1{a}2]", parse_mesh("a=2"));
+  const std::vector<Step> steps(200000, Step{PermuteStep{{{{0, 0}, {1, 1}}}}, Placement(type)});
+  EXPECT_THAT(find_faults(test::finish_plan(type, type, steps, volume_model())), IsEmpty());
+}
+
+TEST(Verify, passes_very_many_transfers_in_any_order) {
+  const Mesh mesh = parse_mesh("a=2");
+  constexpr std::int64_t columns = 400;
+  const DistributedType source = parse_type("[400{a}800, 400]", mesh);
+  const DistributedType target = parse_type("[800, 400]", mesh);
+  std::vector<Transfer> transfers{{1, 0, {{columns, 0}, {2 * columns, columns}}}};
+  for (std::int64_t i = 0; i < columns * columns; ++i) {
+    const std::int64_t element = i * 7919 % (columns * columns);  // a prime that does not divide: each once
+    transfers.push_back({0, 1, box_at({element / columns, element % columns}, {1, 1})});
+  }
+  const Step step{ExchangeStep{transfers}, Placement(target)};
+  EXPECT_THAT(find_faults(test::finish_plan(source, target, {step}, volume_model())), IsEmpty());
+}
+
+TEST(Verify, passes_very_large_groups) {
+  const Mesh mesh = parse_mesh("a=32768");
+  const DistributedType source = parse_type("[1{a}32768, 32768]", mesh);
+  const DistributedType target = parse_type("[32768, 1{a}32768]", mesh);
+  Groups groups(1);
+  for (Device device = 0; device < mesh.device_count(); ++device) groups[0].push_back(device);
+  const Step step{AllToAllStep{{{0, 1, 32768}}, groups}, Placement(target)};
+  EXPECT_THAT(find_faults(test::finish_plan(source, target, {step})), IsEmpty());
+}
+
 // The verdict on a step without lists is the verdict on the step with those that are worked out, or that there are
 // none.
 bool is_possible(const DistributedType& source, const DistributedType& target, const StepOperation& operation) {

@@ -50,6 +50,33 @@ RC_GTEST_PROP(PlannerProperties, wider_is_never_dearer, ()) {
   RC_ASSERT(wide <= make_plan(problem, paper_planning().options).cost.total);
 }
 
+// The paper's plans have no exchanges either. Nor is a bound above what is found with more effort.
+void expect_no_dearer_without_exchange(const Problem& problem) {
+  for (const CostModel* model : {&paper_model(), &volume_model()}) {
+    Planning planning = portable_planning(*model);
+    const PlanCost portable = make_plan(problem, planning.options).cost;
+    const std::int64_t paper = make_plan(problem, paper_planning(*model).options).cost.total;
+    planning.options.effort = 10;
+    const std::int64_t with_effort = make_plan(problem, planning.options).cost.total;
+    EXPECT_LE(portable.total, paper) << model->name() << ": " << describe(problem);
+    EXPECT_LE(portable.lower_bound, std::min(paper, with_effort)) << model->name() << ": " << describe(problem);
+  }
+}
+
+TEST(PlannerProperties, plans_without_exchanges_cost_no_more_than_the_papers) {
+  // Two primes that go one way, and between them one that goes the other.
+  expect_no_dearer_without_exchange(problem_of("a=2,b=5,c=3", "[40{c}120, 15{b,a}150]", "[12{b,a}120, 50{c}150]"));
+  // Three moves that none of the grids between prime and prime has.
+  expect_no_dearer_without_exchange(
+      problem_of("a=12,b=10", "[6{b}60, 5{a:(1)4}20, 4, 3{a:(4)3}9]", "[20{a:(4)3}60, 2{b}20, 1{a:(1)4}4, 9]"));
+  RandomProblems random(83);
+  for (const char* text : {"a=2,b=5,c=3", "a=6,b=10", "a=12,b=10", "a=3,b=2,c=2,d=5", "a=30,b=2", "a=2,b=3,c=7"}) {
+    const Mesh mesh = parse_mesh(text);
+    for (int i = 0; i < 80; ++i)
+      expect_no_dearer_without_exchange(random.problem(mesh, divisible_shape(mesh, 2 + i % 3)));
+  }
+}
+
 // --- Running the plans.
 
 void expect_moves_the_data(const Problem& problem) {

@@ -120,5 +120,23 @@ RC_GTEST_PROP(Box, subtract_leaves_the_volume_less_what_is_shared, ()) {
   RC_ASSERT(left == volume(box) - (shared ? volume(*shared) : 0));
 }
 
+RC_GTEST_PROP(Box, parts_that_are_found_are_covered_so_often, ()) {
+  const int rank = *rc::gen::inRange(0, 4);
+  const Box box = arbitrary_box(rank);
+  std::vector<Box> boxes(static_cast<std::size_t>(*rc::gen::inRange(0, 9)));
+  for (Box& other : boxes) other = arbitrary_box(rank);
+  const std::optional<Box> uncovered = find_uncovered(box, boxes);
+  const std::optional<Box> twice = find_covered_twice(box, boxes);
+  RC_ASSERT((!uncovered || contains(box, *uncovered)));
+  RC_ASSERT((!twice || contains(box, *twice)));
+  for_each_element(rank, [&](const Shape& element) {
+    if (!holds(box, element)) return;
+    const auto covers =
+        std::count_if(boxes.begin(), boxes.end(), [&](const Box& other) { return holds(other, element); });
+    RC_ASSERT((covers > 0 ? !(uncovered && holds(*uncovered, element)) : uncovered.has_value()));
+    RC_ASSERT((covers < 2 ? !(twice && holds(*twice, element)) : twice.has_value()));
+  });
+}
+
 }  // namespace
 }  // namespace retile

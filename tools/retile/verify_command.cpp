@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "retile/base/json.h"
 #include "retile/base/utf8.h"
 #include "retile/plan/json.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
+#include "retile/planner/bound_check.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -20,20 +24,19 @@ namespace {
 
 constexpr const char* examples =
     R"(Replays the boxes that every device holds, step by step, and says which device lacks which part of
-which box where a plan is wrong. It knows nothing of how plans are made.
+which box where a plan is wrong. That knows nothing of how plans are made. A lower bound is then held
+against what the planner that the plan names proves and finds: it is confirmed, refuted or not checked.
 
 Example:
   retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile verify -)";
 
-int verify(const SourceText& text) {
-  const auto [plan, statements] = parse_plan(text);
-  const std::vector<std::string> faults = find_faults(plan, statements);
-  const std::string place = fmt::format("{}:{}", text.name, text.first_line);
-  std::string message;
-  for (const std::string& fault : faults) {
-    message += fmt::format("{}: {} {}\n", place, Palette::paint(palette_of(stderr).error, "error:"), fault);
-  }
-  if (!faults.empty()) return fail(failed, message);
+// The lower bound, or what it comes to.
+std::string claim_of(const Plan& plan) {
+  return plan.cost.optimal ? "optimal" : fmt::format("lower bound {}", group_digits(plan.cost.lower_bound));
+}
+
+std::string render(const std::string& place, const Plan& plan, const PlanStatements& statements,
+                   const std::optional<BoundCheck>& bound) {
   std::string summary = fmt::format("{}: {} verified: {}", place, plan.id.empty() ? "plan" : printable(plan.id),
                                     count_of(static_cast<std::int64_t>(plan.steps().size()), "step"));
   if (statements.cost) {
@@ -43,14 +46,48 @@ int verify(const SourceText& text) {
     summary += fmt::format(", peak {} of {} elements allowed", group_digits(plan.memory.peak),
                            group_digits(plan.memory.bound));
   }
-  write_result(summary + "\n");
-  return done;
+  if (bound) summary += fmt::format("; {} {}: {}", claim_of(plan), name_of(bound->verdict), bound->reason);
+  return summary + "\n";
 }
 
-int run(const std::string& path) {
+std::string to_json(int line, const Plan& plan, const std::vector<std::string>& faults,
+                    const std::optional<BoundCheck>& bound) {
+  nlohmann::ordered_json json{
+      {"format", json_format}, {"id", plan.id}, {"line", line}, {"verified", faults.empty()}, {"faults", faults}};
+  if (bound) json["bound"] = {{"verdict", name_of(bound->verdict)}, {"reason", bound->reason}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int verify(const SourceText& text, bool json) {
+  const auto [plan, statements] = parse_plan(text);
+  std::vector<std::string> faults = find_faults(plan, statements);
+  std::optional<BoundCheck> bound;
+  if (faults.empty() && statements.cost) bound = check_bound(plan);
+  if (bound && bound->verdict == BoundVerdict::refuted) {
+    faults.push_back(fmt::format("cost: {} refuted: {}", claim_of(plan), bound->reason));
+  }
+  const std::string place = fmt::format("{}:{}", text.name, text.first_line);
+  if (json) {
+    write_result(to_json(text.first_line, plan, faults, bound));
+  } else if (faults.empty()) {
+    write_result(render(place, plan, statements, bound));
+  }
+  std::string message;
+  for (const std::string& fault : faults) {
+    message += fmt::format("{}: {} {}\n", place, Palette::paint(palette_of(stderr).error, "error:"), fault);
+  }
+  return faults.empty() ? done : fail(failed, message);
+}
+
+struct Arguments {
+  std::string path;
+  bool json = false;
+};
+
+int run(const Arguments& arguments) {
   int status = done;
-  for (const SourceText& text : read_values(path, "plans")) {
-    status = std::max(status, attempt([&] { return verify(text); }, &text));
+  for (const SourceText& text : read_values(arguments.path, "plans")) {
+    status = std::max(status, attempt([&] { return verify(text, arguments.json); }, &text));
   }
   return status;
 }
@@ -59,12 +96,13 @@ int run(const std::string& path) {
 
 void add_verify_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("verify", "Check plans that somebody made");
-  const auto path = std::make_shared<std::string>();
-  command->add_option("PLAN", *path, "file with one plan a line as JSON; - is standard input")
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("PLAN", arguments->path, "file with one plan a line as JSON; - is standard input")
       ->required()
       ->type_name("");
+  command->add_flag("--json", arguments->json, "one report a line, as JSON");
   command->footer(examples);
-  command->callback([path, status] { *status = run(*path); });
+  command->callback([arguments, status] { *status = run(*arguments); });
 }
 
 }  // namespace retile::command

@@ -1,0 +1,99 @@
+#include "retile/planner/bound_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "retile/base/error.h"
+#include "retile/base/utf8.h"
+#include "retile/plan/text.h"
+#include "retile/planner/planner.h"
+
+namespace retile {
+namespace {
+
+// Those that plans name.
+std::optional<PlannerKind> planner_of(const Plan& plan) {
+  const std::optional<PlannerKind> kind = find_planner(plan.planner);
+  return kind == PlannerKind::automatic || kind == PlannerKind::lean ? std::nullopt : kind;
+}
+
+bool has_exchange(const Plan& plan) {
+  return std::any_of(plan.steps().begin(), plan.steps().end(),
+                     [](const Step& step) { return op_of(step) == StepOp::exchange; });
+}
+
+// Whether the bound comes from a search, which may prove more with more effort.
+bool is_searched(const PlanOptions& options) {
+  const bool is_portable = options.planner == PlannerKind::wide && options.exchange == ExchangeUse::avoided;
+  return options.cost_model->has_proofs() && (options.planner == PlannerKind::paper || is_portable);
+}
+
+// Against what the plan's own planner proves and finds.
+BoundCheck check_by_planner(const Plan& plan, const PlanOptions& planning) {
+  const Problem problem(plan.id, plan.source(), plan.target);
+  PlanOptions options = planning;
+  PlanCost found = make_plan(problem, options).cost;
+  std::string planner = plan.planner;
+  if (plan.cost.total < found.lower_bound) {
+    return {BoundVerdict::refuted,
+            fmt::format("{} proves that none of its plans costs less than {}, and this one costs {}", planner,
+                        found.lower_bound, plan.cost.total)};
+  }
+  const std::int64_t stated = plan.cost.lower_bound;
+  if (stated > found.lower_bound && options.planner == PlannerKind::wide && !has_exchange(plan)) {
+    options.exchange = ExchangeUse::avoided;
+    found = make_plan(problem, options).cost;
+    planner += " without exchanges";
+  }
+  if (stated <= found.lower_bound) {
+    return {BoundVerdict::confirmed, fmt::format("{} proves {}", planner, group_digits(found.lower_bound))};
+  }
+  if (stated > found.total) {
+    return {BoundVerdict::refuted, fmt::format("{} has a plan that costs {}", planner, group_digits(found.total))};
+  }
+  if (!is_searched(options)) {
+    return {BoundVerdict::refuted,
+            fmt::format("{} proves {}, and no more with any effort", planner, group_digits(found.lower_bound))};
+  }
+  return {BoundVerdict::not_checked, fmt::format("{} proves {} with the default effort, and finds no plan below {}",
+                                                 planner, group_digits(found.lower_bound), group_digits(found.total))};
+}
+
+}  // namespace
+
+const char* name_of(BoundVerdict verdict) {
+  switch (verdict) {
+    case BoundVerdict::confirmed:
+      return "confirmed";
+    case BoundVerdict::refuted:
+      return "refuted";
+    case BoundVerdict::not_checked:
+      return "not checked";
+  }
+  throw InternalError("unknown verdict");
+}
+
+BoundCheck check_bound(const Plan& plan) {
+  PlanOptions options;
+  options.cost_model = find_cost_model(plan.cost.model);
+  ensure(options.cost_model != nullptr, "a plan without faults names a cost model");
+  std::string reason = plan.planner.empty() ? "the plan names no planner"
+                                            : fmt::format("\"{}\" is no planner of retile", printable(plan.planner));
+  if (const auto kind = planner_of(plan)) {
+    options.planner = *kind;
+    try {
+      return check_by_planner(plan, options);
+    } catch (const InputError& error) {
+      reason = fmt::format("{} cannot plan it: {}", plan.planner, error.diagnostic().message);
+    }
+  }
+  const std::int64_t least = options.cost_model->least_cost(plan.cost.floor);
+  if (plan.cost.lower_bound <= least) {
+    return {BoundVerdict::confirmed,
+            fmt::format("whatever the planner, no plan costs less than {}", group_digits(least))};
+  }
+  return {BoundVerdict::not_checked, reason};
+}
+
+}  // namespace retile
