@@ -61,7 +61,7 @@ evaluation-page: ## write the tables and plots of docs/evaluation.md from its re
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
-	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|tools|bench)/.*'
+	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|evaluation|tools|bench)/.*'
 
 format: ## format all sources in place
 	@tools/install-dependencies.sh clang-format
@@ -101,4 +101,4 @@ test-%: build-%
 # Kept, although make sees them as intermediate.
 .PRECIOUS: build/%/build.ninja build-%
 
-FORMATTED_FILES = find retile tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null
+FORMATTED_FILES = find retile evaluation tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null

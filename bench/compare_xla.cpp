@@ -7,7 +7,7 @@
 
 #include "bench/program.h"
 #include "bench/xla_records.h"
-#include "retile/contenders/xla_plans.h"
+#include "evaluation/contenders/xla_plans.h"
 
 namespace retile::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/text_lines.h"
-#include "retile/evaluation/sampler.h"
+#include "evaluation/sampler.h"
 #include "retile/planner/planner.h"
 
 namespace retile::bench {

@@ -8,8 +8,8 @@
 
 #include "bench/program.h"
 #include "bench/xla_records.h"
+#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/error.h"
-#include "retile/contenders/xla_rules.h"
 
 namespace retile::bench {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/contenders/xla_plans.h"
 #include "retile/base/diagnostic.h"
-#include "retile/contenders/xla_plans.h"
 #include "retile/planner/problem.h"
 
 namespace retile::bench {

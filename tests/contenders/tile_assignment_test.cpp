@@ -1,4 +1,4 @@
-#include "retile/contenders/tile_assignment.h"
+#include "evaluation/contenders/tile_assignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

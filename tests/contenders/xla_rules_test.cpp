@@ -1,4 +1,4 @@
-#include "retile/contenders/xla_rules.h"
+#include "evaluation/contenders/xla_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

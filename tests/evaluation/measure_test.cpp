@@ -1,10 +1,10 @@
-#include "retile/evaluation/measure.h"
+#include "evaluation/measure.h"
 
 #include <gtest/gtest.h>
 
+#include "evaluation/sampler.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
-#include "retile/evaluation/sampler.h"
 
 namespace retile::evaluation {
 namespace {

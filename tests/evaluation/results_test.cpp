@@ -1,4 +1,4 @@
-#include "retile/evaluation/results.h"
+#include "evaluation/results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include <memory>
 #include <utility>
 
-#include "retile/evaluation/campaign.h"
-#include "retile/evaluation/contender.h"
-#include "retile/evaluation/sampler.h"
+#include "evaluation/campaign.h"
+#include "evaluation/contender.h"
+#include "evaluation/sampler.h"
 #include "retile/plan/text.h"
 #include "retile/planner/memory_limit.h"
 #include "tools/retile/command.h"

@@ -11,10 +11,10 @@
 #include "bench/mpi/mpi_program.h"
 #include "bench/mpi/peers/peers.h"
 #include "bench/text_lines.h"
+#include "evaluation/campaign.h"
+#include "evaluation/sampler.h"
 #include "retile/base/error.h"
 #include "retile/engines/mpi/mpi_engine.h"
-#include "retile/evaluation/campaign.h"
-#include "retile/evaluation/sampler.h"
 
 namespace retile::bench {
 namespace {

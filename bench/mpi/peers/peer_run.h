@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "retile/evaluation/contender.h"
+#include "evaluation/contender.h"
 #include "retile/planner/problem.h"
 
 namespace retile::bench {

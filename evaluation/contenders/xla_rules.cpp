@@ -1,4 +1,4 @@
-#include "retile/contenders/xla_rules.h"
+#include "evaluation/contenders/xla_rules.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "evaluation/contenders/tile_assignment.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
-#include "retile/contenders/tile_assignment.h"
 #include "retile/plan/lists.h"
 
 namespace retile::contenders {

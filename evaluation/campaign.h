@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/contender.h"
+#include "evaluation/measure.h"
+#include "evaluation/results.h"
 #include "retile/engines/engine.h"
-#include "retile/evaluation/contender.h"
-#include "retile/evaluation/measure.h"
-#include "retile/evaluation/results.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {

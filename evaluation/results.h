@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "retile/evaluation/contender.h"
-#include "retile/evaluation/measure.h"
-#include "retile/evaluation/sampler.h"
+#include "evaluation/contender.h"
+#include "evaluation/measure.h"
+#include "evaluation/sampler.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {

@@ -1,4 +1,4 @@
-#include "retile/evaluation/campaign.h"
+#include "evaluation/campaign.h"
 
 #include <chrono>
 #include <memory>

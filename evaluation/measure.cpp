@@ -1,4 +1,4 @@
-#include "retile/evaluation/measure.h"
+#include "evaluation/measure.h"
 
 #include <algorithm>
 #include <memory>

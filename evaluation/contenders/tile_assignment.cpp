@@ -1,4 +1,4 @@
-#include "retile/contenders/tile_assignment.h"
+#include "evaluation/contenders/tile_assignment.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,9 +1,9 @@
-#include "retile/evaluation/contender.h"
+#include "evaluation/contender.h"
 
 #include <utility>
 
+#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/error.h"
-#include "retile/contenders/xla_rules.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 

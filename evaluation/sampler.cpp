@@ -1,4 +1,4 @@
-#include "retile/evaluation/sampler.h"
+#include "evaluation/sampler.h"
 
 #include <fmt/format.h>
 

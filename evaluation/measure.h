@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/contender.h"
 #include "retile/engines/engine.h"
-#include "retile/evaluation/contender.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {

@@ -1,4 +1,4 @@
-#include "retile/contenders/xla_plans.h"
+#include "evaluation/contenders/xla_plans.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "retile/evaluation/results.h"
+#include "evaluation/results.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // from reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
 #pragma once
 
-#include "retile/contenders/xla_plans.h"
+#include "evaluation/contenders/xla_plans.h"
 #include "retile/costs/cost_model.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
