@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <rapidcheck/gtest.h>
 
 #include <array>
@@ -200,6 +201,57 @@ TEST(Threads, run_symbolic_plans) {
     EXPECT_EQ(fault_of(make_plan(problem, planning.options), {2, 2, 0}), "") << planning.name;
   }
   EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool heap_can_be_measured = false;
+#else
+constexpr bool heap_can_be_measured = true;
+#endif
+
+// Bytes that are allocated.
+std::int64_t heap_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+// A million pieces of one element each, in a million pairs of devices.
+TEST(Threads, keep_no_list_of_all_pairs_of_devices) {
+  if (!heap_can_be_measured) GTEST_SKIP();
+  const Problem problem = test::problem_of("x=1024", "[1{x}1024, 1024]", "[1024, 1{x}1024]");
+  for (const test::Planning& planning : {test::wide_planning(), test::direct_planning()}) {
+    const Movement movement = make_plan(problem, planning.options).movement;
+    const std::int64_t before = heap_bytes();
+    const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 4);
+    EXPECT_LT(heap_bytes() - before, 4 << 20) << planning.name;
+    Tiles tiles = source_tiles(movement, 4);
+    prepared->execute(tiles);
+    const Tile array = make_array({1024, 1024}, 4, 1);
+    EXPECT_EQ(find_difference(array, tiles, movement.target(), 4), std::nullopt) << planning.name;
+  }
+}
+
+// What was kept for the next execution comes again with it.
+TEST(Threads, give_scratch_back) {
+  if (!heap_can_be_measured) GTEST_SKIP();
+  const Problem problem = test::problem_of("a=4,b=2", "[512{a}2048, 512{b}1024]", "[1024{b}2048, 1024]");
+  const Movement movement = make_plan(problem, test::paper_planning().options).movement;
+  const std::int64_t ends = (movement.source.local_size() + movement.target().local_size()) * 4;
+  const std::int64_t scratch = predict_peak_bytes(movement, 4, TileUse::kept) - ends;
+  ASSERT_GT(scratch, 0);
+  const Tiles sources = source_tiles(movement, 4);
+  const ShiftedBuffers from(sources, 0);
+  const ShiftedBuffers to(8, movement.target().local_size() * 4, 0);
+  Tiles expected = sources;
+  const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 4);
+  prepared->execute(expected);
+  for (int i = 0; i < 2; ++i) {
+    prepared->execute(from.const_starts(), to.starts());
+    EXPECT_TRUE(to.holds(expected));
+    const std::int64_t with_scratch = heap_bytes();
+    prepared->free_scratch();
+    EXPECT_GE(with_scratch - heap_bytes(), 8 * scratch);
+  }
 }
 
 TEST(Threads, copy_kept_tiles_where_nothing_moves) {

@@ -60,8 +60,8 @@ CopyTasks::CopyTasks(Stage stage, std::int64_t element_size, int workers, std::i
     batches_.clear();
     make_tasks();
   } else {
-    copies_ = {};
-    parts_ = {};
+    std::vector<PlacedCopy>().swap(copies_);
+    std::vector<Part>().swap(parts_);
   }
 }
 
