@@ -31,7 +31,7 @@ bool is_searched(const PlanOptions& options) {
 
 // Against what the plan's own planner proves and finds.
 BoundCheck check_by_planner(const Plan& plan, const PlanOptions& planning) {
-  const Problem problem(plan.id, plan.source(), plan.target);
+  const Problem problem(plan.id, plan.source, plan.target);
   PlanOptions options = planning;
   PlanCost found = make_plan(problem, options).cost;
   std::string planner = plan.planner;

@@ -28,7 +28,7 @@ PlannedSteps plan_gather_slice(const TypedProblem& problem);
 PlannedSteps plan_boxes(const Placement& source, const Placement& target);
 
 // The paper's plan with its slices joined, and its gathers, where it costs less than `cost`.
-std::optional<std::vector<Step>> plan_paper_below(const Problem& problem, const PlanOptions& options,
+std::optional<std::vector<Step>> plan_paper_below(const TypedProblem& problem, const PlanOptions& options,
                                                   std::int64_t cost);
 
 }  // namespace retile
