@@ -123,15 +123,6 @@ std::optional<Box> find_covered_twice(const Box& box, const std::vector<Box>& bo
   return find_part_of(box, boxes, Cover::twice);
 }
 
-Box bounding_box(const Box& a, const Box& b) {
-  Box result = a;
-  for (std::size_t i = 0; i < a.lo.size(); ++i) {
-    result.lo[i] = std::min(a.lo[i], b.lo[i]);
-    result.hi[i] = std::max(a.hi[i], b.hi[i]);
-  }
-  return result;
-}
-
 std::string to_string(const Box& box) {
   std::string out = "[";
   for (std::size_t i = 0; i < box.lo.size(); ++i) {

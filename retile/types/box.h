@@ -33,9 +33,6 @@ std::vector<Box> subtract(const Box& box, const Box& hole);
 std::optional<Box> find_uncovered(const Box& box, const std::vector<Box>& boxes);
 std::optional<Box> find_covered_twice(const Box& box, const std::vector<Box>& boxes);
 
-// The smallest box that holds both.
-Box bounding_box(const Box& a, const Box& b);
-
 // "[0:4, 8:16]".
 std::string to_string(const Box& box);
 
