@@ -51,6 +51,14 @@ class CopyTasks {
   std::vector<PlacedCopy> copies_;
   std::vector<Part> parts_;               // in the order of their positions
   std::vector<std::size_t> task_begins_;  // in parts_, and the end
+  // Or elements of devices' results, where nothing is copied.
+  struct Reduction {
+    Device device;
+    std::int64_t first;
+    std::int64_t count;
+  };
+  void make_reductions();
+  std::vector<Reduction> reductions_;
   // Or where the devices of each task begin; empty where copies are listed.
   std::vector<PieceCursor> batches_;
 };
