@@ -109,10 +109,12 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
 
 class ProblemPlanner {
  public:
-  ProblemPlanner(const Problem& problem, const PlanOptions& options)
-      : problem_(problem), options_(options), typed_(typed(problem)) {
-    if (typed_) return;
-    frame_ = find_frame(problem);
+  // On the devices of a world at least as large as the problem's.
+  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world)
+      : problem_(problem), options_(options), world_(world) {
+    if (problem.device_count() < world) return;
+    typed_ = typed(problem_);
+    if (!typed_) frame_ = find_frame(problem_);
     if (frame_) typed_.emplace(frame_->source, frame_->target);
   }
 
@@ -171,12 +173,11 @@ class ProblemPlanner {
     if (options_.exchange == ExchangeUse::avoided) {
       throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
     }
-    const std::int64_t world = problem_.device_count();
-    Placement source = problem_.source().placement(world);
-    const Placement target = problem_.target().placement(world);
+    Placement source = problem_.source().placement(world_);
+    const Placement target = problem_.target().placement(world_);
     const std::int64_t floor = received_floor(source, target);
     PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
-    Movement movement{Mesh({{"world", world}}), std::move(source), std::move(planned.steps)};
+    Movement movement{Mesh({{"world", world_}}), std::move(source), std::move(planned.steps)};
     return finish(std::move(movement), name_of(PlannerKind::direct), planned.lower_bound, floor);
   }
 
@@ -208,6 +209,7 @@ class ProblemPlanner {
 
   const Problem problem_;
   const PlanOptions& options_;
+  const std::int64_t world_;
   std::optional<Frame> frame_;  // where the ends are no types, but have one
   std::optional<TypedProblem> typed_;
 };
@@ -218,7 +220,8 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   PlanOptions part_options = options;
   part_options.memory_limit.reset();  // a promise for the whole
   SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
-    return ProblemPlanner(Problem(problem.id(), source, target, problem.element_type()), part_options).plan();
+    const Problem part(problem.id(), source, target, problem.element_type());
+    return ProblemPlanner(part, part_options, problem.device_count()).plan();
   });
   Movement movement = std::move(parts.first.movement);
   std::string planner = parts.first.planner;
@@ -271,7 +274,7 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = problem.source().is_partial() ? plan_partial(problem, options) : ProblemPlanner(problem, options).plan();
+  Plan plan = problem.source().is_partial() ? plan_partial(problem, options) : ProblemPlanner(problem, options, problem.device_count()).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG

@@ -1,5 +1,7 @@
 // Sums, and what else is combined: the parts are redistributed until every device holds all parts of a piece of its own,
 // combined there, and the pieces go on to the target.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -46,10 +48,11 @@ class SumProblem {
   Layout all_parts(const MeshLayout& pieces) const { return with_parts(pieces, source_.partial); }
   Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
 
-  // The source cut further along the axes that are combined, and perhaps along those that nothing uses: in one dimension,
-  // or each prime where the target is cut deepest.
+  // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses: in
+  // one dimension, or each prime where the target is cut deepest.
   std::vector<MeshLayout> candidates(const Layout& target) const {
-    std::vector<MeshLayout> layouts;
+    std::vector<MeshLayout> layouts{plain_source()};
+    if (source_.view.empty()) return layouts;
     const std::vector<AxisPart> free = free_parts();
     for (const bool uses_free : {true, false}) {
       if (uses_free && free.empty()) continue;
@@ -179,22 +182,21 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
     if (problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
   }
   std::optional<SumPlan> best;
-  std::int64_t least = 0;
+  std::pair<std::int64_t, std::int64_t> least;  // elements above the bound, where tiles do not divide; then cost
   for (const MeshLayout& pieces : candidates) {
     if (Layout::find_fault(pieces)) continue;
     SumPlan plan{plan_part(problem.source().stacked(), sum.all_parts(pieces)),
                  plan_part(sum.combined_parts(pieces), problem.target().stacked()), reduce};
     if (!plan.first.view.empty() || !plan.second->view.empty()) continue;  // in dimensions of their own
     const std::int64_t peak = std::max(height(plan.first.movement), height(plan.second->movement));
-    const std::int64_t cost = plan.first.cost.total + plan.second->cost.total;
-    const bool is_better = !best || cost < least;
-    if (peak > bound || !is_better) continue;
-    least = cost;
+    const std::pair rank(std::max<std::int64_t>(0, peak - bound), plan.first.cost.total + plan.second->cost.total);
+    if (best && rank >= least) continue;
+    least = rank;
     best = std::move(plan);
   }
   if (best) return std::move(*best);
-  throw InputError("there is no plan for this sum within the memory of source and target",
-                   "where dimensions are seen as factors, cut the target as the source is cut");
+  throw InputError(fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())),
+                   "a sum whose dimensions are seen in factors goes to a target that sees the same");
 }
 
 }  // namespace retile
