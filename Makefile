@@ -54,9 +54,10 @@ report: ## write build/report/evaluation.md and its plots from RESULTS (those of
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS)
 
-evaluation-page: ## write the tables and plots of docs/evaluation.md from its results
+evaluation-page: ## write the tables and plots of docs/evaluation.md, and the README's table, from its results
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
+	$(PYTHON) bench/report.py $(RESULTS) --page README.md --no-plots
 
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy

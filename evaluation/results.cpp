@@ -119,7 +119,7 @@ std::string settings_of(nlohmann::json run) {
 
 // Text without an end that may be the beginning of a line of ours. The first line of a file is a run.
 bool is_cut_off(std::string_view text, bool is_first) {
-  constexpr std::string_view run = R"({"run":{"version":)";
+  constexpr std::string_view run = R"({"format":1,"run":{"version":)";
   constexpr std::string_view result = R"({"format":1,"id":)";
   const bool is_ours =
       is_first ? text.starts_with(run)
@@ -153,7 +153,7 @@ class HeldBackSignals {
 
 }  // namespace
 
-std::string to_json(const RunRecord& run) { return line_of({{"run", run_json(run)}}); }
+std::string to_json(const RunRecord& run) { return line_of({{"format", json_format}, {"run", run_json(run)}}); }
 
 std::string to_json(const Problem& problem, const std::string& engine, const Contender& contender,
                     const Measurement& measurement) {

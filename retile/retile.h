@@ -13,9 +13,8 @@
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
-//   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, which is not included
-//   here errors                                                    base/diagnostic.h (the input), base/error.h (the
-//   rest)
+//   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
+//   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
 // retile itself is. Nothing prints or exits. Values print: to_string() for people, to_json() for programs.

@@ -71,6 +71,18 @@ def _ratios(all_series):
     return table(header + ["over our fastest", "our fastest slower on"], rows)
 
 
+def _peers(all_series):
+    """The ratios in short: means, and without those that nobody would choose."""
+    rows = []
+    for peer, words in PEERS.items():
+        for name, series in all_series.items():
+            ratios = [figures.compare(figures.moving(series), peer, base).values() for base in figures.BASES]
+            if ratios[0] and peer not in ("gather-slice", figures.FLOOR):
+                means = [number(figures.summarize([c.ratio for c in found]).mean) for found in ratios]
+                rows.append((words, name, len(ratios[0]), *means))
+    return table(["against", "results", "problems", "over *paper*", "over our fastest"], rows)
+
+
 def _cause(comparison):
     """Of a loss, as far as the steps tell."""
     ours, theirs = comparison.ours.steps, comparison.theirs.steps
@@ -154,7 +166,7 @@ def _memory(all_series):
 
 
 TABLES = {"measured": _measured, "planning": _planning, "ratios": _ratios, "losses": _losses}
-TABLES |= {"adversarial": _adversarial, "cost": _cost, "memory": _memory}
+TABLES |= {"peers": _peers, "adversarial": _adversarial, "cost": _cost, "memory": _memory}
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 

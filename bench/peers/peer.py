@@ -267,7 +267,7 @@ def _measure_all(peer, arguments):
     left = [problem for problem in problems if not output.has(problem, arguments.engine, turns.contenders)]
     print(f"{peer.name}: {len(left)} of {len(problems)} problems to do, into {arguments.output}", file=sys.stderr)
     if left:
-        output.append({"run": _run_record(peer, arguments, given, version)})
+        output.append({"format": 1, "run": _run_record(peer, arguments, given, version)})
     try:
         for position, problem in enumerate(left, 1):
             results = turns.measure(problem)

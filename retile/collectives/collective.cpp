@@ -7,24 +7,14 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/names.h"
 #include "retile/collectives/notation.h"
 #include "retile/types/text.h"
 
 namespace retile {
 namespace {
 
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-template <typename... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
-
-std::string join_axes(const Mesh& mesh, const std::vector<AxisPart>& axes) {
-  std::string out;
-  for (const AxisPart& part : merge_neighbours(axes)) out += (out.empty() ? "" : ",") + to_string(mesh, part);
-  return out;
-}
+constexpr Names<CollectiveKind, 4> names{{"dynslice", "alltoall", "allgather", "allpermute"}};
 
 std::optional<Fault> dimension_fault(const DistributedType& type, int dimension) {
   if (dimension >= 0 && dimension < type.rank()) return std::nullopt;
@@ -59,8 +49,8 @@ std::optional<Fault> prefix_fault(const DistributedType& type, int dimension, co
   const std::vector<AxisPart> wanted = split_into_primes(type.mesh(), axes);
   const bool fits = wanted.size() <= held.size() && std::equal(wanted.begin(), wanted.end(), held.begin());
   if (fits) return std::nullopt;
-  const std::string have = join_axes(type.mesh(), type.dimension(dimension).axes);
-  return Fault{fmt::format("{} is not the most minor cut of dimension {}", join_axes(type.mesh(), axes), dimension),
+  const std::string have = to_string(type.mesh(), type.dimension(dimension).axes);
+  return Fault{fmt::format("{} is not the most minor cut of dimension {}", to_string(type.mesh(), axes), dimension),
                have.empty() ? "the dimension is not cut" : fmt::format("from minor to major it is cut along {}", have)};
 }
 
@@ -81,12 +71,42 @@ std::optional<Fault> free_fault(const DistributedType& type, const std::vector<A
   return std::nullopt;
 }
 
-// The first fault that is found, in order.
-template <typename... Checks>
-std::optional<Fault> first_fault(Checks... checks) {
-  std::optional<Fault> found;
-  (void)((found = checks(), found.has_value()) || ...);
-  return found;
+std::optional<Fault> shape_fault(const char* which, const Shape& kept, const Shape& other) {
+  if (kept == other) return std::nullopt;
+  return Fault{
+      fmt::format("allpermute keeps the {} shape {}, and this type has {}", which, to_string(kept), to_string(other)),
+      {}};
+}
+
+// The typing rules of fig:collective-typing.
+
+std::optional<Fault> fault_of(const DistributedType& type, const DynSlice& step) {  // t-dynslice
+  if (auto fault = dimension_fault(type, step.dimension)) return fault;
+  if (auto fault = axes_fault(type, step.axes)) return fault;
+  if (auto fault = free_fault(type, step.axes)) return fault;
+  return divisor_fault(type, step.dimension, step.axes);
+}
+
+std::optional<Fault> fault_of(const DistributedType& type, const AllToAll& step) {  // t-alltoall
+  if (auto fault = dimension_fault(type, step.from)) return fault;
+  if (auto fault = dimension_fault(type, step.to)) return fault;
+  if (step.from == step.to) return Fault{"alltoall needs two different dimensions", {}};
+  if (auto fault = axes_fault(type, step.axes)) return fault;
+  if (auto fault = prefix_fault(type, step.from, step.axes)) return fault;
+  return divisor_fault(type, step.to, step.axes);
+}
+
+std::optional<Fault> fault_of(const DistributedType& type, const AllGather& step) {  // t-allgather
+  if (auto fault = dimension_fault(type, step.dimension)) return fault;
+  if (auto fault = axes_fault(type, step.axes)) return fault;
+  return prefix_fault(type, step.dimension, step.axes);
+}
+
+std::optional<Fault> fault_of(const DistributedType& type,
+                              const AllPermute& step) {  // t-permute, with equal global types
+  if (step.result.mesh() != type.mesh()) return Fault{"allpermute stays on one mesh", {}};
+  if (auto fault = shape_fault("global", type.global_shape(), step.result.global_shape())) return fault;
+  return shape_fault("local", type.local_shape(), step.result.local_shape());
 }
 
 void remove_cut(const Mesh& mesh, Dimension& dimension, const std::vector<AxisPart>& axes) {
@@ -107,89 +127,39 @@ void add_cut(Dimension& dimension, const std::vector<AxisPart>& axes) {
 
 CollectiveKind kind_of(const Collective& collective) { return static_cast<CollectiveKind>(collective.index()); }
 
-const char* name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::dynslice:
-      return "dynslice";
-    case CollectiveKind::alltoall:
-      return "alltoall";
-    case CollectiveKind::allgather:
-      return "allgather";
-    case CollectiveKind::allpermute:
-      return "allpermute";
-  }
-  throw InternalError("unknown collective");
-}
+const char* name_of(CollectiveKind kind) { return names.of(kind); }
 
 const std::vector<AxisPart>& axes_of(const Collective& collective) {
   static const std::vector<AxisPart> none;
-  return std::visit(Overloaded{[](const AllPermute&) -> const std::vector<AxisPart>& { return none; },
-                               [](const auto& step) -> const std::vector<AxisPart>& { return step.axes; }},
-                    collective);
+  if (const auto* slice = std::get_if<DynSlice>(&collective)) return slice->axes;
+  if (const auto* move = std::get_if<AllToAll>(&collective)) return move->axes;
+  if (const auto* gather = std::get_if<AllGather>(&collective)) return gather->axes;
+  return none;
 }
 
 std::int64_t factor_of(const Collective& collective) { return product_of_sizes(axes_of(collective)); }
 
 std::optional<Fault> find_fault(const DistributedType& type, const Collective& collective) {
-  return std::visit(
-      Overloaded{[&](const DynSlice& step) {  // t-dynslice
-                   return first_fault([&] { return dimension_fault(type, step.dimension); },
-                                      [&] { return axes_fault(type, step.axes); },
-                                      [&] { return free_fault(type, step.axes); },
-                                      [&] { return divisor_fault(type, step.dimension, step.axes); });
-                 },
-                 [&](const AllToAll& step) {  // t-alltoall
-                   const auto same = [&]() -> std::optional<Fault> {
-                     if (step.from != step.to) return std::nullopt;
-                     return Fault{"alltoall needs two different dimensions", {}};
-                   };
-                   return first_fault([&] { return dimension_fault(type, step.from); },
-                                      [&] { return dimension_fault(type, step.to); }, same,
-                                      [&] { return axes_fault(type, step.axes); },
-                                      [&] { return prefix_fault(type, step.from, step.axes); },
-                                      [&] { return divisor_fault(type, step.to, step.axes); });
-                 },
-                 [&](const AllGather& step) {  // t-allgather
-                   return first_fault([&] { return dimension_fault(type, step.dimension); },
-                                      [&] { return axes_fault(type, step.axes); },
-                                      [&] { return prefix_fault(type, step.dimension, step.axes); });
-                 },
-                 [&](const AllPermute& step) -> std::optional<Fault> {  // t-permute, with equal global types
-                   if (step.result.mesh() != type.mesh()) return Fault{"allpermute stays on one mesh", {}};
-                   if (step.result.global_shape() != type.global_shape()) {
-                     return Fault{fmt::format("allpermute keeps the global shape {}, and this type has {}",
-                                              to_string(type.global_shape()), to_string(step.result.global_shape())),
-                                  {}};
-                   }
-                   if (step.result.local_shape() != type.local_shape()) {
-                     return Fault{fmt::format("allpermute keeps the local shape {}, and this type has {}",
-                                              to_string(type.local_shape()), to_string(step.result.local_shape())),
-                                  {}};
-                   }
-                   return std::nullopt;
-                 }},
-      collective);
+  return std::visit([&](const auto& step) { return fault_of(type, step); }, collective);
 }
 
 DistributedType type_after(const DistributedType& type, const Collective& collective) {
   if (auto fault = find_fault(type, collective)) throw InputError(std::move(fault->message), std::move(fault->hint));
+  if (const auto* permute = std::get_if<AllPermute>(&collective)) return permute->result;
   std::vector<Dimension> dimensions = type.dimensions();
-  const auto at = [&](int dimension) -> Dimension& { return dimensions[static_cast<std::size_t>(dimension)]; };
-  return std::visit(Overloaded{[&](const DynSlice& step) {
-                                 add_cut(at(step.dimension), step.axes);
-                                 return DistributedType(type.mesh(), std::move(dimensions));
-                               },
-                               [&](const AllToAll& step) {
-                                 remove_cut(type.mesh(), at(step.from), step.axes);
-                                 add_cut(at(step.to), step.axes);
-                                 return DistributedType(type.mesh(), std::move(dimensions));
-                               },
-                               [&](const AllGather& step) {
-                                 remove_cut(type.mesh(), at(step.dimension), step.axes);
-                                 return DistributedType(type.mesh(), std::move(dimensions));
-                               },
-                               [&](const AllPermute& step) { return step.result; }},
-                    collective);
+  const auto remove = [&](int dimension, const std::vector<AxisPart>& axes) {
+    remove_cut(type.mesh(), dimensions[static_cast<std::size_t>(dimension)], axes);
+  };
+  const auto add = [&](int dimension, const std::vector<AxisPart>& axes) {
+    add_cut(dimensions[static_cast<std::size_t>(dimension)], axes);
+  };
+  if (const auto* slice = std::get_if<DynSlice>(&collective)) add(slice->dimension, slice->axes);
+  if (const auto* gather = std::get_if<AllGather>(&collective)) remove(gather->dimension, gather->axes);
+  if (const auto* move = std::get_if<AllToAll>(&collective)) {
+    remove(move->from, move->axes);
+    add(move->to, move->axes);
+  }
+  return {type.mesh(), std::move(dimensions)};
 }
 
 std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int64_t local_size_after) {
@@ -206,15 +176,12 @@ std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int6
 }
 
 std::string to_string(const Mesh& mesh, const Collective& collective) {
+  const std::vector<AxisPart>& axes = axes_of(collective);
   std::vector<StepChange> changes;
-  std::visit(Overloaded{[](const AllPermute&) {},
-                        [&](const AllToAll& step) {
-                          changes = {{step.from, step.to, 0, step.axes}};
-                        },
-                        [&](const auto& step) {
-                          changes = {{step.dimension, step.dimension, 0, step.axes}};
-                        }},
-             collective);
+  if (const auto* slice = std::get_if<DynSlice>(&collective)) changes = {{slice->dimension, slice->dimension, 0, axes}};
+  if (const auto* move = std::get_if<AllToAll>(&collective)) changes = {{move->from, move->to, 0, axes}};
+  if (const auto* gather = std::get_if<AllGather>(&collective))
+    changes = {{gather->dimension, gather->dimension, 0, axes}};
   return step_text(name_of(kind_of(collective)), changes, mesh);
 }
 

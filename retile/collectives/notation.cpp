@@ -57,19 +57,12 @@ std::vector<StepChange> scan_all_changes(Scanner& scanner, std::string_view name
   return changes;
 }
 
-std::string amount_text(const StepChange& change, const Mesh* mesh) {
-  if (mesh == nullptr) return fmt::format("{}", change.factor);
-  std::string out;
-  for (const AxisPart& part : merge_neighbours(change.axes)) out += (out.empty() ? "" : ",") + to_string(*mesh, part);
-  return out;
-}
-
 std::string text_of_step(std::string_view name, std::span<const StepChange> changes, const Mesh* mesh) {
   std::string out;
   for (const StepChange& change : changes) {
     out += fmt::format("{}{}", out.empty() ? "" : ", ", change.from);
     if (is_alltoall(name)) out += fmt::format(" -> {}", change.to);
-    out += fmt::format("; {}", amount_text(change, mesh));
+    out += "; " + (mesh == nullptr ? fmt::format("{}", change.factor) : to_string(*mesh, change.axes));
   }
   return out.empty() ? std::string(name) : fmt::format("{}({})", name, out);
 }

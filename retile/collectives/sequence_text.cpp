@@ -38,6 +38,7 @@ class StepReader {
   StepReader(Scanner& scanner, Sequence& sequence) : scanner_(scanner), sequence_(sequence), mesh_(sequence.mesh()) {}
 
   void read() {
+    if (scanner_.peek_word() == "mesh") scanner_.fail_here("another sequence starts here", "a file holds one");
     scanner_.expect("->", "before a step");
     step_.begin = scanner_.next_position();
     name_ = scanner_.name("a collective");
@@ -139,7 +140,9 @@ class StepReader {
 Sequence parse_sequence(const SourceText& source) {
   Scanner scanner(source);
   if (scanner.peek_word() != "mesh") {
-    scanner.fail_here("a sequence starts with its mesh", "as in mesh {\"x\": 4, \"y\": 4}");
+    scanner.fail_here("a sequence starts with its mesh", scanner.looking_at("{")
+                                                             ? "a plan is read as text: retile plan without --json"
+                                                             : "as in mesh {\"x\": 4, \"y\": 4}");
   }
   scanner.name("mesh");
   if (!scanner.looking_at("{")) scanner.fail_here("expected '{' after mesh", "as in mesh {\"x\": 4, \"y\": 4}");

@@ -111,8 +111,7 @@ class ProgramChecker {
     const auto [entry, is_new] = function_index_.try_emplace(function.name.text, index);
     if (is_new) return;
     diagnostics_.add(function.name.place, fmt::format("function {} is declared twice", function.name.text));
-    diagnostics_.note(syntax_[static_cast<std::size_t>(entry->second)]->name.place,
-                      fmt::format("{} is declared here", function.name.text));
+    diagnostics_.note(at(syntax_, entry->second)->name.place, fmt::format("{} is declared here", function.name.text));
   }
 
   std::optional<int> find_function(const Name& name) {
@@ -169,20 +168,20 @@ class ProgramChecker {
     std::vector<State> states(signatures_.size(), State::unseen);
     std::vector<int> order;
     for (int root = 0; root < static_cast<int>(signatures_.size()); ++root) {
-      if (states[static_cast<std::size_t>(root)] != State::unseen) continue;
+      if (at(states, root) != State::unseen) continue;
       std::vector<Visit> path{{root}};
-      states[static_cast<std::size_t>(root)] = State::open;
+      at(states, root) = State::open;
       while (!path.empty()) {
         Visit& visit = path.back();
-        const std::vector<CallSite>& calls = calls_[static_cast<std::size_t>(visit.function)];
+        const std::vector<CallSite>& calls = at(calls_, visit.function);
         if (visit.next_call == calls.size()) {
-          states[static_cast<std::size_t>(visit.function)] = State::done;
+          at(states, visit.function) = State::done;
           order.push_back(visit.function);
           path.pop_back();
           continue;
         }
         const CallSite& call = calls[visit.next_call++];
-        State& state = states[static_cast<std::size_t>(call.callee)];
+        State& state = at(states, call.callee);
         if (state == State::open) report_cycle(path, call);
         if (state != State::unseen) continue;
         state = State::open;
@@ -198,24 +197,22 @@ class ProgramChecker {
     std::string names;
     const auto count = static_cast<std::size_t>(path.end() - first);
     for (std::size_t i = 0; i < std::min(count, most_named); ++i) {
-      names +=
-          signatures_[static_cast<std::size_t>((first + static_cast<std::ptrdiff_t>(i))->function)].name.text + ", ";
+      names += at(signatures_, (first + static_cast<std::ptrdiff_t>(i))->function).name.text + ", ";
     }
     if (count > most_named) names += fmt::format("{} more, ", count - most_named);
-    const std::string& callee = signatures_[static_cast<std::size_t>(call.callee)].name.text;
+    const std::string& callee = at(signatures_, call.callee).name.text;
     diagnostics_.add(call.place, fmt::format("{} calls itself: {}{}", callee, names, callee),
                      "functions do not call themselves, directly or not");
   }
 
   Program assemble(std::vector<std::optional<Function>> functions, const std::vector<int>& order, int main) const {
     std::vector<int> position(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) position[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-    Program program{tree_.source, *tree_.mesh, {}, position[static_cast<std::size_t>(main)]};
+    for (std::size_t i = 0; i < order.size(); ++i) at(position, order[i]) = static_cast<int>(i);
+    Program program{tree_.source, *tree_.mesh, {}, at(position, main)};
     for (const int index : order) {
-      Function function = std::move(*functions[static_cast<std::size_t>(index)]);
+      Function function = std::move(*at(functions, index));
       for (Statement& statement : function.statements) {
-        if (auto* call = std::get_if<Call>(&statement.operation))
-          call->function = position[static_cast<std::size_t>(call->function)];
+        if (auto* call = std::get_if<Call>(&statement.operation)) call->function = at(position, call->function);
       }
       program.functions.push_back(std::move(function));
     }

@@ -7,7 +7,7 @@
 namespace retile::language {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+constexpr std::string_view space = " \t\r\n";
 
 }  // namespace
 
@@ -20,8 +20,8 @@ CommentList::CommentList(std::string_view text) : text_(text) {
 }
 
 std::string CommentList::text_of(SourceRange range) const {
-  while (range.end > range.begin && is_space(text_[range.end - 1])) --range.end;
-  return std::string(text_.substr(range.begin, range.end - range.begin));
+  const std::string_view text = text_.substr(range.begin, range.end - range.begin);
+  return std::string(text.substr(0, text.find_last_not_of(space) + 1));
 }
 
 std::vector<Comment> CommentList::take_before(std::size_t position) {
@@ -45,9 +45,9 @@ std::string CommentList::take_beside(std::size_t end) {
 }
 
 bool CommentList::after_blank(std::size_t position) const {
-  int line_ends = 0;
-  while (position > 0 && is_space(text_[position - 1])) line_ends += text_[--position] == '\n' ? 1 : 0;
-  return line_ends > 1;
+  const std::string_view before = text_.substr(0, position);
+  const std::string_view gap = before.substr(before.find_last_not_of(space) + 1);
+  return std::count(gap.begin(), gap.end(), '\n') > 1;
 }
 
 }  // namespace retile::language

@@ -11,14 +11,14 @@
 #include "retile/language/local_checker.h"
 #include "retile/language/step_rules.h"
 #include "retile/language/type_text.h"
+#include "retile/plan/text.h"
 #include "retile/types/text.h"
 
 namespace retile::language {
 namespace {
 
-// "1 result", "2 results".
 std::string count_of(std::size_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return retile::count_of(static_cast<std::int64_t>(count), noun);
 }
 
 bool is_replicated(const Placement& placement) { return placement.local_shape() == placement.global_shape(); }
@@ -84,10 +84,10 @@ class FunctionChecker {
     return indices;
   }
 
-  const std::optional<ArrayType>& type_of(int value) const { return values_[static_cast<std::size_t>(value)].type; }
+  const std::optional<ArrayType>& type_of(int value) const { return at(values_, value).type; }
 
   void note_declaration(int value) {
-    const CheckedValue& declared = values_[static_cast<std::size_t>(value)];
+    const CheckedValue& declared = at(values_, value);
     diagnostics_.note(declared.name.place, declared.type ? fmt::format("{} is declared here, as {}", declared.name.text,
                                                                        describe(scope_.mesh, *declared.type))
                                                          : fmt::format("{} is declared here", declared.name.text));
@@ -133,7 +133,7 @@ class FunctionChecker {
     const auto find_outside = [&](const std::string& name) -> std::optional<SourceRange> {
       const auto entry = names_.find(name);
       if (entry == names_.end()) return std::nullopt;
-      return values_[static_cast<std::size_t>(entry->second)].name.place;
+      return at(values_, entry->second).name.place;
     };
     LocalCheckResult body = check_local_function(syntax, elements, {scope_.mesh, find_outside, faulty}, diagnostics_);
     check_result_count(statement, syntax.types.size(), "spmd_op");
@@ -167,7 +167,7 @@ class FunctionChecker {
     return false;
   }
 
-  const std::string& value_name(int value) const { return values_[static_cast<std::size_t>(value)].name.text; }
+  const std::string& value_name(int value) const { return at(values_, value).name.text; }
 
   void check_local_results(const SpmdOpSyntax& syntax, const std::vector<std::optional<LocalType>>& types) {
     if (types.size() != syntax.types.size()) {
@@ -322,7 +322,7 @@ class FunctionChecker {
     const std::optional<int> function = scope_.find_function(syntax.function);
     if (!function) return;
     call.function = *function;
-    const Signature& signature = scope_.signatures[static_cast<std::size_t>(*function)];
+    const Signature& signature = at(scope_.signatures, *function);
     if (!signature.has_gap) {
       check_call(syntax, call, signature);
       result_types_ = signature.results;

@@ -10,7 +10,7 @@ namespace retile::language {
 std::vector<int> last_uses(const Function& function) {
   std::vector<int> last(function.values.size(), -1);
   const auto use = [&](const std::vector<int>& values, std::size_t statement) {
-    for (const int value : values) last[static_cast<std::size_t>(value)] = static_cast<int>(statement);
+    for (const int value : values) at(last, value) = static_cast<int>(statement);
   };
   for (std::size_t i = 0; i < function.statements.size(); ++i) {
     use(operands_of(function.statements[i]), i);
@@ -23,14 +23,13 @@ std::vector<int> last_uses(const Function& function) {
 LocalLiveness local_liveness(const LocalFunction& function) {
   LocalLiveness liveness;
   const auto use = [&](int array, std::size_t instruction) {
-    const int owner = liveness.owners[static_cast<std::size_t>(array)];
-    liveness.last_uses[static_cast<std::size_t>(owner)] = static_cast<int>(instruction);
+    const int owner = at(liveness.owners, array);
+    at(liveness.last_uses, owner) = static_cast<int>(instruction);
   };
   for (std::size_t i = 0; i < function.instructions.size(); ++i) {
     const LocalInstruction& instruction = function.instructions[i];
     const bool is_view = instruction.op == LocalOp::reshape;
-    liveness.owners.push_back(is_view ? liveness.owners[static_cast<std::size_t>(instruction.operands[0])]
-                                      : static_cast<int>(i));
+    liveness.owners.push_back(is_view ? at(liveness.owners, instruction.operands[0]) : static_cast<int>(i));
     liveness.last_uses.push_back(static_cast<int>(i));
     for (const int operand : instruction.operands) use(operand, i);
     use(static_cast<int>(i), i);
@@ -48,7 +47,7 @@ std::int64_t local_peak_bytes(const LocalFunction& function) {
     const bool makes_array = liveness.owners[i] == static_cast<int>(i);
     if (makes_array && function.instructions[i].op != LocalOp::parameter) {
       meter.add(bytes(i));
-      freed[static_cast<std::size_t>(liveness.last_uses[i])] += bytes(i);
+      at(freed, liveness.last_uses[i]) += bytes(i);
     }
     meter.remove(freed[i]);
   }

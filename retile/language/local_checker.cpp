@@ -79,7 +79,7 @@ class LocalChecker {
       LocalInstruction instruction = make(LocalOp::parameter, {}, parameter.type.type, parameter.name.place);
       instruction.index = index;
       function_.instructions.push_back(std::move(instruction));
-      declare(parameter.name, scope_.faulty[static_cast<std::size_t>(index)] ? Operand() : Operand(index));
+      declare(parameter.name, at(scope_.faulty, index) ? Operand() : Operand(index));
     }
     for (const LocalStatement& statement : op.statements) check_statement(statement);
     LocalCheckResult result;
@@ -116,7 +116,7 @@ class LocalChecker {
 
   // --- Instructions.
 
-  const LocalType& type_of(int index) const { return function_.instructions[static_cast<std::size_t>(index)].type; }
+  const LocalType& type_of(int index) const { return at(function_.instructions, index).type; }
 
   static LocalInstruction make(LocalOp op, std::vector<int> operands, LocalType type, SourceRange range) {
     LocalInstruction instruction;

@@ -128,7 +128,7 @@ void require_shallow_calls(const Program& program) {
   for (std::size_t f = 0; f < depth.size(); ++f) {
     for (const Statement& statement : program.functions[f].statements) {
       const auto* call = std::get_if<Call>(&statement.operation);
-      if (call != nullptr) depth[f] = std::max(depth[f], depth[static_cast<std::size_t>(call->function)] + 1);
+      if (call != nullptr) depth[f] = std::max(depth[f], at(depth, call->function) + 1);
     }
     if (depth[f] <= most_nested_calls) continue;
     throw InputError(diagnose(*program.source, program.functions[f].range,

@@ -22,11 +22,6 @@ constexpr int never = std::numeric_limits<int>::max();
 // More ways to call a function are counted as if its arguments were different arrays that callers need after the call.
 constexpr std::size_t most_contexts = 64;
 
-template <typename List>
-decltype(auto) at(List& list, int index) {
-  return list[static_cast<std::size_t>(index)];
-}
-
 // How a function is called, by parameter.
 struct Context {
   std::vector<int> same_as;  // the first parameter that has the same array
@@ -232,7 +227,7 @@ std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_
 }
 
 SourceRange place_of(const MemoryPeak& peak, const Program& program) {
-  const Function& function = program.functions[static_cast<std::size_t>(peak.function)];
+  const Function& function = at(program.functions, peak.function);
   if (peak.statement < 0) return function.range;
   const auto statement = static_cast<std::size_t>(peak.statement);
   return statement < function.statements.size() ? function.statements[statement].range : function.return_range;

@@ -102,11 +102,16 @@ class Parser {
   // Of a closing brace, which has no blank line before it.
   Layout begin_end_layout() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
 
-  // The thing ends with the last token.
-  void end_layout(Layout& layout, BlankLine blank) {
+  // What stands beside the last token; comments from before it move above.
+  std::string take_beside(Layout& layout) {
     const std::size_t end = scanner_.last().end;
     for (Comment& comment : comments_.take_before(end)) layout.above.push_back(std::move(comment));
-    layout.beside = comments_.take_beside(end);
+    return comments_.take_beside(end);
+  }
+
+  // The thing ends with the last token.
+  void end_layout(Layout& layout, BlankLine blank) {
+    layout.beside = take_beside(layout);
     set_blank_line(layout, blank);
   }
 
@@ -254,14 +259,6 @@ class Parser {
     }
   }
 
-  static std::optional<Redistribute::Kind> find_redistribution(std::string_view word) {
-    using Kind = Redistribute::Kind;
-    for (const Kind kind : {Kind::redistribute, Kind::distribute, Kind::undistribute}) {
-      if (word == name_of(kind)) return kind;
-    }
-    return std::nullopt;
-  }
-
   // redistribution = ( "redistribute" | "distribute" ) name "as" type | "undistribute" name [ "as" type ] ;
   RedistributeSyntax redistribution(Redistribute::Kind kind) {
     const std::string word = scanner_.name("an operation");
@@ -280,19 +277,16 @@ class Parser {
   // all_reduce = "allreduce" name "as" type ;
   AllReduceSyntax all_reduce() {
     const std::string word = scanner_.name("an operation");
-    AllReduceSyntax syntax{scan_value_name(scanner_, "the operand of " + word), {}};
-    syntax.type = as_type(word);
-    return syntax;
+    Name operand = scan_value_name(scanner_, "the operand of " + word);
+    return {std::move(operand), as_type(word)};
   }
 
   // collective = ( ( "dynslice" | "allgather" | "alltoall" ) changes | "allpermute" | "exchange" ) name "as" type ;
   StepSyntax collective(StepOp op) {
     const std::string word = scanner_.name("an operation");
-    StepSyntax syntax;
-    syntax.operation = step_operation(op);
-    syntax.operand = scan_value_name(scanner_, "the operand of " + word);
-    syntax.type = as_type(word);
-    return syntax;
+    StepOperation operation = step_operation(op);
+    Name operand = scan_value_name(scanner_, "the operand of " + word);
+    return {std::move(operation), std::move(operand), as_type(word)};
   }
 
   // Changes of steps are written as everywhere (collectives/notation.h), with a factor each.
@@ -354,9 +348,7 @@ class Parser {
     if (!scanner_.looking_at(")")) op.parameters = comma_list([&] { return local_parameter(); });
     scanner_.expect(")", "or ',' after a parameter of spmd_op");
     scanner_.expect("{", "before the body of spmd_op");
-    for (Comment& comment : comments_.take_before(scanner_.last().end))
-      statement_layout.above.push_back(std::move(comment));
-    op.header_beside = comments_.take_beside(scanner_.last().end);
+    op.header_beside = take_beside(statement_layout);
     local_body(op);
     scanner_.expect_word("as", "before the types of the results of spmd_op");
     op.types = comma_list([&] { return type(); });
@@ -365,11 +357,9 @@ class Parser {
 
   // local_parameter = name ":" local_type ;
   LocalParameter local_parameter() {
-    LocalParameter parameter;
-    parameter.name = scan_value_name(scanner_, "the name of a parameter");
+    Name name = scan_value_name(scanner_, "the name of a parameter");
     scanner_.expect(":", "between a parameter and its type");
-    parameter.type = local_type();
-    return parameter;
+    return {std::move(name), local_type()};
   }
 
   LocalTypeSyntax local_type() {

@@ -4,15 +4,17 @@
 #include <utility>
 #include <variant>
 
-#include "retile/base/error.h"
+#include "retile/base/names.h"
 #include "retile/language/lowered_function.h"
 
 namespace retile::language {
 namespace {
 
+constexpr Names<Pass, 3> names{{"parse", "check", "lower"}};
+
 void spell_out(std::vector<TypeSyntax>& types, const Function& function, const std::vector<int>& values) {
   for (std::size_t i = 0; i < types.size(); ++i) {
-    types[i].type = function.values[static_cast<std::size_t>(values[i])].type;
+    types[i].type = at(function.values, values[i]).type;
   }
 }
 
@@ -53,24 +55,7 @@ SyntaxTree with_types(const CheckedProgram& checked) {
 
 }  // namespace
 
-const char* name_of(Pass pass) {
-  switch (pass) {
-    case Pass::parse:
-      return "parse";
-    case Pass::check:
-      return "check";
-    case Pass::lower:
-      return "lower";
-  }
-  throw InternalError("unknown pass");
-}
-
-std::optional<Pass> find_pass(std::string_view name) {
-  for (const Pass pass : {Pass::parse, Pass::check, Pass::lower}) {
-    if (name == name_of(pass)) return pass;
-  }
-  return std::nullopt;
-}
+std::optional<Pass> find_pass(std::string_view name) { return names.find(name); }
 
 SyntaxTree lowered_tree(SyntaxTree tree, const LoweredProgram& lowered) {
   change_functions(tree, lowered.program, [&](FunctionSyntax& syntax, std::size_t function) {

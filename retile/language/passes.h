@@ -18,7 +18,6 @@ enum class Pass {
 
 constexpr std::string_view pass_names = "parse, check, lower";
 
-const char* name_of(Pass pass);
 std::optional<Pass> find_pass(std::string_view name);
 
 // The tree that a checked program has after the pass. Throws InputError where there is no plan.

@@ -7,7 +7,7 @@ namespace retile::language {
 std::int64_t bytes_of(const ArrayType& type) { return type.placement.local_size() * retile::bytes_of(type.element); }
 std::int64_t bytes_of(const LocalType& type) { return product(type.shape) * retile::bytes_of(type.element); }
 
-const Function& main_of(const Program& program) { return program.functions[static_cast<std::size_t>(program.main)]; }
+const Function& main_of(const Program& program) { return at(program.functions, program.main); }
 
 std::vector<int> operands_of(const Statement& statement) {
   return std::visit(
@@ -26,11 +26,11 @@ bool moves_data(const Statement& statement) {
 }
 
 const Value& operand_of(const Function& function, const Statement& statement) {
-  return function.values[static_cast<std::size_t>(operands_of(statement).front())];
+  return at(function.values, operands_of(statement).front());
 }
 
 const Value& result_of(const Function& function, const Statement& statement) {
-  return function.values[static_cast<std::size_t>(statement.results.front())];
+  return at(function.values, statement.results.front());
 }
 
 }  // namespace retile::language

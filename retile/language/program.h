@@ -85,6 +85,11 @@ struct LocalFunction {
 
 // --- Statements. Values are indices into the function's list.
 
+template <typename List>
+decltype(auto) at(List& list, int index) {
+  return list[static_cast<std::size_t>(index)];
+}
+
 struct SpmdOp {
   std::vector<int> operands;
   LocalFunction body;
@@ -101,7 +106,7 @@ struct AllReduce {
   int operand = 0;
 };
 
-// One step of a plan, its lists symbolic: from the operand's placement to the result's.
+// One step of a plan, its lists absent: from the operand's placement to the result's.
 struct StepStatement {
   int operand = 0;
   Step step;

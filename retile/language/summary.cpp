@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"
@@ -98,14 +99,14 @@ std::string name_of(const Function& function, int number) {
   if (index == function.statements.size()) return "return";
   std::string names;
   for (const int result : function.statements[index].results) {
-    names += (names.empty() ? "" : ", ") + function.values[static_cast<std::size_t>(result)].name;
+    names += (names.empty() ? "" : ", ") + at(function.values, result).name;
   }
   return names;
 }
 
 void set_peak(ProgramSummary& summary, const LoweredProgram& lowered) {
   const MemoryPeak peak = find_memory_peak(lowered);
-  const Function& function = lowered.program.functions[static_cast<std::size_t>(peak.function)];
+  const Function& function = at(lowered.program.functions, peak.function);
   summary.peak_bytes = peak.bytes;
   summary.peak_function = function.name;
   summary.peak_statement = name_of(function, peak.statement);
@@ -141,7 +142,8 @@ std::string to_json(const ProgramSummary& summary) {
                          {"received_bytes_max", movement.figures.received_bytes},
                          {"peak_bytes", movement.figures.peak_bytes}});
   }
-  const Json json{{"planner", summary.planner},
+  const Json json{{"format", json_format},
+                  {"planner", summary.planner},
                   {"cost_model", summary.cost_model},
                   {"movements", movements},
                   {"peak",

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
-#include "retile/base/error.h"
+#include "retile/base/names.h"
 
 namespace retile::language {
+namespace {
+
+constexpr Names<Redistribute::Kind, 3> redistributions{{"redistribute", "distribute", "undistribute"}};
+
+}  // namespace
 
 const std::vector<OperationForm>& operation_forms() {
   static const std::vector<OperationForm> forms{
@@ -52,16 +57,8 @@ bool is_keyword(std::string_view word) {
   return std::find(keywords().begin(), keywords().end(), word) != keywords().end();
 }
 
-const char* name_of(Redistribute::Kind kind) {
-  switch (kind) {
-    case Redistribute::Kind::redistribute:
-      return "redistribute";
-    case Redistribute::Kind::distribute:
-      return "distribute";
-    case Redistribute::Kind::undistribute:
-      return "undistribute";
-  }
-  throw InternalError("unknown redistribution");
-}
+const char* name_of(Redistribute::Kind kind) { return redistributions.of(kind); }
+
+std::optional<Redistribute::Kind> find_redistribution(std::string_view word) { return redistributions.find(word); }
 
 }  // namespace retile::language

@@ -139,6 +139,7 @@ struct SpmdOpSyntax {
 
 // "redistribute", "distribute", "undistribute".
 const char* name_of(Redistribute::Kind kind);
+std::optional<Redistribute::Kind> find_redistribution(std::string_view word);
 
 struct RedistributeSyntax {
   Redistribute::Kind kind = Redistribute::Kind::redistribute;

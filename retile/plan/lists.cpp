@@ -20,8 +20,11 @@ std::int64_t coarse_number(const TileTable& table, const Grid& coarse, std::size
   return number;
 }
 
+// A plan that somebody wrote may have empty groups: they come first.
 Groups order_by_smallest(Groups groups) {
-  const auto smallest = [](const std::vector<Device>& group) { return *std::min_element(group.begin(), group.end()); };
+  const auto smallest = [](const std::vector<Device>& group) {
+    return group.empty() ? INT64_MIN : *std::min_element(group.begin(), group.end());
+  };
   std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
   return groups;
 }
@@ -114,6 +117,17 @@ class Matcher {
   std::vector<bool> visited_;
 };
 
+// Calls visit(edges) for the edges of each box, of edges sorted by box.
+template <typename Visit>
+void for_each_box(std::span<const Edge> edges, Visit visit) {
+  while (!edges.empty()) {
+    const auto in_box = [&](const Edge& edge) { return edge.box == edges.front().box; };
+    const auto count = static_cast<std::size_t>(std::find_if_not(edges.begin(), edges.end(), in_box) - edges.begin());
+    visit(edges.first(count));
+    edges = edges.subspan(count);
+  }
+}
+
 // The groups that exchange one box, whose edges are sorted by what they bring.
 void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, Groups& groups) {
   if (box.size() == tiles_in_box) {  // no replicas to match
@@ -161,22 +175,15 @@ Groups allgather_groups(const TileTable& before, const TileTable& after) {
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
   Groups groups;
-  for (std::size_t begin = 0; begin < edges.size();) {
-    std::size_t replicas = 0;
-    while (begin + replicas < edges.size() && edges[begin + replicas].box == edges[begin].box &&
-           edges[begin + replicas].brings == edges[begin].brings) {
-      ++replicas;
-    }
-    std::size_t end = begin;
-    while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
+  for_each_box(edges, [&](std::span<const Edge> box) {
+    const auto is_replica = [&](const Edge& edge) { return edge.brings == box.front().brings; };
+    const auto replicas = static_cast<std::size_t>(std::count_if(box.begin(), box.end(), is_replica));
     for (std::size_t r = 0; r < replicas; ++r) {
-      std::vector<Device> group;
-      group.reserve((end - begin) / replicas);
-      for (std::size_t i = begin + r; i < end; i += replicas) group.push_back(edges[i].device);
-      groups.push_back(std::move(group));
+      std::vector<Device>& group = groups.emplace_back();
+      group.reserve(box.size() / replicas);
+      for (std::size_t i = r; i < box.size(); i += replicas) group.push_back(box[i].device);
     }
-    begin = end;
-  }
+  });
   return order_by_smallest(std::move(groups));
 }
 
@@ -191,12 +198,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after) {
   std::size_t tiles_in_box = 1;
   for (std::size_t i = 0; i < common.size(); ++i) tiles_in_box *= static_cast<std::size_t>(before.grid[i] / common[i]);
   Groups groups;
-  for (std::size_t begin = 0; begin < edges.size();) {
-    std::size_t end = begin;
-    while (end < edges.size() && edges[end].box == edges[begin].box) ++end;
-    add_groups(std::span<const Edge>(edges.data() + begin, end - begin), tiles_in_box, groups);
-    begin = end;
-  }
+  for_each_box(edges, [&](std::span<const Edge> box) { add_groups(box, tiles_in_box, groups); });
   return order_by_smallest(std::move(groups));
 }
 
@@ -322,19 +324,15 @@ std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& b
 }
 
 Groups order_groups(Groups groups, const Placement& before) {
-  // A plan that somebody wrote may have empty groups and name devices that are not there: they come first.
+  // A plan that somebody wrote may name devices that are not there: they come first.
   const auto corner = [&](Device device) {
     return device >= 0 && device < before.device_count() ? before.offset(device) : Shape();
-  };
-  const auto smallest = [](const std::vector<Device>& members) {
-    return members.empty() ? INT64_MIN : *std::min_element(members.begin(), members.end());
   };
   for (std::vector<Device>& members : groups) {
     std::sort(members.begin(), members.end());
     std::stable_sort(members.begin(), members.end(), [&](Device a, Device b) { return corner(a) < corner(b); });
   }
-  std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return smallest(a) < smallest(b); });
-  return groups;
+  return order_by_smallest(std::move(groups));
 }
 
 void list_devices(StepOperation& operation, const Shape& global, const TileTable& before, const TileTable& after) {

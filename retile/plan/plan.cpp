@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
-#include "retile/base/error.h"
+#include "retile/base/names.h"
 #include "retile/collectives/notation.h"
 
 namespace retile {
 namespace {
+
+constexpr Names<StepOp, 5> names{{"dynslice", "alltoall", "allgather", "allpermute", "exchange"}};
 
 StepChange change_of(const DimensionFactor& change) { return {change.dimension, change.dimension, change.factor}; }
 StepChange change_of(const Move& move) { return {move.from, move.to, move.factor}; }
@@ -27,29 +29,9 @@ std::int64_t product_of_factors(const std::vector<Change>& changes) {
 
 }  // namespace
 
-const char* name_of(StepOp op) {
-  switch (op) {
-    case StepOp::dynslice:
-      return "dynslice";
-    case StepOp::alltoall:
-      return "alltoall";
-    case StepOp::allgather:
-      return "allgather";
-    case StepOp::allpermute:
-      return "allpermute";
-    case StepOp::exchange:
-      return "exchange";
-  }
-  throw InternalError("unknown step");
-}
+const char* name_of(StepOp op) { return names.of(op); }
 
-std::optional<StepOp> find_step_op(std::string_view name) {
-  for (const StepOp op :
-       {StepOp::dynslice, StepOp::alltoall, StepOp::allgather, StepOp::allpermute, StepOp::exchange}) {
-    if (name == name_of(op)) return op;
-  }
-  return std::nullopt;
-}
+std::optional<StepOp> find_step_op(std::string_view name) { return names.find(name); }
 
 std::int64_t group_size(const StepOperation& operation) {
   if (const auto* slice = std::get_if<SliceStep>(&operation)) return product_of_factors(slice->slices);

@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/base/mixing.h"
 #include "retile/engines/available_memory.h"
 #include "retile/language/memory.h"
@@ -221,6 +222,7 @@ std::int64_t count_statements(const Program& program, const ProgramRunOptions& o
 
 std::string to_json(const ProgramReport& report) {
   nlohmann::ordered_json json;
+  json["format"] = json_format;
   json["engine"] = report.engine;
   json["devices"] = report.devices;
   if (report.verified || report.difference) json["verified"] = report.verified;

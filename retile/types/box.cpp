@@ -55,15 +55,6 @@ std::vector<Box> subtract(const Box& box, const Box& hole) {
   return rest;
 }
 
-Box bounding_box(const Box& a, const Box& b) {
-  Box result = a;
-  for (std::size_t i = 0; i < a.lo.size(); ++i) {
-    result.lo[i] = std::min(a.lo[i], b.lo[i]);
-    result.hi[i] = std::max(a.hi[i], b.hi[i]);
-  }
-  return result;
-}
-
 std::string to_string(const Box& box) {
   std::string out = "[";
   for (std::size_t i = 0; i < box.lo.size(); ++i) {

@@ -28,9 +28,6 @@ std::optional<Box> intersect(const Box& a, const Box& b);
 // `box` less `hole`, as disjoint boxes; at most two per dimension.
 std::vector<Box> subtract(const Box& box, const Box& hole);
 
-// The smallest box that holds both.
-Box bounding_box(const Box& a, const Box& b);
-
 // "[0:4, 8:16]".
 std::string to_string(const Box& box);
 

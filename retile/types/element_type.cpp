@@ -1,37 +1,19 @@
 #include "retile/types/element_type.h"
 
-#include <array>
+#include "retile/base/names.h"
 
 namespace retile {
 namespace {
 
-struct Entry {
-  ElementType type;
-  const char* name;
-  std::int64_t bytes;
-};
-
-// In the order of the enumeration.
-constexpr std::array<Entry, 8> entries{{{ElementType::i8, "i8", 1},
-                                        {ElementType::f16, "f16", 2},
-                                        {ElementType::bf16, "bf16", 2},
-                                        {ElementType::i32, "i32", 4},
-                                        {ElementType::f32, "f32", 4},
-                                        {ElementType::f64, "f64", 8},
-                                        {ElementType::c64, "c64", 8},
-                                        {ElementType::c128, "c128", 16}}};
+constexpr Names<ElementType, 8> names{{"i8", "f16", "bf16", "i32", "f32", "f64", "c64", "c128"}};
+constexpr std::int64_t bytes[] = {1, 2, 2, 4, 4, 8, 8, 16};
 
 }  // namespace
 
-const char* name_of(ElementType type) { return entries[static_cast<std::size_t>(type)].name; }
+const char* name_of(ElementType type) { return names.of(type); }
 
-std::int64_t bytes_of(ElementType type) { return entries[static_cast<std::size_t>(type)].bytes; }
+std::int64_t bytes_of(ElementType type) { return bytes[static_cast<std::size_t>(type)]; }
 
-std::optional<ElementType> find_element_type(std::string_view name) {
-  for (const Entry& entry : entries) {
-    if (name == entry.name) return entry.type;
-  }
-  return std::nullopt;
-}
+std::optional<ElementType> find_element_type(std::string_view name) { return names.find(name); }
 
 }  // namespace retile

@@ -153,17 +153,19 @@ std::string to_string(const Mesh& mesh, const AxisPart& part) {
   return part == mesh.whole(part.axis) ? name : fmt::format("{}:({}){}", name, part.major, part.size);
 }
 
+std::string to_string(const Mesh& mesh, std::span<const AxisPart> parts) {
+  std::string out;
+  for (const AxisPart& part : merge_neighbours(parts)) out += (out.empty() ? "" : ",") + to_string(mesh, part);
+  return out;
+}
+
 std::string to_string(const DistributedType& type) {
   std::string out = "[";
   for (const Dimension& dimension : type.dimensions()) {
     if (out.size() > 1) out += ", ";
     out += fmt::format("{}", dimension.tile);
     if (dimension.axes.empty()) continue;
-    std::string axes;
-    for (const AxisPart& part : merge_neighbours(dimension.axes)) {
-      axes += (axes.empty() ? "" : ",") + to_string(type.mesh(), part);
-    }
-    out += fmt::format("{{{}}}{}", axes, dimension.global);
+    out += fmt::format("{{{}}}{}", to_string(type.mesh(), dimension.axes), dimension.global);
   }
   return out + "]";
 }

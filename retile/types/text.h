@@ -5,6 +5,7 @@
 //   part      x:(2)3                                        size 3, below parts that count 2
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,7 @@ AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh);
 std::string to_string(const Mesh& mesh);  // {a: 2, b: 2}
 std::string to_string(const DistributedType& type);
 std::string to_string(const Mesh& mesh, const AxisPart& part);
-std::string to_string(const Shape& shape);  // [8, 128]
+std::string to_string(const Mesh& mesh, std::span<const AxisPart> parts);  // x,y:(2)3
+std::string to_string(const Shape& shape);                                 // [8, 128]
 
 }  // namespace retile

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
@@ -15,6 +14,7 @@
 #include "tests/support/enumerate.h"
 #include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile::test {
 namespace {

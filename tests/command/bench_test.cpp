@@ -204,9 +204,9 @@ TEST_F(Bench, says_what_is_wrong_with_its_options) {
   const auto fault = [](const std::string& message) {
     return usage_fault("retile: " + message + "\nTry 'retile bench --help'.\n");
   };
-  EXPECT_EQ(run_retile({"bench", "--scale", "2"}), fault("--scale: 2 is no number from 1e-09 to 1"));
-  EXPECT_EQ(run_retile({"bench", "--scale", "nan"}), fault("--scale: nan is no number from 1e-09 to 1"));
-  EXPECT_EQ(bench({"--time-limit", "nan"}), fault("--time-limit: nan is no number from 0 to 1000000000"));
+  EXPECT_EQ(run_retile({"bench", "--scale", "2"}), fault("--scale: '2' is no number from 1e-09 to 1"));
+  EXPECT_EQ(run_retile({"bench", "--scale", "nan"}), fault("--scale: 'nan' is no number from 1e-09 to 1"));
+  EXPECT_EQ(bench({"--time-limit", "nan"}), fault("--time-limit: 'nan' is no number from 0 to 1000000000"));
   EXPECT_EQ(bench({"--samples", "0"}), fault("--samples 0 leaves nothing to measure; add --adversarial"));
   EXPECT_EQ(bench({"--problems", "/dev/null"}).errors,
             "/dev/null:1:1: error: there are no problems in this file\n    1 | \n      | ^\nhint: each line is one, as "

@@ -138,6 +138,16 @@ TEST(NormalizeFault, steps) {
     3 | allgather(0)
       | ^~~~~~~~~
 )"},
+{"mesh {x: 4}\n[8]\n\nmesh {x: 4}\n[8]\n", R"(4:1: error: another sequence starts here
+    4 | mesh {x: 4}
+      | ^~~~
+hint: a file holds one
+)"},
+{"{\"mesh\": {}}\n", R"(1:1: error: a sequence starts with its mesh
+    1 | {"mesh": {}}
+      | ^
+hint: a plan is read as text: retile plan without --json
+)"},
 {"mesh {x: 4}\n[2{x}8]\n-> allgater(0)\n", R"(3:4: error: unknown collective allgater
     3 | -> allgater(0)
       |    ^~~~~~~~

@@ -480,6 +480,16 @@ hint: each line is one, as JSON
   EXPECT_EQ(plan_problems("\n\n"), none);
 }
 
+TEST(PlanProblems, the_last_line_may_be_the_broken_one) {
+  EXPECT_EQ(
+      plan_problems("\n{\"mesh\": [2\n\n"),
+      input_fault(
+          R"(standard input:2:12: error: malformed JSON: syntax error while parsing array - unexpected end of input; expected ']'
+    2 | {"mesh": [2
+      |            ^
+)"));
+}
+
 TEST(PlanProblems, in_files_that_cannot_be_read) {
   const TemporaryFolder folder;
   EXPECT_EQ(folder.run_retile({"plan", "--problems", "missing.jsonl"}),

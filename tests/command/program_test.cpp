@@ -174,7 +174,8 @@ planner wide, costs in elements (paper); bytes are per device
 the program's peak: 512 bytes at c of main, line 7
 )"));
   const Json json = Json::parse(run_retile({"lower", "--json", "-"}, program).output);
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"planner", "cost_model", "movements", "peak"}));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"format", "planner", "cost_model", "movements", "peak"}));
+  EXPECT_EQ(json["format"], 1);
   EXPECT_EQ(json["movements"].size(), 2U);
   EXPECT_EQ(json["peak"]["bytes"], 512);
 }

@@ -70,7 +70,9 @@ TEST_F(RunProgram, writes_json) {
   const ProcessResult result = run({"--arg", "a=a.npy", "--json", "--repeat", "3", "--verify", "--engine=threads"});
   EXPECT_EQ(result.status, 0);
   const Json json = Json::parse(result.output);
-  EXPECT_THAT(keys_of(json), ElementsAre("engine", "devices", "verified", "results", "seconds", "peak_bytes"));
+  EXPECT_THAT(keys_of(json),
+              ElementsAre("format", "engine", "devices", "verified", "results", "seconds", "peak_bytes"));
+  EXPECT_EQ(json["format"], 1);
   EXPECT_EQ(json["engine"], "threads");
   EXPECT_EQ(json["devices"], 2);
   EXPECT_EQ(json["verified"], true);

@@ -78,6 +78,7 @@ TEST(Color, is_for_terminals_unless_told_otherwise) {
   EXPECT_THAT(run_on_terminal({}, plan), HasSubstr(escape));
   EXPECT_THAT(run_on_terminal({}, wrong_plan), HasSubstr(escape));
   EXPECT_THAT(run_on_terminal({"NO_COLOR="}, plan), HasSubstr(escape));
+  EXPECT_THAT(run_on_terminal({"OMPI_COMM_WORLD_SIZE=1"}, plan), Not(HasSubstr(escape)));  // it is mpirun's own
   EXPECT_THAT(run_on_terminal({"NO_COLOR=1"}, plan), Not(HasSubstr(escape)));
   EXPECT_THAT(run_on_terminal({"NO_COLOR=1"}, wrong_plan), Not(HasSubstr(escape)));
   EXPECT_THAT(run_on_terminal({"NO_COLOR=1"}, with(plan, "--color", "always")), HasSubstr(escape));

@@ -100,10 +100,12 @@ TEST(Usage, needs_a_subcommand_that_exists) {
        ""},
       {{""}, "unknown subcommand ; there are plan, run, verify, normalize, check, fmt, lower, bench, help", ""},
       {{"help", "paln"},
-       "COMMAND: 'paln' is unknown; use one of: plan, run, verify, normalize, check, fmt, lower, bench, help",
+       "COMMAND: 'paln' is unknown; did you mean plan? use one of: plan, run, verify, normalize, check, fmt, lower, "
+       "bench, help",
        "help"},
       {{"--verbose"}, "unknown option --verbose", ""},
       {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
+      {{"--color", "always", "plan"}, "--color goes behind the subcommand: retile plan --color", "plan"},
   });
 }
 
@@ -134,8 +136,7 @@ TEST(Usage, too_few_arguments) {
   const std::string mesh = "--mesh is needed beside SRC and DST, as in --mesh a=2,b=2";
   expect_usage_faults({
       {{"plan"}, nothing, "plan"},
-      {{"run"}, nothing, "run"},
-      {{"run", "--json"}, nothing, "run"},
+      {{"run"}, "nothing to do: give a program, or --mesh, SRC and DST, or --problems FILE", "run"},
       {{"plan", "--mesh", "x=4"}, "SRC and DST are both needed", "plan"},
       {{"plan", "--mesh", "x=4", "[8]"}, "SRC and DST are both needed", "plan"},
       {{"plan", "[8]"}, "SRC and DST are both needed", "plan"},
@@ -154,15 +155,22 @@ TEST(Usage, too_few_arguments) {
 
 TEST(Usage, arguments_that_contradict_each_other) {
   const std::string alone = "--problems stands alone: no --mesh, SRC or DST beside it";
+  const std::string program = "a program stands alone: no other argument, --mesh or --problems beside it";
   expect_usage_faults({
       {{"plan", "--problems", "p.jsonl", "--mesh", "x=4"}, alone, "plan"},
       {{"run", "--problems", "p.jsonl", "[8]", "[8]"}, alone, "run"},
+      {{"run", "p.spmd", "--mesh", "x=4"}, program, "run"},
+      {{"run", "p.spmd", "q.spmd"}, program, "run"},
       {{"run", "--problems", "p.jsonl", "--dtype", "f64"},
        "--dtype goes with SRC and DST; in a file, each problem has its own",
        "run"},
       {{"plan", "--mesh", "x=4", "--mesh", "y=4", "[8]", "[8]"}, "--mesh is given more than once", "plan"},
       {{"plan", "--problems", "p.jsonl", "--problems", "q.jsonl"}, "--problems is given more than once", "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--full"}, "--full goes with --json", "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--donate"}, "--donate goes with --memory-limit", "plan"},
+      {{"bench", "--problems", "p.jsonl", "--rank", "3"},
+       "--rank goes with sampled problems, not with --problems",
+       "bench"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--no-exchange", "--planner", "direct"},
        "--no-exchange and --planner direct contradict each other: direct is one exchange",
        "plan"},
@@ -196,7 +204,7 @@ TEST(Usage, arguments_that_contradict_each_other) {
 TEST(Usage, values_that_an_option_does_not_take) {
   expect_usage_faults({
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--dtype", "f33"},
-       "--dtype: 'f33' is unknown; use one of: i8 f16 bf16 i32 f32 f64 c64 c128",
+       "--dtype: 'f33' is unknown; did you mean f32? use one of: i8 f16 bf16 i32 f32 f64 c64 c128",
        "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "time"},
        "--cost: 'time' is unknown; use one of: paper, volume",
@@ -207,6 +215,15 @@ TEST(Usage, values_that_an_option_does_not_take) {
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "steam"},
        "--engine: 'steam' is unknown; use one of: threads, reference, mpi",
        "run"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--staging", "1KiB"},
+       "--staging: '1KiB' is no size from 4096 to 1073741824 bytes; write 4096 or 8MiB",
+       "run"},
+      {{"run", "--mesh", "x=4", "[8]", "[8]", "--staging", "much"},
+       "--staging: 'much' is no size from 4096 to 1073741824 bytes; write 4096 or 8MiB",
+       "run"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "--effort", "0"},
+       "--effort: '0' is no number from 0.001 to 1000",
+       "plan"},
       {{"run", "--threads", "0"}, "--threads: '0' is no whole number from 1 to 4096", "run"},
       {{"run", "--threads", "4097"}, "--threads: '4097' is no whole number from 1 to 4096", "run"},
       {{"lower", "p.spmd", "--dump-after", "optimize"},

@@ -29,6 +29,15 @@ std::string verified(const std::string& place) {
   return place + ": plan verified: 2 steps, cost 24 (paper), peak 24 of 24 elements allowed\n";
 }
 
+TEST(Verify, text_is_one_fault) {
+  const std::string text = run_retile({"plan", "--mesh", "a=2", "[2{a}4]", "[4]"}).output;
+  EXPECT_EQ(verify(text), input_fault(R"(standard input:1:1: error: there are no plans in this file
+    1 | mesh {a: 2}  // planner wide
+      | ^
+hint: each line is one, as JSON
+)"));
+}
+
 // --- Plans that are right.
 
 TEST(Verify, the_papers_plans) {

@@ -92,6 +92,7 @@ TEST_F(Results, run_says_how_results_were_made) {
   record.seed = 7;
   record.scale = 0.5;
   record.repetitions = 3;
+  EXPECT_EQ(nlohmann::ordered_json::parse(to_json(record))["format"], 1);
   const auto json = nlohmann::ordered_json::parse(to_json(record))["run"];
   EXPECT_EQ(json["commit"], "abc");
   EXPECT_EQ(json["engine"], "mpi");

@@ -4,10 +4,10 @@
 #include "retile/collectives/rewriting.h"
 #include "retile/collectives/sequence.h"
 #include "retile/plan/lists.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/fuzz/require.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile::fuzz {
 namespace {
@@ -22,7 +22,7 @@ void check_normalization(const Sequence& sequence) {
 }
 
 void check_steps(const Sequence& sequence) {
-  const Movement movement{sequence.mesh(), Placement(sequence.source()), typed_steps(sequence)};
+  const Movement movement{sequence.mesh(), Placement(sequence.source()), test::typed_steps(sequence)};
   require(movement.target() == Placement(sequence.target()), "the steps of a sequence end where it ends");
   require(height(movement) == height(sequence), "the steps of a sequence are as high as it");
   for (const std::string& fault : find_faults(movement)) require(false, "the steps of a sequence are right: " + fault);

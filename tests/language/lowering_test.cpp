@@ -242,10 +242,10 @@ fn main(a: [4{x}8]) -> [8], [4{x}8] {
 }
 
 TEST(Passes, are_found_by_name) {
-  for (const Pass pass : {Pass::parse, Pass::check, Pass::lower}) {
-    EXPECT_EQ(find_pass(name_of(pass)), pass);
-    EXPECT_NE(pass_names.find(name_of(pass)), std::string_view::npos);
-  }
+  EXPECT_EQ(pass_names, "parse, check, lower");
+  EXPECT_EQ(find_pass("parse"), Pass::parse);
+  EXPECT_EQ(find_pass("check"), Pass::check);
+  EXPECT_EQ(find_pass("lower"), Pass::lower);
   EXPECT_EQ(find_pass("optimize"), std::nullopt);
 }
 

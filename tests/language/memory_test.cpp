@@ -253,7 +253,7 @@ TEST(MemoryPeak, sums_that_do_not_fit_are_reported) {
 TEST(Summary, lists_what_moves) {
   const CheckedProgram program = checked(read_source("examples/paper/chain.spmd"));
   EXPECT_EQ(to_json(summarize(lower_program(program.program))),
-            R"({"planner":"wide","cost_model":"paper","movements":[{"function":"main","name":"z","line":9,)"
+            R"({"format":1,"planner":"wide","cost_model":"paper","movements":[{"function":"main","name":"z","line":9,)"
             R"("operation":"redistribute","from":"[32, 64{devs}2048]","to":"[1{devs}32, 2048]","steps":1,"cost":2048,)"
             R"("received_bytes_max":7936,"peak_bytes":16384}],)"
             R"("peak":{"bytes":2498560,"function":"main","statement":"y","line":6}})");

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -103,6 +105,18 @@ TEST(MpiJobFault, devices_that_cannot_be_shared_out_are_refused_once) {
                result.errors),
       1)
       << result.errors;
+}
+
+// The others are where the file is not, as on another host.
+TEST(MpiJob, files_are_written_by_the_first_rank) {
+  std::ofstream(testing::TempDir() + "first_rank.spmd") << "mesh {x: 2} fn main(a: [8]) -> [8] {return a}";
+  const std::string script = "test \"$OMPI_COMM_WORLD_RANK$PMI_RANK\" != 0 || cd " + testing::TempDir() +
+                             "; exec \"$0\" fmt -i first_rank.spmd";
+  const ProcessResult result = run_job(2, {"/bin/sh", "-c", script, RETILE_COMMAND});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  std::ifstream file(testing::TempDir() + "first_rank.spmd");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}),
+            "mesh {x: 2}\n\nfn main(a: [8]) -> [8] {\n  return a\n}\n");
 }
 
 TEST(MpiJobFault, wrong_arguments_are_reported_once) {

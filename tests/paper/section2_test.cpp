@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/problem.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile::test {
 namespace {

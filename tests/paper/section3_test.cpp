@@ -6,7 +6,6 @@
 #include <map>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
@@ -14,6 +13,7 @@
 #include "tests/support/low_level.h"
 #include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile::test {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "retile/collectives/rewriting.h"
 #include "retile/plan/lists.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"

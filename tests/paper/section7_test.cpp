@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/typed_steps.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
@@ -13,6 +12,7 @@
 #include "tests/support/low_level.h"
 #include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile::test {
 namespace {

@@ -59,6 +59,15 @@ void expect_partition(const Groups& groups, std::int64_t devices) {
   EXPECT_EQ(all, expected);
 }
 
+Box bounding_box(const Box& a, const Box& b) {
+  Box result = a;
+  for (std::size_t i = 0; i < a.lo.size(); ++i) {
+    result.lo[i] = std::min(a.lo[i], b.lo[i]);
+    result.hi[i] = std::max(a.hi[i], b.hi[i]);
+  }
+  return result;
+}
+
 // The members' boxes are disjoint and fill their bounding box, which is returned.
 Box expect_fills_a_box(const Placement& placement, const std::vector<Device>& group) {
   Box hull = placement.box(group.front());

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "retile/plan/typed_steps.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/plans.h"
+#include "tests/support/typed_steps.h"
 
 namespace retile {
 namespace {
@@ -76,7 +76,7 @@ TEST(GatherSlice, is_eq_naive_redistribution) {
     for (const DistributedType& source : types) {
       for (const DistributedType& target : types) {
         const Plan plan = test::gather_slice_plan(source, target);
-        EXPECT_EQ(plan.steps(), typed_steps(test::gather_and_slice(source, target)))
+        EXPECT_EQ(plan.steps(), test::typed_steps(test::gather_and_slice(source, target)))
             << to_string(source) << " to " << to_string(target);
         EXPECT_EQ(plan.steps().empty(), same_placement(source, target));
         EXPECT_EQ(plan.movement.target(), Placement(target));

@@ -240,13 +240,14 @@ class PageOfResults(Folder):
         process = subprocess.run(command, capture_output=True, text=True)
         return process, path.read_text(encoding="utf-8")
 
-    def test_the_evaluation_is_what_its_results_say(self):
-        page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
-        emptied = re.sub(r"(<!-- [a-z]+ -->\n).*?(<!-- /)", r"\1\2", page, flags=re.DOTALL)
-        self.assertLess(len(emptied), len(page))
-        process, filled = self.fill(emptied)
-        self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertEqual(filled, page, "make evaluation-page was not run")
+    def test_pages_are_what_the_results_say(self):
+        for document in ("docs/evaluation.md", "README.md"):
+            page = (ROOT / document).read_text(encoding="utf-8")
+            emptied = re.sub(r"(<!-- [a-z]+ -->\n).*?(<!-- /)", r"\1\2", page, flags=re.DOTALL)
+            self.assertLess(len(emptied), len(page))
+            process, filled = self.fill(emptied)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual(filled, page, "make evaluation-page was not run")
 
     def test_the_evaluation_is_one_page_with_its_plots(self):
         page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")

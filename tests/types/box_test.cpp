@@ -68,8 +68,6 @@ TEST(Box, subtract) {
   EXPECT_EQ(subtract({{}, {}}, {{}, {}}), Boxes{});
 }
 
-TEST(Box, bounding_box) { EXPECT_EQ(bounding_box({{0, 5}, {4, 6}}, {{2, 1}, {3, 2}}), (Box{{0, 1}, {4, 6}})); }
-
 TEST(Box, text) {
   EXPECT_EQ(to_string(Box{{0, 8}, {4, 16}}), "[0:4, 8:16]");
   EXPECT_EQ(to_string(Box{{}, {}}), "[]");
@@ -120,22 +118,6 @@ RC_GTEST_PROP(Box, subtract_leaves_the_volume_less_what_is_shared, ()) {
   }
   const std::optional<Box> shared = intersect(box, hole);
   RC_ASSERT(left == volume(box) - (shared ? volume(*shared) : 0));
-}
-
-RC_GTEST_PROP(Box, bounding_box_is_the_smallest_that_holds_both, ()) {
-  const int rank = *rc::gen::inRange(1, 4);
-  const Box a = arbitrary_box(rank);
-  const Box b = arbitrary_box(rank);
-  const Box bound = bounding_box(a, b);
-  RC_ASSERT(contains(bound, a) && contains(bound, b));
-  for (std::size_t i = 0; i < bound.lo.size(); ++i) {
-    Box smaller = bound;
-    ++smaller.lo[i];
-    RC_ASSERT(!(contains(smaller, a) && contains(smaller, b)));
-    smaller = bound;
-    --smaller.hi[i];
-    RC_ASSERT(!(contains(smaller, a) && contains(smaller, b)));
-  }
 }
 
 }  // namespace

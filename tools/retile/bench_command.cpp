@@ -56,6 +56,7 @@ struct Arguments {
   double time_limit = 0;  // seconds; 0: none
   std::string commit = "unknown";
   std::string out = "results.jsonl";
+  const CLI::App* command = nullptr;  // which knows what was given
 };
 
 // "1-6", or "4" for "4-4".
@@ -99,6 +100,10 @@ class ProblemList {
  public:
   ProblemList(const Arguments& arguments, const SampleOptions& sampling)
       : sampling_(sampling), samples_(arguments.problems ? 0 : arguments.samples) {
+    for (const char* option : {"--samples", "--axes", "--rank", "--size", "--dtype"}) {
+      if (arguments.problems && arguments.command->count(option) > 0)
+        throw UsageError(fmt::format("{} goes with sampled problems, not with --problems", option));
+    }
     if (arguments.adversarial) listed_ = adversarial_problems();
     if (arguments.problems) {
       for (const SourceText& line : problem_lines(*arguments.problems)) listed_.push_back(parse_problem(line));
@@ -188,17 +193,6 @@ void run(const Arguments& arguments) {
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);
 }
 
-// The parser's own check of ranges lets through what compares with nothing.
-CLI::Validator number_between(double least, double most) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        double number = 0;
-        if (CLI::detail::lexical_cast(text, number) && least <= number && number <= most) return std::string();
-        return fmt::format("{} is no number from {} to {}", text, least, most);
-      },
-      "");
-}
-
 void add_sampling_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--samples", arguments.samples, "how many problems to sample")
       ->check(whole_number(0, 1000000))
@@ -249,6 +243,7 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
 void add_bench_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("bench", "Measure planners against each other on real data");
   const auto arguments = std::make_shared<Arguments>();
+  arguments->command = command;
   add_sampling_options(*command, *arguments);
   add_engine_options(*command, arguments->engine);
   add_measuring_options(*command, *arguments);

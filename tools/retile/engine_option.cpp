@@ -51,7 +51,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments) {
       ->capture_default_str()
       ->type_name("MAP");
   command.add_option("--staging", arguments.staging, "bytes that an MPI rank may have for pieces under way")
-      ->check(whole_number(mpi::least_staging, mpi::most_staging))
+      ->transform(byte_count(mpi::least_staging, mpi::most_staging))
       ->capture_default_str()
       ->type_name("BYTES");
 }

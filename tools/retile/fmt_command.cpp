@@ -20,6 +20,7 @@
 #include "retile/language/printer.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/job.h"
 #include "tools/retile/output.h"
 #include "tools/retile/usage.h"
 
@@ -80,7 +81,7 @@ int format_file(const Arguments& arguments, const std::string& path) {
     return changed ? bad_input : done;
   }
   if (!arguments.in_place) write_result(text);
-  if (arguments.in_place && changed) replace_file(path, text);
+  if (arguments.in_place && changed) do_once_in_job([&] { replace_file(path, text); });
   return done;
 }
 

@@ -17,6 +17,7 @@ void add_help_command(CLI::App& app) {
   command->add_option("COMMAND", *name, "the subcommand; all of them unless given")
       ->check(known_name(fmt::format("{}", fmt::join(subcommand_names(app), ", "))))
       ->type_name("");
+  command->footer("");  // not the app's
   command->callback([&app, name] {
     const CLI::App* subject = *name ? app.get_subcommand(**name) : &app;
     const std::string title = *name ? "retile " + **name : "retile";

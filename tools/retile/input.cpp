@@ -119,7 +119,8 @@ std::vector<SourceText> values_of(const SourceText& file) {
       search = Search::next_value;
       end = end_of_value(rest, search);
     }
-    values.push_back({file.name, std::string(rest.substr(0, end)), line});
+    const std::string_view value = rest.substr(0, end);  // where it is broken, the lines up to the end of the file
+    values.push_back({file.name, std::string(value.substr(0, value.find_last_not_of(white_space) + 1)), line});
     skip(std::min(end + 1, rest.size()));
   }
   return values;
@@ -137,7 +138,11 @@ SourceText read_file(const std::string& path) {
 std::vector<SourceText> read_values(const std::string& path, const std::string& what) {
   const SourceText file = read_file(path);
   std::vector<SourceText> values = values_of(file);
-  if (values.empty())
+  const auto is_object = [](const SourceText& value) {
+    return value.text.find_first_not_of(white_space) == value.text.find('{');
+  };
+  // A mistake in a line is told in its place; a file of another kind, once.
+  if (values.size() != 1 && std::none_of(values.begin(), values.end(), is_object))
     throw InputError(
         diagnose(file, {0, 0}, fmt::format("there are no {} in this file", what), "each line is one, as JSON"));
   return values;
@@ -185,7 +190,7 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
       .add_option("--effort", arguments.effort,
                   "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
                   "more may find a cheaper plan or prove that there is none")
-      ->check(CLI::Range(0.001, WorkBudget::most_effort))
+      ->check(number_between(0.001, WorkBudget::most_effort))
       ->capture_default_str()
       ->type_name("FACTOR");
 }

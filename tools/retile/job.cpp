@@ -16,14 +16,20 @@
 
 namespace retile::command {
 
-bool is_in_job() {
-  // Set by Open MPI, and by MPICH and its relatives.
+namespace {
+
+// How many processes mpirun started; 0 where it did not. Set by Open MPI, and by MPICH and its relatives.
+int launched_processes() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* size = std::getenv(name);
-    if (size != nullptr && std::atoi(size) > 1) return true;
+    if (const char* size = std::getenv(name)) return std::atoi(size);
   }
-  return false;
+  return 0;
 }
+
+}  // namespace
+
+bool is_in_job() { return launched_processes() > 1; }
+bool is_launched() { return launched_processes() > 0; }
 
 #ifdef RETILE_HAS_MPI
 
@@ -106,11 +112,15 @@ void require_same_arguments(int argument_count, char** arguments) {
   if (const auto difference = processes().first_text(find_difference(first, mine))) throw UsageError(*difference);
 }
 
+void do_once_in_job(const std::function<void()>& action) {
+  processes().do_together([&] {
+    if (processes().is_speaker()) action();
+  });
+}
+
 std::string read_in_job(const std::function<std::string()>& read) {
   std::string text;
-  processes().do_together([&] {
-    if (processes().is_speaker()) text = read();
-  });
+  do_once_in_job([&] { text = read(); });
   return processes().share(std::move(text));
 }
 

@@ -12,6 +12,8 @@ namespace retile::command {
 
 // True where mpirun started this process together with others.
 bool is_in_job();
+// True where mpirun started this process: what it writes goes through mpirun, which may look like a terminal to it.
+bool is_launched();
 
 // From here to the end of its life, the process is a rank of its job. Only the first rank writes to standard output.
 class Job {
@@ -28,6 +30,9 @@ std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options);
 
 // Ranks that were told different things would wait for each other forever. Throws UsageError on all of them.
 void require_same_arguments(int argument_count, char** arguments);
+
+// Files are written by the first rank alone. What it throws, all ranks throw.
+void do_once_in_job(const std::function<void()>& action);
 
 // Standard input belongs to the first rank alone, and files may differ from host to host: what the first rank reads, or
 // throws, all ranks get.

@@ -31,7 +31,7 @@ bool has_colors(std::FILE* file) {
   if (color_choice() != "auto") return color_choice() == "always";
   const char* terminal = std::getenv("TERM");
   const bool is_dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return isatty(fileno(file)) != 0 && !is_dumb && !is_set("NO_COLOR");
+  return isatty(fileno(file)) != 0 && !is_dumb && !is_launched() && !is_set("NO_COLOR");
 }
 
 std::string text_of(const std::vector<Diagnostic>& diagnostics) {

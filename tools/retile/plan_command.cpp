@@ -63,6 +63,7 @@ void write_line(const Plan& plan, PlanLists lists) {
 
 int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
+  if (arguments.donate && !arguments.problem.memory_limit) throw UsageError("--donate goes with --memory-limit");
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {

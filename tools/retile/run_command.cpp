@@ -56,13 +56,19 @@ std::string render_run(const RunReport& report) {
                      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
+bool stands_alone(const ProblemArguments& arguments) {
+  return !arguments.target && !arguments.mesh && !arguments.problems;
+}
+
 // One argument that is no type names a program.
 bool is_program(const ProblemArguments& arguments) {
-  return arguments.source && !arguments.target && !arguments.mesh && !arguments.problems &&
-         !arguments.source->starts_with('[');
+  if (!arguments.source) return false;
+  return arguments.source->ends_with(".spmd") || (stands_alone(arguments) && !arguments.source->starts_with('['));
 }
 
 int run_program(const Arguments& arguments) {
+  if (!stands_alone(arguments.problem))
+    throw UsageError("a program stands alone: no other argument, --mesh or --problems beside it");
   if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
@@ -77,6 +83,8 @@ int run_program(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
   if (is_program(arguments.problem)) return run_program(arguments);
+  if (!arguments.problem.source && stands_alone(arguments.problem))
+    throw UsageError("nothing to do: give a program, or --mesh, SRC and DST, or --problems FILE");
   if (is_given(arguments.program))
     throw UsageError("--arg, --out and --verify go with a program: retile run FILE.spmd");
   PipelineOptions options;

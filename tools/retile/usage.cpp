@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/base/nearest_name.h"
+#include "retile/planner/memory_limit.h"
 
 namespace retile::command {
 namespace {
@@ -50,6 +51,8 @@ std::string explain_option(const CLI::App& command, const std::string& extra) {
   for (const CLI::Option* other : command.get_options()) {
     for (const std::string& other_name : other->get_lnames()) known.push_back(other_name);
   }
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    return fmt::format("{} goes behind the subcommand: retile {} {}", option, command.get_name(), option);
   return fmt::format("unknown option {}{}", option, name.size() < 2 ? "" : suggestion(name, known, "--"));
 }
 
@@ -100,7 +103,9 @@ CLI::Validator known_name(std::string_view names) {
   const auto check = [names = std::string(names)](const std::string& name) {
     const std::vector<std::string> known = split_names(names);
     const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
-    return is_known ? std::string() : fmt::format("'{}' is unknown; use one of: {}", name, names);
+    if (is_known) return std::string();
+    const std::string nearest = suggestion(name, known, "");
+    return fmt::format("'{}' is unknown{} use one of: {}", name, nearest.empty() ? ";" : nearest, names);
   };
   return CLI::Validator(check, "").name(std::string(names));
 }
@@ -111,6 +116,32 @@ std::vector<std::string> choices_of(CLI::Option& option) {
   } catch (const CLI::OptionNotFound&) {
     return {};
   }
+}
+
+// The parser's own check of ranges lets through what compares with nothing.
+CLI::Validator number_between(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double number = 0;
+    const bool fits = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
+    return fits ? std::string() : fmt::format("'{}' is no number from {} to {}", text, least, most);
+  };
+  return {check, ""};
+}
+
+CLI::Validator byte_count(std::int64_t least, std::int64_t most) {
+  const auto check = [least, most](std::string& text) {
+    try {
+      const MemoryLimit limit = parse_memory_limit({"size", text});
+      const auto* size = std::get_if<MemoryBytes>(&limit);
+      if (size != nullptr && least <= size->bytes && size->bytes <= most) {
+        text = std::to_string(size->bytes);
+        return std::string();
+      }
+    } catch (const InputError&) {  // it is told below
+    }
+    return fmt::format("'{}' is no size from {} to {} bytes; write 4096 or 8MiB", text, least, most);
+  };
+  return {check, ""};
 }
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {

@@ -25,6 +25,12 @@ std::vector<std::string> choices_of(CLI::Option& option);
 // Those that the help shows.
 std::vector<std::string> subcommand_names(const CLI::App& app);
 
+// Accepts numbers from `least` to `most`.
+CLI::Validator number_between(double least, double most);
+
+// Accepts sizes from `least` to `most` bytes, as in 4096 or 8MiB, and makes decimal digits of them.
+CLI::Validator byte_count(std::int64_t least, std::int64_t most);
+
 // Accepts decimal digits that count from `least` to `most`.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most);
 

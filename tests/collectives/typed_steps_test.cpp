@@ -1,4 +1,4 @@
-#include "retile/plan/typed_steps.h"
+#include "tests/support/typed_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 Sequence sequence_of(const char* text) { return parse_sequence(SourceText{"test", text}); }
 
 TEST(TypedSteps, of_no_collectives_are_none) {
-  EXPECT_THAT(typed_steps(sequence_of("mesh {a: 2} [2{a}4]")), IsEmpty());
+  EXPECT_THAT(test::typed_steps(sequence_of("mesh {a: 2} [2{a}4]")), IsEmpty());
 }
 
 TEST(TypedSteps, have_the_factors_of_their_collectives_and_no_lists) {
@@ -33,7 +33,7 @@ TEST(TypedSteps, have_the_factors_of_their_collectives_and_no_lists) {
     -> alltoall(0, 1; a)
     -> allgather(1; a)
     -> allpermute [2{b}6, 12])");
-  const std::vector<Step> steps = typed_steps(sequence);
+  const std::vector<Step> steps = test::typed_steps(sequence);
   ASSERT_EQ(steps.size(), 4U);
   EXPECT_EQ(steps[0].operation, StepOperation(SliceStep{{{0, 6}}}));
   EXPECT_EQ(steps[1].operation, StepOperation(AllToAllStep{{{0, 1, 2}}, {}}));
@@ -49,7 +49,7 @@ TEST(TypedSteps, have_the_factors_of_their_collectives_and_no_lists) {
 // Groups are worked out from boxes; here they are those along the axes of the collective.
 TEST(TypedSteps, have_the_groups_of_their_collectives) {
   const Sequence sequence = sequence_of("mesh {a: 2, b: 3} [1{a,b}6, 12] -> alltoall(0, 1; a) -> allgather(1; a)");
-  const Movement movement = with_lists({sequence.mesh(), Placement(sequence.source()), typed_steps(sequence)});
+  const Movement movement = with_lists({sequence.mesh(), Placement(sequence.source()), test::typed_steps(sequence)});
   const Groups along_a{{0, 3}, {1, 4}, {2, 5}};
   EXPECT_EQ(movement.steps[0].operation, StepOperation(AllToAllStep{{{0, 1, 2}}, along_a}));
   EXPECT_EQ(movement.steps[1].operation, StepOperation(GatherStep{{{1, 2}}, along_a}));
@@ -101,7 +101,7 @@ void check_random_sequence() {
   const DistributedType source = *test::arbitrary_type(mesh, test::divisible_shape(mesh, *rc::gen::inRange(1, 4)));
   const Sequence sequence = *test::arbitrary_sequence(source, 8);
   const CostModel& model = test::arbitrary_model();
-  const Plan plan = test::finish_plan(sequence.source(), sequence.target(), typed_steps(sequence), model);
+  const Plan plan = test::finish_plan(sequence.source(), sequence.target(), test::typed_steps(sequence), model);
   RC_ASSERT(find_faults(plan) == std::vector<std::string>());
   RC_ASSERT(plan.memory.peak == height(sequence));
   if (&model == &paper_model()) RC_ASSERT(plan.cost.total == cost(sequence));
