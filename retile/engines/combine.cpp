@@ -158,9 +158,7 @@ void combine_rows(Reduction reduction, ElementType element, std::int64_t rows, s
                   std::int64_t first, std::int64_t count, const std::byte* in, std::byte* out) {
   with_element(element, [&]<typename Element>(Element /*zero*/) {
     using Number = typename Stored<Element>::Number;
-    const auto run = [&](auto combine) {
-      combine_blocks<Element>(rows, row_elements, first, count, in, out, combine);
-    };
+    const auto run = [&](auto combine) { combine_blocks<Element>(rows, row_elements, first, count, in, out, combine); };
     if (reduction == Reduction::sum) return run(add<Number>);
     if constexpr (is_ordered<Number>) {
       if (reduction == Reduction::max) return run(larger<Number>);
@@ -177,7 +175,8 @@ void store_number(ElementType element, std::int64_t number, std::byte* out) {
     if constexpr (is_ordered<Number>) {
       stored = Stored<Element>::store(static_cast<Number>(number));
     } else {
-      stored = Number(static_cast<typename Number::value_type>(number), static_cast<typename Number::value_type>(-number));
+      stored =
+          Number(static_cast<typename Number::value_type>(number), static_cast<typename Number::value_type>(-number));
     }
     std::memcpy(out, &stored, sizeof stored);
   });

@@ -60,7 +60,8 @@ std::vector<Transfer> make_disjoint(const std::vector<Transfer>& pieces) {
 std::vector<Transfer> kept_pieces(const Placement& held, const Placement& after, Device device) {
   std::vector<Transfer> pieces;
   if (held.has_single_boxes() && after.has_single_boxes()) {
-    if (auto kept = intersect(held.box(device), after.box(device))) pieces.push_back({device, device, *std::move(kept)});
+    if (auto kept = intersect(held.box(device), after.box(device)))
+      pieces.push_back({device, device, *std::move(kept)});
     return pieces;
   }
   std::vector<Box> boxes;

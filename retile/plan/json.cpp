@@ -147,8 +147,8 @@ class PlanWriter {
   }
 
   void write(const ReduceStep& step, const Placement& /*before*/, bool /*lists*/) {
-    put("\"dims\":[{}],\"reduce\":\"{}\",\"dtype\":\"{}\",", fmt::join(step.dimensions, ","),
-        name_of(step.reduction), name_of(step.element));
+    put("\"dims\":[{}],\"reduce\":\"{}\",\"dtype\":\"{}\",", fmt::join(step.dimensions, ","), name_of(step.reduction),
+        name_of(step.element));
   }
 
   void write_changes(const std::vector<DimensionFactor>& changes) {
@@ -254,8 +254,7 @@ Placement read_placement(const JsonReader& step, const Placement& source, const 
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
   }
   std::vector<std::int64_t> corners;
-  for (const JsonReader& corner :
-       read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
+  for (const JsonReader& corner : read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }

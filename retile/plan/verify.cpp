@@ -421,7 +421,8 @@ class Verifier {
     }
   }
 
-  // The device holds all parts of its box. They are the first dimensions of what it holds, but for those of one element.
+  // The device holds all parts of its box. They are the first dimensions of what it holds, but for those of one
+  // element.
   void check(const ReduceStep& step, const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
       Box held = before.box(device);
@@ -498,8 +499,7 @@ class Verifier {
   }
 
   // True, and a fault reported, where part of the wanted box is in none of the sources.
-  bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources,
-                   const char* holder) {
+  bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources, const char* holder) {
     for (const Box& box : wanted) {
       if (volume(box) == 0) continue;
       const std::optional<Box> missing = find_uncovered(box, sources);

@@ -72,8 +72,8 @@ std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
   return steps;
 }
 
-// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does. Rounded
-// down by a little more than a double is wrong.
+// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does.
+// Rounded down by a little more than a double is wrong.
 std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
   if (product(frame.shape) == frame.source.global_size()) return bound;
   double share = 1 - 1e-12;
@@ -189,8 +189,15 @@ class ProblemPlanner {
     cost.optimal = cost.total == cost.lower_bound;
     PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
     memory.bound = std::max({memory.source, memory.target, memory.peak});
-    return {problem_.id(),   problem_.source(), problem_.target(), std::move(movement),
-            frame_ ? frame_->view : std::vector<Shape>{}, planner, std::move(cost), memory, 0};
+    return {problem_.id(),
+            problem_.source(),
+            problem_.target(),
+            std::move(movement),
+            frame_ ? frame_->view : std::vector<Shape>{},
+            planner,
+            std::move(cost),
+            memory,
+            0};
   }
 
   Plan plan_leanly() const {
@@ -238,8 +245,9 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   cost.optimal = cost.total == cost.lower_bound;
   PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
   memory.bound = std::max({memory.source, memory.target, memory.peak});
-  Plan plan{problem.id(), problem.source(), problem.target(), std::move(movement), parts.first.view, std::move(planner),
-            std::move(cost), memory, 0};
+  Plan plan{problem.id(),        problem.source(), problem.target(),
+            std::move(movement), parts.first.view, std::move(planner),
+            std::move(cost),     memory,           0};
   require_fit(plan, problem, options);
   return plan;
 }
@@ -274,7 +282,8 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = problem.source().is_partial() ? plan_partial(problem, options) : ProblemPlanner(problem, options, problem.device_count()).plan();
+  Plan plan = problem.source().is_partial() ? plan_partial(problem, options)
+                                            : ProblemPlanner(problem, options, problem.device_count()).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG

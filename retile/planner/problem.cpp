@@ -113,7 +113,8 @@ class ProblemReader {
   explicit ProblemReader(const JsonReader& problem) : problem_(problem), shape_(problem.member("shape")) {}
 
   Layout read_source() const {
-    return read_side("src", problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
+    return read_side("src",
+                     problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
   }
 
   Layout read_target() const {
@@ -145,8 +146,8 @@ class ProblemReader {
     const auto partial = find(side + "_sum");
     const auto devices = find(side + "_devices");
     const auto pointer = [](const std::optional<JsonReader>& reader) { return reader ? &*reader : nullptr; };
-    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)}, mesh,
-                       rule_of(side), reduction());
+    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)},
+                       mesh, rule_of(side), reduction());
   }
 
   const JsonReader& problem_;
@@ -220,9 +221,9 @@ std::optional<TypedProblem> typed(const Problem& problem) {
 
 TypedProblem require_typed(const Problem& problem) {
   if (const auto ends = typed(problem)) return *ends;
-  throw InputError(fmt::format("{} and {} are not both types of one mesh", to_string(problem.source()),
-                               to_string(problem.target())),
-                   "sizes must divide, and dimensions be cut as a whole");
+  throw InputError(
+      fmt::format("{} and {} are not both types of one mesh", to_string(problem.source()), to_string(problem.target())),
+      "sizes must divide, and dimensions be cut as a whole");
 }
 
 Problem parse_problem(const SourceText& line) {
@@ -270,12 +271,15 @@ std::string to_json(const Problem& problem) {
 }
 
 std::string to_string(const Problem& problem) {
-  const auto mesh_of = [](const Layout& layout) { return layout.listed() != nullptr ? "" : to_string(layout.cuts()->mesh); };
+  const auto mesh_of = [](const Layout& layout) {
+    return layout.listed() != nullptr ? "" : to_string(layout.cuts()->mesh);
+  };
   const std::string from = mesh_of(problem.source());
   const std::string to = mesh_of(problem.target());
   return fmt::format("{}{}{}{}{} from {} to {}{}{}", problem.id(), problem.id().empty() ? "" : ": ",
-                     name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from, to_string(problem.source()),
-                     to_string(problem.target()), to == from ? "" : " on mesh ", to == from ? "" : to);
+                     name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from,
+                     to_string(problem.source()), to_string(problem.target()), to == from ? "" : " on mesh ",
+                     to == from ? "" : to);
 }
 
 }  // namespace retile

@@ -1,5 +1,7 @@
-// Sums, and what else is combined: the parts are redistributed until every device holds all parts of a piece of its own,
-// combined there, and the pieces go on to the target.
+// Sums, and what else is combined: the parts are redistributed until every device holds all parts of a piece of its
+// own, combined there, and the pieces go on to the target.
+#include "retile/planner/sum_planner.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/planner/sum_planner.h"
 
 namespace retile {
 namespace {
@@ -26,8 +27,7 @@ bool contains_part(const std::vector<AxisPart>& parts, const AxisPart& part) {
 // How an array is cut between the two halves of the plan, and what is combined there.
 class SumProblem {
  public:
-  explicit SumProblem(const Problem& problem)
-      : source_(*problem.source().cuts()), kept_(problem.target().partial()) {
+  explicit SumProblem(const Problem& problem) : source_(*problem.source().cuts()), kept_(problem.target().partial()) {
     for (const AxisPart& part : source_.partial) {
       if (!contains_part(kept_, part)) combined_.push_back(part);
     }
@@ -48,8 +48,8 @@ class SumProblem {
   Layout all_parts(const MeshLayout& pieces) const { return with_parts(pieces, source_.partial); }
   Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
 
-  // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses: in
-  // one dimension, or each prime where the target is cut deepest.
+  // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses:
+  // in one dimension, or each prime where the target is cut deepest.
   std::vector<MeshLayout> candidates(const Layout& target) const {
     std::vector<MeshLayout> layouts{plain_source()};
     if (source_.view.empty()) return layouts;
@@ -174,8 +174,8 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
   const ReduceStep reduce{sum.combined_dimensions(), problem.source().cuts()->reduction, problem.element_type()};
   std::vector<MeshLayout> candidates = sum.candidates(problem.target());
   const std::int64_t bound = std::max(problem.source().local_size(), problem.target().local_size());
-  if (const auto wanted = problem.target().cuts(); wanted && wanted->devices == candidates.front().devices &&
-                                                   wanted->mesh == candidates.front().mesh) {
+  if (const auto wanted = problem.target().cuts();
+      wanted && wanted->devices == candidates.front().devices && wanted->mesh == candidates.front().mesh) {
     MeshLayout straight = *wanted;
     straight.partial.clear();
     const std::int64_t parts = product_of_sizes(sum.combined());
@@ -195,8 +195,9 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
     best = std::move(plan);
   }
   if (best) return std::move(*best);
-  throw InputError(fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())),
-                   "a sum whose dimensions are seen in factors goes to a target that sees the same");
+  throw InputError(
+      fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())),
+      "a sum whose dimensions are seen in factors goes to a target that sees the same");
 }
 
 }  // namespace retile

@@ -80,11 +80,10 @@ class MeshLayoutReader {
     lists_ = members_.axes->elements();
     if (members_.view != nullptr && lists_.size() == layout_.view.size()) lists_ = flattened(lists_);
     if (lists_.size() != factor_count) {
-      members_.axes->fail(
-          fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
-                      members_.view == nullptr ? "shape" : "view", factor_count),
-          fmt::format("give one list of axes per {}, [] where it is not cut",
-                      members_.view == nullptr ? "dimension" : "factor"));
+      members_.axes->fail(fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
+                                      members_.view == nullptr ? "shape" : "view", factor_count),
+                          fmt::format("give one list of axes per {}, [] where it is not cut",
+                                      members_.view == nullptr ? "dimension" : "factor"));
     }
     auto list = lists_.begin();
     for (std::vector<Factor>& factors : layout_.view) {

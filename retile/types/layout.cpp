@@ -273,7 +273,8 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
     auto fault = find_axis_fault(layout.mesh, layout.partial[k], used);
     if (!fault) continue;
     if (k < 1 || fault->message.find("twice") == std::string::npos) {
-      fault->hint = fmt::format("the devices along an axis hold either tiles or parts of a {}", name_of(layout.reduction));
+      fault->hint =
+          fmt::format("the devices along an axis hold either tiles or parts of a {}", name_of(layout.reduction));
     }
     return MeshFault{-1, -1, static_cast<int>(k), std::move(*fault)};
   }
@@ -299,14 +300,14 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
       const Box& box = layout.boxes[device][i];
       const Place place{static_cast<int>(device), static_cast<int>(i)};
       if (!is_box_of(box, layout.shape)) {
-        return BoxFault{place.device, place.box,
+        return BoxFault{place.device,
+                        place.box,
                         {fmt::format("{} is no box of an array of {}", to_string(box), to_string(layout.shape)),
                          "a box goes from its first elements up to but not including its last, inside the array"}};
       }
       if (volume(box) == 0) continue;
       if (!own.emplace(box.lo, box.hi).second) {
-        return BoxFault{place.device, place.box,
-                        {fmt::format("device {} holds {} twice", device, to_string(box)), {}}};
+        return BoxFault{place.device, place.box, {fmt::format("device {} holds {} twice", device, to_string(box)), {}}};
       }
       distinct.emplace(std::pair(box.lo, box.hi), place);
     }
@@ -326,7 +327,8 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
       };
       const bool is_later = later(one->second, other->second);
       const Place& place = is_later ? other->second : one->second;
-      return BoxFault{place.device, place.box,
+      return BoxFault{place.device,
+                      place.box,
                       {fmt::format("{} of device {} and {} of device {} overlap, and are not the same",
                                    to_string(is_later ? second : box), place.device, to_string(is_later ? box : second),
                                    (is_later ? one : other)->second.device),
@@ -334,7 +336,8 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
     }
   }
   if (held < product(layout.shape)) {
-    return BoxFault{-1, -1,
+    return BoxFault{-1,
+                    -1,
                     {fmt::format("no device holds element {}", to_string(*find_missing(layout.shape, boxes))),
                      "together the boxes make up the array"}};
   }

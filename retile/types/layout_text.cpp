@@ -163,10 +163,10 @@ class LayoutScanner {
   void require_tile(const Factor& factor, const FactorText& text) const {
     const std::int64_t largest = largest_tile(factor, layout_.rule);
     if (text.tile == largest) return;
-    scanner_.fail(text.whole,
-                  fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size,
-                              tile_count(factor.axes)),
-                  fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
+    scanner_.fail(
+        text.whole,
+        fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size, tile_count(factor.axes)),
+        fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
   }
 
   SourceRange place_of(const Layout::MeshFault& found) const {

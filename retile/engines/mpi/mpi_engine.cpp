@@ -29,8 +29,10 @@ std::int64_t now() {
 
 // What all runs of an engine share. Runs outlive the engine.
 struct Job {
-  Job(MPI_Comm comm, const MpiOptions& job_options)
-      : options(job_options), world(Communicator::duplicate(comm)), host(world, options.hosts, options.reading) {}
+  Job(MPI_Comm comm, MpiOptions job_options)
+      : options(std::move(job_options)),
+        world(Communicator::duplicate(comm)),
+        host(world, options.hosts, options.reading) {}
 
   const MpiOptions options;
   const Communicator world;
@@ -294,7 +296,7 @@ class MpiRun final : public PreparedRun {
   const std::vector<Step> steps_;
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
-  const BufferStrides strides_;            // of all devices' kept tiles
+  const BufferStrides strides_;  // of all devices' kept tiles
   const StageSizes sizes_;
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes, staging not included
