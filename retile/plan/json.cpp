@@ -251,8 +251,7 @@ Placement read_placement(const JsonReader& step, const Placement& source) {
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
   }
   std::vector<std::int64_t> corners;
-  for (const JsonReader& corner :
-       read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
+  for (const JsonReader& corner : read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }
@@ -304,10 +303,6 @@ PlanCost read_cost(const JsonReader& reader) {
 PlanMemory read_memory(const JsonReader& reader) {
   return {reader.member("source").count(), reader.member("target").count(), reader.member("bound").count(),
           reader.member("peak").count()};
-}
-
-Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
-  return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
 }
 
 // The factors of each dimension, which make up the array's shape.

@@ -80,7 +80,8 @@ class Layout {
   struct MeshFault {
     int dimension = -1;  // -1: the layout as a whole
     int factor = -1;     // index into the dimension's factors; -1: the dimension as a whole
-    int axis = -1;       // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int axis = -1;    // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int device = -1;  // index into the listed devices; -1: none of them
     Fault fault;
   };
   static std::optional<MeshFault> find_fault(const MeshLayout& layout);
@@ -122,8 +123,8 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
 // How many tiles the axes make.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 
-// Boxes of an array whose dimensions are cut into factors (major to minor), as parts of the array as it is. No view: the
-// same placement.
+// Boxes of an array whose dimensions are cut into factors (major to minor), as parts of the array as it is. No view:
+// the same placement.
 Placement without_view(const Placement& placement, const std::vector<Shape>& view);
 // The other way round: nothing where some device's parts are no box in the view.
 std::optional<Placement> with_view(const Placement& placement, const std::vector<Shape>& view);
