@@ -58,8 +58,7 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText target{"argument DST", *arguments.target};
   std::optional<SourceText> target_mesh;
   if (arguments.target_mesh) target_mesh = {"argument --target-mesh", *arguments.target_mesh};
-  return parse_problem({mesh, source, target, target_mesh},
-                       *find_element_type(arguments.element_type.value_or("f32")));
+  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")), target_mesh);
 }
 
 SourceText memory_limit_text(const ProblemArguments& arguments) {
@@ -74,7 +73,8 @@ void check_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
-    if (arguments.mesh || arguments.target_mesh || types) throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
+    if (arguments.mesh || arguments.target_mesh || types)
+      throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
     if (arguments.element_type) throw UsageError("--dtype goes with SRC and DST; in a file, each problem has its own");
     return;
   }
