@@ -338,7 +338,7 @@ class DigitRouter : public Router {
     return tiles;
   }
 
-  const TypedProblem& problem_;
+  const TypedProblem problem_;
   const CutProblem& cuts_;
   WorkBudget& budget_;
   int digit_count_ = 0;
