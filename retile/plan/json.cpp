@@ -332,10 +332,6 @@ PlanMemory read_memory(const JsonReader& reader) {
           reader.member("peak").count()};
 }
 
-Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
-  return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
-}
-
 // The factors of each dimension, which make up the array's shape.
 std::vector<Shape> read_view(const JsonReader& reader, const Shape& shape) {
   std::vector<Shape> view;

@@ -340,7 +340,7 @@ class DigitRouter : public Router {
     return tiles;
   }
 
-  const TypedProblem& problem_;
+  const TypedProblem problem_;
   const CutProblem& cuts_;
   WorkBudget& budget_;
   int digit_count_;

@@ -245,15 +245,15 @@ Problem parse_problem(const SourceText& line) {
   return {std::move(id), std::move(source), std::move(target), element_type};
 }
 
-Problem parse_problem(const ProblemTexts& texts, ElementType element_type) {
-  const Mesh mesh = parse_mesh(texts.mesh);
-  Layout source = parse_layout(texts.source, mesh);
-  Layout target = parse_layout(texts.target, texts.target_mesh ? parse_mesh(*texts.target_mesh) : mesh);
-  if (auto fault = Problem::find_fault(source, target, element_type)) {
-    throw InputError(
-        diagnose(texts.target, {0, texts.target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
+                      ElementType element_type, const std::optional<SourceText>& target_mesh) {
+  const Mesh from_mesh = parse_mesh(mesh);
+  Layout from = parse_layout(source, from_mesh);
+  Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
+  if (auto fault = Problem::find_fault(from, to, element_type)) {
+    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
   }
-  return {{}, std::move(source), std::move(target), element_type};
+  return {{}, std::move(from), std::move(to), element_type};
 }
 
 std::string to_json(const Problem& problem) {

@@ -126,6 +126,15 @@ MeshLayout mesh_layout_of(const DistributedType& type) {
   return layout;
 }
 
+// Written in one way: an axis is the same as its neighbouring parts, but where ceilings nest.
+MeshLayout with_merged_axes(MeshLayout layout) {
+  if (layout.rule == UnevenRule::nested) return layout;
+  for (std::vector<Factor>& factors : layout.view) {
+    for (Factor& factor : factors) factor.axes = merge_neighbours(factor.axes);
+  }
+  return layout;
+}
+
 // --- Faults.
 
 std::optional<Fault> find_axis_fault(const Mesh& mesh, const AxisPart& part, std::vector<AxisPart>& used) {
@@ -141,18 +150,24 @@ std::optional<Fault> find_axis_fault(const Mesh& mesh, const AxisPart& part, std
   return std::nullopt;
 }
 
-std::optional<Fault> find_device_fault(const MeshLayout& layout) {
+std::optional<MeshFault> find_device_fault(const MeshLayout& layout) {
+  const auto at = [](int device, Fault fault) { return MeshFault{-1, -1, -1, device, std::move(fault)}; };
   if (layout.devices.empty()) return std::nullopt;
   if (static_cast<std::int64_t>(layout.devices.size()) != layout.mesh.device_count()) {
-    return Fault{fmt::format("{} devices for a mesh of {}", layout.devices.size(), layout.mesh.device_count()),
-                 "list the devices of the world in row-major order of the mesh"};
+    return at(-1, {fmt::format("{} devices for a mesh of {}", layout.devices.size(), layout.mesh.device_count()),
+                   "list the devices of the world in row-major order of the mesh"});
   }
   std::set<Device> seen;
-  for (const Device device : layout.devices) {
+  for (std::size_t i = 0; i < layout.devices.size(); ++i) {
+    const Device device = layout.devices[i];
     if (device < 0 || device >= Mesh::most_devices) {
-      return Fault{fmt::format("{} is no device", device), "devices of a world count from 0"};
+      return at(static_cast<int>(i), {fmt::format("{} is no device", device),
+                                      fmt::format("the largest world has devices 0 to {}", Mesh::most_devices - 1)});
     }
-    if (!seen.insert(device).second) return Fault{fmt::format("device {} is listed twice", device), {}};
+    if (!seen.insert(device).second) {
+      return at(static_cast<int>(i),
+                {fmt::format("device {} is listed twice", device), "each place of the mesh has a device of its own"});
+    }
   }
   return std::nullopt;
 }
@@ -258,7 +273,7 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
     for (std::size_t j = 0; j < layout.view[i].size(); ++j) {
       const Factor& factor = layout.view[i][j];
       const auto at = [&](int axis, Fault fault) {
-        return MeshFault{static_cast<int>(i), static_cast<int>(j), axis, std::move(fault)};
+        return MeshFault{static_cast<int>(i), static_cast<int>(j), axis, -1, std::move(fault)};
       };
       if (factor.size < 0) return at(-1, {"a size is below 0", {}});
       for (std::size_t k = 0; k < factor.axes.size(); ++k) {
@@ -276,13 +291,12 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
       fault->hint =
           fmt::format("the devices along an axis hold either tiles or parts of a {}", name_of(layout.reduction));
     }
-    return MeshFault{-1, -1, static_cast<int>(k), std::move(*fault)};
+    return MeshFault{-1, -1, static_cast<int>(k), -1, std::move(*fault)};
   }
   if (!elements) {
-    return MeshFault{-1, -1, -1, {"the number of elements of the global array does not fit in 63 bits", {}}};
+    return MeshFault{-1, -1, -1, -1, {"the number of elements of the global array does not fit in 63 bits", {}}};
   }
-  if (auto fault = find_device_fault(layout)) return MeshFault{-1, -1, -1, std::move(*fault)};
-  return std::nullopt;
+  return find_device_fault(layout);
 }
 
 std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
@@ -307,7 +321,10 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
       }
       if (volume(box) == 0) continue;
       if (!own.emplace(box.lo, box.hi).second) {
-        return BoxFault{place.device, place.box, {fmt::format("device {} holds {} twice", device, to_string(box)), {}}};
+        return BoxFault{
+            place.device,
+            place.box,
+            {fmt::format("device {} holds {} twice", device, to_string(box)), "list each of its boxes once"}};
       }
       distinct.emplace(std::pair(box.lo, box.hi), place);
     }
@@ -353,7 +370,7 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
   if (auto type = find_type(layout)) {
     form_ = std::move(*type);
   } else {
-    form_ = std::move(layout);
+    form_ = with_merged_axes(std::move(layout));
   }
 }
 

@@ -80,7 +80,8 @@ class Layout {
   struct MeshFault {
     int dimension = -1;  // -1: the layout as a whole
     int factor = -1;     // index into the dimension's factors; -1: the dimension as a whole
-    int axis = -1;  // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int axis = -1;    // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int device = -1;  // index into the listed devices; -1: none of them
     Fault fault;
   };
   static std::optional<MeshFault> find_fault(const MeshLayout& layout);
