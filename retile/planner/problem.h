@@ -35,15 +35,15 @@ class Problem {
 // A problem between types of one mesh (ssec:redistribution-semantics). Refers to them.
 class TypedProblem {
  public:
-  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(source), target_(target) {}
+  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(&source), target_(&target) {}
 
-  const Mesh& mesh() const { return source_.mesh(); }
-  const DistributedType& source() const { return source_; }
-  const DistributedType& target() const { return target_; }
+  const Mesh& mesh() const { return source_->mesh(); }
+  const DistributedType& source() const { return *source_; }
+  const DistributedType& target() const { return *target_; }
 
  private:
-  const DistributedType& source_;
-  const DistributedType& target_;
+  const DistributedType* source_;
+  const DistributedType* target_;
 };
 
 // Nothing where an end is no type, or they are on different meshes.

@@ -365,7 +365,11 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
 }
 
 Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
+  std::sort(layout.partial.begin(), layout.partial.end(), [](const AxisPart& a, const AxisPart& b) {
+    return std::pair(a.axis, a.major) < std::pair(b.axis, b.major);
+  });
   if (auto found = find_fault(layout)) throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
+  std::erase_if(layout.partial, [](const AxisPart& part) { return part.size == 1; });  // a sum of one part
   if (auto type = find_type(layout)) {
     form_ = std::move(*type);
   } else {
@@ -385,9 +389,21 @@ std::optional<MeshLayout> Layout::cuts() const {
   return std::nullopt;
 }
 
-bool Layout::is_partial() const {
+const std::vector<AxisPart>& Layout::partial() const {
+  static const std::vector<AxisPart> none;
   const auto* layout = std::get_if<MeshLayout>(&form_);
-  return layout != nullptr && !layout->partial.empty();
+  return layout != nullptr ? layout->partial : none;
+}
+
+Layout Layout::stacked() const {
+  if (!is_partial()) return *this;
+  MeshLayout layout = std::get<MeshLayout>(form_);
+  View view;
+  for (const AxisPart& part : layout.partial) view.push_back({{part.size, {part}}});
+  view.insert(view.end(), layout.view.begin(), layout.view.end());
+  layout.view = std::move(view);
+  layout.partial.clear();
+  return Layout(std::move(layout));
 }
 
 Shape Layout::global_shape() const {
@@ -427,6 +443,7 @@ std::int64_t Layout::device_count() const {
 
 Placement Layout::placement(std::int64_t world) const {
   ensure(world >= device_count(), "the layout's devices are in the world");
+  if (is_partial()) return stacked().placement(world);
   if (type() != nullptr && world == device_count()) return Placement(*type());
   if (world > most_listed_world) {
     throw InputError(fmt::format("{} devices are too many to list what they hold", world),

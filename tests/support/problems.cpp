@@ -111,6 +111,9 @@ std::string kinds(const Plan& plan) {
       case StepOp::allgather:
         letters += 'g';
         break;
+      case StepOp::reduce:
+        letters += 'r';
+        break;
     }
   }
   return letters;
