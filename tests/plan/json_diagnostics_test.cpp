@@ -422,7 +422,7 @@ TEST(ParsePlan, asks_for_the_lists_that_large_plans_leave_out) {
   std::string text = right_plan;
   const std::string offsets = ",\n   \"offsets\": [[0], [0]]";
   text.erase(text.find(offsets), offsets.size());
-  EXPECT_EQ(fault_in(text), R"(plan.json:10:3: error: a step without offsets cannot be checked
+  EXPECT_EQ(fault_in(text), R"(plan.json:10:3: error: a step without offsets or boxes cannot be checked
    10 |   {"op": "allgather",
       |   ^~~~~~~~~~~~~~~~~~~
 hint: above 4096 devices they are left out; make the plan with --full
