@@ -67,7 +67,7 @@ TEST(Section2, fig_simple_redist_is_one_alltoall) {
   const Mesh mesh = parse_mesh("{\"devs\": 32}");
   const DistributedType columns = parse_type("[32, 64{\"devs\"}2048]", mesh);
   const DistributedType rows = parse_type("[1{\"devs\"}32, 2048]", mesh);
-  EXPECT_FALSE(Problem::find_fault(columns, rows));
+  EXPECT_FALSE(Problem::find_fault(columns, rows, ElementType::f32));
   expect_single_step(columns, AllToAll{1, 0, {mesh.whole(0)}}, rows);
 }
 
