@@ -251,6 +251,15 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
   return {lo, lo + left};
 }
 
+bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {
+  const std::int64_t count = tile_count(factor.axes);
+  if (a == b || factor.size % count == 0) return true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cut_interval(factor.size, factor.axes, a, i) != cut_interval(factor.size, factor.axes, b, i)) return false;
+  }
+  return true;
+}
+
 std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
   std::vector<AxisPart> used;
   std::optional<std::int64_t> elements = 1;
