@@ -172,15 +172,14 @@ std::string explain_ours(const Plan& plan) {
 }
 
 std::string compare(const CompilerAccount& xla, const Account& ours, const PlanCost& cost) {
-  const std::string proof = cost.optimal ? "No plan costs less." : "A cheaper plan is not ruled out.";
+  const std::string proof = cost.optimal ? "No plan of such steps costs less." : "A cheaper plan is not ruled out.";
   if (!xla.account || ours.moved_bytes == 0) return proof;
-  const auto compared = [](std::int64_t theirs, std::int64_t mine, const char* what) {
-    if (theirs == mine) return fmt::format("{} as much", what);
-    return theirs > mine ? fmt::format("{} {} less", what, times(theirs, mine))
-                         : fmt::format("{} {} more", what, times(mine, theirs));
+  const auto compared = [](std::int64_t theirs, std::int64_t mine) {
+    if (theirs == mine) return std::string("as much");
+    return theirs > mine ? times(theirs, mine) + " less" : times(mine, theirs) + " more";
   };
-  return fmt::format("It {} and {} than XLA. {}", compared(xla.account->moved_bytes, ours.moved_bytes, "moves"),
-                     compared(xla.account->peak_bytes, ours.peak_bytes, "holds"), proof);
+  return fmt::format("Beside XLA, it moves {} and holds {}. {}", compared(xla.account->moved_bytes, ours.moved_bytes),
+                     compared(xla.account->peak_bytes, ours.peak_bytes), proof);
 }
 
 Answer answer(const Question& question, const PlanOptions& options) {
