@@ -48,7 +48,7 @@ std::string assess(const std::vector<Problem>& problems, const PlanOptions& opti
     quality.peak_bytes = std::max(quality.peak_bytes, meter.peak_bytes());
     quality.proved += plan.cost.optimal ? 1 : 0;
     quality.gap_sum += gap_of(plan.cost);
-    if (i >= verified_count(problems[i].mesh().device_count())) continue;
+    if (i >= verified_count(problems[i].device_count())) continue;
     const std::vector<std::string> faults = find_faults(plan, {}, 1);
     if (!faults.empty()) return fmt::format("the plan of {} is wrong: {}", plan.id, faults.front());
     ++quality.verified;

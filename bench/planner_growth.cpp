@@ -56,9 +56,10 @@ ProblemFamily family_of(const Row& row, std::int64_t prime) {
 
 // The search of the paper's planner alone: no steps, no lists.
 SearchResult search(const Problem& problem) {
-  const CutProblem cuts = cut_problem_of(problem);
+  const TypedProblem ends = require_typed(problem);
+  const CutProblem cuts = cut_problem_of(ends);
   WorkBudget budget(1);
-  const std::unique_ptr<Router> router = make_digit_router(problem, cuts, budget);
+  const std::unique_ptr<Router> router = make_digit_router(ends, cuts, budget);
   return search_paths(
       cuts, [&](std::span<const Cuts> layers) { return router->judge(layers); }, budget);
 }

@@ -24,7 +24,7 @@ std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::
   if (layouts.size() > 1) {
     throw RuntimeError(fmt::format("there are layouts of {} {}s for {} devices", layouts.size(), side, devices));
   }
-  return std::vector<MemoryLayout>(devices, layouts.empty() ? MemoryLayout() : layouts.front());
+  return {devices, layouts.empty() ? MemoryLayout() : layouts.front()};
 }
 
 std::vector<Strides> strides_in(const std::vector<MemoryLayout>& layouts) {

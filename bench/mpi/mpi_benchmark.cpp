@@ -201,8 +201,7 @@ void run(const ComparisonArguments& arguments) {
   std::vector<RatioSummary> summaries(columns.size());
   for (const Problem& problem : moving_problems(arguments)) {
     if (problem.device_count() != world.size()) {
-      throw RuntimeError(
-          fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.device_count()));
+      throw RuntimeError(fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.device_count()));
     }
     const Times times(ProblemRun(problem, world).times(arguments.repetitions));
     if (!speaks) continue;

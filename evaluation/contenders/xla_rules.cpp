@@ -494,6 +494,7 @@ std::optional<XlaOp> collective_of(StepOp op) {
       return XlaOp::collective_permute;
     case StepOp::dynslice:
     case StepOp::exchange:
+    case StepOp::reduce:
       return std::nullopt;
   }
   throw InternalError("unknown step");

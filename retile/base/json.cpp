@@ -169,7 +169,7 @@ class TreeBuilder {
   void attach(JsonValue value) {
     if (open_.empty()) {
       root_ = std::move(value);
-    } else if (JsonArray* array = open_.back().as<JsonArray>()) {
+    } else if (auto* array = open_.back().as<JsonArray>()) {
       array->push_back(std::move(value));
     } else {
       JsonMember member = std::move(keys_.back());
@@ -224,7 +224,7 @@ void JsonReader::fail(std::string message, std::string hint) const {
 }
 
 std::int64_t JsonReader::integer() const {
-  if (const std::int64_t* value = value_->as<std::int64_t>()) return *value;
+  if (const auto* value = value_->as<std::int64_t>()) return *value;
   if (value_->as<double>() != nullptr) fail_as_integer();
   fail(fmt::format("{} must be an integer, not {}", name_, kind_name(*value_)));
 }
@@ -255,12 +255,12 @@ bool JsonReader::boolean() const {
 }
 
 const std::string& JsonReader::string() const {
-  if (const std::string* value = value_->as<std::string>()) return *value;
+  if (const auto* value = value_->as<std::string>()) return *value;
   fail(fmt::format("{} must be a string, not {}", name_, kind_name(*value_)));
 }
 
 std::vector<JsonReader> JsonReader::elements() const {
-  const JsonArray* array = value_->as<JsonArray>();
+  const auto* array = value_->as<JsonArray>();
   if (array == nullptr) fail(fmt::format("{} must be an array, not {}", name_, kind_name(*value_)));
   std::vector<JsonReader> readers;
   readers.reserve(array->size());
@@ -277,7 +277,7 @@ std::vector<std::int64_t> JsonReader::integers() const {
 }
 
 std::vector<std::pair<std::string, JsonReader>> JsonReader::members() const {
-  const JsonObject* object = value_->as<JsonObject>();
+  const auto* object = value_->as<JsonObject>();
   if (object == nullptr) fail(fmt::format("{} must be an object, not {}", name_, kind_name(*value_)));
   std::vector<std::pair<std::string, JsonReader>> readers;
   for (const JsonMember& member : *object) {
@@ -287,7 +287,7 @@ std::vector<std::pair<std::string, JsonReader>> JsonReader::members() const {
 }
 
 const JsonMember* JsonReader::find(std::string_view key) const {
-  const JsonObject* object = value_->as<JsonObject>();
+  const auto* object = value_->as<JsonObject>();
   if (object == nullptr) fail(fmt::format("{} must be an object, not {}", name_, kind_name(*value_)));
   const auto found =
       std::find_if(object->begin(), object->end(), [&](const JsonMember& member) { return member.key == key; });

@@ -66,7 +66,7 @@ std::int64_t most_received_unevenly(const Step& step, const Placement& before) {
 
 std::int64_t most_received(const Step& step, const Placement& before) {
   const std::int64_t in = before.local_size();
-  if (std::holds_alternative<SliceStep>(step.operation)) return 0;
+  if (std::holds_alternative<SliceStep>(step.operation) || std::holds_alternative<ReduceStep>(step.operation)) return 0;
   const bool is_even = before.is_even() && step.after.is_even();
   if (!is_even && !std::holds_alternative<ExchangeStep>(step.operation)) return most_received_unevenly(step, before);
   if (std::holds_alternative<AllToAllStep>(step.operation)) return in - in / group_size(step.operation);

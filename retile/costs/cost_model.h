@@ -18,7 +18,7 @@ struct StepWork {
 };
 
 // A cost is a number of the model's own unit; smaller is better. Searches rely on this:
-//   - slices cost nothing
+//   - slices and reductions, for which nothing moves, cost nothing
 //   - no cost falls when sizes or elements received grow, the rest being equal
 //   - gathers one after the other cost no less than the one gather that does the same
 class CostModel {

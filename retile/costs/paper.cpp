@@ -14,6 +14,7 @@ class PaperModel final : public CostModel {
   std::int64_t cost(const StepWork& work) const override {
     switch (work.op) {
       case StepOp::dynslice:
+      case StepOp::reduce:
         return 0;
       case StepOp::alltoall:
       case StepOp::allpermute:

@@ -11,14 +11,100 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/mixing.h"
 #include "retile/engines/array.h"
 #include "retile/engines/available_memory.h"
+#include "retile/engines/combine.h"
+#include "retile/types/text.h"
 
 namespace retile {
 namespace {
 
 // Per device, for boxes, copies and the allocations of tiles.
 constexpr std::int64_t bookkeeping_bytes = 1024;
+
+// A made-up sum: parts of small whole numbers, so that what they make up is known exactly.
+class MadeSum {
+ public:
+  MadeSum(const ReduceStep& reduce, Shape stacked, std::uint64_t seed)
+      : reduce_(reduce), stacked_(std::move(stacked)), seed_(seed), size_(retile::bytes_of(reduce.element)) {}
+
+  // A box of the stacked parts, row-major.
+  void make_parts(const Box& box, std::byte* out) const {
+    for_each_element(box, [&](const Shape& element) {
+      store_number(reduce_.element, number_at(element), out);
+      out += size_;
+    });
+  }
+
+  std::optional<std::string> find_difference(const Box& box, Device device, const std::byte* tile) const {
+    std::optional<std::string> difference;
+    std::vector<std::byte> expected(static_cast<std::size_t>(size_));
+    for_each_element(box, [&](const Shape& element) {
+      if (!difference) {
+        make_whole(element, expected.data());
+        if (std::memcmp(tile, expected.data(), expected.size()) != 0) {
+          difference = fmt::format("device {}, element {}: not the {} of its parts", device, to_string(element),
+                                   name_of(reduce_.reduction));
+        }
+      }
+      tile += size_;
+    });
+    return difference;
+  }
+
+ private:
+  template <typename Visit>
+  static void for_each_element(const Box& box, Visit visit) {
+    if (volume(box) == 0) return;
+    Shape element = box.lo;
+    for (bool is_inside = true; is_inside;) {
+      visit(element);
+      is_inside = false;
+      for (std::size_t i = element.size(); i-- > 0 && !is_inside;) {
+        is_inside = ++element[i] < box.hi[i];
+        if (!is_inside) element[i] = box.lo[i];
+      }
+    }
+  }
+
+  std::int64_t number_at(const Shape& element) const {
+    std::uint64_t number = seed_;
+    for (std::size_t i = 0; i < element.size(); ++i) {
+      number = number * static_cast<std::uint64_t>(stacked_[i]) + static_cast<std::uint64_t>(element[i]);
+    }
+    return static_cast<std::int64_t>(mix_bits(number) % 7) - 3;
+  }
+
+  // All parts of an element of the result, combined in order.
+  void make_whole(const Shape& element, std::byte* out) const {
+    Box parts;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < stacked_.size(); ++i) {
+      const bool is_part =
+          std::binary_search(reduce_.dimensions.begin(), reduce_.dimensions.end(), static_cast<int>(i));
+      parts.lo.push_back(is_part ? 0 : element[kept]);
+      parts.hi.push_back(is_part ? stacked_[i] : element[kept] + 1);
+      kept += is_part ? 0 : 1;
+    }
+    std::vector<std::byte> rows(static_cast<std::size_t>(volume(parts) * size_));
+    make_parts(parts, rows.data());
+    combine_rows(reduce_.reduction, reduce_.element, volume(parts), 1, rows.data(), out);
+  }
+
+  const ReduceStep reduce_;
+  const Shape stacked_;
+  const std::uint64_t seed_;
+  const std::int64_t size_;  // of an element
+};
+
+std::optional<MadeSum> find_sum(const Plan& plan, std::uint64_t seed) {
+  for (const Step& step : plan.steps()) {
+    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
+    if (reduce != nullptr) return MadeSum(*reduce, plan.movement.source.global_shape(), seed);
+  }
+  return std::nullopt;
+}
 
 // The tiles of this process's devices in one run after the other.
 class TileRun {
@@ -28,6 +114,7 @@ class TileRun {
         array_{plan.movement.source.global_shape(), options.element_size, options.seed},
         source_(plan.movement.source),
         target_(plan.movement.target()),
+        sum_(find_sum(plan, options.seed)),
         use_(options.tiles),
         devices_(engine.devices(plan.device_count())),
         prepared_(engine.prepare(plan.movement, options.element_size)) {
@@ -39,6 +126,7 @@ class TileRun {
   // Of the last execution, on this process's devices.
   std::optional<std::string> difference() const {
     std::optional<std::string> difference;
+    if (sum_) return sum_difference();
     for (std::size_t i = 0; i < devices_.size() && !difference; ++i) {
       const Device device = devices_[i];
       difference = target_.has_single_boxes()
@@ -52,6 +140,11 @@ class TileRun {
   Tiles made_tiles() const {
     Tiles tiles;
     for (const Device device : devices_) {
+      if (sum_) {
+        tiles.push_back({source_.box(device), engine_.allocate(bytes_of(source_, device))});
+        sum_->make_parts(source_.box(device), tiles.back().bytes.data());
+        continue;
+      }
       Buffer room = engine_.allocate(bytes_of(source_, device));
       if (source_.has_single_boxes()) {
         tiles.push_back(make_tile(array_, source_.box(device), std::move(room)));
@@ -61,6 +154,14 @@ class TileRun {
       }
     }
     return tiles;
+  }
+
+  std::optional<std::string> sum_difference() const {
+    std::optional<std::string> difference;
+    for (std::size_t i = 0; i < devices_.size() && !difference; ++i) {
+      difference = sum_->find_difference(target_.box(devices_[i]), devices_[i], targets_[i].bytes.data());
+    }
+    return difference;
   }
 
   std::size_t bytes_of(const Placement& placement, Device device) const {
@@ -95,6 +196,7 @@ class TileRun {
   const MadeArray array_;
   const Placement source_;
   const Placement target_;
+  const std::optional<MadeSum> sum_;  // where the source is one
   const TileUse use_;
   const std::vector<Device> devices_;
   const std::unique_ptr<PreparedRun> prepared_;

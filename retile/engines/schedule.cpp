@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/engines/combine.h"
 #include "retile/grids/box_index.h"
 
 namespace retile {
@@ -59,7 +60,8 @@ std::vector<Transfer> make_disjoint(const std::vector<Transfer>& pieces) {
 std::vector<Transfer> kept_pieces(const Placement& held, const Placement& after, Device device) {
   std::vector<Transfer> pieces;
   if (held.has_single_boxes() && after.has_single_boxes()) {
-    if (auto kept = intersect(held.box(device), after.box(device))) pieces.push_back({device, device, *std::move(kept)});
+    if (auto kept = intersect(held.box(device), after.box(device)))
+      pieces.push_back({device, device, *std::move(kept)});
     return pieces;
   }
   std::vector<Box> boxes;
@@ -102,6 +104,7 @@ Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides, 
       strides_(std::move(strides)),
       element_size_(element_size) {
   const StepOperation& operation = movement.steps[steps.last].operation;
+  if (const auto* reduce = std::get_if<ReduceStep>(&operation)) reduction_ = *reduce;
   if (const Groups* groups = groups_of(operation)) list_groups(*groups);
   if (const auto* permute = std::get_if<PermuteStep>(&operation)) {
     senders_.resize(permute->pairs->size());
@@ -118,6 +121,12 @@ Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides, 
 
 Stage::Stage(const Placement& tiles, BufferStrides strides, std::int64_t element_size)
     : before_(tiles), held_(tiles), after_(tiles), strides_(std::move(strides)), element_size_(element_size) {}
+
+void Stage::reduce(Device device, std::int64_t first, std::int64_t count, const std::byte* from, std::byte* to) const {
+  const std::int64_t elements = after_.size(device);
+  const std::int64_t rows = elements == 0 ? 0 : before_.size(device) / elements;
+  combine_rows(reduction_->reduction, reduction_->element, rows, elements, first, count, from, to);
+}
 
 TileLayout Stage::layout_around(const Placement& placement, const std::vector<Strides>& strides, Device device,
                                 const Box& box) const {

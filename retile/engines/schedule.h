@@ -26,6 +26,10 @@ class Stage {
 
   // The movement's step that this stage ends with.
   std::size_t step() const { return step_; }
+  // Where the stage is no copy: every device combines the rows of its tile into one.
+  const std::optional<ReduceStep>& reduction() const { return reduction_; }
+  // Elements from `first` on of a device's result, so many. No bounds are checked.
+  void reduce(Device device, std::int64_t first, std::int64_t count, const std::byte* from, std::byte* to) const;
   // The tiles that are read, and the tiles that are written.
   const Placement& before() const { return before_; }
   const Placement& after() const { return after_; }
@@ -47,6 +51,7 @@ class Stage {
   void list_transfers(std::vector<Transfer> transfers);
 
   std::size_t step_ = 0;
+  std::optional<ReduceStep> reduction_;
   Placement before_;
   Placement held_;  // after the slices: what the step's pieces are taken from
   Placement after_;

@@ -27,7 +27,7 @@ struct Context {
   std::vector<int> same_as;  // the first parameter that has the same array
   std::vector<bool> kept;    // somebody needs the array after the call
 
-  auto operator<=>(const Context&) const = default;
+  auto operator<=>(const Context&) const = default;  // NOLINT(modernize-use-nullptr): seen in what it stands for
 };
 
 Context distinct_arguments(const Function& function, bool kept) {

@@ -250,7 +250,7 @@ class Parser {
       statement.operation = redistribution(*kind);
     } else if (word == "allreduce") {
       statement.operation = all_reduce();
-    } else if (const auto op = find_step_op(word)) {
+    } else if (const auto op = find_step_op(word); op && *op != StepOp::reduce) {
       statement.operation = collective(*op);
     } else if (find_operation(word) != nullptr) {
       scanner_.fail_here(fmt::format("{} computes on the tiles of one device", word), "write it within an spmd_op");
@@ -308,6 +308,8 @@ class Parser {
         return PermuteStep{};
       case StepOp::exchange:
         return ExchangeStep{};
+      case StepOp::reduce:
+        break;  // programs add up with allreduce
     }
     throw InternalError("unknown step");
   }

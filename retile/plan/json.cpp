@@ -146,6 +146,11 @@ class PlanWriter {
     });
   }
 
+  void write(const ReduceStep& step, const Placement& /*before*/, bool /*lists*/) {
+    put("\"dims\":[{}],\"reduce\":\"{}\",\"dtype\":\"{}\",", fmt::join(step.dimensions, ","), name_of(step.reduction),
+        name_of(step.element));
+  }
+
   void write_changes(const std::vector<DimensionFactor>& changes) {
     put_list("moves", changes, [&](const DimensionFactor& change) {
       put("{{\"dim\":{},\"factor\":{}}}", change.dimension, change.factor);
@@ -162,7 +167,7 @@ class PlanWriter {
 StepOp read_op(const JsonReader& reader) {
   if (const auto op = find_step_op(reader.string())) return *op;
   reader.fail(fmt::format("unknown step \"{}\"", reader.string()),
-              "steps are dynslice, alltoall, allgather, allpermute and exchange");
+              "steps are dynslice, alltoall, allgather, allpermute, exchange and reduce");
 }
 
 int read_dimension(const JsonReader& reader, int rank) {
@@ -223,10 +228,9 @@ std::vector<Transfer> read_transfers(const JsonReader& reader, std::size_t rank)
   return transfers;
 }
 
-Placement read_listed(const JsonReader& reader, const Placement& source) {
-  const Shape& global = source.global_shape();
+Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_t devices) {
   std::vector<std::vector<Part>> parts;
-  read_tuple(reader, static_cast<std::size_t>(source.device_count()));
+  read_tuple(reader, static_cast<std::size_t>(devices));
   for (const std::vector<Box>& boxes : read_boxes(reader, global.size())) {
     std::vector<Part>& held = parts.emplace_back();
     for (const Box& box : boxes) {
@@ -242,22 +246,38 @@ Placement read_listed(const JsonReader& reader, const Placement& source) {
   return {global, std::move(parts)};
 }
 
-Placement read_placement(const JsonReader& step, const Placement& source) {
-  const Shape& global = source.global_shape();
+Placement read_placement(const JsonReader& step, const Placement& source, const Shape& global) {
   const Shape local = read_shape(step.member("local_out"), global.size());
-  if (step.has("boxes")) return read_listed(step.member("boxes"), source);
+  if (step.has("boxes")) return read_listed(step.member("boxes"), global, source.device_count());
   if (!step.has("offsets")) {
     step.fail("a step without offsets or boxes cannot be checked",
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
   }
   std::vector<std::int64_t> corners;
-  for (const JsonReader& corner :
-       read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
+  for (const JsonReader& corner : read_tuple(step.member("offsets"), static_cast<std::size_t>(source.device_count()))) {
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }
-  if (global.empty()) return source;
+  if (global.empty() && source.rank() == 0) return source;
+  if (global.empty()) return {global, std::vector<std::vector<Part>>(corners.size(), {packed_part({})})};
   return {global, local, std::move(corners)};
+}
+
+ReduceStep read_reduce(const JsonReader& reader, int rank) {
+  ReduceStep step;
+  for (const JsonReader& dimension : reader.member("dims").elements()) {
+    step.dimensions.push_back(read_dimension(dimension, rank));
+  }
+  std::sort(step.dimensions.begin(), step.dimensions.end());
+  const JsonReader reduction = reader.member("reduce");
+  const JsonReader dtype = reader.member("dtype");
+  const auto found = find_reduction(reduction.string());
+  const auto element = find_element_type(dtype.string());
+  if (!found) reduction.fail(fmt::format("unknown reduction \"{}\"", reduction.string()));
+  if (!element) dtype.fail(fmt::format("unknown element type \"{}\"", dtype.string()));
+  step.reduction = *found;
+  step.element = *element;
+  return step;
 }
 
 StepOperation read_operation(const JsonReader& reader, int rank) {
@@ -272,13 +292,19 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
       return PermuteStep{read_pairs(reader.member("pairs"))};
     case StepOp::exchange:
       return ExchangeStep{read_transfers(reader.member("transfers"), static_cast<std::size_t>(rank))};
+    case StepOp::reduce:
+      return read_reduce(reader, rank);
   }
   throw InternalError("unknown step");
 }
 
 void read_step(const JsonReader& reader, StatedPlan& stated) {
-  const Placement& source = stated.plan.movement.source;
-  Placement after = read_placement(reader, source);  // first: where lists are left out, it says why
+  const Placement source = stated.plan.movement.target();  // of the steps so far
+  Shape global = source.global_shape();
+  if (read_op(reader.member("op")) == StepOp::reduce) {
+    global = without_dimensions(global, read_reduce(reader, source.rank()).dimensions);
+  }
+  Placement after = read_placement(reader, source, global);  // first: where lists are left out, it says why
   StepOperation operation = read_operation(reader, source.rank());
   stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
   PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
@@ -304,10 +330,6 @@ PlanCost read_cost(const JsonReader& reader) {
 PlanMemory read_memory(const JsonReader& reader) {
   return {reader.member("source").count(), reader.member("target").count(), reader.member("bound").count(),
           reader.member("peak").count()};
-}
-
-Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
-  return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
 }
 
 // The factors of each dimension, which make up the array's shape.

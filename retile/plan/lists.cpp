@@ -159,8 +159,8 @@ void list_one_element(StepOperation& operation, std::int64_t device_count) {
     groups.push_back({device});
     pairs.push_back({device, device});
   }
-  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups = std::move(groups);
-  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = std::move(groups);
+  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups = groups;
+  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = groups;
   if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs = std::move(pairs);
   if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->transfers.emplace();
 }

@@ -52,7 +52,9 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
   std::vector<StageSteps> stages;
   std::size_t first = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (op_of(steps[i]) == StepOp::dynslice && i + 1 < steps.size()) continue;
+    // What is combined lies together: a slice before it is a copy.
+    const bool is_looked_through = i + 1 < steps.size() && op_of(steps[i + 1]) != StepOp::reduce;
+    if (op_of(steps[i]) == StepOp::dynslice && is_looked_through) continue;
     stages.push_back({first, i});
     first = i + 1;
   }

@@ -1,5 +1,8 @@
 #include "retile/plan/plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "retile/base/names.h"
@@ -8,7 +11,7 @@
 namespace retile {
 namespace {
 
-constexpr Names<StepOp, 5> names{{"dynslice", "alltoall", "allgather", "allpermute", "exchange"}};
+constexpr Names<StepOp, 6> names{{"dynslice", "alltoall", "allgather", "allpermute", "exchange", "reduce"}};
 
 StepChange change_of(const DimensionFactor& change) { return {change.dimension, change.dimension, change.factor}; }
 StepChange change_of(const Move& move) { return {move.from, move.to, move.factor}; }
@@ -52,7 +55,18 @@ std::string to_string(const StepOperation& operation) {
   if (const auto* slice = std::get_if<SliceStep>(&operation)) return text_of(name, slice->slices);
   if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return text_of(name, alltoall->moves);
   if (const auto* gather = std::get_if<GatherStep>(&operation)) return text_of(name, gather->gathers);
+  if (const auto* reduce = std::get_if<ReduceStep>(&operation)) {
+    return fmt::format("{}({}; {})", name, fmt::join(reduce->dimensions, ", "), name_of(reduce->reduction));
+  }
   return name;
+}
+
+Shape without_dimensions(const Shape& shape, const std::vector<int>& dimensions) {
+  Shape rest;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!std::binary_search(dimensions.begin(), dimensions.end(), static_cast<int>(i))) rest.push_back(shape[i]);
+  }
+  return rest;
 }
 
 std::int64_t height(const Movement& movement) {

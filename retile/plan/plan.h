@@ -11,6 +11,7 @@
 #include "retile/grids/grid.h"
 #include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
+#include "retile/types/element_type.h"
 #include "retile/types/layout.h"
 #include "retile/types/placement.h"
 
@@ -85,10 +86,20 @@ struct ExchangeStep {
   bool operator==(const ExchangeStep&) const = default;
 };
 
-using StepOperation = std::variant<SliceStep, AllToAllStep, GatherStep, PermuteStep, ExchangeStep>;
+// reduce: every device combines the parts that it holds, in order. They lie along dimensions that it holds all of, in
+// front of its box, and that are gone afterwards.
+struct ReduceStep {
+  std::vector<int> dimensions;  // ascending
+  Reduction reduction = Reduction::sum;
+  ElementType element = ElementType::f32;
+
+  bool operator==(const ReduceStep&) const = default;
+};
+
+using StepOperation = std::variant<SliceStep, AllToAllStep, GatherStep, PermuteStep, ExchangeStep, ReduceStep>;
 
 // In the order of the alternatives.
-enum class StepOp { dynslice, alltoall, allgather, allpermute, exchange };
+enum class StepOp { dynslice, alltoall, allgather, allpermute, exchange, reduce };
 
 inline StepOp op_of(const StepOperation& operation) { return static_cast<StepOp>(operation.index()); }
 const char* name_of(StepOp op);
@@ -110,9 +121,12 @@ std::int64_t group_size(const StepOperation& operation);
 // The groups of an alltoall or a gather that are listed; null where there are none.
 const Groups* groups_of(const StepOperation& operation);
 
-// "allgather(1; 2)", "alltoall(0 -> 1; 4)", "allpermute", "exchange".
+// "allgather(1; 2)", "alltoall(0 -> 1; 4)", "allpermute", "exchange", "reduce(0; sum)".
 std::string to_string(const StepOperation& operation);
 inline std::string to_string(const Step& step) { return to_string(step.operation); }
+
+// What is left of a shape where the dimensions of a reduction are gone.
+Shape without_dimensions(const Shape& shape, const std::vector<int>& dimensions);
 
 // Steps from one placement to another: what engines run. Ends need not be types.
 struct Movement {

@@ -49,7 +49,8 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
   for (const Step& step : plan.steps()) {
     types.push_back(to_string(plan.mesh(), step.after));
-    if (!step.after.is_even() && &step == &plan.steps().back()) types.back() = to_string(plan.target);
+    const bool is_own_type = plan.target.type() != nullptr && plan.target.type()->mesh() == plan.mesh();
+    if (!is_own_type && &step == &plan.steps().back()) types.back() = to_string(plan.target);
     sizes.push_back(group_digits(step.after.local_size()));
   }
   const auto width_of = [](const std::vector<std::string>& texts) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -139,9 +140,16 @@ class Verifier {
 
   void check_shapes(const Step& step, const Placement& before) {
     const Placement& after = step.after;
-    if (after.global_shape() != before.global_shape() || after.device_count() != device_count()) {
+    Shape global = before.global_shape();
+    if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) {
+      for (auto dimension = reduce->dimensions.rbegin(); dimension != reduce->dimensions.rend(); ++dimension) {
+        global.erase(global.begin() + *dimension);
+      }
+    }
+    if (after.global_shape() != global || after.device_count() != device_count()) {
       stop_at_step("the boxes after it do not cover the same array on {} devices", device_count());
     }
+    if (op_of(step) == StepOp::reduce) return require_single_boxes(step, before);
     if (!before.is_even() || (!after.is_even() && after.listed())) {  // boxes of any kind, judged by what is in them
       require_single_boxes(step, before);
       return;
@@ -413,6 +421,27 @@ class Verifier {
     }
   }
 
+  // The device holds all parts of its box. They are the first dimensions of what it holds, but for those of one
+  // element.
+  void check(const ReduceStep& step, const Placement& before, const Placement& after) {
+    for (Device device = 0; device < device_count(); ++device) {
+      Box held = before.box(device);
+      if (volume(held) == 0 && volume(after.box(device)) == 0) continue;
+      for (auto dimension = step.dimensions.rbegin(); dimension != step.dimensions.rend(); ++dimension) {
+        const auto at = static_cast<std::size_t>(*dimension);
+        if (held.lo[at] != 0 || held.hi[at] != before.global_shape()[at]) {
+          report_step("device {} holds {}, not all parts along dimension {}", device, to_string(held), at);
+          return;
+        }
+        held.lo.erase(held.lo.begin() + *dimension);
+        held.hi.erase(held.hi.begin() + *dimension);
+      }
+      if (held == after.box(device)) continue;
+      report_step("device {} has the parts of {}, and ends with {}", device, to_string(held),
+                  to_string(after.box(device)));
+    }
+  }
+
   static bool is_in_one(const std::vector<Box>& boxes, const Box& inner) {
     return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) { return contains(box, inner); });
   }
@@ -470,8 +499,7 @@ class Verifier {
   }
 
   // True, and a fault reported, where part of the wanted box is in none of the sources.
-  bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources,
-                   const char* holder) {
+  bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources, const char* holder) {
     for (const Box& box : wanted) {
       if (volume(box) == 0) continue;
       const std::optional<Box> missing = find_uncovered(box, sources);
@@ -488,7 +516,7 @@ class Verifier {
   }
 
   void check_box(const Box& box) {
-    const Shape& global = movement_.source.global_shape();
+    const Shape& global = movement_.before(step_index_).global_shape();
     bool inside = box.lo.size() == global.size() && box.hi.size() == global.size();
     for (std::size_t i = 0; inside && i < global.size(); ++i) {
       inside = box.lo[i] >= 0 && box.lo[i] < box.hi[i] && box.hi[i] <= global[i];
@@ -583,6 +611,7 @@ class Verifier {
   std::int64_t paper_cost(const Step& step) const {
     switch (op_of(step)) {
       case StepOp::dynslice:
+      case StepOp::reduce:
         return 0;
       case StepOp::allgather:
       case StepOp::exchange:
@@ -596,6 +625,7 @@ class Verifier {
 
   std::int64_t most_received(const Step& step) const {
     const Placement& before = movement_.before(step_index_);
+    if (op_of(step) == StepOp::reduce) return 0;
     const auto* exchange = std::get_if<ExchangeStep>(&step.operation);
     const auto* permute = std::get_if<PermuteStep>(&step.operation);
     std::vector<std::int64_t> received(static_cast<std::size_t>(device_count()));
@@ -628,7 +658,28 @@ class Verifier {
     return lacked;
   }
 
+  // Parts are added pair by pair, and every device but one is sent each element that it ends with: so much arrives in
+  // all, and at least the average somewhere. What a device ends with is no part of what it held.
+  std::int64_t floor_of_sum(const Plan& plan) const {
+    std::int64_t parts = 1;
+    for (const AxisPart& part : plan.source.partial()) parts *= part.size;
+    std::int64_t kept = 1;
+    for (const AxisPart& part : plan.target.partial()) kept *= part.size;
+    if (parts == kept) return 0;
+    const auto elements = static_cast<double>(product(plan.source.global_shape()));
+    const Placement target = plan.target.placement(device_count());
+    double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
+    std::int64_t floor = 0;
+    for (Device device = 0; device < device_count(); ++device) {
+      arriving += static_cast<double>(target.size(device));
+      floor = std::max(floor, target.size(device));
+    }
+    const double average = arriving / static_cast<double>(device_count());
+    return std::max(floor, static_cast<std::int64_t>(std::ceil(average * (1 - 1e-12))));
+  }
+
   std::int64_t actual_floor(const Plan& plan) const {
+    if (plan.source.is_partial()) return floor_of_sum(plan);
     const Placement source = plan.source.placement(device_count());
     const Placement target = plan.target.placement(device_count());
     std::int64_t floor = 0;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "retile/base/error.h"
+#include "retile/base/json.h"
 #include "retile/base/utf8.h"
 #include "retile/plan/text.h"
 #include "retile/planner/planner.h"
@@ -94,6 +96,14 @@ BoundCheck check_bound(const Plan& plan) {
             fmt::format("whatever the planner, no plan costs less than {}", group_digits(least))};
   }
   return {BoundVerdict::not_checked, reason};
+}
+
+std::string verification_json(const std::string& id, int line, const std::vector<std::string>& faults,
+                              const std::optional<BoundCheck>& bound) {
+  nlohmann::ordered_json json{
+      {"format", json_format}, {"id", id}, {"line", line}, {"verified", faults.empty()}, {"faults", faults}};
+  if (bound) json["bound"] = {{"verdict", name_of(bound->verdict)}, {"reason", bound->reason}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace retile

@@ -1,7 +1,9 @@
 // What a plan says of its cost beyond what its steps show: a lower bound, and whether it is optimal.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "retile/plan/plan.h"
 
@@ -26,5 +28,9 @@ struct BoundCheck {
 // either all wide plans or those without exchanges. Bounds above what is proved here and below what is found may have
 // taken more effort; a planner that is not known may have proved anything above what every plan must cost.
 BoundCheck check_bound(const Plan& plan);
+
+// A line without its end (docs/formats.md, Verification): what is wrong with the plan that begins on that line.
+std::string verification_json(const std::string& id, int line, const std::vector<std::string>& faults,
+                              const std::optional<BoundCheck>& bound);
 
 }  // namespace retile

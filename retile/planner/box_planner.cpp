@@ -54,9 +54,8 @@ class BoxExchange {
     // Boxes with few holders have the least choice.
     std::vector<std::size_t> order(held_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return held_[a].holders.size() < held_[b].holders.size();
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return held_[a].holders.size() < held_[b].holders.size(); });
     for (const std::size_t box : order) deal(held_[box].holders, std::move(wanted[box]));
     std::sort(transfers_.begin(), transfers_.end(), [](const Transfer& a, const Transfer& b) {
       return std::tie(a.to, a.from, a.box.lo) < std::tie(b.to, b.from, b.box.lo);

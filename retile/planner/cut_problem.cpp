@@ -16,7 +16,7 @@ int exponent_of(std::int64_t prime, std::int64_t number) {
 std::int64_t CutProblem::tiles(std::span<const std::int8_t> cuts, int dimension) const {
   std::int64_t count = 1;
   for (std::size_t p = 0; p < primes.size(); ++p) {
-    for (int i = cuts[at(p, dimension)]; i > 0; --i) count *= primes[p];
+    for (std::int8_t i = cuts[at(p, dimension)]; i > 0; --i) count *= primes[p];
   }
   return count;
 }

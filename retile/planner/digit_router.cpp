@@ -29,11 +29,13 @@ struct Episode {
 class DigitRouter : public Router {
  public:
   DigitRouter(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget)
-      : problem_(problem), cuts_(cuts), budget_(budget) {
+      : problem_(problem),
+        cuts_(cuts),
+        budget_(budget),
+        digit_count_(static_cast<int>(problem.mesh().prime_parts().size())),
+        source_levels_(digit_levels(problem.source())),
+        target_levels_(digit_levels(problem.target())) {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
-    digit_count_ = static_cast<int>(problem.mesh().prime_parts().size());
-    source_levels_ = digit_levels(problem.source());
-    target_levels_ = digit_levels(problem.target());
     common_.reserve(source_levels_.size());
     for (int i = 0; i < cuts.rank; ++i) {
       const std::vector<int>& from = source_levels_[static_cast<std::size_t>(i)];
@@ -338,10 +340,10 @@ class DigitRouter : public Router {
     return tiles;
   }
 
-  const TypedProblem& problem_;
+  const TypedProblem problem_;
   const CutProblem& cuts_;
   WorkBudget& budget_;
-  int digit_count_ = 0;
+  int digit_count_;
   DigitLevels source_levels_;
   DigitLevels target_levels_;
   std::vector<int> common_;  // leading levels of each dimension with one digit in source and target

@@ -83,7 +83,7 @@ std::int64_t bytes_of(const MemoryLimit& limit, const Problem& problem) {
   const long double bytes = static_cast<long double>(larger) *
                             static_cast<long double>(retile::bytes_of(problem.element_type())) *
                             std::get<MemoryFactor>(limit).factor;
-  const long double most = static_cast<long double>(std::numeric_limits<std::int64_t>::max());
+  const auto most = static_cast<long double>(std::numeric_limits<std::int64_t>::max());
   return bytes >= most ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(bytes);
 }
 

@@ -261,7 +261,7 @@ class Search {
 
   // Every factor that can go from one dimension to the other.
   void move_between(int k, std::int64_t cost, int from, int to) {
-    const std::size_t now = static_cast<std::size_t>(k);
+    const auto now = static_cast<std::size_t>(k);
     stack_[now + 1] = stack_[now];
     layers_[now + 1] = stack_[now];
     std::int64_t factor = 1;

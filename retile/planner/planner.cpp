@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -13,6 +14,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/frame.h"
 #include "retile/planner/planned_steps.h"
+#include "retile/planner/sum_planner.h"
 
 namespace retile {
 namespace {
@@ -70,8 +72,8 @@ std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
   return steps;
 }
 
-// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does. Rounded
-// down by a little more than a double is wrong.
+// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does.
+// Rounded down by a little more than a double is wrong.
 std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
   if (product(frame.shape) == frame.source.global_size()) return bound;
   double share = 1 - 1e-12;
@@ -81,23 +83,49 @@ std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(bound) * share));
 }
 
+// --- Memory.
+
+std::int64_t run_bytes(const Plan& plan, const Problem& problem, const PlanOptions& options, TileUse tiles) {
+  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), tiles, options.engine);
+}
+
+bool fits(const Plan& plan, const Problem& problem, const PlanOptions& options) {
+  return !options.memory_limit || run_bytes(plan, problem, options, options.tiles) <= *options.memory_limit;
+}
+
+void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& options) {
+  if (fits(plan, problem, options)) return;
+  const std::int64_t smallest = run_bytes(plan, problem, options, options.tiles);
+  std::string hint = fmt::format("the smallest limit that works is {} bytes", smallest);
+  if (options.tiles != TileUse::donated) {
+    const std::int64_t donated = run_bytes(plan, problem, options, TileUse::donated);
+    if (donated < smallest) hint += fmt::format("; {} where the source is donated", donated);
+  }
+  throw MemoryLimitError(fmt::format("a memory limit of {} bytes per device is too small", *options.memory_limit),
+                         hint);
+}
+
+// --- Problems between layouts that are no sums.
+
 class ProblemPlanner {
  public:
-  ProblemPlanner(const Problem& problem, const PlanOptions& options)
-      : problem_(problem), options_(options), typed_(typed(problem)) {
-    if (typed_) return;
-    frame_ = find_frame(problem);
+  // On the devices of a world at least as large as the problem's.
+  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world)
+      : problem_(problem), options_(options), world_(world) {
+    if (problem.device_count() < world) return;
+    typed_ = typed(problem_);
+    if (!typed_) frame_ = find_frame(problem_);
     if (frame_) typed_.emplace(frame_->source, frame_->target);
   }
 
   Plan plan() const {
     if (options_.planner == PlannerKind::automatic) {
       Plan plan = plan_automatically();
-      if (fits(plan)) return plan;
+      if (fits(plan, problem_, options_)) return plan;
     }
     const bool is_lean = options_.planner == PlannerKind::automatic || options_.planner == PlannerKind::lean;
     Plan plan = is_lean ? plan_leanly() : plan_by(options_.planner);
-    require_fit(plan);
+    require_fit(plan, problem_, options_);
     return plan;
   }
 
@@ -145,12 +173,11 @@ class ProblemPlanner {
     if (options_.exchange == ExchangeUse::avoided) {
       throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
     }
-    const std::int64_t world = problem_.device_count();
-    Placement source = problem_.source().placement(world);
-    const Placement target = problem_.target().placement(world);
+    Placement source = problem_.source().placement(world_);
+    const Placement target = problem_.target().placement(world_);
     const std::int64_t floor = received_floor(source, target);
     PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
-    Movement movement{Mesh({{"world", world}}), std::move(source), std::move(planned.steps)};
+    Movement movement{Mesh({{"world", world_}}), std::move(source), std::move(planned.steps)};
     return finish(std::move(movement), name_of(PlannerKind::direct), planned.lower_bound, floor);
   }
 
@@ -162,14 +189,15 @@ class ProblemPlanner {
     cost.optimal = cost.total == cost.lower_bound;
     PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
     memory.bound = std::max({memory.source, memory.target, memory.peak});
-    return {problem_.id(),   problem_.source(), problem_.target(), std::move(movement),
-            frame_ ? frame_->view : std::vector<Shape>{}, planner, std::move(cost), memory, 0};
-  }
-
-  // --- Memory.
-
-  std::int64_t run_bytes(const Plan& plan, TileUse tiles) const {
-    return predict_peak_bytes(plan.movement, bytes_of(problem_.element_type()), tiles, options_.engine);
+    return {problem_.id(),
+            problem_.source(),
+            problem_.target(),
+            std::move(movement),
+            frame_ ? frame_->view : std::vector<Shape>{},
+            planner,
+            std::move(cost),
+            memory,
+            0};
   }
 
   Plan plan_leanly() const {
@@ -179,34 +207,50 @@ class ProblemPlanner {
       if (is_avoided || (typed_ && find_size_fault(*typed_, kind, options_))) continue;
       Plan plan = plan_by(kind);
       const auto rank = [&](const Plan& made) {
-        return std::pair(run_bytes(made, options_.tiles), made.cost.total);
+        return std::pair(run_bytes(made, problem_, options_, options_.tiles), made.cost.total);
       };
       if (!best || rank(plan) < rank(*best)) best = std::move(plan);
     }
     return best ? std::move(*best) : plan_by(PlannerKind::wide);  // which says why there is none
   }
 
-  bool fits(const Plan& plan) const {
-    return !options_.memory_limit || run_bytes(plan, options_.tiles) <= *options_.memory_limit;
-  }
-
-  void require_fit(const Plan& plan) const {
-    if (fits(plan)) return;
-    const std::int64_t smallest = run_bytes(plan, options_.tiles);
-    std::string hint = fmt::format("the smallest limit that works is {} bytes", smallest);
-    if (options_.tiles != TileUse::donated) {
-      const std::int64_t donated = run_bytes(plan, TileUse::donated);
-      if (donated < smallest) hint += fmt::format("; {} where the source is donated", donated);
-    }
-    throw MemoryLimitError(fmt::format("a memory limit of {} bytes per device is too small", *options_.memory_limit),
-                           hint);
-  }
-
-  const Problem& problem_;
+  const Problem problem_;
   const PlanOptions& options_;
+  const std::int64_t world_;
   std::optional<Frame> frame_;  // where the ends are no types, but have one
   std::optional<TypedProblem> typed_;
 };
+
+// --- Sums.
+
+Plan plan_partial(const Problem& problem, const PlanOptions& options) {
+  PlanOptions part_options = options;
+  part_options.memory_limit.reset();  // a promise for the whole
+  SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
+    const Problem part(problem.id(), source, target, problem.element_type());
+    return ProblemPlanner(part, part_options, problem.device_count()).plan();
+  });
+  Movement movement = std::move(parts.first.movement);
+  std::string planner = parts.first.planner;
+  if (parts.second) {
+    movement.steps.push_back({parts.reduce, parts.second->movement.source});
+    std::vector<Step>& rest = parts.second->movement.steps;
+    if (!rest.empty()) planner = parts.second->planner;
+    std::move(rest.begin(), rest.end(), std::back_inserter(movement.steps));
+  }
+  const CostModel& model = *options.cost_model;
+  PlanCost cost = price(model, movement);
+  cost.floor = parts.second ? sum_floor(problem) : parts.first.cost.floor;
+  cost.lower_bound = parts.second ? model.least_cost(cost.floor) : parts.first.cost.lower_bound;
+  cost.optimal = cost.total == cost.lower_bound;
+  PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
+  memory.bound = std::max({memory.source, memory.target, memory.peak});
+  Plan plan{problem.id(),        problem.source(), problem.target(),
+            std::move(movement), parts.first.view, std::move(planner),
+            std::move(cost),     memory,           0};
+  require_fit(plan, problem, options);
+  return plan;
+}
 
 }  // namespace
 
@@ -238,7 +282,8 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = ProblemPlanner(problem, options).plan();
+  Plan plan = problem.source().is_partial() ? plan_partial(problem, options)
+                                            : ProblemPlanner(problem, options, problem.device_count()).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG

@@ -113,7 +113,8 @@ class ProblemReader {
   explicit ProblemReader(const JsonReader& problem) : problem_(problem), shape_(problem.member("shape")) {}
 
   Layout read_source() const {
-    return read_side("src", problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
+    return read_side("src",
+                     problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
   }
 
   Layout read_target() const {
@@ -145,8 +146,8 @@ class ProblemReader {
     const auto partial = find(side + "_sum");
     const auto devices = find(side + "_devices");
     const auto pointer = [](const std::optional<JsonReader>& reader) { return reader ? &*reader : nullptr; };
-    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)}, mesh,
-                       rule_of(side), reduction());
+    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)},
+                       mesh, rule_of(side), reduction());
   }
 
   const JsonReader& problem_;
@@ -220,9 +221,9 @@ std::optional<TypedProblem> typed(const Problem& problem) {
 
 TypedProblem require_typed(const Problem& problem) {
   if (const auto ends = typed(problem)) return *ends;
-  throw InputError(fmt::format("{} and {} are not both types of one mesh", to_string(problem.source()),
-                               to_string(problem.target())),
-                   "sizes must divide, and dimensions be cut as a whole");
+  throw InputError(
+      fmt::format("{} and {} are not both types of one mesh", to_string(problem.source()), to_string(problem.target())),
+      "sizes must divide, and dimensions be cut as a whole");
 }
 
 Problem parse_problem(const SourceText& line) {
@@ -244,15 +245,15 @@ Problem parse_problem(const SourceText& line) {
   return {std::move(id), std::move(source), std::move(target), element_type};
 }
 
-Problem parse_problem(const ProblemTexts& texts, ElementType element_type) {
-  const Mesh mesh = parse_mesh(texts.mesh);
-  Layout source = parse_layout(texts.source, mesh);
-  Layout target = parse_layout(texts.target, texts.target_mesh ? parse_mesh(*texts.target_mesh) : mesh);
-  if (auto fault = Problem::find_fault(source, target, element_type)) {
-    throw InputError(
-        diagnose(texts.target, {0, texts.target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
+                      ElementType element_type, const std::optional<SourceText>& target_mesh) {
+  const Mesh from_mesh = parse_mesh(mesh);
+  Layout from = parse_layout(source, from_mesh);
+  Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
+  if (auto fault = Problem::find_fault(from, to, element_type)) {
+    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
   }
-  return {{}, std::move(source), std::move(target), element_type};
+  return {{}, std::move(from), std::move(to), element_type};
 }
 
 std::string to_json(const Problem& problem) {
@@ -270,12 +271,15 @@ std::string to_json(const Problem& problem) {
 }
 
 std::string to_string(const Problem& problem) {
-  const auto mesh_of = [](const Layout& layout) { return layout.listed() != nullptr ? "" : to_string(layout.cuts()->mesh); };
+  const auto mesh_of = [](const Layout& layout) {
+    return layout.listed() != nullptr ? "" : to_string(layout.cuts()->mesh);
+  };
   const std::string from = mesh_of(problem.source());
   const std::string to = mesh_of(problem.target());
   return fmt::format("{}{}{}{}{} from {} to {}{}{}", problem.id(), problem.id().empty() ? "" : ": ",
-                     name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from, to_string(problem.source()),
-                     to_string(problem.target()), to == from ? "" : " on mesh ", to == from ? "" : to);
+                     name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from,
+                     to_string(problem.source()), to_string(problem.target()), to == from ? "" : " on mesh ",
+                     to == from ? "" : to);
 }
 
 }  // namespace retile

@@ -35,15 +35,15 @@ class Problem {
 // A problem between types of one mesh (ssec:redistribution-semantics). Refers to them.
 class TypedProblem {
  public:
-  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(source), target_(target) {}
+  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(&source), target_(&target) {}
 
-  const Mesh& mesh() const { return source_.mesh(); }
-  const DistributedType& source() const { return source_; }
-  const DistributedType& target() const { return target_; }
+  const Mesh& mesh() const { return source_->mesh(); }
+  const DistributedType& source() const { return *source_; }
+  const DistributedType& target() const { return *target_; }
 
  private:
-  const DistributedType& source_;
-  const DistributedType& target_;
+  const DistributedType* source_;
+  const DistributedType* target_;
 };
 
 // Nothing where an end is no type, or they are on different meshes.
@@ -54,14 +54,10 @@ TypedProblem require_typed(const Problem& problem);
 // A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
-// The same from the texts of its meshes and layouts.
-struct ProblemTexts {
-  SourceText mesh;
-  SourceText source;
-  SourceText target;
-  std::optional<SourceText> target_mesh;  // where it is another
-};
-Problem parse_problem(const ProblemTexts& texts, ElementType element_type = ElementType::f32);
+// The same from the texts of its mesh and layouts, and of the target's mesh where that is another.
+Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
+                      ElementType element_type = ElementType::f32,
+                      const std::optional<SourceText>& target_mesh = std::nullopt);
 
 // A line without its end, from which parse_problem() makes an equal problem.
 std::string to_json(const Problem& problem);

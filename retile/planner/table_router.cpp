@@ -119,7 +119,7 @@ class TableRouter : public Router {
     if (layers.size() > 2) {
       std::vector<Ends> sorted;
       sorted.reserve(devices);
-      for (const std::size_t device : order) sorted.push_back({starts[device], ends[device]});
+      for (const std::size_t device : order) sorted.emplace_back(starts[device], ends[device]);
       std::int64_t tries = std::numeric_limits<std::int64_t>::max();
       if (!find_routes(sorted, tries)) return std::nullopt;
     }

@@ -115,7 +115,8 @@ class EngineMover final : public Mover {
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 
-  // Tiles of several partial sums, one after the other.
+  // Tiles of several partial sums, one after the other. They are freed at the end.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   SharedArray add_up(SharedArray to_add, std::int64_t sum_bytes, ElementType element) {
     TileBuffers sums = allocate(sum_bytes);
     const std::int64_t size = sum_bytes / bytes_of(element);

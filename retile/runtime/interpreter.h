@@ -22,8 +22,8 @@ class Interpreter {
   std::vector<SharedArray> run_main(std::vector<SharedArray> arguments);
 
  private:
-  std::vector<SharedArray> run(int function, std::vector<SharedArray> arguments);
-  std::vector<SharedArray> run(int function, std::size_t statement, std::vector<SharedArray> operands);
+  std::vector<SharedArray> run(int number, std::vector<SharedArray> arguments);
+  std::vector<SharedArray> run(int number, std::size_t index, std::vector<SharedArray> operands);
   std::vector<SharedArray> compute(const language::Function& function, const language::Statement& statement,
                                    const language::SpmdOp& operation, const std::vector<SharedArray>& operands);
   void for_each_device(double operations, const std::function<void(std::size_t)>& work);

@@ -246,7 +246,7 @@ class Evaluation {
   template <typename Number>
   void convert_elements(int operand, Number* out) const {
     with_number(type(operand).element, [&]<typename Source>(Source) {
-      const Source* values = numbers<Source>(operand);
+      const auto* values = numbers<Source>(operand);
       const std::int64_t count = elements_of(type(operand));
       for (std::int64_t i = 0; i < count; ++i) out[i] = convert<Number>(values[i]);
     });

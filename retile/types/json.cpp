@@ -80,11 +80,10 @@ class MeshLayoutReader {
     lists_ = members_.axes->elements();
     if (members_.view != nullptr && lists_.size() == layout_.view.size()) lists_ = flattened(lists_);
     if (lists_.size() != factor_count) {
-      members_.axes->fail(
-          fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
-                      members_.view == nullptr ? "shape" : "view", factor_count),
-          fmt::format("give one list of axes per {}, [] where it is not cut",
-                      members_.view == nullptr ? "dimension" : "factor"));
+      members_.axes->fail(fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
+                                      members_.view == nullptr ? "shape" : "view", factor_count),
+                          fmt::format("give one list of axes per {}, [] where it is not cut",
+                                      members_.view == nullptr ? "dimension" : "factor"));
     }
     auto list = lists_.begin();
     for (std::vector<Factor>& factors : layout_.view) {
@@ -115,6 +114,7 @@ class MeshLayoutReader {
       fail(names_[factor][static_cast<std::size_t>(found.axis)], found.fault);
     }
     if (found.axis >= 0) fail(partial_[static_cast<std::size_t>(found.axis)], found.fault);
+    if (found.device >= 0) fail(members_.devices->elements()[static_cast<std::size_t>(found.device)], found.fault);
     fail(members_.devices != nullptr ? *members_.devices : *members_.shape, found.fault);
   }
 
@@ -149,8 +149,8 @@ Mesh read_mesh(const JsonReader& reader) {
   return Mesh(std::move(axes));
 }
 
-DistributedType read_type_text(const JsonReader& reader, const Mesh& mesh) {
-  return reader.parse_text([&](const SourceText& text) { return parse_type(text, mesh); });
+Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
+  return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
 }
 
 std::vector<JsonReader> read_tuple(const JsonReader& reader, std::size_t length) {

@@ -1,4 +1,4 @@
-// Meshes and types in JSON: {"a": 2, "b": 2}, "[4{a}8, 3]".
+// Meshes and layouts in JSON: {"a": 2, "b": 2}, "[4{a}8, 3]".
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace retile {
 
 // Each throws InputError with the place of the mistake.
 Mesh read_mesh(const JsonReader& reader);
-DistributedType read_type_text(const JsonReader& reader, const Mesh& mesh);
+Layout read_layout_text(const JsonReader& reader, const Mesh& mesh);
 
 // The members of an object that make up a layout, each with its own key or null.
 struct LayoutMembers {

@@ -126,6 +126,15 @@ MeshLayout mesh_layout_of(const DistributedType& type) {
   return layout;
 }
 
+// Written in one way: an axis is the same as its neighbouring parts, but where ceilings nest.
+MeshLayout with_merged_axes(MeshLayout layout) {
+  if (layout.rule == UnevenRule::nested) return layout;
+  for (std::vector<Factor>& factors : layout.view) {
+    for (Factor& factor : factors) factor.axes = merge_neighbours(factor.axes);
+  }
+  return layout;
+}
+
 // --- Faults.
 
 std::optional<Fault> find_axis_fault(const Mesh& mesh, const AxisPart& part, std::vector<AxisPart>& used) {
@@ -141,18 +150,24 @@ std::optional<Fault> find_axis_fault(const Mesh& mesh, const AxisPart& part, std
   return std::nullopt;
 }
 
-std::optional<Fault> find_device_fault(const MeshLayout& layout) {
+std::optional<MeshFault> find_device_fault(const MeshLayout& layout) {
+  const auto at = [](int device, Fault fault) { return MeshFault{-1, -1, -1, device, std::move(fault)}; };
   if (layout.devices.empty()) return std::nullopt;
   if (static_cast<std::int64_t>(layout.devices.size()) != layout.mesh.device_count()) {
-    return Fault{fmt::format("{} devices for a mesh of {}", layout.devices.size(), layout.mesh.device_count()),
-                 "list the devices of the world in row-major order of the mesh"};
+    return at(-1, {fmt::format("{} devices for a mesh of {}", layout.devices.size(), layout.mesh.device_count()),
+                   "list the devices of the world in row-major order of the mesh"});
   }
   std::set<Device> seen;
-  for (const Device device : layout.devices) {
+  for (std::size_t i = 0; i < layout.devices.size(); ++i) {
+    const Device device = layout.devices[i];
     if (device < 0 || device >= Mesh::most_devices) {
-      return Fault{fmt::format("{} is no device", device), "devices of a world count from 0"};
+      return at(static_cast<int>(i), {fmt::format("{} is no device", device),
+                                      fmt::format("the largest world has devices 0 to {}", Mesh::most_devices - 1)});
     }
-    if (!seen.insert(device).second) return Fault{fmt::format("device {} is listed twice", device), {}};
+    if (!seen.insert(device).second) {
+      return at(static_cast<int>(i),
+                {fmt::format("device {} is listed twice", device), "each place of the mesh has a device of its own"});
+    }
   }
   return std::nullopt;
 }
@@ -267,7 +282,7 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
     for (std::size_t j = 0; j < layout.view[i].size(); ++j) {
       const Factor& factor = layout.view[i][j];
       const auto at = [&](int axis, Fault fault) {
-        return MeshFault{static_cast<int>(i), static_cast<int>(j), axis, std::move(fault)};
+        return MeshFault{static_cast<int>(i), static_cast<int>(j), axis, -1, std::move(fault)};
       };
       if (factor.size < 0) return at(-1, {"a size is below 0", {}});
       for (std::size_t k = 0; k < factor.axes.size(); ++k) {
@@ -282,15 +297,15 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
     auto fault = find_axis_fault(layout.mesh, layout.partial[k], used);
     if (!fault) continue;
     if (k < 1 || fault->message.find("twice") == std::string::npos) {
-      fault->hint = fmt::format("the devices along an axis hold either tiles or parts of a {}", name_of(layout.reduction));
+      fault->hint =
+          fmt::format("the devices along an axis hold either tiles or parts of a {}", name_of(layout.reduction));
     }
-    return MeshFault{-1, -1, static_cast<int>(k), std::move(*fault)};
+    return MeshFault{-1, -1, static_cast<int>(k), -1, std::move(*fault)};
   }
   if (!elements) {
-    return MeshFault{-1, -1, -1, {"the number of elements of the global array does not fit in 63 bits", {}}};
+    return MeshFault{-1, -1, -1, -1, {"the number of elements of the global array does not fit in 63 bits", {}}};
   }
-  if (auto fault = find_device_fault(layout)) return MeshFault{-1, -1, -1, std::move(*fault)};
-  return std::nullopt;
+  return find_device_fault(layout);
 }
 
 std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
@@ -308,14 +323,17 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
       const Box& box = layout.boxes[device][i];
       const Place place{static_cast<int>(device), static_cast<int>(i)};
       if (!is_box_of(box, layout.shape)) {
-        return BoxFault{place.device, place.box,
+        return BoxFault{place.device,
+                        place.box,
                         {fmt::format("{} is no box of an array of {}", to_string(box), to_string(layout.shape)),
                          "a box goes from its first elements up to but not including its last, inside the array"}};
       }
       if (volume(box) == 0) continue;
       if (!own.emplace(box.lo, box.hi).second) {
-        return BoxFault{place.device, place.box,
-                        {fmt::format("device {} holds {} twice", device, to_string(box)), {}}};
+        return BoxFault{
+            place.device,
+            place.box,
+            {fmt::format("device {} holds {} twice", device, to_string(box)), "list each of its boxes once"}};
       }
       distinct.emplace(std::pair(box.lo, box.hi), place);
     }
@@ -335,7 +353,8 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
       };
       const bool is_later = later(one->second, other->second);
       const Place& place = is_later ? other->second : one->second;
-      return BoxFault{place.device, place.box,
+      return BoxFault{place.device,
+                      place.box,
                       {fmt::format("{} of device {} and {} of device {} overlap, and are not the same",
                                    to_string(is_later ? second : box), place.device, to_string(is_later ? box : second),
                                    (is_later ? one : other)->second.device),
@@ -343,7 +362,8 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
     }
   }
   if (held < product(layout.shape)) {
-    return BoxFault{-1, -1,
+    return BoxFault{-1,
+                    -1,
                     {fmt::format("no device holds element {}", to_string(*find_missing(layout.shape, boxes))),
                      "together the boxes make up the array"}};
   }
@@ -351,11 +371,15 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
 }
 
 Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
+  std::sort(layout.partial.begin(), layout.partial.end(), [](const AxisPart& a, const AxisPart& b) {
+    return std::pair(a.axis, a.major) < std::pair(b.axis, b.major);
+  });
   if (auto found = find_fault(layout)) throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
+  std::erase_if(layout.partial, [](const AxisPart& part) { return part.size == 1; });  // a sum of one part
   if (auto type = find_type(layout)) {
     form_ = std::move(*type);
   } else {
-    form_ = std::move(layout);
+    form_ = with_merged_axes(std::move(layout));
   }
 }
 
@@ -371,9 +395,21 @@ std::optional<MeshLayout> Layout::cuts() const {
   return std::nullopt;
 }
 
-bool Layout::is_partial() const {
+const std::vector<AxisPart>& Layout::partial() const {
+  static const std::vector<AxisPart> none;
   const auto* layout = std::get_if<MeshLayout>(&form_);
-  return layout != nullptr && !layout->partial.empty();
+  return layout != nullptr ? layout->partial : none;
+}
+
+Layout Layout::stacked() const {
+  if (!is_partial()) return *this;
+  MeshLayout layout = std::get<MeshLayout>(form_);
+  View view;
+  for (const AxisPart& part : layout.partial) view.push_back({{part.size, {part}}});
+  view.insert(view.end(), layout.view.begin(), layout.view.end());
+  layout.view = std::move(view);
+  layout.partial.clear();
+  return Layout(std::move(layout));
 }
 
 Shape Layout::global_shape() const {
@@ -413,6 +449,7 @@ std::int64_t Layout::device_count() const {
 
 Placement Layout::placement(std::int64_t world) const {
   ensure(world >= device_count(), "the layout's devices are in the world");
+  if (is_partial()) return stacked().placement(world);
   if (type() != nullptr && world == device_count()) return Placement(*type());
   std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
   if (const BoxLayout* boxes = listed()) {

@@ -53,7 +53,7 @@ struct MeshLayout {
   Mesh mesh;
   View view;  // one factor for each dimension that is cut as a whole
   UnevenRule rule = UnevenRule::ceiling;
-  std::vector<AxisPart> partial;  // axes whose devices' values make up the array's together
+  std::vector<AxisPart> partial;  // axes whose devices' values make up the array's together; in the mesh's order
   Reduction reduction = Reduction::sum;
   std::vector<Device> devices;  // of the world, in row-major order of the mesh; none: 0, 1, 2, …
 
@@ -80,7 +80,8 @@ class Layout {
   struct MeshFault {
     int dimension = -1;  // -1: the layout as a whole
     int factor = -1;     // index into the dimension's factors; -1: the dimension as a whole
-    int axis = -1;       // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int axis = -1;    // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int device = -1;  // index into the listed devices; -1: none of them
     Fault fault;
   };
   static std::optional<MeshFault> find_fault(const MeshLayout& layout);
@@ -98,7 +99,12 @@ class Layout {
   // As cut along axes; a type too. Nothing where boxes are listed.
   std::optional<MeshLayout> cuts() const;
   // Whether devices hold parts of a sum or the like.
-  bool is_partial() const;
+  bool is_partial() const { return !partial().empty(); }
+  // The axes along which they differ.
+  const std::vector<AxisPart>& partial() const;
+  // The parts of a partial layout side by side: a dimension in front for each of its axes, major to minor, which the
+  // axis cuts. Any other layout as it is.
+  Layout stacked() const;
 
   Shape global_shape() const;
   int rank() const { return static_cast<int>(global_shape().size()); }
@@ -106,7 +112,7 @@ class Layout {
   std::int64_t local_size() const;
   // The smallest world that it fits in.
   std::int64_t device_count() const;
-  // What the devices of a world of so many hold. Of a partial layout: of which they hold parts.
+  // What the devices of a world of so many hold; of a partial layout, of the stacked parts.
   Placement placement(std::int64_t world) const;
   Placement placement() const { return placement(device_count()); }
 
@@ -125,8 +131,8 @@ bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
 // How many tiles the axes make.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 
-// Boxes of an array whose dimensions are cut into factors (major to minor), as parts of the array as it is. No view: the
-// same placement.
+// Boxes of an array whose dimensions are cut into factors (major to minor), as parts of the array as it is. No view:
+// the same placement.
 Placement without_view(const Placement& placement, const std::vector<Shape>& view);
 // The other way round: nothing where some device's parts are no box in the view.
 std::optional<Placement> with_view(const Placement& placement, const std::vector<Shape>& view);

@@ -147,6 +147,7 @@ class LayoutScanner {
     scanner_.expect("[", "before the devices of a layout");
     do {
       layout_.devices.push_back(scanner_.index("a device"));
+      devices_.push_back(scanner_.last());
     } while (scanner_.accept(","));
     scanner_.expect("]", "or ',' after a device");
   }
@@ -163,14 +164,15 @@ class LayoutScanner {
   void require_tile(const Factor& factor, const FactorText& text) const {
     const std::int64_t largest = largest_tile(factor, layout_.rule);
     if (text.tile == largest) return;
-    scanner_.fail(text.whole,
-                  fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size,
-                              tile_count(factor.axes)),
-                  fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
+    scanner_.fail(
+        text.whole,
+        fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size, tile_count(factor.axes)),
+        fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
   }
 
   SourceRange place_of(const Layout::MeshFault& found) const {
     if (found.dimension < 0 && found.axis >= 0) return partial_[static_cast<std::size_t>(found.axis)];
+    if (found.device >= 0) return devices_[static_cast<std::size_t>(found.device)];
     if (found.dimension < 0) return {begin_, scanner_.last().end};
     const FactorText& text =
         texts_[static_cast<std::size_t>(found.dimension)][static_cast<std::size_t>(std::max(found.factor, 0))];
@@ -183,6 +185,7 @@ class LayoutScanner {
   std::size_t begin_ = 0;
   std::vector<std::vector<FactorText>> texts_;
   std::vector<SourceRange> partial_;
+  std::vector<SourceRange> devices_;
 };
 
 std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
@@ -198,10 +201,7 @@ std::string to_string(const MeshLayout& layout) {
     for (std::size_t j = 0; j < factors.size(); ++j) {
       text += fmt::format("{}{}", j == 0 ? "" : "*", largest_tile(factors[j], layout.rule));
       if (factors[j].axes.empty()) continue;
-      // Under nested ceilings an axis is not the same as its parts.
-      const bool is_nested = layout.rule == UnevenRule::nested;
-      const auto axes = is_nested ? factors[j].axes : merge_neighbours(factors[j].axes);
-      text += fmt::format("{{{}}}{}", axes_text(layout.mesh, axes), factors[j].size);
+      text += fmt::format("{{{}}}{}", axes_text(layout.mesh, factors[j].axes), factors[j].size);
     }
   }
   text += "]";

@@ -173,7 +173,7 @@ TEST(Verify, passes_huge_arrays) {
   EXPECT_THAT(find_faults(exchange), IsEmpty());
 }
 
-// --- Work grows with the plan, not with pairs of its steps, transfers or devices: each of these would take minutes.
+// --- Work grows with the plan, not with pairs of its steps, transfers or devices: by pairs these would take minutes.
 
 TEST(Verify, passes_very_many_steps) {
   const DistributedType type = parse_type("[1{a}2]", parse_mesh("a=2"));

@@ -489,7 +489,8 @@ fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
 )");
   constexpr std::int64_t tile = 128 * 128 * 64 * 4;  // of x and y, bytes
   const Movement& movement = *program.statements[0][0].movements.front();
-  ASSERT_GE(predict_peak_bytes(movement, 4, TileUse::kept), tile / 2 + tile + tile / 2) << "otherwise there is no scratch";
+  ASSERT_GE(predict_peak_bytes(movement, 4, TileUse::kept), tile / 2 + tile + tile / 2)
+      << "otherwise there is no scratch";
   const auto engine = make_threads_engine();
   std::vector<std::int64_t> held;
   runtime::ProgramRunner runner(program, *engine, [&] { held.push_back(heap_bytes()); });

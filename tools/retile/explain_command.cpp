@@ -155,6 +155,8 @@ const char* deed_of(StepOp op) {
       return "gathers what several devices are to have";
     case StepOp::allpermute:
       return "lets tiles change owners";
+    case StepOp::reduce:
+      return "adds up what several devices have of it";
   }
   throw InternalError("unknown step");
 }

@@ -84,8 +84,8 @@ Problem problem_of(const ProblemArguments& arguments) {
   const SourceText mesh{"argument --mesh", *arguments.mesh};
   std::optional<SourceText> target_mesh;
   if (arguments.target_mesh) target_mesh = {"argument --target-mesh", *arguments.target_mesh};
-  return parse_problem({mesh, source_text(arguments), target_text(arguments), target_mesh},
-                       *find_element_type(arguments.element_type.value_or("f32")));
+  return parse_problem(mesh, source_text(arguments), target_text(arguments),
+                       *find_element_type(arguments.element_type.value_or("f32")), target_mesh);
 }
 
 SourceText memory_limit_text(const ProblemArguments& arguments) {

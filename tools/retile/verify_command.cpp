@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "retile/base/json.h"
 #include "retile/base/utf8.h"
 #include "retile/plan/json.h"
 #include "retile/plan/text.h"
@@ -50,14 +48,6 @@ std::string render(const std::string& place, const Plan& plan, const PlanStateme
   return summary + "\n";
 }
 
-std::string to_json(int line, const Plan& plan, const std::vector<std::string>& faults,
-                    const std::optional<BoundCheck>& bound) {
-  nlohmann::ordered_json json{
-      {"format", json_format}, {"id", plan.id}, {"line", line}, {"verified", faults.empty()}, {"faults", faults}};
-  if (bound) json["bound"] = {{"verdict", name_of(bound->verdict)}, {"reason", bound->reason}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 int verify(const SourceText& text, bool json) {
   const auto [plan, statements] = parse_plan(text);
   std::vector<std::string> faults = find_faults(plan, statements);
@@ -68,7 +58,7 @@ int verify(const SourceText& text, bool json) {
   }
   const std::string place = fmt::format("{}:{}", text.name, text.first_line);
   if (json) {
-    write_result(to_json(text.first_line, plan, faults, bound));
+    write_result(verification_json(plan.id, text.first_line, faults, bound) + "\n");
   } else if (faults.empty()) {
     write_result(render(place, plan, statements, bound));
   }

@@ -31,12 +31,14 @@ class Transpose {
  public:
   Transpose(const Problem& problem, MPI_Comm comm) : ranks_(ordered_ranks(problem, comm)) {
     const auto elements = static_cast<std::size_t>(require_typed(problem).source().local_size());
-    const std::ptrdiff_t extents[] = {require_typed(problem).source().dimension(0).global, require_typed(problem).source().dimension(1).global};
+    const std::ptrdiff_t extents[] = {require_typed(problem).source().dimension(0).global,
+                                      require_typed(problem).source().dimension(1).global};
     std::ptrdiff_t unused[4];
     const std::ptrdiff_t needed =
         fftwf_mpi_local_size_many_transposed(2, extents, 1, FFTW_MPI_DEFAULT_BLOCK, FFTW_MPI_DEFAULT_BLOCK,
                                              ranks_.get(), &unused[0], &unused[1], &unused[2], &unused[3]);
-    if (needed > require_typed(problem).source().local_size()) throw RuntimeError("fftwf_mpi needs more room than the tile has");
+    if (needed > require_typed(problem).source().local_size())
+      throw RuntimeError("fftwf_mpi needs more room than the tile has");
     // Planning overwrites what it works on; plans then run between any buffers of the same alignment.
     const Floats in(fftwf_alloc_real(elements), fftwf_free);
     const Floats out(fftwf_alloc_real(elements), fftwf_free);

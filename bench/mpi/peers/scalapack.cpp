@@ -105,7 +105,8 @@ evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm)
   return make_peer("scalapack", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
     const TypedProblem ends = require_typed(problem);
-    auto layouts = std::shared_ptr<Layouts>(new Layouts{BlockLayout(ends.source(), comm), BlockLayout(ends.target(), comm)});
+    auto layouts =
+        std::shared_ptr<Layouts>(new Layouts{BlockLayout(ends.source(), comm), BlockLayout(ends.target(), comm)});
     if (problem.element_type() == ElementType::f32) return mover<float>(std::move(layouts), Cpsgemr2d);
     return mover<double>(std::move(layouts), Cpdgemr2d);
   });

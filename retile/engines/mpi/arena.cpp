@@ -89,7 +89,7 @@ struct Arena::Piece {
   const std::shared_ptr<Arena> arena;
   Ranges::node_type range;
 
-  explicit Piece(const std::shared_ptr<Arena>& of) : arena(of) {}
+  explicit Piece(std::shared_ptr<Arena> of) : arena(std::move(of)) {}
   Piece(const Piece&) = delete;
   Piece& operator=(const Piece&) = delete;
   ~Piece() {

@@ -101,9 +101,8 @@ class AllToAll final : public StepCollective {
 class Allgather final : public StepCollective {
  public:
   Allgather(const Communicator& team, TilePart mine, std::vector<TilePart> parts, std::int64_t staging_bytes)
-      : team_(team), mine_(std::move(mine)), parts_(std::move(parts)) {
+      : team_(team), mine_(std::move(mine)), parts_(std::move(parts)), is_direct_(mine_.packing.is_contiguous()) {
     const std::int64_t bytes = mine_.packing.bytes();
-    is_direct_ = mine_.packing.is_contiguous();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const BoxPacking& part = parts_[i].packing;
       is_direct_ = is_direct_ && part.is_contiguous() && part.offset() == static_cast<std::int64_t>(i) * bytes;
@@ -157,7 +156,7 @@ class Allgather final : public StepCollective {
   const Communicator& team_;
   const TilePart mine_;                // in this rank's source tile
   const std::vector<TilePart> parts_;  // in its target tile, by rank of the team
-  bool is_direct_ = false;
+  bool is_direct_;
   std::int64_t piece_bytes_ = 0;
 };
 
@@ -208,7 +207,7 @@ std::unique_ptr<StepCollective> make_alltoall(const Communicator& team, const st
   std::vector<Letter> arriving;
   for (const Parcel& parcel : sent) leaving.push_back(letter_to_send(parcel, StagingSight::own, context));
   for (const Parcel& parcel : received) arriving.push_back(letter_to_receive(parcel, StagingSight::own, context));
-  const std::int64_t share = context.staging_bytes / (2 * team.size());
+  const std::int64_t share = context.staging_bytes / (std::int64_t{2} * team.size());
   return std::make_unique<AllToAll>(team, streams_of(team_ranks, std::move(leaving)),
                                     streams_of(team_ranks, std::move(arriving)), share);
 }
@@ -222,9 +221,10 @@ std::unique_ptr<StepCollective> make_allgather(const Communicator& team, Device 
     return TilePart{slot, {tile, held.box(member), context.element_size, order}};
   };
   std::vector<TilePart> parts;
-  for (const Device member : members) parts.push_back(part_of(context.stage.tile_after(device, held.box(member)), member));
-  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device, held.box(device)), device), std::move(parts),
-                                     context.staging_bytes);
+  for (const Device member : members)
+    parts.push_back(part_of(context.stage.tile_after(device, held.box(member)), member));
+  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device, held.box(device)), device),
+                                     std::move(parts), context.staging_bytes);
 }
 
 }  // namespace retile::mpi

@@ -36,6 +36,11 @@ class Hash {
 
  private:
   void add_lists(const SliceStep& /*step*/) {}
+  void add_lists(const ReduceStep& step) {
+    for (const int dimension : step.dimensions) add(dimension);
+    add(static_cast<std::int64_t>(step.reduction));
+    add(static_cast<std::int64_t>(step.element));
+  }
   void add_lists(const PermuteStep& step) {
     for (const DevicePair& pair : *step.pairs) {
       add(pair.source);

@@ -23,8 +23,8 @@ std::vector<TilePart> target_parts(const Parcel& parcel, const LetterContext& co
   const DimensionOrder order = order_of(context.stage.tile_before(parcel.from, parcel.box));
   std::vector<TilePart> parts;
   for (const Device device : parcel.to) {
-    parts.push_back(
-        {context.ranks.slot_of(device), {context.stage.tile_after(device, parcel.box), parcel.box, context.element_size, order}});
+    parts.push_back({context.ranks.slot_of(device),
+                     {context.stage.tile_after(device, parcel.box), parcel.box, context.element_size, order}});
   }
   return parts;
 }

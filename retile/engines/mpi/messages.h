@@ -21,7 +21,7 @@ namespace retile::mpi {
 
 // The part of a tile of this rank's that a parcel is taken from or put into.
 struct TilePart {
-  std::size_t slot;
+  std::size_t slot = 0;
   BoxPacking packing;
 };
 
@@ -129,8 +129,8 @@ class MessageRun {
   std::size_t staged_piece_bytes_;
   Lane sending_;
   Lane receiving_;
-  Offer offers_[2 * window];          // by place: sent, then received
-  MPI_Request requests_[3 * window];  // by place: sending, then receiving, then the offers sent
+  Offer offers_[2 * window];            // by place: sent, then received
+  MPI_Request requests_[3 * window]{};  // by place: sending, then receiving, then the offers sent
 };
 
 }  // namespace retile::mpi

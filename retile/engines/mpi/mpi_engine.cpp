@@ -29,8 +29,10 @@ std::int64_t now() {
 
 // What all runs of an engine share. Runs outlive the engine.
 struct Job {
-  Job(MPI_Comm comm, const MpiOptions& job_options)
-      : options(job_options), world(Communicator::duplicate(comm)), host(world, options.hosts, options.reading) {}
+  Job(MPI_Comm comm, MpiOptions job_options)
+      : options(std::move(job_options)),
+        world(Communicator::duplicate(comm)),
+        host(world, options.hosts, options.reading) {}
 
   const MpiOptions options;
   const Communicator world;
@@ -131,6 +133,7 @@ class MpiRun final : public PreparedRun {
   }
 
   std::unique_ptr<RankWork> make_work(std::size_t stage, TileSight sight) {
+    if (stages_[stage].reduction()) return nullptr;  // nothing moves
     const StageContext context{job_->world, job_->host, ranks_, job_->options, teams_, mesh_, element_size_};
     const std::size_t step = stages_[stage].step();
     std::unique_ptr<RankWork> work;
@@ -138,7 +141,7 @@ class MpiRun final : public PreparedRun {
       const Placement& held = step == 0 ? source_ : steps_[step - 1].after;
       work = std::make_unique<RankWork>(stages_[stage], steps_[step], held, sight, context, room_);
     });
-    room_ -= work->listed_bytes();
+    room_ -= work ? work->listed_bytes() : 0;
     return work;
   }
 
@@ -153,7 +156,7 @@ class MpiRun final : public PreparedRun {
 
   // What the first execution of its kind makes, and those after it use again. All ranks have the same already.
   void make_ready(TileSight sight, TileUse use) {
-    if (!stages_.empty() && first_work(sight) == nullptr) {
+    if (!stages_.empty() && !stages_.front().reduction() && first_work(sight) == nullptr) {
       first_work(sight) = make_work(0, sight);
       staging_.reset();
     }
@@ -228,8 +231,16 @@ class MpiRun final : public PreparedRun {
     return place == KeptPlaces::Place::even_scratch ? kept_->even_scratch : kept_->odd_scratch;
   }
 
+  std::int64_t target_size(std::size_t stage, Device device) const { return sizes_.of(stage + 1, device); }
+
   void run_stage(std::size_t stage, TileSight sight, std::span<const std::byte* const> from,
                  std::span<std::byte* const> to) {
+    if (stages_[stage].reduction()) {
+      for (std::size_t i = 0; i < devices_.size(); ++i) {
+        stages_[stage].reduce(devices_[i], 0, target_size(stage, devices_[i]), from[i], to[i]);
+      }
+      return;
+    }
     in_step(stages_[stage].step(), [&] {
       work(stage, sight).run(job_->world, job_->host, from, to, {staging_->begin(), staging_->end()});
     });
@@ -258,7 +269,9 @@ class MpiRun final : public PreparedRun {
     std::int64_t received = 0;
     for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
       std::int64_t bytes = 0;
-      for (std::size_t i = 0; i < stages_.size(); ++i) bytes += work(i, sight).received()[slot];
+      for (std::size_t i = 0; i < stages_.size(); ++i) {
+        if (!stages_[i].reduction()) bytes += work(i, sight).received()[slot];
+      }
       received = std::max(received, bytes);
     }
     const std::int64_t predicted = use == TileUse::donated ? donated_peak_ : kept_peak_;
@@ -283,7 +296,7 @@ class MpiRun final : public PreparedRun {
   const std::vector<Step> steps_;
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
-  const BufferStrides strides_;            // of all devices' kept tiles
+  const BufferStrides strides_;  // of all devices' kept tiles
   const StageSizes sizes_;
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes, staging not included

@@ -63,7 +63,8 @@ std::unique_ptr<StepCollective> make_collective(const Stage& stage, const Step& 
 }
 
 HostRead read_of(const Parcel& parcel, Device to, const Stage& stage, const StageContext& context) {
-  return HostRead({stage.tile_before(parcel.from, parcel.box), stage.tile_after(to, parcel.box), parcel.box, context.element_size});
+  return HostRead(
+      {stage.tile_before(parcel.from, parcel.box), stage.tile_after(to, parcel.box), parcel.box, context.element_size});
 }
 
 // Whether a parcel is read from another rank's own memory, or else comes as messages: both ranks find the same. Where

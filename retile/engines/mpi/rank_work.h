@@ -65,9 +65,9 @@ class RankWork {
   };
   // From a tile that only its owner sees.
   struct Read {
-    int member;
-    std::size_t source_slot;
-    std::size_t target_slot;
+    int member = 0;
+    std::size_t source_slot = 0;
+    std::size_t target_slot = 0;
     HostRead read;
   };
   // What comes and goes as parcels.

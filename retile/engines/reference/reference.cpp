@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/engines/combine.h"
 #include "retile/plan/lists.h"
 
 namespace retile {
@@ -35,6 +36,7 @@ class StepRun {
         received_(before.size()) {}
 
   void run() {
+    if (const auto* reduce = std::get_if<ReduceStep>(&step_.operation)) return combine(*reduce);
     if (const Groups* groups = groups_of(step_.operation)) {
       for (const std::vector<Device>& group : *groups) {
         for (const Device to : group) {
@@ -67,6 +69,20 @@ class StepRun {
         if (!shared) continue;
         copy_box(source, target, *shared, element_size_);
         if (from != to) received_[static_cast<std::size_t>(to)] += volume(*shared) * element_size_;
+      }
+    }
+  }
+
+  // Parts along the first dimensions, element by element.
+  void combine(const ReduceStep& reduce) {
+    for (std::size_t device = 0; device < before_.size(); ++device) {
+      if (after_[device].empty()) continue;
+      Tile& result = after_[device].front();
+      const std::int64_t elements = volume(result.box);
+      const std::int64_t parts = volume(before_[device].front().box) / elements;
+      for (std::int64_t i = 0; i < elements; ++i) {
+        combine_rows(reduce.reduction, reduce.element, parts, elements, i, 1, before_[device].front().bytes.data(),
+                     result.bytes.data());
       }
     }
   }

@@ -46,6 +46,10 @@ CopyTasks::CopyTasks(Stage stage, std::int64_t element_size, int workers, std::i
   const std::int64_t tasks = tasks_per_worker * workers;
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
   task_bytes_ = std::clamp(bytes / tasks, least_task_bytes, most_task_bytes);
+  if (stage_->reduction()) {
+    make_reductions();
+    return;
+  }
   const std::int64_t batch = (devices + tasks - 1) / tasks;
   bool is_listed = true;
   for (PieceCursor cursor(*stage_); cursor.device() < devices;) {
@@ -111,8 +115,24 @@ void CopyTasks::make_tasks() {
   task_begins_.push_back(parts_.size());
 }
 
+void CopyTasks::make_reductions() {
+  const std::int64_t length = std::max<std::int64_t>(1, task_bytes_ / element_size_);
+  for (Device device = 0; device < stage_->after().device_count(); ++device) {
+    const std::int64_t elements = stage_->after().size(device);
+    for (std::int64_t first = 0; first < elements; first += length) {
+      reductions_.push_back({device, first, std::min(length, elements - first)});
+    }
+  }
+}
+
 void CopyTasks::run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const {
-  if (batches_.empty()) {
+  if (stage_->reduction()) {
+    pool.for_each(reductions_.size(), [&](std::size_t task) {
+      const auto& [device, first, count] = reductions_[task];
+      const auto d = static_cast<std::size_t>(device);
+      stage_->reduce(device, first, count, from[d], to[d]);
+    });
+  } else if (batches_.empty()) {
     pool.for_each(task_begins_.size() - 1, [&](std::size_t task) { run_listed(task, from, to); });
   } else {
     pool.for_each(batches_.size(), [&](std::size_t batch) { run_batch(batch, from, to); });

@@ -30,8 +30,8 @@ class CopyTasks {
  private:
   // A part of a copy.
   struct Part {
-    std::int64_t position;  // of its first element in the global array, whose dimensions are in the targets' order
-    std::size_t copy;
+    std::int64_t position = 0;  // of its first element in the global array, whose dimensions are in the targets' order
+    std::size_t copy = 0;
     ByteRange range;
   };
 
@@ -51,6 +51,14 @@ class CopyTasks {
   std::vector<PlacedCopy> copies_;
   std::vector<Part> parts_;               // in the order of their positions
   std::vector<std::size_t> task_begins_;  // in parts_, and the end
+  // Or elements of devices' results, where nothing is copied.
+  struct Reduction {
+    Device device = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  void make_reductions();
+  std::vector<Reduction> reductions_;
   // Or where the devices of each task begin; empty where copies are listed.
   std::vector<PieceCursor> batches_;
 };

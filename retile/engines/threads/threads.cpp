@@ -155,7 +155,7 @@ class ThreadsRun final : public PreparedRun {
   const Placement target_;
   const std::vector<Device> devices_;
   const std::int64_t element_size_;
-  const BufferStrides strides_;            // of kept tiles
+  const BufferStrides strides_;  // of kept tiles
   const StageSizes sizes_;
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes

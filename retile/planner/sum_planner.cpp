@@ -1,0 +1,203 @@
+// Sums, and what else is combined: the parts are redistributed until every device holds all parts of a piece of its
+// own, combined there, and the pieces go on to the target.
+#include "retile/planner/sum_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+
+namespace retile {
+namespace {
+
+std::int64_t product_of_sizes(const std::vector<AxisPart>& parts) {
+  std::int64_t product = 1;
+  for (const AxisPart& part : parts) product *= part.size;
+  return product;
+}
+
+bool contains_part(const std::vector<AxisPart>& parts, const AxisPart& part) {
+  return std::find(parts.begin(), parts.end(), part) != parts.end();
+}
+
+// How an array is cut between the two halves of the plan, and what is combined there.
+class SumProblem {
+ public:
+  explicit SumProblem(const Problem& problem) : source_(*problem.source().cuts()), kept_(problem.target().partial()) {
+    for (const AxisPart& part : source_.partial) {
+      if (!contains_part(kept_, part)) combined_.push_back(part);
+    }
+  }
+
+  const std::vector<AxisPart>& combined() const { return combined_; }
+
+  // Of the stacked parts, ascending.
+  std::vector<int> combined_dimensions() const {
+    std::vector<int> dimensions;
+    for (std::size_t i = 0; i < source_.partial.size(); ++i) {
+      if (!contains_part(kept_, source_.partial[i])) dimensions.push_back(static_cast<int>(i));
+    }
+    return dimensions;
+  }
+
+  // Pieces of an array that is cut along more axes: with all their parts, or combined.
+  Layout all_parts(const MeshLayout& pieces) const { return with_parts(pieces, source_.partial); }
+  Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
+
+  // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses:
+  // in one dimension, or each prime where the target is cut deepest.
+  std::vector<MeshLayout> candidates(const Layout& target) const {
+    std::vector<MeshLayout> layouts{plain_source()};
+    if (source_.view.empty()) return layouts;
+    const std::vector<AxisPart> free = free_parts();
+    for (const bool uses_free : {true, false}) {
+      if (uses_free && free.empty()) continue;
+      std::vector<AxisPart> more = split_into_primes(source_.mesh, combined_);
+      if (uses_free) more.insert(more.end(), free.begin(), free.end());
+      for (std::size_t i = 0; i < source_.view.size(); ++i) {
+        MeshLayout layout = plain_source();
+        for (const AxisPart& part : more) cut_further(layout, i, part);
+        layouts.push_back(std::move(layout));
+      }
+      layouts.push_back(toward(target, more));
+    }
+    return layouts;
+  }
+
+ private:
+  MeshLayout plain_source() const {
+    MeshLayout layout = source_;
+    layout.partial.clear();
+    return layout;
+  }
+
+  Layout with_parts(const MeshLayout& pieces, const std::vector<AxisPart>& parts) const {
+    MeshLayout layout = pieces;
+    layout.view.clear();
+    for (const AxisPart& part : parts) {
+      layout.view.push_back({{part.size, {}}});
+      if (contains_part(kept_, part)) layout.view.back().front().axes = {part};
+    }
+    layout.view.insert(layout.view.end(), pieces.view.begin(), pieces.view.end());
+    return Layout(std::move(layout));
+  }
+
+  // The prime parts of the mesh that neither cut the source nor tell its parts apart.
+  std::vector<AxisPart> free_parts() const {
+    std::vector<AxisPart> used = split_into_primes(source_.mesh, source_.partial);
+    for (const std::vector<Factor>& factors : source_.view) {
+      for (const Factor& factor : factors) {
+        for (const AxisPart& part : split_into_primes(source_.mesh, factor.axes)) used.push_back(part);
+      }
+    }
+    std::vector<AxisPart> free;
+    for (const AxisPart& part : source_.mesh.prime_parts()) {
+      if (!contains_part(used, part)) free.push_back(part);
+    }
+    return free;
+  }
+
+  // In the dimension's largest factor, innermost.
+  static void cut_further(MeshLayout& layout, std::size_t dimension, const AxisPart& part) {
+    std::vector<Factor>& factors = layout.view[dimension];
+    const auto tile = [&](const Factor& factor) {
+      return cut_interval(factor.size, factor.axes, layout.rule, 0).size();
+    };
+    auto largest = std::max_element(factors.begin(), factors.end(),
+                                    [&](const Factor& a, const Factor& b) { return tile(a) < tile(b); });
+    largest->axes.insert(largest->axes.begin(), part);
+  }
+
+  MeshLayout toward(const Layout& target, const std::vector<AxisPart>& more) const {
+    MeshLayout layout = plain_source();
+    const std::optional<MeshLayout> wanted = target.cuts();
+    for (const AxisPart& part : more) {
+      std::size_t best = 0;
+      double most = -1;
+      for (std::size_t i = 0; i < layout.view.size(); ++i) {
+        const double have = tiles_of(layout.view[i]);
+        const double left = size_of(layout.view[i]) / have;
+        const double lacked = wanted ? tiles_of(wanted->view[i]) / have : 1;
+        const double worth = (left >= 2 ? 1e6 : 0) + lacked * 1e3 + left * 1e-9;
+        if (worth > most) best = i;
+        most = std::max(most, worth);
+      }
+      cut_further(layout, best, part);
+    }
+    return layout;
+  }
+
+  static double tiles_of(const std::vector<Factor>& factors) {
+    double tiles = 1;
+    for (const Factor& factor : factors) tiles *= static_cast<double>(tile_count(factor.axes));
+    return tiles;
+  }
+  static double size_of(const std::vector<Factor>& factors) {
+    double size = 1;
+    for (const Factor& factor : factors) size *= static_cast<double>(factor.size);
+    return size;
+  }
+
+  const MeshLayout source_;
+  const std::vector<AxisPart> kept_;
+  std::vector<AxisPart> combined_;
+};
+
+}  // namespace
+
+std::int64_t sum_floor(const Problem& problem) {
+  const std::int64_t parts = product_of_sizes(problem.source().partial());
+  const std::int64_t kept = product_of_sizes(problem.target().partial());
+  if (parts == kept) return 0;
+  const Placement target = problem.target().placement(problem.device_count());
+  // In doubles: sizes of arrays times parts need not fit. What is rounded is rounded down.
+  const auto elements = static_cast<double>(product(problem.source().global_shape()));
+  double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
+  std::int64_t most = 0;
+  for (Device device = 0; device < problem.device_count(); ++device) {
+    arriving += static_cast<double>(target.size(device));
+    most = std::max(most, target.size(device));
+  }
+  const double average = arriving / static_cast<double>(problem.device_count());
+  return std::max(most, static_cast<std::int64_t>(std::ceil(average * (1 - 1e-12))));
+}
+
+SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
+  const SumProblem sum(problem);
+  if (sum.combined().empty()) {  // the same parts elsewhere
+    return {plan_part(problem.source().stacked(), problem.target().stacked()), {}, {}};
+  }
+  const ReduceStep reduce{sum.combined_dimensions(), problem.source().cuts()->reduction, problem.element_type()};
+  std::vector<MeshLayout> candidates = sum.candidates(problem.target());
+  const std::int64_t bound = std::max(problem.source().local_size(), problem.target().local_size());
+  if (const auto wanted = problem.target().cuts();
+      wanted && wanted->devices == candidates.front().devices && wanted->mesh == candidates.front().mesh) {
+    MeshLayout straight = *wanted;
+    straight.partial.clear();
+    const std::int64_t parts = product_of_sizes(sum.combined());
+    if (problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
+  }
+  std::optional<SumPlan> best;
+  std::pair<std::int64_t, std::int64_t> least;  // elements above the bound, where tiles do not divide; then cost
+  for (const MeshLayout& pieces : candidates) {
+    if (Layout::find_fault(pieces)) continue;
+    SumPlan plan{plan_part(problem.source().stacked(), sum.all_parts(pieces)),
+                 plan_part(sum.combined_parts(pieces), problem.target().stacked()), reduce};
+    if (!plan.first.view.empty() || !plan.second->view.empty()) continue;  // in dimensions of their own
+    const std::int64_t peak = std::max(height(plan.first.movement), height(plan.second->movement));
+    const std::pair rank(std::max<std::int64_t>(0, peak - bound), plan.first.cost.total + plan.second->cost.total);
+    if (best && rank >= least) continue;
+    least = rank;
+    best = std::move(plan);
+  }
+  if (best) return std::move(*best);
+  throw InputError(
+      fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())),
+      "a sum whose dimensions are seen in factors goes to a target that sees the same");
+}
+
+}  // namespace retile
