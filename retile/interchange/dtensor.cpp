@@ -84,8 +84,6 @@ MeshLayout simplest(MeshLayout layout) {
       if (has_ceilings) factor.axes = merge_neighbours(factor.axes);
     }
   }
-  std::sort(layout.partial.begin(), layout.partial.end(),
-            [](const AxisPart& a, const AxisPart& b) { return a.axis < b.axis; });
   return layout;
 }
 

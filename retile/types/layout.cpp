@@ -269,6 +269,7 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
 bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {
   const std::int64_t count = tile_count(factor.axes);
   if (a == b || factor.size % count == 0) return true;
+  if (count > most_compared_tiles) return false;
   for (std::int64_t i = 0; i < count; ++i) {
     if (cut_interval(factor.size, factor.axes, a, i) != cut_interval(factor.size, factor.axes, b, i)) return false;
   }
