@@ -52,6 +52,7 @@ std::int64_t row_length(const Box& box, const Shape& element) {
 // Calls visit(first element of the row, bytes of the row) for each row of the box.
 template <typename Visit>
 void for_each_row(const Box& box, std::int64_t element_size, Visit visit) {
+  if (volume(box) == 0) return;
   Shape element = box.lo;
   std::int64_t length = 0;
   do {

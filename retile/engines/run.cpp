@@ -29,27 +29,29 @@ class MadeSum {
   MadeSum(const ReduceStep& reduce, Shape stacked, std::uint64_t seed)
       : reduce_(reduce), stacked_(std::move(stacked)), seed_(seed), size_(retile::bytes_of(reduce.element)) {}
 
-  // A box of the stacked parts, row-major.
-  void make_parts(const Box& box, std::byte* out) const {
-    for_each_element(box, [&](const Shape& element) {
-      store_number(reduce_.element, number_at(element), out);
-      out += size_;
-    });
+  // What a device holds of the stacked parts.
+  void make_parts(const std::vector<Part>& held, std::byte* memory) const {
+    for (const Part& part : held) {
+      for_each_element(part.box, [&](const Shape& element) {
+        store_number(reduce_.element, number_at(element), memory + place_of(part, element));
+      });
+    }
   }
 
-  std::optional<std::string> find_difference(const Box& box, Device device, const std::byte* tile) const {
+  // And of the result.
+  std::optional<std::string> find_difference(const std::vector<Part>& held, Device device,
+                                             const std::byte* memory) const {
     std::optional<std::string> difference;
     std::vector<std::byte> expected(static_cast<std::size_t>(size_));
-    for_each_element(box, [&](const Shape& element) {
-      if (!difference) {
+    for (const Part& part : held) {
+      for_each_element(part.box, [&](const Shape& element) {
+        if (difference) return;
         make_whole(element, expected.data());
-        if (std::memcmp(tile, expected.data(), expected.size()) != 0) {
-          difference = fmt::format("device {}, element {}: not the {} of its parts", device, to_string(element),
-                                   name_of(reduce_.reduction));
-        }
-      }
-      tile += size_;
-    });
+        if (std::memcmp(memory + place_of(part, element), expected.data(), expected.size()) == 0) return;
+        difference = fmt::format("device {}, element {}: not the {} of its parts", device, to_string(element),
+                                 name_of(reduce_.reduction));
+      });
+    }
     return difference;
   }
 
@@ -66,6 +68,13 @@ class MadeSum {
         if (!is_inside) element[i] = box.lo[i];
       }
     }
+  }
+
+  // In bytes.
+  std::int64_t place_of(const Part& part, const Shape& element) const {
+    std::int64_t place = part.offset;
+    for (std::size_t i = 0; i < element.size(); ++i) place += (element[i] - part.box.lo[i]) * part.strides[i];
+    return place * size_;
   }
 
   std::int64_t number_at(const Shape& element) const {
@@ -88,7 +97,7 @@ class MadeSum {
       kept += is_part ? 0 : 1;
     }
     std::vector<std::byte> rows(static_cast<std::size_t>(volume(parts) * size_));
-    make_parts(parts, rows.data());
+    make_parts({packed_part(parts)}, rows.data());
     combine_rows(reduce_.reduction, reduce_.element, volume(parts), 1, rows.data(), out);
   }
 
@@ -141,8 +150,8 @@ class TileRun {
     Tiles tiles;
     for (const Device device : devices_) {
       if (sum_) {
-        tiles.push_back({source_.box(device), engine_.allocate(bytes_of(source_, device))});
-        sum_->make_parts(source_.box(device), tiles.back().bytes.data());
+        tiles.push_back({box_of_tile(source_, device), engine_.allocate(bytes_of(source_, device))});
+        sum_->make_parts(source_.parts(device), tiles.back().bytes.data());
         continue;
       }
       Buffer room = engine_.allocate(bytes_of(source_, device));
@@ -159,7 +168,7 @@ class TileRun {
   std::optional<std::string> sum_difference() const {
     std::optional<std::string> difference;
     for (std::size_t i = 0; i < devices_.size() && !difference; ++i) {
-      difference = sum_->find_difference(target_.box(devices_[i]), devices_[i], targets_[i].bytes.data());
+      difference = sum_->find_difference(target_.parts(devices_[i]), devices_[i], targets_[i].bytes.data());
     }
     return difference;
   }

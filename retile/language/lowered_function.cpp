@@ -73,7 +73,7 @@ class FunctionLowering {
   FunctionSyntax lower(FunctionSyntax syntax) {
     for (std::size_t i = 0; i < syntax.statements.size(); ++i) lower_statement(std::move(syntax.statements[i]), i);
     syntax.statements = std::move(statements_);
-    put_pending(syntax.return_layout);
+    put_pending(syntax.return_surroundings);
     for (Name& name : syntax.results) rename(name);
     return syntax;
   }
@@ -82,7 +82,7 @@ class FunctionLowering {
   void lower_statement(StatementSyntax syntax, std::size_t number) {
     std::visit([&](auto& operation) { rename_operands(operation); }, syntax.operation);
     if (!std::holds_alternative<RedistributeSyntax>(syntax.operation)) {
-      put_pending(syntax.layout);
+      put_pending(syntax.surroundings);
       statements_.push_back(std::move(syntax));
       return;
     }
@@ -121,8 +121,8 @@ class FunctionLowering {
   // --- Statements.
 
   // Comments of a statement that is gone stand above the next one.
-  void put_pending(Layout& layout) {
-    layout.above.insert(layout.above.begin(), pending_.begin(), pending_.end());
+  void put_pending(Surroundings& surroundings) {
+    surroundings.above.insert(surroundings.above.begin(), pending_.begin(), pending_.end());
     pending_.clear();
   }
 
@@ -130,17 +130,17 @@ class FunctionLowering {
     const auto& operation = std::get<RedistributeSyntax>(syntax.operation);
     const std::string& name = syntax.results.front().text;
     renamed_[name] = operation.operand.text;
-    for (Comment& comment : syntax.layout.above) pending_.push_back(std::move(comment));
+    for (Comment& comment : syntax.surroundings.above) pending_.push_back(std::move(comment));
     pending_.push_back({fmt::format("// {} {}: nothing to do, {} is {}.", name_of(operation.kind),
                                     operation.operand.text, name, operation.operand.text),
-                        syntax.layout.after_blank});
-    if (!syntax.layout.beside.empty()) pending_.push_back({std::move(syntax.layout.beside), false});
+                        syntax.surroundings.after_blank});
+    if (!syntax.surroundings.beside.empty()) pending_.push_back({std::move(syntax.surroundings.beside), false});
   }
 
   void replace(StatementSyntax syntax, const Plan& plan, ElementType element) {
     const auto operation = std::get<RedistributeSyntax>(syntax.operation);
     Name operand = operation.operand;
-    put_pending(syntax.layout);
+    put_pending(syntax.surroundings);
     for (std::size_t i = 0; i < plan.steps().size(); ++i) {
       const bool is_last = i + 1 == plan.steps().size();
       StatementSyntax step = step_statement(plan, i, operand, element);
@@ -148,21 +148,22 @@ class FunctionLowering {
       step.results = {is_last ? syntax.results.front()
                               : Name{fresh_name(syntax.results.front().text, i), syntax.place}};
       if (is_last && operation.type) std::get<StepSyntax>(step.operation).type = *operation.type;
-      if (i == 0) put_first(step.layout, operation, syntax.layout, plan);
-      if (is_last) step.layout.beside = syntax.layout.beside;
+      if (i == 0) put_first(step.surroundings, operation, syntax.surroundings, plan);
+      if (is_last) step.surroundings.beside = syntax.surroundings.beside;
       operand = step.results.front();
       statements_.push_back(std::move(step));
     }
   }
 
   // The comments of the whole plan, before those of its first step.
-  void put_first(Layout& layout, const RedistributeSyntax& operation, const Layout& written, const Plan& plan) const {
+  void put_first(Surroundings& surroundings, const RedistributeSyntax& operation, const Surroundings& written,
+                 const Plan& plan) const {
     std::vector<Comment> above = written.above;
     above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
                                  operation.operand.text, retile::to_string(plan.source), plan.cost.total,
                                  plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
                      written.after_blank});
-    layout.above.insert(layout.above.begin(), above.begin(), above.end());
+    surroundings.above.insert(surroundings.above.begin(), above.begin(), above.end());
   }
 
   StatementSyntax step_statement(const Plan& plan, std::size_t index, const Name& operand, ElementType element) const {
@@ -170,11 +171,11 @@ class FunctionLowering {
     const Placement& before = plan.movement.before(index);
     StatementSyntax statement;
     statement.operation = StepSyntax{without_lists(step.operation), operand, {with_type(step.after, element), {}}};
-    statement.layout.above.push_back({fmt::format("// {} to {}, cost {}", retile::to_string(before.local_shape()),
-                                                  retile::to_string(step.local_out()), plan.cost.steps[index]),
-                                      false});
+    statement.surroundings.above.push_back({fmt::format("// {} to {}, cost {}", retile::to_string(before.local_shape()),
+                                                        retile::to_string(step.local_out()), plan.cost.steps[index]),
+                                            false});
     const std::string who = participants(mesh_, before, step);
-    if (!who.empty()) statement.layout.above.back().text += "; " + who;
+    if (!who.empty()) statement.surroundings.above.back().text += "; " + who;
     return statement;
   }
 

@@ -25,9 +25,9 @@ struct TooMany {};
 // Blank lines before a thing: the first of a block has none, functions always have one.
 enum class BlankLine { never, kept, always };
 
-void set_blank_line(Layout& layout, BlankLine blank) {
+void set_blank_line(Surroundings& surroundings, BlankLine blank) {
   if (blank == BlankLine::kept) return;
-  bool& first = layout.above.empty() ? layout.after_blank : layout.above.front().after_blank;
+  bool& first = surroundings.above.empty() ? surroundings.after_blank : surroundings.above.front().after_blank;
   first = blank == BlankLine::always;
 }
 
@@ -94,25 +94,25 @@ class Parser {
 
   // --- Comments.
 
-  Layout begin_layout() {
+  Surroundings begin_surroundings() {
     const std::size_t begin = scanner_.next_position();
     return {comments_.take_before(begin), comments_.after_blank(begin), {}};
   }
 
   // Of a closing brace, which has no blank line before it.
-  Layout begin_end_layout() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
+  Surroundings begin_end_surroundings() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
 
   // What stands beside the last token; comments from before it move above.
-  std::string take_beside(Layout& layout) {
+  std::string take_beside(Surroundings& surroundings) {
     const std::size_t end = scanner_.last().end;
-    for (Comment& comment : comments_.take_before(end)) layout.above.push_back(std::move(comment));
+    for (Comment& comment : comments_.take_before(end)) surroundings.above.push_back(std::move(comment));
     return comments_.take_beside(end);
   }
 
   // The thing ends with the last token.
-  void end_layout(Layout& layout, BlankLine blank) {
-    layout.beside = take_beside(layout);
-    set_blank_line(layout, blank);
+  void end_surroundings(Surroundings& surroundings, BlankLine blank) {
+    surroundings.beside = take_beside(surroundings);
+    set_blank_line(surroundings, blank);
   }
 
   // --- Words and lists.
@@ -138,16 +138,16 @@ class Parser {
       const std::size_t begin = scanner_.next_position();
       if (!attempt([&] { declaration(); })) scanner_.go_to(skip_declaration(source_->text, begin));
     }
-    tree_.end_layout.above = comments_.take_before(source_->text.size());
+    tree_.end_surroundings.above = comments_.take_before(source_->text.size());
   }
 
   // mesh = "mesh" "{" axis { "," axis } "}" ;
   void mesh() {
-    tree_.mesh_layout = begin_layout();
+    tree_.mesh_surroundings = begin_surroundings();
     if (!scanner_.accept_word("mesh")) scanner_.fail_here("a program starts with its mesh", "as in mesh {x: 4, y: 4}");
     if (!scanner_.looking_at("{")) scanner_.fail_here("expected '{' after mesh", "as in mesh {x: 4, y: 4}");
     tree_.mesh = scan_mesh(scanner_);
-    end_layout(tree_.mesh_layout, BlankLine::never);
+    end_surroundings(tree_.mesh_surroundings, BlankLine::never);
   }
 
   void declaration() {
@@ -164,12 +164,12 @@ class Parser {
     const bool follows_type =
         !tree_.declarations.empty() && std::holds_alternative<TypeDeclaration>(tree_.declarations.back());
     TypeDeclaration declared;
-    declared.layout = begin_layout();
+    declared.surroundings = begin_surroundings();
     scanner_.expect_word("type", "before the name of a type");
     declared.name = scan_value_name(scanner_, "the name of a type");
     scanner_.expect("=", "after the name of a type");
     declared.type = type();
-    end_layout(declared.layout, follows_type ? BlankLine::kept : BlankLine::always);
+    end_surroundings(declared.surroundings, follows_type ? BlankLine::kept : BlankLine::always);
     tree_.declarations.emplace_back(std::move(declared));
   }
 
@@ -177,7 +177,7 @@ class Parser {
   void function() {
     auto& function = std::get<FunctionSyntax>(tree_.declarations.emplace_back(FunctionSyntax{}));
     function.has_head_gap = function.has_return_gap = true;  // until they are read
-    function.layout = begin_layout();
+    function.surroundings = begin_surroundings();
     scanner_.expect_word("fn", "before the name of a function");
     function.name = scan_value_name(scanner_, "the name of a function");
     scanner_.expect("(", "before the parameters of a function");
@@ -186,7 +186,7 @@ class Parser {
     scanner_.expect("->", "before the types of a function's results");
     function.result_types = comma_list([&] { return type(); });
     scanner_.expect("{", "before the statements of a function");
-    end_layout(function.layout, BlankLine::always);
+    end_surroundings(function.surroundings, BlankLine::always);
     function.has_head_gap = false;
     function_body(function);
   }
@@ -205,9 +205,9 @@ class Parser {
       attempt_statement([&] { this->statement(statement, function.statements.size() == 1); });
     }
     function.has_return_gap = !attempt_return([&] { function_return(function); });
-    function.end_layout = begin_end_layout();
+    function.end_surroundings = begin_end_surroundings();
     scanner_.expect("}", fmt::format("at the end of function {}", function.name.text));
-    end_layout(function.end_layout, BlankLine::kept);
+    end_surroundings(function.end_surroundings, BlankLine::kept);
   }
 
   // What ends the statements of a block, or cannot be one of them.
@@ -218,19 +218,19 @@ class Parser {
   }
 
   void function_return(FunctionSyntax& function) {
-    function.return_layout = begin_layout();
+    function.return_surroundings = begin_surroundings();
     const std::size_t begin = scanner_.next_position();
     scanner_.expect_word("return", fmt::format("at the end of function {}", function.name.text));
     function.results = comma_list([&] { return scan_value_name(scanner_, "the name of a result"); });
     function.return_place = Place({begin, scanner_.last().end});
-    end_layout(function.return_layout, function.statements.empty() ? BlankLine::never : BlankLine::kept);
+    end_surroundings(function.return_surroundings, function.statements.empty() ? BlankLine::never : BlankLine::kept);
   }
 
   // --- Statements.
 
   // statement = name { "," name } "=" operation ;
   void statement(StatementSyntax& statement, bool is_first) {
-    statement.layout = begin_layout();
+    statement.surroundings = begin_surroundings();
     statement.place.begin = scanner_.next_position();
     do {
       statement.results.push_back(scan_value_name(scanner_, "a statement"));
@@ -239,13 +239,13 @@ class Parser {
     statement.place.end = scanner_.last().end;
     operation(statement);
     statement.place.end = scanner_.last().end;
-    end_layout(statement.layout, is_first ? BlankLine::never : BlankLine::kept);
+    end_surroundings(statement.surroundings, is_first ? BlankLine::never : BlankLine::kept);
   }
 
   void operation(StatementSyntax& statement) {
     const std::string word(scanner_.peek_word());
     if (word == "spmd_op") {
-      statement.operation = spmd_op(statement.layout);
+      statement.operation = spmd_op(statement.surroundings);
     } else if (const auto kind = find_redistribution(word)) {
       statement.operation = redistribution(*kind);
     } else if (word == "allreduce") {
@@ -340,7 +340,7 @@ class Parser {
   // --- spmd_op.
 
   // spmd_op = "spmd_op" { name } "(" [ local_parameter { "," local_parameter } ] ")" local_body "as" types ;
-  SpmdOpSyntax spmd_op(Layout& statement_layout) {
+  SpmdOpSyntax spmd_op(Surroundings& statement_surroundings) {
     SpmdOpSyntax op;
     scanner_.expect_word("spmd_op", "at the start of an spmd_op");
     while (!scanner_.looking_at("(")) {
@@ -350,7 +350,7 @@ class Parser {
     if (!scanner_.looking_at(")")) op.parameters = comma_list([&] { return local_parameter(); });
     scanner_.expect(")", "or ',' after a parameter of spmd_op");
     scanner_.expect("{", "before the body of spmd_op");
-    op.header_beside = take_beside(statement_layout);
+    op.header_beside = take_beside(statement_surroundings);
     local_body(op);
     scanner_.expect_word("as", "before the types of the results of spmd_op");
     op.types = comma_list([&] { return type(); });
@@ -377,27 +377,27 @@ class Parser {
       attempt_statement([&] { local_statement(statement, op.statements.size() == 1); });
     }
     op.has_gap = !attempt_return([&] { local_return(op); });
-    op.end_layout = begin_end_layout();
+    op.end_surroundings = begin_end_surroundings();
     scanner_.expect("}", "at the end of the body of spmd_op");
   }
 
   // local_statement = name "=" expression [ ":" local_type ] ;
   void local_statement(LocalStatement& statement, bool is_first) {
-    statement.layout = begin_layout();
+    statement.surroundings = begin_surroundings();
     statement.result = scan_value_name(scanner_, "a statement");
     scanner_.expect("=", "after the name that a statement declares");
     Expression value = expression();
     if (scanner_.accept(":")) statement.ascription = local_type();
     statement.expression = std::move(value);
-    end_layout(statement.layout, is_first ? BlankLine::never : BlankLine::kept);
+    end_surroundings(statement.surroundings, is_first ? BlankLine::never : BlankLine::kept);
   }
 
   // local_return = "return" expression { "," expression } ;
   void local_return(SpmdOpSyntax& op) {
-    op.return_layout = begin_layout();
+    op.return_surroundings = begin_surroundings();
     scanner_.expect_word("return", "at the end of the body of spmd_op");
     op.results = comma_list([&] { return expression(); });
-    end_layout(op.return_layout, op.statements.empty() ? BlankLine::never : BlankLine::kept);
+    end_surroundings(op.return_surroundings, op.statements.empty() ? BlankLine::never : BlankLine::kept);
   }
 
   Expression expression() {

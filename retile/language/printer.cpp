@@ -110,11 +110,11 @@ class Printer {
   explicit Printer(const Mesh& mesh) : mesh_(mesh) {}
 
   std::string print(const SyntaxTree& tree) {
-    print_item(tree.mesh_layout, "mesh " + retile::to_string(mesh_), 0);
+    print_item(tree.mesh_surroundings, "mesh " + retile::to_string(mesh_), 0);
     for (const auto& declaration : tree.declarations) {
       std::visit([&](const auto& declared) { print_declaration(declared); }, declaration);
     }
-    print_above(tree.end_layout, 0);
+    print_above(tree.end_surroundings, 0);
     return std::move(out_);
   }
 
@@ -123,17 +123,17 @@ class Printer {
     out_ += std::string(indent, ' ') + text + (beside.empty() ? "" : "  " + beside) + "\n";
   }
 
-  void print_above(const Layout& layout, std::size_t indent) {
-    for (const Comment& comment : layout.above) {
+  void print_above(const Surroundings& surroundings, std::size_t indent) {
+    for (const Comment& comment : surroundings.above) {
       if (comment.after_blank) out_ += "\n";
       print_line(comment.text, indent);
     }
-    if (layout.after_blank) out_ += "\n";
+    if (surroundings.after_blank) out_ += "\n";
   }
 
-  void print_item(const Layout& layout, const std::string& text, std::size_t indent) {
-    print_above(layout, indent);
-    print_line(text, indent, layout.beside);
+  void print_item(const Surroundings& surroundings, const std::string& text, std::size_t indent) {
+    print_above(surroundings, indent);
+    print_line(text, indent, surroundings.beside);
   }
 
   std::string type_text(const TypeSyntax& type) const {
@@ -158,27 +158,27 @@ class Printer {
   }
 
   void print_declaration(const TypeDeclaration& declared) {
-    print_item(declared.layout, fmt::format("type {} = {}", declared.name.text, type_text(declared.type)), 0);
+    print_item(declared.surroundings, fmt::format("type {} = {}", declared.name.text, type_text(declared.type)), 0);
   }
 
   void print_declaration(const FunctionSyntax& function) {
-    print_above(function.layout, 0);
+    print_above(function.surroundings, 0);
     std::vector<std::string> parameters;
     for (const Parameter& parameter : function.parameters) {
       parameters.push_back(parameter.name.text + ": " + type_text(parameter.type));
     }
     print_head("fn " + function.name.text, parameters, fmt::format(" -> {} {{", types_text(function.result_types)), 0,
-               function.layout.beside);
+               function.surroundings.beside);
     for (const StatementSyntax& statement : function.statements) print_statement(statement);
-    print_item(function.return_layout, "return " + names_text(function.results, ", "), 2);
-    print_above(function.end_layout, 2);
-    print_line("}", 0, function.end_layout.beside);
+    print_item(function.return_surroundings, "return " + names_text(function.results, ", "), 2);
+    print_above(function.end_surroundings, 2);
+    print_line("}", 0, function.end_surroundings.beside);
   }
 
   void print_statement(const StatementSyntax& statement) {
-    print_above(statement.layout, 2);
+    print_above(statement.surroundings, 2);
     const std::string start = names_text(statement.results, ", ") + " = ";
-    std::visit([&](const auto& operation) { print_operation(start, operation, statement.layout.beside); },
+    std::visit([&](const auto& operation) { print_operation(start, operation, statement.surroundings.beside); },
                statement.operation);
   }
 
@@ -196,11 +196,11 @@ class Printer {
     print_head(start + "spmd_op " + operands, parameters, " {", 2, op.header_beside);
     for (const LocalStatement& statement : op.statements) {
       const std::string ascription = statement.ascription ? " : " + to_string(statement.ascription->type) : "";
-      print_item(statement.layout,
+      print_item(statement.surroundings,
                  fmt::format("{} = {}{}", statement.result.text, text_of(*statement.expression), ascription), 4);
     }
-    print_item(op.return_layout, "return " + join(op.results, ", ", text_of), 4);
-    print_above(op.end_layout, 4);
+    print_item(op.return_surroundings, "return " + join(op.results, ", ", text_of), 4);
+    print_above(op.end_surroundings, 4);
     print_line("} as " + types_text(op.types), 2, beside);
   }
 

@@ -35,12 +35,12 @@ struct Comment {
 };
 
 // What surrounds a declaration, a statement or a closing brace.
-struct Layout {
+struct Surroundings {
   std::vector<Comment> above;  // each on lines of its own; comments from within move here
   bool after_blank = false;    // a blank line stands before the thing itself
   std::string beside;          // comments at the end of its last line
 
-  bool operator==(const Layout&) const = default;
+  bool operator==(const Surroundings&) const = default;
 };
 
 // --- Names and types.
@@ -116,7 +116,7 @@ struct LocalStatement {
   Name result;
   std::optional<Expression> expression;  // a gap where there is none
   std::optional<LocalTypeSyntax> ascription;
-  Layout layout;
+  Surroundings surroundings;
 
   bool operator==(const LocalStatement&) const = default;
 };
@@ -130,9 +130,9 @@ struct SpmdOpSyntax {
   std::vector<Expression> results;
   std::vector<TypeSyntax> types;
   std::string header_beside;  // comments beside the opening brace
-  Layout return_layout;
-  Layout end_layout;     // of the closing brace; what is beside it is the statement's
-  bool has_gap = false;  // a return that could not be read
+  Surroundings return_surroundings;
+  Surroundings end_surroundings;  // of the closing brace; what is beside it is the statement's
+  bool has_gap = false;           // a return that could not be read
 
   bool operator==(const SpmdOpSyntax&) const = default;
 };
@@ -174,7 +174,7 @@ struct CallSyntax {
 struct StatementSyntax {
   std::vector<Name> results;
   std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, AllReduceSyntax, StepSyntax, CallSyntax> operation;
-  Layout layout;
+  Surroundings surroundings;
   Place place;
 
   bool operator==(const StatementSyntax&) const = default;
@@ -185,7 +185,7 @@ struct StatementSyntax {
 struct TypeDeclaration {
   Name name;
   TypeSyntax type;
-  Layout layout;
+  Surroundings surroundings;
 
   bool operator==(const TypeDeclaration&) const = default;
 };
@@ -204,9 +204,9 @@ struct FunctionSyntax {
   std::vector<StatementSyntax> statements;
   std::vector<Name> results;
   Place return_place;
-  Layout layout;  // beside: the opening brace
-  Layout return_layout;
-  Layout end_layout;  // of the closing brace
+  Surroundings surroundings;  // beside: the opening brace
+  Surroundings return_surroundings;
+  Surroundings end_surroundings;  // of the closing brace
   bool has_head_gap = false;
   bool has_return_gap = false;
 
@@ -216,13 +216,13 @@ struct FunctionSyntax {
 struct SyntaxTree {
   std::shared_ptr<const SourceText> source;  // what places are in
   std::optional<Mesh> mesh;                  // a gap where there is none
-  Layout mesh_layout;
+  Surroundings mesh_surroundings;
   std::vector<std::variant<TypeDeclaration, FunctionSyntax>> declarations;
-  Layout end_layout;  // comments after the last declaration
+  Surroundings end_surroundings;  // comments after the last declaration
 
   bool operator==(const SyntaxTree& other) const {
-    return mesh == other.mesh && mesh_layout == other.mesh_layout && declarations == other.declarations &&
-           end_layout == other.end_layout;
+    return mesh == other.mesh && mesh_surroundings == other.mesh_surroundings && declarations == other.declarations &&
+           end_surroundings == other.end_surroundings;
   }
 };
 

@@ -258,8 +258,7 @@ Placement read_placement(const JsonReader& step, const Placement& source, const 
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }
-  if (global.empty() && source.rank() == 0) return source;
-  if (global.empty()) return {global, std::vector<std::vector<Part>>(corners.size(), {packed_part({})})};
+  if (global.empty()) return Placement(DistributedType::replicated(Mesh({{"world", source.device_count()}}), {}));
   return {global, local, std::move(corners)};
 }
 

@@ -333,9 +333,10 @@ void clip_transfers(std::vector<Transfer>& transfers, const Shape& global) {
 }
 
 Groups order_groups(Groups groups, const Placement& before) {
-  // A plan that somebody wrote may name devices that are not there: they come first.
+  // A plan that somebody wrote may name devices that are not there: they come first. Those that hold nothing come last.
   const auto corner = [&](Device device) {
-    return device >= 0 && device < before.device_count() ? before.offset(device) : Shape();
+    if (device < 0 || device >= before.device_count()) return Shape();
+    return before.size(device) == 0 ? before.global_shape() : before.offset(device);
   };
   for (std::vector<Device>& members : groups) {
     std::sort(members.begin(), members.end());

@@ -29,25 +29,23 @@ std::vector<HeldBox> held_boxes(const Placement& placement) {
   return boxes;
 }
 
-// Cuts a box into one of about `elements` elements and the rest, between slabs of its longest dimension; the rest is
-// empty where that takes all of it.
+// Cuts a box into one of at most this many elements, of which it has more, and the rest, between slabs of its longest
+// dimension. Where already a slab has more, that is cut off.
 std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
   std::size_t longest = 0;
   for (std::size_t i = 1; i < box.lo.size(); ++i) {
     if (box.hi[i] - box.lo[i] > box.hi[longest] - box.lo[longest]) longest = i;
   }
-  const std::int64_t length = box.hi[longest] - box.lo[longest];
-  const std::int64_t slab = volume(box) / length;
-  const std::int64_t slabs = std::clamp<std::int64_t>((elements + slab / 2) / slab, 1, length);
+  const std::int64_t slab = volume(box) / (box.hi[longest] - box.lo[longest]);
   std::pair<Box, Box> cut{box, box};
-  cut.first.hi[longest] = cut.second.lo[longest] = box.lo[longest] + slabs;
+  cut.first.hi[longest] = cut.second.lo[longest] = box.lo[longest] + std::max<std::int64_t>(1, elements / slab);
   return cut;
 }
 
 class BoxExchange {
  public:
   BoxExchange(const Placement& source, const Placement& target)
-      : source_(source), target_(target), held_(held_boxes(source)), sent_(size(source.device_count())) {}
+      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())) {}
 
   std::vector<Transfer> transfers() {
     std::vector<std::vector<Transfer>> wanted = find_pieces();
@@ -85,33 +83,32 @@ class BoxExchange {
     return pieces;
   }
 
-  // Fills the holders up to a common level of elements sent, as far as pieces can be cut.
+  // Fills the holders up to a common level of elements sent, within what is not worth another message.
   void deal(const std::vector<Device>& holders, std::vector<Transfer> pieces) {
     std::int64_t left = 0;
     for (const Transfer& piece : pieces) left += volume(piece.box);
     std::vector<Device> order = holders;
     const auto load = [&](Device device) -> std::int64_t& { return sent_[size(device)]; };
     std::stable_sort(order.begin(), order.end(), [&](Device a, Device b) { return load(a) < load(b); });
-    auto piece = pieces.begin();
-    for (std::size_t i = 0; i < order.size() && piece != pieces.end(); ++i) {
-      const std::int64_t room = level(order, i, left) - load(order[i]);
+    std::reverse(pieces.begin(), pieces.end());  // the first is last, to be taken off
+    for (std::size_t i = 0; i < order.size() && !pieces.empty(); ++i) {
       const bool is_last = i + 1 == order.size();
-      const std::int64_t slack = room / 50;  // not worth another message
+      const std::int64_t room = level(order, i, left) - load(order[i]);
+      const std::int64_t slack = room / 50;
       std::int64_t taken = 0;
-      while (piece != pieces.end() && (is_last || taken + slack < room)) {
-        const std::int64_t elements = volume(piece->box);
-        auto cut = std::pair(piece->box, Box{piece->box.lo, piece->box.lo});
-        if (!is_last && taken + elements > room + slack) cut = cut_box(piece->box, room - taken);
-        const std::int64_t part = volume(cut.first);
-        // A piece of few slabs may not fit: whoever is nearer to the level takes it.
-        if (!is_last && taken > 0 && taken + part - room > room - taken) break;
-        transfers_.push_back({order[i], piece->to, std::move(cut.first)});
-        taken += part;
-        if (part == elements) {
-          ++piece;
-        } else {
-          piece->box = std::move(cut.second);
+      while (!pieces.empty() && (is_last || taken + slack < room)) {
+        Transfer& piece = pieces.back();
+        const std::int64_t elements = volume(piece.box);
+        if (!is_last && taken + elements > room + slack) {
+          auto [first, rest] = cut_box(piece.box, room + slack - taken);
+          const Device to = piece.to;
+          piece.box = std::move(rest);
+          pieces.push_back({0, to, std::move(first)});
+          continue;
         }
+        transfers_.push_back({order[i], piece.to, std::move(piece.box)});
+        pieces.pop_back();
+        taken += elements;
       }
       load(order[i]) += taken;
       left -= taken;
@@ -132,7 +129,6 @@ class BoxExchange {
     return result;
   }
 
-  const Placement& source_;
   const Placement& target_;
   const std::vector<HeldBox> held_;
   std::vector<std::int64_t> sent_;  // elements, by device

@@ -152,7 +152,6 @@ class SumProblem {
 std::int64_t sum_floor(const Problem& problem) {
   const std::int64_t parts = product_of_sizes(problem.source().partial());
   const std::int64_t kept = product_of_sizes(problem.target().partial());
-  if (parts == kept) return 0;
   const Placement target = problem.target().placement(problem.device_count());
   // In doubles: sizes of arrays times parts need not fit. What is rounded is rounded down.
   const auto elements = static_cast<double>(product(problem.source().global_shape()));

@@ -30,6 +30,9 @@ std::int64_t size_of(const std::vector<Factor>& factors) {
   return size;
 }
 
+// Of more devices, boxes are not listed: each takes memory.
+constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
+
 // --- Intervals along one dimension.
 
 std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device) {
@@ -455,6 +458,10 @@ Placement Layout::placement(std::int64_t world) const {
   ensure(world >= device_count(), "the layout's devices are in the world");
   if (is_partial()) return stacked().placement(world);
   if (type() != nullptr && world == device_count()) return Placement(*type());
+  if (world > most_listed_world) {
+    throw InputError(fmt::format("{} devices are too many to list what they hold", world),
+                     fmt::format("beyond types of one mesh, worlds have up to {} devices", most_listed_world));
+  }
   std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
   if (const BoxLayout* boxes = listed()) {
     for (std::size_t device = 0; device < boxes->boxes.size(); ++device) {

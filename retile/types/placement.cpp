@@ -64,7 +64,8 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
   device_count_ = static_cast<std::int64_t>(list.size());
   for (Device device = 0; device < device_count_; ++device) {
     const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
-    has_single_boxes_ = has_single_boxes_ && held.size() <= 1;
+    // Of rank 0 there is no empty box: no box is not one.
+    has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty());
     const std::int64_t elements = size(device);
     if (elements <= local_size_) continue;
     local_size_ = elements;

@@ -225,7 +225,7 @@ TEST(ReceivedFloor, of_huge_arrays) {
 RC_GTEST_PROP(ReceivedFloor, is_no_more_than_any_plan_costs, ()) {
   for (int i = 0; i < 20; ++i) {
     const Plan plan = *test::arbitrary_plan();
-    const std::int64_t floor = received_floor(plan.source(), plan.target);
+    const std::int64_t floor = received_floor(plan.source.placement(), plan.target.placement());
     for (const CostModel* model : all_models()) {
       RC_ASSERT(model->least_cost(floor) <= price(*model, plan.movement).total);
     }

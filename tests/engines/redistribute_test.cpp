@@ -134,8 +134,8 @@ TEST(Redistribute, agrees_with_slices_of_the_array_whatever_the_memory) {
   for (int i = 0; i < 100; ++i) {
     const Mesh mesh = parse_mesh(random.pick(meshes));
     const Problem problem = random.problem(mesh, random.shape(static_cast<int>(1 + random.number(3)), {1, 2, 6, 12}));
-    const Placement source(problem.source());
-    const Placement target(problem.target());
+    const Placement source = problem.source().placement();
+    const Placement target = problem.target().placement();
     const MadeArray array{source.global_shape(), 4, 7};
     std::vector<test::StridedMemory> from;
     std::vector<test::StridedMemory> to;

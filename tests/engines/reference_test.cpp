@@ -18,15 +18,15 @@ EngineStatistics run_reference(const Plan& plan, Tiles& tiles, std::int64_t elem
 
 // Runs the plan on made-up data; what is wrong with the result, if anything.
 std::optional<std::string> run_and_compare(const Plan& plan, std::int64_t element_size, std::uint64_t seed = 1) {
-  const Tile array = make_array(plan.source().global_shape(), element_size, seed);
+  const Tile array = make_array(plan.source.global_shape(), element_size, seed);
   Tiles tiles = slice_array(array, plan.movement.source, element_size);
   const EngineStatistics statistics = run_reference(plan, tiles, element_size);
   if (statistics.peak_measured > statistics.peak_predicted) return "the peak is above the prediction";
-  return find_difference(array, tiles, Placement(plan.target), element_size);
+  return find_difference(array, tiles, plan.target.placement(), element_size);
 }
 
 EngineStatistics statistics_of(const Plan& plan, std::int64_t element_size) {
-  const Tile array = make_array(plan.source().global_shape(), element_size, 1);
+  const Tile array = make_array(plan.source.global_shape(), element_size, 1);
   Tiles tiles = slice_array(array, plan.movement.source, element_size);
   return run_reference(plan, tiles, element_size);
 }
@@ -144,7 +144,7 @@ TEST(Reference, predicts_and_measures_its_peak) {
 TEST(Reference, copies_tiles_that_are_kept) {
   const auto samples = test::sample_plans();
   const Plan& plan = test::sample_plan(samples, "wide allgather");
-  const Tiles sources = slice_array(make_array(plan.source().global_shape(), 2, 1), plan.movement.source, 2);
+  const Tiles sources = slice_array(make_array(plan.source.global_shape(), 2, 1), plan.movement.source, 2);
   const Tiles before = sources;
   Tiles targets;
   std::vector<const std::byte*> from;
@@ -158,7 +158,7 @@ TEST(Reference, copies_tiles_that_are_kept) {
   const EngineStatistics statistics = prepared->execute(from, to);
   EXPECT_EQ(statistics.peak_predicted, 2 * (4 + 16) * 2);
   EXPECT_EQ(statistics.peak_measured, 2 * (4 + 16) * 2);
-  EXPECT_EQ(find_difference(make_array({4, 4}, 2, 1), targets, Placement(plan.target), 2), std::nullopt);
+  EXPECT_EQ(find_difference(make_array({4, 4}, 2, 1), targets, plan.target.placement(), 2), std::nullopt);
   for (std::size_t i = 0; i < sources.size(); ++i) EXPECT_EQ(sources[i].bytes, before[i].bytes);
   from.pop_back();
   EXPECT_THROW(prepared->execute(from, to), RuntimeError);

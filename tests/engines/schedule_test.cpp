@@ -102,7 +102,7 @@ TEST(Schedule, of_an_exchange_is_the_same_without_lists) {
     const std::vector<Stage> stages = make_schedule(unlisted);
     PieceCursor one(expected.front());
     PieceCursor other(stages.front());
-    while (one.device() < problem.mesh().device_count()) EXPECT_EQ(next_pieces(one), next_pieces(other));
+    while (one.device() < problem.device_count()) EXPECT_EQ(next_pieces(one), next_pieces(other));
   }
 }
 

@@ -91,7 +91,7 @@ TEST(StridedBuffers, are_moved_as_they_lie_by_every_plan) {
     const Mesh mesh = parse_mesh(random.pick(meshes));
     const Problem problem =
         random.problem(mesh, random.shape(static_cast<int>(1 + random.number(3)), {mesh.device_count(), 1, 2, 6, 12}));
-    std::vector<Plan> plans{test::gather_slice_plan(problem.source(), problem.target())};
+    std::vector<Plan> plans{test::gather_slice_plan(require_typed(problem).source(), require_typed(problem).target())};
     for (const test::Planning& planning : test::all_plannings()) plans.push_back(make_plan(problem, planning.options));
     const Plan& plan = random.pick(plans);
     const std::int64_t element_size = random.pick(element_sizes);

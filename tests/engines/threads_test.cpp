@@ -163,7 +163,7 @@ TEST(Threads, run_the_plans_of_all_planners) {
     const Mesh mesh = parse_mesh(random.pick(meshes));
     const int rank = static_cast<int>(1 + random.number(3));
     const Problem problem = random.problem(mesh, random.shape(rank, {mesh.device_count(), 1, 2, 6, 12}));
-    std::vector<Plan> plans{test::gather_slice_plan(problem.source(), problem.target())};
+    std::vector<Plan> plans{test::gather_slice_plan(require_typed(problem).source(), require_typed(problem).target())};
     for (const test::Planning& planning : test::all_plannings()) plans.push_back(make_plan(problem, planning.options));
     for (const Plan& plan : plans) {
       EXPECT_EQ(fault_of(plan, random_setting(random)), "") << plan.planner << ": " << test::describe(problem);

@@ -37,14 +37,14 @@ TEST(Sampler, stays_within_its_ranges) {
   int replicated = 0;
   for (int i = 0; i < 500; ++i) {
     const Problem problem = sample_problem(options, i);
-    EXPECT_EQ(to_string(problem.mesh()), "{a: 2, b: 3, c: 4}");
+    EXPECT_EQ(to_string(require_typed(problem).mesh()), "{a: 2, b: 3, c: 4}");
     EXPECT_EQ(problem.element_type(), ElementType::f64);
-    const std::int64_t bytes = problem.source().global_size() * 8;
+    const std::int64_t bytes = require_typed(problem).source().global_size() * 8;
     EXPECT_GE(bytes, options.least_bytes) << text_of(problem);
     EXPECT_LE(bytes, options.most_bytes) << text_of(problem);
     ranks.insert(problem.source().rank());
     seen.insert(text_of(problem).substr(text_of(problem).find(':')));
-    replicated += problem.source().free_primes().empty() ? 0 : 1;
+    replicated += require_typed(problem).source().free_primes().empty() ? 0 : 1;
   }
   EXPECT_THAT(ranks, testing::ElementsAre(2, 3, 4));
   EXPECT_EQ(seen.size(), 500U) << "problems differ";
@@ -84,13 +84,13 @@ TEST(ScaleProblem, keeps_layouts_and_shrinks_arrays) {
     for (const double factor : {1.0, 0.3, 0.01, 1e-4}) {
       const Problem scaled = scale_problem(problem, factor);
       EXPECT_EQ(scaled.id(), problem.id());
-      const auto share =
-          static_cast<double>(scaled.source().global_size()) / static_cast<double>(problem.source().global_size());
+      const auto share = static_cast<double>(require_typed(scaled).source().global_size()) /
+                         static_cast<double>(require_typed(problem).source().global_size());
       EXPECT_LE(share, factor) << text_of(scaled);
       EXPECT_GT(share, factor / 4) << text_of(scaled);
       for (int d = 0; d < problem.source().rank(); ++d) {
-        EXPECT_EQ(scaled.source().dimension(d).axes, problem.source().dimension(d).axes);
-        EXPECT_EQ(scaled.target().dimension(d).axes, problem.target().dimension(d).axes);
+        EXPECT_EQ(require_typed(scaled).source().dimension(d).axes, require_typed(problem).source().dimension(d).axes);
+        EXPECT_EQ(require_typed(scaled).target().dimension(d).axes, require_typed(problem).target().dimension(d).axes);
       }
     }
   }
@@ -105,7 +105,7 @@ TEST(ScaleProblem, stops_where_tiles_are_single_elements) {
 TEST(Adversarial, has_the_sizes_of_the_paper) {
   std::vector<std::string> sizes;
   for (const Problem& problem : adversarial_problems()) {
-    sizes.push_back(problem.id() + " " + std::to_string(problem.source().global_size() * 4 / (1 << 20)));
+    sizes.push_back(problem.id() + " " + std::to_string(require_typed(problem).source().global_size() * 4 / (1 << 20)));
   }
   // The paper's table says 162 MB, 113 MB, 127 MB and 64 MB; those are MiB, and P4's elements must have 4 bytes.
   EXPECT_THAT(sizes, testing::ElementsAre("P1 161", "P2 112", "P3 126", "P4 64"));

@@ -33,7 +33,7 @@ void check_problem(const Problem& problem, const PlanOptions& options) {
   const auto plan = try_parse([&] { return make_plan(problem, options); });
   if (!plan) return;  // its cost does not fit in 63 bits
   check_plan(*plan);
-  if (problem.source().global_size() <= 4096) check_run(*plan, bytes_of(problem.element_type()));
+  if (product(problem.source().global_shape()) <= 4096) check_run(*plan, bytes_of(problem.element_type()));
 }
 
 }  // namespace
@@ -41,8 +41,10 @@ void check_problem(const Problem& problem, const PlanOptions& options) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace retile;
-  const auto problem = fuzz::try_parse([&] { return parse_problem({"problems", fuzz::text_of(data, size)}); });
-  if (!problem || problem->mesh().device_count() > 64 || problem->source().rank() > 8) return 0;
+  const auto problem = fuzz::try_parse([&] {
+    return parse_problem(SourceText{"problems", fuzz::text_of(data, size)});
+  });
+  if (!problem || problem->device_count() > 64 || problem->source().rank() > 8) return 0;
   for (const char* name : {"gather-slice", "paper", "wide", "direct"}) {
     const auto planner = find_planner(name);
     if (!planner) continue;

@@ -27,8 +27,8 @@ std::string lowered_text(const std::string& text, const PlanOptions& options = {
 }
 
 std::string program_of(const Problem& problem) {
-  return "mesh " + to_string(problem.mesh()) + "\n\nfn main(a: " + to_string(problem.source()) + ") -> " +
-         to_string(problem.target()) + " {\n  b = redistribute a as " + to_string(problem.target()) +
+  return "mesh " + to_string(require_typed(problem).mesh()) + "\n\nfn main(a: " + to_string(problem.source()) +
+         ") -> " + to_string(problem.target()) + " {\n  b = redistribute a as " + to_string(problem.target()) +
          "\n  return b\n}\n";
 }
 

@@ -138,7 +138,7 @@ fn f(a: [1{x}32768, 1{y}32768]) -> [32768, 32768] {
 
 TEST(Comments, are_found_outside_of_quotes_only) {
   const SyntaxTree tree = parsed("mesh {\"a//b\": 2, \"c/*d\": 2} // e\nfn f(a: [8]) -> [8] { return a }");
-  EXPECT_EQ(tree.mesh_layout.beside, "// e");
+  EXPECT_EQ(tree.mesh_surroundings.beside, "// e");
   EXPECT_EQ(tree.mesh->axis(0).name, "a//b");
 }
 

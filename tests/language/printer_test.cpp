@@ -91,16 +91,18 @@ std::vector<Comment> random_comments() {
 }
 
 // As the parser has it: the first of a block has no blank line before it.
-Layout random_layout(bool is_first) {
-  Layout layout{random_comments(), flip(), pick<std::string>({"", "", "// beside", "/* a */ // b", "/* c */"})};
-  if (is_first) (layout.above.empty() ? layout.after_blank : layout.above.front().after_blank) = false;
-  return layout;
+Surroundings random_surroundings(bool is_first) {
+  Surroundings surroundings{random_comments(), flip(),
+                            pick<std::string>({"", "", "// beside", "/* a */ // b", "/* c */"})};
+  if (is_first)
+    (surroundings.above.empty() ? surroundings.after_blank : surroundings.above.front().after_blank) = false;
+  return surroundings;
 }
 
-Layout random_declaration_layout(bool blank) {
-  Layout layout = random_layout(false);
-  if (blank) (layout.above.empty() ? layout.after_blank : layout.above.front().after_blank) = true;
-  return layout;
+Surroundings random_declaration_surroundings(bool blank) {
+  Surroundings surroundings = random_surroundings(false);
+  if (blank) (surroundings.above.empty() ? surroundings.after_blank : surroundings.above.front().after_blank) = true;
+  return surroundings;
 }
 
 Expression random_expression(int depth) {
@@ -175,22 +177,22 @@ SpmdOpSyntax random_spmd_op(const Mesh& mesh) {
   op.operands = some(0, 3, random_name);
   op.parameters = some(0, 3, [] { return LocalParameter{random_name(), random_local_type()}; });
   for (int i = number(3); i > 0; --i) {
-    LocalStatement statement{random_name(), random_expression(3), {}, random_layout(op.statements.empty())};
+    LocalStatement statement{random_name(), random_expression(3), {}, random_surroundings(op.statements.empty())};
     if (flip()) statement.ascription = random_local_type();
     op.statements.push_back(std::move(statement));
   }
   op.results = some(1, 2, [] { return random_expression(2); });
   op.types = some(1, 2, [&] { return random_type(mesh); });
   op.header_beside = pick<std::string>({"", "// body"});
-  op.return_layout = random_layout(op.statements.empty());
-  op.end_layout.above = random_comments();
+  op.return_surroundings = random_surroundings(op.statements.empty());
+  op.end_surroundings.above = random_comments();
   return op;
 }
 
 StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
   StatementSyntax statement;
   statement.results = some(1, 2, random_name);
-  statement.layout = random_layout(is_first);
+  statement.surroundings = random_surroundings(is_first);
   switch (number(5)) {
     case 0:
       statement.operation = random_spmd_op(mesh);
@@ -230,9 +232,9 @@ FunctionSyntax random_function(const Mesh& mesh) {
     function.statements.push_back(random_statement(mesh, function.statements.empty()));
   }
   function.results = some(1, 2, random_name);
-  function.layout = random_declaration_layout(true);
-  function.return_layout = random_layout(function.statements.empty());
-  function.end_layout = {random_comments(), false, pick<std::string>({"", "// end"})};
+  function.surroundings = random_declaration_surroundings(true);
+  function.return_surroundings = random_surroundings(function.statements.empty());
+  function.end_surroundings = {random_comments(), false, pick<std::string>({"", "// end"})};
   return function;
 }
 
@@ -240,19 +242,19 @@ SyntaxTree random_tree() {
   SyntaxTree tree;
   tree.source = std::make_shared<const SourceText>();
   tree.mesh = parse_mesh("{x: 2, \"a b\": 2}");
-  tree.mesh_layout = random_layout(true);
+  tree.mesh_surroundings = random_surroundings(true);
   bool after_type = false;
   for (int i = number(4); i > 0; --i) {
     if (flip()) {
       tree.declarations.emplace_back(
-          TypeDeclaration{random_name(), random_type(*tree.mesh), random_declaration_layout(!after_type)});
+          TypeDeclaration{random_name(), random_type(*tree.mesh), random_declaration_surroundings(!after_type)});
       after_type = true;
     } else {
       tree.declarations.emplace_back(random_function(*tree.mesh));
       after_type = false;
     }
   }
-  tree.end_layout.above = random_comments();
+  tree.end_surroundings.above = random_comments();
   return tree;
 }
 

@@ -57,7 +57,7 @@ TEST(StepRules, agree_with_the_verifier_on_types) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 400; ++i) {
       const Problem problem = random.problem(mesh, random.shape(2, {4, 6, 12}));
-      compare(mesh, Placement(problem.source()), Placement(problem.target()), counts);
+      compare(mesh, problem.source().placement(), problem.target().placement(), counts);
     }
   }
   EXPECT_GT(counts.possible, 1000);
@@ -82,9 +82,10 @@ TEST(StepRules, agree_with_the_verifier_on_tables) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 600; ++i) {
       const Problem problem = random.problem(mesh, random.shape(2, {2, 4, 6}));
-      const Placement before = scrambled(random, problem.source());
+      const Placement before = scrambled(random, require_typed(problem).source());
       const bool table = random.number(2) == 0;
-      compare(mesh, before, table ? scrambled(random, problem.target()) : Placement(problem.target()), counts);
+      compare(mesh, before, table ? scrambled(random, require_typed(problem).target()) : problem.target().placement(),
+              counts);
     }
   }
   EXPECT_GT(counts.possible, 1000);

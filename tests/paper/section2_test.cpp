@@ -67,7 +67,7 @@ TEST(Section2, fig_simple_redist_is_one_alltoall) {
   const Mesh mesh = parse_mesh("{\"devs\": 32}");
   const DistributedType columns = parse_type("[32, 64{\"devs\"}2048]", mesh);
   const DistributedType rows = parse_type("[1{\"devs\"}32, 2048]", mesh);
-  EXPECT_FALSE(Problem::find_fault(columns, rows));
+  EXPECT_FALSE(Problem::find_fault(columns, rows, ElementType::f32));
   expect_single_step(columns, AllToAll{1, 0, {mesh.whole(0)}}, rows);
 }
 
@@ -79,9 +79,9 @@ TEST(Section2, redistribution_semantics_needs_equal_global_types) {
   const DistributedType large = parse_type("[1024, 32{\"devs\"}1024]", mesh);
   const std::string from_small = "the source has global shape [512, 1024] and the target [1024, 1024]";
   const std::string from_large = "the source has global shape [1024, 1024] and the target [512, 1024]";
-  ASSERT_TRUE(Problem::find_fault(small, large));
-  EXPECT_EQ(Problem::find_fault(small, large)->message, from_small);
-  EXPECT_EQ(Problem::find_fault(large, small)->message, from_large);
+  ASSERT_TRUE(Problem::find_fault(small, large, ElementType::f32));
+  EXPECT_EQ(Problem::find_fault(small, large, ElementType::f32)->message, from_small);
+  EXPECT_EQ(Problem::find_fault(large, small, ElementType::f32)->message, from_large);
   EXPECT_TRUE(find_fault(small, AllPermute{large}));
 }
 
@@ -91,8 +91,8 @@ TEST(Section2, redistribution_semantics_is_not_about_equal_tiles) {
   const DistributedType column = parse_type("[32{\"xdevs\", \"ydevs\"}1024, 32]", mesh);
   ASSERT_EQ(square.local_shape(), column.local_shape());
   ASSERT_EQ(square.global_size(), column.global_size());
-  ASSERT_TRUE(Problem::find_fault(square, column));
-  EXPECT_EQ(Problem::find_fault(square, column)->message,
+  ASSERT_TRUE(Problem::find_fault(square, column, ElementType::f32));
+  EXPECT_EQ(Problem::find_fault(square, column, ElementType::f32)->message,
             "the source has global shape [128, 256] and the target [1024, 32]");
   EXPECT_TRUE(find_fault(square, AllPermute{column}));
 }

@@ -372,6 +372,37 @@ TEST(ParsePlan, says_what_is_wrong_and_where) {
   for (const BrokenPlan& broken : broken_plans) EXPECT_EQ(fault_in(broken_text(broken)), broken.diagnostic);
 }
 
+// From block-cyclic to blocks, in the view of both.
+const std::string viewed_plan = R"({"mesh": {"a": 2},
+ "source": "[2*1{a}2*1]",
+ "target": "[2{a}4]",
+ "view": [[2, 2]],
+ "steps": [
+  {"op": "exchange",
+   "transfers": [[0, 1, [1, 0], [2, 1]], [1, 0, [0, 1], [1, 2]]],
+   "local_out": [1, 2],
+   "boxes": [[[[0, 0], [1, 2]]], [[[1, 0], [2, 2]]]]}]})";
+
+std::string fault_in_viewed(const std::string& right, const std::string& wrong) {
+  EXPECT_NE(viewed_plan.find(right), std::string::npos) << right;
+  return fault_in(std::string(viewed_plan).replace(viewed_plan.find(right), right.size(), wrong));
+}
+
+TEST(ParsePlan, takes_views_and_boxes) { EXPECT_EQ(fault_in(viewed_plan), "no error"); }
+
+TEST(ParsePlan, says_what_is_wrong_with_views) {
+  EXPECT_EQ(fault_in_viewed("[[2, 2]]", "[[2, 3]]"), "");
+  EXPECT_EQ(fault_in_viewed("[[2, 2]]", "[[2], [2]]"), "");
+  EXPECT_EQ(fault_in_viewed("[[2, 2]]", "[[4]]"), "");
+}
+
+TEST(ParsePlan, says_what_is_wrong_with_boxes) {
+  EXPECT_EQ(fault_in_viewed("[2, 2]]]]", "[2, 3]]]]"), "");
+  EXPECT_EQ(fault_in_viewed("[2, 2]]]]", "[2, -1]]]]"), "");
+  EXPECT_EQ(fault_in_viewed("[2, 2]]]]", "[2]]]]"), "");
+  EXPECT_EQ(fault_in_viewed(", [[[1, 0], [2, 2]]]]", "]"), "");
+}
+
 TEST(ParsePlan, asks_for_the_lists_that_large_plans_leave_out) {
   std::string text = right_plan;
   const std::string offsets = ",\n   \"offsets\": [[0], [0]]";

@@ -75,7 +75,7 @@ TEST(PlanJson, keeps_odd_names) {
   const Plan again = read(to_json(plan));
   EXPECT_EQ(again.id, plan.id);
   EXPECT_EQ(again.mesh(), mesh);
-  EXPECT_EQ(again.source(), plan.source());
+  EXPECT_EQ(again.source, plan.source);
   EXPECT_EQ(to_json(again), to_json(plan));
 }
 

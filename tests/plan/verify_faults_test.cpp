@@ -8,6 +8,7 @@
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 
 namespace retile {
@@ -459,7 +460,7 @@ TEST(VerifyExchange, that_sends_more_than_fits) {
 TEST(VerifyPlan, that_ends_elsewhere) {
   Plan plan = sample("dynslice");
   plan.target = parse_type("[2{b}4, 4]", plan.mesh());
-  plan.cost.floor = received_floor(plan.source(), plan.target);
+  plan.cost.floor = received_floor(plan.source.placement(), plan.target.placement());
   EXPECT_THAT(find_faults(plan),
               ElementsAre("after the last step device 1 holds [0:2, 0:4], and its target is [2:4, 0:4]",
                           "after the last step device 2 holds [2:4, 0:4], and its target is [0:2, 0:4]"));
@@ -526,6 +527,62 @@ TEST(VerifyPlan, with_costs_beyond63_bits) {
   EXPECT_THAT(find_faults(plan), ElementsAre("cost: the sum of the steps does not fit in 63 bits"));
 }
 
+// --- Boxes of any kind.
+
+Plan plan_between(const test::ProblemText& text) { return make_plan(test::problem_of(text)); }
+
+Plan with_boxes(Plan plan, const std::vector<std::vector<Box>>& boxes) {
+  std::vector<std::vector<Part>> parts(boxes.size());
+  for (std::size_t device = 0; device < boxes.size(); ++device) {
+    for (const Box& box : boxes[device]) parts[device].push_back(packed_part(box));
+  }
+  Placement& after = plan.movement.steps.back().after;
+  after = Placement(after.global_shape(), std::move(parts));
+  return plan;
+}
+
+const test::ProblemText seven_on_two_and_three{"a=2", "[4{a}7]", "a=3", "[3{a}7]"};
+
+TEST(VerifyBoxes, of_a_right_plan) { EXPECT_THAT(find_faults(plan_between(seven_on_two_and_three)), IsEmpty()); }
+
+TEST(VerifyBoxes, that_nobody_sent) {
+  EXPECT_THAT(find_faults(with_boxes(plan_between(seven_on_two_and_three), {{{{0}, {3}}}, {{{3}, {7}}}, {{{6}, {7}}}})),
+              ElementsAre(""));
+}
+
+TEST(VerifyBoxes, that_are_missing_at_the_end) {
+  EXPECT_THAT(find_faults(with_boxes(plan_between(seven_on_two_and_three), {{{{0}, {3}}}, {{{3}, {6}}}, {}})),
+              ElementsAre(""));
+}
+
+TEST(VerifyBoxes, of_which_only_exchanges_and_slices_take_several) {
+  Plan plan = plan_between({"a=2", "[6] boxes {[0:1] [4:6]; [1:4]}", "a=2", "[6] boxes {[1:4]; [0:1] [4:6]}"});
+  EXPECT_THAT(find_faults(plan), IsEmpty());
+  plan.movement.steps[0].operation = PermuteStep{{{{0, 1}, {1, 0}}}};
+  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+}
+
+TEST(VerifyBoxes, that_a_permutation_changes) {
+  Plan plan = plan_between({"a=2", "[3{a}5]", "a=2", "[3{a}5] on [1, 0]"});
+  plan.movement.steps = {{PermuteStep{{{{0, 1}, {1, 0}}}}, plan.movement.steps.back().after}};
+  plan.cost.steps = {3};
+  plan.cost.total = 3;
+  EXPECT_THAT(find_faults(plan), IsEmpty());
+  EXPECT_THAT(find_faults(with_boxes(plan, {{{{3}, {5}}}, {{{0}, {2}}}})), ElementsAre(""));
+}
+
+TEST(VerifyBoxes, in_another_world) {
+  Plan plan = plan_between(seven_on_two_and_three);
+  plan.target = parse_layout("[2{a}7]", parse_mesh("a=4"));
+  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+}
+
+TEST(VerifyBoxes, with_sizes_of_another_device) {
+  Plan plan = plan_between(seven_on_two_and_three);
+  plan.memory = {3, 1, 4, 3};
+  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+}
+
 TEST(VerifyPlan, names_the_step_at_fault) {
   const Mesh mesh = parse_mesh("a=2");
   Plan plan = test::gather_slice_plan(parse_type("[2{a}4, 4]", mesh), parse_type("[4, 2{a}4]", mesh));
@@ -537,7 +594,7 @@ TEST(VerifyPlan, names_the_step_at_fault) {
 TEST(VerifyPlan, stops_when_it_has_found_enough) {
   const Mesh mesh = parse_mesh("a=16");
   Plan plan = test::gather_slice_plan(parse_type("[1{a}16]", mesh), parse_type("[16]", mesh));
-  plan.target = plan.source();
+  plan.target = plan.source;
   plan.movement.steps[0].after = Placement({16}, {16}, std::vector<std::int64_t>(16));
   const Groups groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}, {12, 13}, {14, 15}};
   plan.movement.steps[0].operation = GatherStep{{{0, 2}}, groups};

@@ -11,6 +11,8 @@
 
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
+#include "retile/planner/frame.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plan_replay.h"
 #include "tests/support/plans.h"
 
@@ -20,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Pointer = Json::json_pointer;
 
-const std::vector<std::string> mutated_lists{"offsets", "groups", "pairs", "transfers", "local_in"};
+const std::vector<std::string> mutated_lists{"offsets", "boxes", "groups", "pairs", "transfers", "local_in"};
 
 // Every value at and below `pointer`.
 void collect(const Json& json, const Pointer& pointer, std::vector<Pointer>& all) {
@@ -66,7 +68,7 @@ void rearrange_list(const Json& plan, const Pointer& place, std::vector<Json>& m
     }
     const bool any_length = place.to_string().find("offsets") == std::string::npos &&
                             (place.back() == "groups" || place.back() == "pairs" || place.back() == "transfers" ||
-                             place.parent_pointer().back() == "groups");
+                             place.parent_pointer().back() == "groups" || place.parent_pointer().back() == "boxes");
     if (!any_length) continue;
     mutants.push_back(plan);
     mutants.back().at(place).erase(i);
@@ -91,33 +93,89 @@ struct Verdict {
   bool right;   // by the replay
 };
 
-Verdict judge(const Json& mutant) {
-  const auto [plan, statements] = parse_plan({"plan", mutant.dump()});
-  return {find_faults(plan, statements).empty(), !test::replay_plan(mutant)};
+// What cannot be read as a plan is refused too.
+bool passes(const Json& mutant) {
+  try {
+    const auto [plan, statements] = parse_plan({"plan", mutant.dump()});
+    return find_faults(plan, statements).empty();
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
-TEST(Mutations, of_the_samples_pass_only_where_the_elements_still_arrive) {
+Verdict judge(const Json& mutant) { return {passes(mutant), !test::replay_plan(mutant)}; }
+
+struct Counts {
   int wrong = 0;
   int refused_though_right = 0;
   int passed = 0;
-  for (const test::SamplePlan& sample : test::sample_plans()) {
-    const Json plan = Json::parse(to_json(sample.plan));
-    for (const Pointer& place : collect_places(plan)) {
-      for (const Json& mutant : mutants_at(plan, place)) {
-        const Verdict verdict = judge(mutant);
-        EXPECT_TRUE(verdict.right || !verdict.passed) << sample.name << ": " << mutant.dump();
-        wrong += verdict.right ? 0 : 1;
-        refused_though_right += verdict.right && !verdict.passed ? 1 : 0;
-        passed += verdict.passed ? 1 : 0;
-      }
+};
+
+// All mutants of a plan.
+void judge_all(const std::string& name, const Plan& right, Counts& counts) {
+  const Json plan = Json::parse(to_json(right));
+  ASSERT_TRUE(judge(plan).passed && judge(plan).right) << name;
+  for (const Pointer& place : collect_places(plan)) {
+    for (const Json& mutant : mutants_at(plan, place)) {
+      const Verdict verdict = judge(mutant);
+      EXPECT_TRUE(verdict.right || !verdict.passed) << name << ": " << mutant.dump();
+      counts.wrong += verdict.right ? 0 : 1;
+      counts.refused_though_right += verdict.right && !verdict.passed ? 1 : 0;
+      counts.passed += verdict.passed ? 1 : 0;
     }
   }
-  EXPECT_EQ(wrong, 1958);
+}
+
+TEST(Mutations, of_the_samples_pass_only_where_the_elements_still_arrive) {
+  Counts counts;
+  for (const test::SamplePlan& sample : test::sample_plans()) judge_all(sample.name, sample.plan, counts);
+  EXPECT_EQ(counts.wrong, 1958);
   // A group or pair too many or too few, an element sent twice, another local_in: the elements arrive, and the plan
   // is wrong all the same.
-  EXPECT_EQ(refused_though_right, 370);
+  EXPECT_EQ(counts.refused_though_right, 370);
   // Another order of groups, members, pairs, transfers or of equal corners.
-  EXPECT_EQ(passed, 159);
+  EXPECT_EQ(counts.passed, 159);
+}
+
+TEST(Mutations, of_plans_with_boxes_pass_only_where_the_elements_still_arrive) {
+  Counts counts;
+  for (const test::ProblemText& text : std::vector<test::ProblemText>{
+           {"a=2", "[3{a}5, 3]", "a=2", "[5, 2{a}3]"},
+           {"a=2,b=2", "[2{a,b}5]", "a=2,b=2", "[3{a}5] balanced"},
+           {"a=3", "[2{a}5] balanced", "a=2", "[3{a}5] on [3, 1]"},
+           {"a=2", "[2*1{a}2*2]", "a=2", "[4{a}8]"},
+           {"a=2", "[2*2{a}3]", "a=2", "[3*1{a}2]"},
+           {"a=2", "[4, 2] boxes {[0:1, 0:2] [3:4, 0:2]; [1:3, 0:2]; [1:3, 0:2]}", "a=2", "[2{a}4, 2]"},
+       }) {
+    const Problem problem = test::problem_of(text);
+    for (const test::Planning& planning : test::all_plannings()) {
+      const bool has_no_plan = planning.options.exchange == ExchangeUse::avoided && !find_frame(problem);
+      if (!has_no_plan) judge_all(test::describe(problem), make_plan(problem, planning.options), counts);
+    }
+  }
+  EXPECT_GT(counts.wrong, 1000);
+  EXPECT_GT(counts.refused_though_right, 100);
+  EXPECT_GT(counts.passed, 10);
+}
+
+TEST(Mutations, of_random_plans_between_any_layouts_pass_only_where_the_elements_still_arrive) {
+  test::RandomProblems random(41);
+  const std::vector<test::Planning> plannings{test::paper_planning(), test::wide_planning(), test::direct_planning()};
+  int mutated = 0;
+  for (int i = 0; i < 150; ++i) {
+    const Problem problem = test::any_problem(random);
+    const Json plan = Json::parse(to_json(make_plan(problem, random.pick(plannings).options)));
+    const std::vector<Pointer> places = collect_places(plan);
+    for (int j = 0; j < 20 && !places.empty(); ++j) {
+      const std::vector<Json> mutants = mutants_at(plan, random.pick(places));
+      if (mutants.empty()) continue;
+      const Json& mutant = random.pick(mutants);
+      const Verdict verdict = judge(mutant);
+      EXPECT_TRUE(verdict.right || !verdict.passed) << test::describe(problem) << ": " << mutant.dump();
+      ++mutated;
+    }
+  }
+  EXPECT_GT(mutated, 1000);
 }
 
 RC_GTEST_PROP(Mutations, of_random_plans_pass_only_where_the_elements_still_arrive, ()) {

@@ -43,7 +43,7 @@ TEST(Verify, passes_every_sample) {
     EXPECT_THAT(find_faults(sample.plan), IsEmpty()) << sample.name;
     EXPECT_EQ(replay(sample.plan), std::nullopt) << sample.name;
     const Plan by_volume =
-        test::finish_plan(sample.plan.source(), sample.plan.target, sample.plan.steps(), volume_model());
+        test::finish_plan(*sample.plan.source.type(), *sample.plan.target.type(), sample.plan.steps(), volume_model());
     EXPECT_THAT(find_faults(by_volume), IsEmpty()) << sample.name;
     EXPECT_THAT(faults_of_text(to_json(by_volume)), IsEmpty()) << sample.name;
     EXPECT_THAT(find_faults(unlisted(sample.plan)), IsEmpty()) << sample.name;
@@ -101,9 +101,10 @@ TEST(Verify, passes_the_gather_slice_plan_of_every_problem) {
   ASSERT_TRUE(file);
   int covered = 0;
   for (std::string line; std::getline(file, line); ++covered) {
-    const Problem problem = parse_problem({"problems.jsonl", line, covered + 1});
+    const Problem problem = parse_problem(SourceText{"problems.jsonl", line, covered + 1});
     for (const CostModel* model : {&paper_model(), &volume_model()}) {
-      const Plan plan = test::gather_slice_plan(problem.source(), problem.target(), *model);
+      const Plan plan =
+          test::gather_slice_plan(require_typed(problem).source(), require_typed(problem).target(), *model);
       EXPECT_THAT(find_faults(plan), IsEmpty()) << line;
       EXPECT_THAT(faults_of_text(to_json(plan)), IsEmpty()) << line;
     }

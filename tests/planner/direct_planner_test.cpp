@@ -20,7 +20,7 @@ const std::vector<Transfer>& transfers_of(const Plan& plan) {
 // The device's target box is what it holds and what it is sent, each element once.
 void expect_exactly_the_rest(const Plan& plan, Device device) {
   const Box held = plan.movement.source.box(device);
-  const Box wanted = Placement(plan.target).box(device);
+  const Box wanted = plan.target.placement().box(device);
   std::vector<Box> parts;
   if (const auto kept = intersect(held, wanted)) parts.push_back(*kept);
   for (const Transfer& transfer : transfers_of(plan)) {
@@ -63,12 +63,10 @@ void expect_direct(const Problem& problem) {
   EXPECT_TRUE(plan.cost.optimal);
   EXPECT_EQ(plan.memory.peak, std::max(problem.source().local_size(), problem.target().local_size()));
   const std::string letters = kinds(plan);
-  const std::string expected = same_placement(problem.source(), problem.target()) ? ""
-                               : plan.cost.floor == 0                             ? "s"
-                                                                                  : "e";
+  const std::string expected = problem.source() == problem.target() ? "" : plan.cost.floor == 0 ? "s" : "e";
   ASSERT_EQ(letters, expected);
   if (letters != "e") return;
-  for (Device device = 0; device < problem.mesh().device_count(); ++device) expect_exactly_the_rest(plan, device);
+  for (Device device = 0; device < problem.device_count(); ++device) expect_exactly_the_rest(plan, device);
   expect_balanced_senders(plan);
 }
 

@@ -26,7 +26,7 @@ TEST(GatherSlice, gathers_every_dimension_then_slices_every_dimension) {
   EXPECT_EQ(plan.planner, "gather-slice");
   EXPECT_EQ(plan.cost.model, "paper");
   EXPECT_EQ(plan.cost.total, 4 * 4 * 2 + 4 * 4 * 4);
-  EXPECT_EQ(plan.cost.floor, received_floor(plan.source(), plan.target));
+  EXPECT_EQ(plan.cost.floor, received_floor(plan.source.placement(), plan.target.placement()));
   EXPECT_EQ(plan.cost.lower_bound, plan.cost.floor);
   EXPECT_FALSE(plan.cost.optimal);
   EXPECT_EQ(plan.memory.source, 8);

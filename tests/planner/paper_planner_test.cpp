@@ -181,13 +181,14 @@ TEST(PaperPlanner, thm_near_optimal_nf_bounds_the_cost) {
       const int rank = 1 + i % 3;
       const Shape global = i % 2 == 0 ? divisible_shape(mesh, rank) : random.shape(rank, {1, 2, 3, 4, 6, 12, 15, 36});
       const Problem problem = random.problem(mesh, global);
-      const WeakSearch search(mesh, weaken(problem.source()));
-      const std::int64_t weak = search.cheapest(problem.target().local_shape());
+      const WeakSearch search(mesh, weaken(require_typed(problem).source()));
+      const std::int64_t weak = search.cheapest(require_typed(problem).target().local_shape());
       const Plan plan = make_plan(problem, paper_planning().options);
       EXPECT_LE(weak, plan.cost.lower_bound) << describe(problem);
       EXPECT_LE(plan.cost.lower_bound, plan.cost.total) << describe(problem);
       EXPECT_LE(plan.cost.total, weak + problem.target().local_size()) << describe(problem);
-      EXPECT_LE(plan.cost.total, search.cheapest_permuted(problem.target().local_shape())) << describe(problem);
+      EXPECT_LE(plan.cost.total, search.cheapest_permuted(require_typed(problem).target().local_shape()))
+          << describe(problem);
       unproved += plan.cost.optimal ? 0 : 1;
       ++covered;
     }

@@ -40,9 +40,9 @@ std::vector<Problem> larger_problems(int per_mesh) {
 TEST(PathSearch, finds_the_weak_optimum_where_all_paths_lower) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
-    const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::lowers));
-    EXPECT_EQ(result.cost, search.cheapest(problem.target().local_shape())) << describe(problem);
+    const WeakSearch search(require_typed(problem).mesh(), weaken(require_typed(problem).source()));
+    const SearchResult result = search_with(cut_problem_of(require_typed(problem)), always(Verdict::lowers));
+    EXPECT_EQ(result.cost, search.cheapest(require_typed(problem).target().local_shape())) << describe(problem);
     EXPECT_TRUE(result.proved) << describe(problem);
     EXPECT_FALSE(result.path.permuted) << describe(problem);
     ++covered;
@@ -54,9 +54,10 @@ TEST(PathSearch, finds_the_weak_optimum_where_all_paths_lower) {
 TEST(PathSearch, prices_the_permutation_where_it_is_cheapest) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
-    const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::refuted));
-    EXPECT_EQ(result.cost, search.cheapest_permuted(problem.target().local_shape())) << describe(problem);
+    const WeakSearch search(require_typed(problem).mesh(), weaken(require_typed(problem).source()));
+    const SearchResult result = search_with(cut_problem_of(require_typed(problem)), always(Verdict::refuted));
+    EXPECT_EQ(result.cost, search.cheapest_permuted(require_typed(problem).target().local_shape()))
+        << describe(problem);
     EXPECT_TRUE(result.proved) << describe(problem);
     EXPECT_TRUE(result.path.permuted) << describe(problem);
     ++covered;
@@ -67,10 +68,11 @@ TEST(PathSearch, prices_the_permutation_where_it_is_cheapest) {
 TEST(PathSearch, claims_nothing_above_what_is_undecided) {
   int cheaper_unknown = 0;
   for (const Problem& problem : larger_problems(30)) {
-    const WeakSearch search(problem.mesh(), weaken(problem.source()));
-    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::undecided));
-    EXPECT_EQ(result.cost, search.cheapest_permuted(problem.target().local_shape())) << describe(problem);
-    EXPECT_EQ(result.lower_bound, search.cheapest(problem.target().local_shape())) << describe(problem);
+    const WeakSearch search(require_typed(problem).mesh(), weaken(require_typed(problem).source()));
+    const SearchResult result = search_with(cut_problem_of(require_typed(problem)), always(Verdict::undecided));
+    EXPECT_EQ(result.cost, search.cheapest_permuted(require_typed(problem).target().local_shape()))
+        << describe(problem);
+    EXPECT_EQ(result.lower_bound, search.cheapest(require_typed(problem).target().local_shape())) << describe(problem);
     EXPECT_FALSE(result.proved) << describe(problem);
     ++cheaper_unknown;
   }
@@ -85,8 +87,8 @@ void expect_consistent(const Problem& problem, const SearchResult& result) {
   std::int64_t cost = 0;
   Shape grid = path.sliced;
   for (std::size_t i = 0; i < grid.size(); ++i) {
-    EXPECT_EQ(path.source[i], global[i] / problem.source().local_shape()[i]);
-    EXPECT_EQ(path.target[i], global[i] / problem.target().local_shape()[i]);
+    EXPECT_EQ(path.source[i], global[i] / require_typed(problem).source().local_shape()[i]);
+    EXPECT_EQ(path.target[i], global[i] / require_typed(problem).target().local_shape()[i]);
     EXPECT_EQ(path.sliced[i] % path.source[i], 0);
     EXPECT_EQ(path.moved[i] % path.target[i], 0);
   }
@@ -105,7 +107,7 @@ void expect_consistent(const Problem& problem, const SearchResult& result) {
     previous = &move;
   }
   EXPECT_EQ(grid, path.moved);
-  EXPECT_EQ(problem.mesh().device_count() % product(path.sliced), 0);
+  EXPECT_EQ(require_typed(problem).mesh().device_count() % product(path.sliced), 0);
   if (path.permuted) cost += size_of(grid);
   std::vector<std::int64_t> factors;
   for (std::size_t i = 0; i < grid.size(); ++i) factors.push_back(grid[i] / path.target[i]);
@@ -123,7 +125,7 @@ TEST(PathSearch, paths_are_in_normal_form_and_cost_what_they_say) {
   int covered = 0;
   for (const Problem& problem : larger_problems(60)) {
     for (const Verdict verdict : {Verdict::lowers, Verdict::refuted}) {
-      expect_consistent(problem, search_with(cut_problem_of(problem), always(verdict)));
+      expect_consistent(problem, search_with(cut_problem_of(require_typed(problem)), always(verdict)));
       ++covered;
       ASSERT_FALSE(testing::Test::HasFailure()) << describe(problem);
     }
@@ -135,7 +137,7 @@ TEST(PathSearch, paths_are_in_normal_form_and_cost_what_they_say) {
 TEST(PathSearch, shows_the_judge_the_layers_of_its_path) {
   int covered = 0;
   for (const Problem& problem : larger_problems(30)) {
-    const CutProblem cuts = cut_problem_of(problem);
+    const CutProblem cuts = cut_problem_of(require_typed(problem));
     std::vector<Cuts> judged;
     const Judge judge = [&](std::span<const Cuts> layers) {
       judged.assign(layers.begin(), layers.end());
@@ -158,7 +160,7 @@ SearchResult search_within(const CutProblem& cuts, Verdict verdict, std::int64_t
 TEST(PathSearch, has_a_path_and_an_honest_bound_however_early_it_ends) {
   int unproved = 0;
   for (const Problem& problem : larger_problems(30)) {
-    const CutProblem cuts = cut_problem_of(problem);
+    const CutProblem cuts = cut_problem_of(require_typed(problem));
     for (const Verdict verdict : {Verdict::lowers, Verdict::refuted}) {
       const SearchResult all = search_with(cuts, always(verdict));
       for (const std::int64_t most_nodes : {1, 2, 5, 10, 30, 100, 300, 1000}) {
@@ -180,7 +182,7 @@ TEST(PathSearch, has_a_path_where_there_are_too_many) {
   const Problem problem =
       problem_of("a=2,b=2,c=2,d=2,e=2,f=2", "[64, 32{a}64, 32{b}64, 32{c}64, 32{d}64, 32{e}64, 32{f}64]",
                  "[1{a,b,c,d,e,f}64, 64, 64, 64, 64, 64, 64]");
-  const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::refuted));
+  const SearchResult result = search_with(cut_problem_of(require_typed(problem)), always(Verdict::refuted));
   expect_consistent(problem, result);
   EXPECT_EQ(result.path.moves.size(), 6U);
   EXPECT_LE(result.lower_bound, 6 * problem.source().local_size());
@@ -188,7 +190,7 @@ TEST(PathSearch, has_a_path_where_there_are_too_many) {
 
 TEST(PathSearch, takes_no_steps_without_devices_or_dimensions) {
   for (const Problem& problem : {problem_of("a=1", "[4]", "[4{a}4]"), problem_of("a=2", "[]", "[]")}) {
-    const SearchResult result = search_with(cut_problem_of(problem), always(Verdict::lowers));
+    const SearchResult result = search_with(cut_problem_of(require_typed(problem)), always(Verdict::lowers));
     EXPECT_EQ(result.cost, 0);
     EXPECT_TRUE(result.proved);
     EXPECT_TRUE(result.path.moves.empty());

@@ -155,7 +155,8 @@ TEST(PlannerProperties, axes_may_be_renamed_and_reordered) {
     for (int i = 0; i < 40; ++i) {
       const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
       const Renaming renaming = random_renaming(random, mesh);
-      const Problem renamed("", rename(problem.source(), renaming), rename(problem.target(), renaming));
+      const Problem renamed("", rename(require_typed(problem).source(), renaming),
+                            rename(require_typed(problem).target(), renaming));
       for (const Planning& planning : all_plannings()) {
         const Plan first = make_plan(problem, planning.options);
         const Plan second = make_plan(renamed, planning.options);
@@ -188,7 +189,7 @@ TEST(PlannerProperties, devices_may_be_renamed) {
         }
         return DistributedType::cut(mesh, type.global_shape(), cuts);
       };
-      const Problem renamed("", swapped(problem.source()), swapped(problem.target()));
+      const Problem renamed("", swapped(require_typed(problem).source()), swapped(require_typed(problem).target()));
       for (const Planning& planning : all_plannings()) {
         EXPECT_EQ(make_plan(problem, planning.options).cost.total, make_plan(renamed, planning.options).cost.total)
             << planning.name << ": " << describe(problem);

@@ -7,6 +7,7 @@
 
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/layouts.h"
 #include "tests/support/problems.h"
 
 namespace retile {
@@ -14,21 +15,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Problem parse(const std::string& text, int line = 1) { return parse_problem({"problems.jsonl", text, line}); }
+Problem parse(const std::string& text, int line = 1) { return parse_problem(SourceText{"problems.jsonl", text, line}); }
 
 TEST(Problem, is_read_from_a_line) {
   const Problem problem =
       parse(R"({"id": "p1", "mesh": {"a":2,"b":2,"c":2}, "shape": [360,368,320], "src": [[],["c"],[]], )"
             R"("dst": [["c","a"],[],["b"]], "dtype": "f64"})");
   EXPECT_EQ(problem.id(), "p1");
-  EXPECT_EQ(to_string(problem.mesh()), "{a: 2, b: 2, c: 2}");
+  EXPECT_EQ(to_string(require_typed(problem).mesh()), "{a: 2, b: 2, c: 2}");
   EXPECT_EQ(to_string(problem.source()), "[360, 184{c}368, 320]");
   EXPECT_EQ(to_string(problem.target()), "[90{c,a}360, 368, 160{b}320]");
   EXPECT_EQ(problem.element_type(), ElementType::f64);
 }
 
 TEST(Problem, keeps_the_order_of_the_mesh) {
-  EXPECT_EQ(to_string(parse(R"({"mesh": {"z":2,"a":3}, "shape": [], "src": [], "dst": []})").mesh()), "{z: 2, a: 3}");
+  EXPECT_EQ(to_string(parse(R"({"mesh": {"z":2,"a":3}, "shape": [], "src": [], "dst": []})").source().cuts()->mesh),
+            "{z: 2, a: 3}");
 }
 
 TEST(Problem, without_id_is_called_by_its_line) {
@@ -62,7 +64,7 @@ TEST(Problem, reads_back_equal_whatever_parts_of_axes_it_names) {
     const Problem problem = random.problem(mesh, random.shape(3, {12, 24, 48, 144}));
     const Problem again = parse(to_json(problem));
     EXPECT_EQ(again.id(), problem.id());
-    EXPECT_EQ(again.mesh(), problem.mesh());
+    EXPECT_EQ(require_typed(again).mesh(), require_typed(problem).mesh());
     EXPECT_EQ(again.source(), problem.source()) << to_json(problem);
     EXPECT_EQ(again.target(), problem.target()) << to_json(problem);
     parts += to_json(problem).find(":(") != std::string::npos ? 1 : 0;
@@ -82,21 +84,21 @@ TEST(Problem, reads_all_of_the_problems_file) {
   int covered = 0;
   for (std::string line; std::getline(file, line); ++covered) {
     const Problem problem = parse(line, covered + 1);
-    EXPECT_EQ(problem.mesh().device_count(), 8);
+    EXPECT_EQ(require_typed(problem).mesh().device_count(), 8);
     EXPECT_EQ(problem.source().global_shape(), problem.target().global_shape());
     EXPECT_THAT(line, ::testing::HasSubstr('"' + problem.id() + '"'));
   }
   EXPECT_EQ(covered, 500);
 }
 
-TEST(Problem, is_between_types_of_one_mesh_and_shape) {
+TEST(Problem, is_between_layouts_of_one_shape) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto fault = [&](const Mesh& source_mesh, const char* source, const char* target) {
-    return test::diagnostic_of([&] { return Problem("", parse_type(source, source_mesh), parse_type(target, mesh)); });
+    return test::diagnostic_of(
+        [&] { return Problem("", parse_layout(source, source_mesh), parse_layout(target, mesh)); });
   };
   EXPECT_EQ(fault(mesh, "[2{a}4]", "[2{b}4]"), "no error");
-  EXPECT_EQ(fault(parse_mesh("a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
-  EXPECT_EQ(fault(parse_mesh("b=2,a=2"), "[2{a}4]", "[2{a}4]"), "error: source and target are on different meshes\n");
+  EXPECT_EQ(fault(parse_mesh("a=2"), "[2{a}4]", "[2{a}4]"), "no error");
   EXPECT_EQ(fault(mesh, "[2{a}4]", "[2{a}4, 2]"),
             "error: the source has rank 1 and the target rank 2\nhint: a redistribution keeps the global shape\n");
   EXPECT_EQ(fault(mesh, "[2{a}4, 3]", "[4, 2]"),
@@ -106,6 +108,62 @@ TEST(Problem, is_between_types_of_one_mesh_and_shape) {
   EXPECT_EQ(fault(mesh, "[2{a}4]", "[2]"),
             "error: the source has global shape [4] and the target [2]\n"
             "hint: a redistribution keeps the global shape\n");
+}
+
+TEST(Problem, is_typed_between_types_of_one_mesh) {
+  EXPECT_TRUE(typed(test::problem_of("a=2,b=2", "[2{a}4]", "[2{b}4]")));
+  EXPECT_FALSE(typed(test::problem_of("a=2,b=2", "[2{a}4]", "[2{b}4] on [3, 2, 1, 0]")));
+  EXPECT_EQ(test::diagnostic_of([] { return require_typed(test::problem_of("a=2", "[3{a}5]", "[5]")).mesh(); }),
+            "error: [3{a}5] and [5] are not both types of one mesh\n"
+            "hint: sizes must divide, and dimensions be cut as a whole\n");
+}
+
+TEST(Problem, lives_in_the_smallest_world_that_has_both_ends) {
+  const auto devices = [](const char* source_mesh, const char* source, const char* target_mesh, const char* target) {
+    return test::problem_of({source_mesh, source, target_mesh, target}).device_count();
+  };
+  EXPECT_EQ(devices("a=4", "[1{a}4]", "a=2", "[2{a}4]"), 4);
+  EXPECT_EQ(devices("a=2", "[2{a}4]", "a=2", "[2{a}4] on [6, 3]"), 7);
+  EXPECT_EQ(devices("a=2", "[4] boxes {[0:4]; ; }", "a=2", "[2{a}4]"), 3);
+}
+
+TEST(Problem, of_every_form_is_written_as_it_is_read) {
+  for (
+      const char* text : {
+          R"({"format":1,"id":"p","mesh":{"a":2},"shape":[17,23],"src":[["a"],[]],"dst":[[],["a"]],"dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":2},"shape":[5],"src":[["a"]],"dst":[[]],"uneven":)"
+          R"({"src":"balanced","dst":"ceil"},"dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":2,"b":2},"shape":[5],"src":[["b","a"]],"dst":[["a"]],"uneven":"nested",)"
+          R"("dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":2},"shape":[24],"src":[[],["a"],[]],"src_view":[[3,4,2]],"dst":[["a"]],)"
+          R"("dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":4},"dst_mesh":{"b":2},"shape":[8],"src":[["a"]],"dst":[["b"]],)"
+          R"("dst_devices":[5,4],"dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":2},"shape":[4],"src":[["a"]],"src_devices":[1,0],)"
+          R"("dst_boxes":[[[[0],[1]],[[3],[4]]],[[[1],[3]]]],"dtype":"f32"})",
+          R"({"format":1,"id":"p","shape":[4],"src_boxes":[[[[0],[4]]],[]],"dst_boxes":[[],[[[0],[4]]]],"dtype":"f32"})",
+          R"({"format":1,"id":"p","mesh":{"a":2},"shape":[0,3],"src":[["a"],[]],"dst":[[],["a"]],"dtype":"f32"})",
+      }) {
+    EXPECT_EQ(to_json(parse(text)), text);
+  }
+}
+
+TEST(Problem, may_have_a_list_of_axes_for_each_factor_in_one_for_each_dimension) {
+  const Problem problem = parse(R"({"mesh": {"a":2,"b":2}, "shape": [24, 5], "src": [[[], ["a"], []], [["b"]]], )"
+                                R"("src_view": [[3,4,2],[5]], "dst": [[],[]]})");
+  EXPECT_EQ(to_string(problem.source()), "[3*2{a}4*2, 3{b}5]");
+}
+
+TEST(Problem, of_any_layouts_reads_back_equal) {
+  test::RandomProblems random(2);
+  for (int i = 0; i < 1500; ++i) {
+    const Problem problem = test::any_problem(random);
+    const Problem again = parse(to_json(problem));
+    ASSERT_EQ(to_json(again), to_json(problem));
+    ASSERT_TRUE(again.source() == problem.source()) << to_json(problem);
+    ASSERT_TRUE(again.target() == problem.target()) << to_json(problem);
+    ASSERT_EQ(again.device_count(), problem.device_count());
+  }
 }
 
 }  // namespace

@@ -90,8 +90,8 @@ void expect_even(const Problem& problem, const CutProblem& cuts, std::span<const
     }
     EXPECT_EQ(uses, expected);  // of the pairs that are used; they make up all devices, so there are no others
   }
-  const Placement source(problem.source());
-  const Placement target(problem.target());
+  const Placement source = problem.source().placement();
+  const Placement target = problem.target().placement();
   for (Device device = 0; device < cuts.device_count; ++device) {
     for (std::size_t i = 0; i < rank; ++i) {
       EXPECT_EQ(tile_of(0, device)[i], source.offset(device)[i] / source.local_shape()[i]);
@@ -108,12 +108,12 @@ TEST(Routing, digits_and_tables_agree) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 3000; ++i) {
       const Problem problem = random.problem(mesh, random.shape(1 + i % 3, {mesh.device_count(), 2, 3, 12, 36}));
-      const CutProblem cuts = cut_problem_of(problem);
+      const CutProblem cuts = cut_problem_of(require_typed(problem));
       const std::vector<Cuts> layers = random_layers(random, cuts);
       if (layers.empty()) continue;
       WorkBudget budget(1);
-      const auto digits = make_digit_router(problem, cuts, budget);
-      const auto tables = make_table_router(problem, cuts, budget);
+      const auto digits = make_digit_router(require_typed(problem), cuts, budget);
+      const auto tables = make_table_router(require_typed(problem), cuts, budget);
       const Verdict by_digits = digits->judge(layers);
       const Verdict by_tables = tables->judge(layers);
       ++verdicts[{by_digits, by_tables}];
@@ -141,11 +141,11 @@ TEST(Routing, tables_route_evenly_on_mixed_meshes) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 1000; ++i) {
       const Problem problem = random.problem(mesh, random.shape(1 + i % 3, {mesh.device_count(), 2, 6, 12}));
-      const CutProblem cuts = cut_problem_of(problem);
+      const CutProblem cuts = cut_problem_of(require_typed(problem));
       const std::vector<Cuts> layers = random_layers(random, cuts);
       if (layers.empty()) continue;
       WorkBudget budget(1);
-      const auto tables = make_table_router(problem, cuts, budget);
+      const auto tables = make_table_router(require_typed(problem), cuts, budget);
       if (tables->judge(layers) != Verdict::lowers) continue;
       expect_even(problem, cuts, layers, *tables->routes(layers));
       ASSERT_FALSE(HasFailure()) << describe(problem);
@@ -163,10 +163,10 @@ TEST(Routing, digit_routes_are_the_routes_as_types) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 1000; ++i) {
       const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
-      const CutProblem cuts = cut_problem_of(problem);
+      const CutProblem cuts = cut_problem_of(require_typed(problem));
       const std::vector<Cuts> layers = random_layers(random, cuts);
       WorkBudget budget(1);
-      const auto router = make_digit_router(problem, cuts, budget);
+      const auto router = make_digit_router(require_typed(problem), cuts, budget);
       if (layers.empty() || router->judge(layers) != Verdict::lowers) continue;
       const auto digits = router->digit_routes(layers);
       if (!digits) continue;
@@ -189,18 +189,19 @@ TEST(Routing, gives_routes_after_the_budget_is_spent) {
     const Mesh mesh = parse_mesh(text);
     for (int i = 0; i < 3000; ++i) {
       const Problem problem = random.problem(mesh, divisible_shape(mesh, 1 + i % 3));
-      const CutProblem cuts = cut_problem_of(problem);
+      const CutProblem cuts = cut_problem_of(require_typed(problem));
       const std::vector<Cuts> layers = random_layers(random, cuts);
       if (layers.size() < 3) continue;
       WorkBudget budget(1);
-      const auto tables = make_table_router(problem, cuts, budget);
+      const auto tables = make_table_router(require_typed(problem), cuts, budget);
       const Verdict verdict = tables->judge(layers);
       budget.spend(budget.left());
       if (verdict == Verdict::lowers) {
         expect_even(problem, cuts, layers, *tables->routes(layers));
         ++covered;
       }
-      EXPECT_NE(make_table_router(problem, cuts, budget)->judge(layers), Verdict::lowers) << describe(problem);
+      EXPECT_NE(make_table_router(require_typed(problem), cuts, budget)->judge(layers), Verdict::lowers)
+          << describe(problem);
     }
   }
   EXPECT_GT(covered, 30);
@@ -209,24 +210,24 @@ TEST(Routing, gives_routes_after_the_budget_is_spent) {
 // A level that stays from source to target has one digit there, or the path does not lower.
 TEST(Routing, refutes_a_kept_level_with_two_digits) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[1{b}2, 2]");
-  const CutProblem cuts = cut_problem_of(problem);
+  const CutProblem cuts = cut_problem_of(require_typed(problem));
   const std::vector<Cuts> layers{cuts.source};
   WorkBudget budget(1);
-  EXPECT_EQ(make_digit_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
-  EXPECT_EQ(make_table_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_digit_router(require_typed(problem), cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_table_router(require_typed(problem), cuts, budget)->judge(layers), Verdict::refuted);
 }
 
 // A digit that leaves one dimension may not come back in another at once: the two tiles would not meet evenly.
 TEST(Routing, refutes_a_digit_in_two_levels_at_once) {
   const Problem problem = problem_of("a=2,b=2", "[1{a}2, 2]", "[2, 1{a}2]");
-  const CutProblem cuts = cut_problem_of(problem);
+  const CutProblem cuts = cut_problem_of(require_typed(problem));
   const std::vector<Cuts> layers{cuts.source, cuts.target};  // slice, then gather
   WorkBudget budget(1);
-  EXPECT_EQ(make_digit_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
-  EXPECT_EQ(make_table_router(problem, cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_digit_router(require_typed(problem), cuts, budget)->judge(layers), Verdict::refuted);
+  EXPECT_EQ(make_table_router(require_typed(problem), cuts, budget)->judge(layers), Verdict::refuted);
   const Problem other = problem_of("a=2,b=2", "[1{a}2, 2]", "[2, 1{b}2]");
-  EXPECT_EQ(make_digit_router(other, cuts, budget)->judge(layers), Verdict::lowers);
-  EXPECT_EQ(make_table_router(other, cuts, budget)->judge(layers), Verdict::lowers);
+  EXPECT_EQ(make_digit_router(require_typed(other), cuts, budget)->judge(layers), Verdict::lowers);
+  EXPECT_EQ(make_table_router(require_typed(other), cuts, budget)->judge(layers), Verdict::lowers);
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ TEST(WidePlanner, refuses_meshes_that_are_too_large_to_list_without_exchanges) {
 
 void expect_three_steps(const Problem& problem) {
   const std::int64_t bound = std::max(problem.source().local_size(), problem.target().local_size());
-  const std::vector<std::int64_t> factors = prime_factors(problem.mesh().device_count());
+  const std::vector<std::int64_t> factors = prime_factors(require_typed(problem).mesh().device_count());
   const auto primes = static_cast<std::ptrdiff_t>(std::set<std::int64_t>(factors.begin(), factors.end()).size());
   for (const Planning& planning : {wide_planning(), portable_planning()}) {
     const Plan plan = make_plan(problem, planning.options);

@@ -1,9 +1,10 @@
 #include "tests/support/plan_replay.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "retile/types/text.h"
+#include "retile/types/layout.h"
 
 namespace retile::test {
 namespace {
@@ -19,42 +20,55 @@ struct Wrong {
 
 class Replay {
  public:
-  explicit Replay(const json& plan) : plan_(plan), mesh_(read_mesh(plan.at("mesh"))) {
-    const DistributedType source = parse_type(plan.at("source").get<std::string>(), mesh_);
-    global_ = source.global_shape();
-    held_ = elements_of(source);
+  explicit Replay(const json& plan)
+      : plan_(plan), source_(read_end("source", "mesh")), target_(read_end("target", "dst_mesh")) {
+    devices_ = std::max(source_.device_count(), target_.device_count());
+    global_ = source_.global_shape();
+    held_ = elements_of(source_);
+    // Elements have the same numbers in every view.
+    if (!plan.contains("view")) return;
+    global_.clear();
+    for (const json& factors : plan.at("view")) {
+      for (const json& factor : factors) global_.push_back(factor.get<std::int64_t>());
+    }
   }
 
   void run() {
     for (const json& step : plan_.at("steps")) run_step(step);
-    if (held_ != elements_of(parse_type(plan_.at("target").get<std::string>(), mesh_))) {
-      throw Wrong{"the plan does not end in its target"};
-    }
+    global_ = target_.global_shape();
+    if (held_ != elements_of(target_)) throw Wrong{"the plan does not end in its target"};
   }
 
  private:
-  static Mesh read_mesh(const json& mesh) {
+  Layout read_end(const char* end, const char* mesh) const {
+    const json sizes = plan_.value(mesh, plan_.value("mesh", json::object()));
     std::vector<Axis> axes;
-    for (const auto& [name, size] : mesh.items()) axes.push_back({name, size.get<std::int64_t>()});
-    return Mesh(axes);
+    for (const auto& [name, size] : sizes.items()) {
+      axes.push_back({name, size.get<std::int64_t>()});
+    }
+    return parse_layout(plan_.at(end).get<std::string>(), Mesh(axes));
+  }
+
+  std::size_t element_count() const {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : global_) size *= extent;
+    return static_cast<std::size_t>(size);
   }
 
   Elements box(const Shape& lo, const Shape& hi) const {
     for (std::size_t i = 0; i < global_.size(); ++i) {
       if (lo[i] < 0 || lo[i] >= hi[i] || hi[i] > global_[i]) throw Wrong{"a box outside the array"};
     }
-    std::int64_t size = 1;
-    for (const std::int64_t extent : global_) size *= extent;
-    Elements elements(static_cast<std::size_t>(size));
-    for (std::int64_t number = 0; number < size; ++number) {
-      std::int64_t rest = number;
+    Elements elements(element_count());
+    for (std::size_t number = 0; number < elements.size(); ++number) {
+      auto rest = static_cast<std::int64_t>(number);
       bool inside = true;
       for (std::size_t i = global_.size(); i-- > 0;) {
         const std::int64_t coordinate = rest % global_[i];
         inside = inside && coordinate >= lo[i] && coordinate < hi[i];
         rest /= global_[i];
       }
-      elements[static_cast<std::size_t>(number)] = inside;
+      elements[number] = inside;
     }
     return elements;
   }
@@ -68,17 +82,40 @@ class Replay {
     return box(corner, hi);
   }
 
-  std::vector<Elements> elements_of(const DistributedType& type) const {
+  std::vector<Elements> elements_of(const Layout& layout) const {
     std::vector<Elements> all;
-    for (Device device = 0; device < mesh_.device_count(); ++device) {
-      all.push_back(tile(type.base_offset(device), type.local_shape()));
+    for (Device device = 0; device < devices_; ++device) {
+      Elements& held = all.emplace_back(element_count());
+      for (const Part& part : layout.placement(devices_).parts(device)) add(held, box(part.box.lo, part.box.hi));
     }
     return all;
   }
 
+  // Where the tiles are all alike, their corners are listed, else boxes.
+  std::vector<Elements> elements_after(const json& step) const {
+    std::vector<Elements> after;
+    if (step.contains("offsets")) {
+      for (const json& offset : step.at("offsets")) {
+        after.push_back(tile(offset.get<Shape>(), step.at("local_out").get<Shape>()));
+      }
+      return after;
+    }
+    for (const json& boxes : step.at("boxes")) {
+      Elements& held = after.emplace_back(element_count());
+      for (const json& one : boxes) {
+        const auto lo = one.at(0).get<Shape>();
+        const auto hi = one.at(1).get<Shape>();
+        bool is_empty = false;
+        for (std::size_t i = 0; i < lo.size(); ++i) is_empty = is_empty || lo[i] == hi[i];
+        if (!is_empty) add(held, box(lo, hi));
+      }
+    }
+    return after;
+  }
+
   std::size_t device(const json& number) const {
     const auto value = number.get<std::int64_t>();
-    if (value < 0 || value >= mesh_.device_count()) throw Wrong{"there is no such device"};
+    if (value < 0 || value >= devices_) throw Wrong{"there is no such device"};
     return static_cast<std::size_t>(value);
   }
 
@@ -119,17 +156,16 @@ class Replay {
 
   void run_step(const json& step) {
     const std::vector<Elements> available = available_in(step);
-    std::vector<Elements> after;
-    for (const json& offset : step.at("offsets")) {
-      after.push_back(tile(offset.get<Shape>(), step.at("local_out").get<Shape>()));
-    }
+    std::vector<Elements> after = elements_after(step);
     for (std::size_t i = 0; i < after.size(); ++i) require(after[i], available[i], "a device lacks part of its box");
     held_ = std::move(after);
   }
 
   const json& plan_;
-  Mesh mesh_;
-  Shape global_;
+  Layout source_;
+  Layout target_;
+  std::int64_t devices_ = 0;
+  Shape global_;                // of the array, in the view of the steps
   std::vector<Elements> held_;  // by device
 };
 

@@ -138,7 +138,7 @@ Plan finish_plan(const DistributedType& source, const DistributedType& target, s
   cost.optimal = cost.lower_bound == cost.total;
   const std::int64_t peak = height(movement);
   const PlanMemory memory{source.local_size(), target.local_size(), std::max(peak, target.local_size()), peak};
-  return {"test", std::move(movement), target, "test", std::move(cost), memory, 0};
+  return {"test", source, target, std::move(movement), {}, "test", std::move(cost), memory, 0};
 }
 
 Groups groups_along(const Mesh& mesh, const std::vector<AxisPart>& parts) {

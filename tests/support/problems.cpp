@@ -35,11 +35,16 @@ std::vector<Problem> file_problems() {
 
 Problem problem_of(const char* mesh, const char* source, const char* target) {
   const Mesh parsed = parse_mesh(mesh);
-  return {"", parse_type(source, parsed), parse_type(target, parsed)};
+  return {"", parse_layout(source, parsed), parse_layout(target, parsed)};
 }
 
 std::string describe(const Problem& problem) {
-  return to_string(problem.source()) + " to " + to_string(problem.target()) + " on " + to_string(problem.mesh());
+  const auto mesh_of = [](const Layout& layout) {
+    return layout.cuts() ? " on " + to_string(layout.cuts()->mesh) : "";
+  };
+  const std::string source = mesh_of(problem.source());
+  const std::string target = mesh_of(problem.target());
+  return to_string(problem.source()) + (source == target ? "" : source) + " to " + to_string(problem.target()) + target;
 }
 
 Shape RandomProblems::shape(int rank, const std::vector<std::int64_t>& sizes) {
@@ -105,6 +110,9 @@ std::string kinds(const Plan& plan) {
         break;
       case StepOp::allgather:
         letters += 'g';
+        break;
+      case StepOp::reduce:
+        letters += 'r';
         break;
     }
   }

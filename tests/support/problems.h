@@ -54,7 +54,7 @@ Planning portable_planning(const CostModel& model = paper_model());  // wide, wi
 Planning direct_planning(const CostModel& model = paper_model());
 std::vector<Planning> all_plannings(const CostModel& model = paper_model());
 
-// One character per step: s(lice), a(lltoall), p(ermute), e(xchange), g(ather).
+// One character per step: s(lice), a(lltoall), p(ermute), e(xchange), g(ather), r(educe).
 std::string kinds(const Plan& plan);
 
 // "dynslice(0; 2) alltoall(0 -> 1; 2)".

@@ -54,7 +54,7 @@ TEST(Box, contains_itself_and_what_is_inside) {
 TEST(Box, intersect) {
   EXPECT_EQ(intersect({{0, 0}, {4, 4}}, {{2, 1}, {8, 3}}), (Box{{2, 1}, {4, 3}}));
   EXPECT_EQ(intersect({{0, 0}, {4, 4}}, {{4, 0}, {8, 4}}), std::nullopt);  // they touch
-  EXPECT_EQ(intersect({{}, {}}, {{}, {}}), (Box{{}, {}}));
+  EXPECT_EQ(intersect(Box{{}, {}}, Box{{}, {}}), (Box{{}, {}}));
 }
 
 TEST(Box, subtract) {

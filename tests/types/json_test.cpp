@@ -31,13 +31,18 @@ const Mesh& mesh() {
   return mesh;
 }
 
-std::string type_in(const std::string& text) {
-  return read(text, [](const JsonReader& reader) { return to_string(read_type_text(reader, mesh())); });
+std::string layout_in(const std::string& text) {
+  return read(text, [](const JsonReader& reader) { return to_string(read_layout_text(reader, mesh())); });
 }
 
-std::string type_by_axes_in(const std::string& text) {
+std::string layout_by_axes_in(const std::string& text) {
   return read(text, [](const JsonReader& reader) {
-    return to_string(read_type_by_axes(reader.member("shape"), reader.member("src"), mesh()));
+    const JsonReader shape = reader.member("shape");
+    const JsonReader axes = reader.member("src");
+    LayoutMembers members;
+    members.shape = &shape;
+    members.axes = &axes;
+    return to_string(read_layout(members, mesh(), UnevenRule::ceiling, Reduction::sum));
   });
 }
 
@@ -87,110 +92,109 @@ TEST(JsonMesh, axis_named_twice) {
             "      |          ^~~\n");
 }
 
-TEST(JsonTypeText, is_a_type) {
-  EXPECT_EQ(type_in(R"("[4{a, b:(2)3}24, 3]")"), "[4{a,b:(2)3}24, 3]");
-  EXPECT_EQ(type_in(R"("[4{\"my axis\"}16]")"), R"([4{"my axis"}16])");
+TEST(JsonLayoutText, is_a_type) {
+  EXPECT_EQ(layout_in(R"("[4{a, b:(2)3}24, 3]")"), "[4{a,b:(2)3}24, 3]");
+  EXPECT_EQ(layout_in(R"("[4{\"my axis\"}16]")"), R"([4{"my axis"}16])");
 }
 
-TEST(JsonTypeText, fault_stands_inside_the_string) {
-  EXPECT_EQ(type_in(R"(  "[4{a}8, 4{A}8]")"),
+TEST(JsonLayoutText, fault_stands_inside_the_string) {
+  EXPECT_EQ(layout_in(R"(  "[4{a}8, 4{A}8]")"),
             "file.json:1:14: error: unknown axis A\n"
             "    1 |   \"[4{a}8, 4{A}8]\"\n"
             "      |              ^\n"
             "hint: did you mean a? the mesh has a, b, \"my axis\", \"c:d\"\n");
-  EXPECT_EQ(type_in(R"("[4{a}8")"),
+  EXPECT_EQ(layout_in(R"("[4{a}8")"),
             "file.json:1:8: error: expected ']' or ',' after a dimension, found the end\n"
             "    1 | \"[4{a}8\"\n"
             "      |        ^\n");
 }
 
-TEST(JsonTypeText, fault_stands_at_the_whole_string_where_it_has_escapes) {
-  EXPECT_EQ(type_in(R"("[4{\"b\"}8]")"),
-            "file.json:1:1: error: tile and axes do not make the global size: 4 x 6 (b) = 24, not 8\n"
+TEST(JsonLayoutText, fault_stands_at_the_whole_string_where_it_has_escapes) {
+  EXPECT_EQ(layout_in(R"("[4{\"b\"}8]")"),
+            "file.json:1:1: error: tiles of 4 do not make up 8 along 6 tiles\n"
             "    1 | \"[4{\\\"b\\\"}8]\"\n"
             "      | ^~~~~~~~~~~~~\n"
-            "hint: 8 does not divide into 6 tiles\n");
+            "hint: for 8 in all, the largest tile is 2\n");
 }
 
-TEST(JsonTypeText, is_a_string) {
-  EXPECT_EQ(type_in("[8]"),
+TEST(JsonLayoutText, is_a_string) {
+  EXPECT_EQ(layout_in("[8]"),
             "file.json:1:1: error: the value must be a string, not an array\n"
             "    1 | [8]\n"
             "      | ^~~\n");
 }
 
-TEST(JsonTypeByAxes, cuts_the_shape) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24, 3], "src": [["a", "b"], []]})"), "[2{a,b}24, 3]");
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [], "src": []})"), "[]");
+TEST(JsonLayoutByAxes, cuts_the_shape) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24, 3], "src": [["a", "b"], []]})"), "[2{a,b}24, 3]");
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [], "src": []})"), "[]");
 }
 
-TEST(JsonTypeByAxes, names_axes_as_types_do) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24], "src": [["b:(2)3", "a:2"]]})"), "[4{b:(2)3,a}24]");
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [8], "src": [["my axis"]]})"), R"([2{"my axis"}8])");
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [8], "src": [["\"my axis\":(2)2"]]})"), R"([4{"my axis":(2)2}8])");
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [8], "src": [["c:d"]]})"), R"([4{"c:d"}8])");
+TEST(JsonLayoutByAxes, names_axes_as_types_do) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24], "src": [["b:(2)3", "a:2"]]})"), "[4{b:(2)3,a}24]");
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [8], "src": [["my axis"]]})"), R"([2{"my axis"}8])");
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [8], "src": [["\"my axis\":(2)2"]]})"), R"([4{"my axis":(2)2}8])");
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [8], "src": [["c:d"]]})"), R"([4{"c:d"}8])");
 }
 
-TEST(JsonTypeByAxes, ranks_that_differ) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24, 3], "src": [["a"], [], []]})"),
+TEST(JsonLayoutByAxes, ranks_that_differ) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24, 3], "src": [["a"], [], []]})"),
             "file.json:1:27: error: \"src\" is of rank 3, and the shape of rank 2\n"
             "    1 | {\"shape\": [24, 3], \"src\": [[\"a\"], [], []]}\n"
             "      |                           ^~~~~~~~~~~~~~~\n"
             "hint: give one list of axes per dimension, [] where it is not cut\n");
 }
 
-TEST(JsonTypeByAxes, unknown_axis) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24], "src": [["a", "B"]]})"),
+TEST(JsonLayoutByAxes, unknown_axis) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24], "src": [["a", "B"]]})"),
             "file.json:1:31: error: unknown axis B\n"
             "    1 | {\"shape\": [24], \"src\": [[\"a\", \"B\"]]}\n"
             "      |                               ^~~\n"
             "hint: did you mean b? the mesh has a, b, \"my axis\", \"c:d\"\n");
 }
 
-TEST(JsonTypeByAxes, part_that_the_axis_does_not_have) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24], "src": [["b:(3)2"]]})"),
+TEST(JsonLayoutByAxes, part_that_the_axis_does_not_have) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24], "src": [["b:(3)2"]]})"),
             "file.json:1:26: error: b:(3)2 is no part of axis b\n"
             "    1 | {\"shape\": [24], \"src\": [[\"b:(3)2\"]]}\n"
             "      |                          ^~~~~~~~\n"
             "hint: from major to minor its parts are b:(1)2, b:(2)3; neighbours may be joined\n");
 }
 
-TEST(JsonTypeByAxes, part_with_more_after_it) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24], "src": [["b:(2)3,a"]]})"),
+TEST(JsonLayoutByAxes, part_with_more_after_it) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24], "src": [["b:(2)3,a"]]})"),
             "file.json:1:33: error: expected the end of the axis, found ','\n"
             "    1 | {\"shape\": [24], \"src\": [[\"b:(2)3,a\"]]}\n"
             "      |                                 ^\n");
 }
 
-TEST(JsonTypeByAxes, axis_used_twice) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24, 8], "src": [["a"], ["a"]]})"),
+TEST(JsonLayoutByAxes, axis_used_twice) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24, 8], "src": [["a"], ["a"]]})"),
             "file.json:1:36: error: axis a is used twice\n"
             "    1 | {\"shape\": [24, 8], \"src\": [[\"a\"], [\"a\"]]}\n"
             "      |                                    ^~~\n"
             "hint: an axis cuts at most one dimension, once\n");
 }
 
-TEST(JsonTypeByAxes, shape_that_does_not_divide) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [3, 8], "src": [[], ["a", "b"]]})"),
-            "file.json:1:31: error: 8 elements do not divide evenly over these axes\n"
-            "    1 | {\"shape\": [3, 8], \"src\": [[], [\"a\", \"b\"]]}\n"
-            "      |                               ^~~~~~~~~~\n"
-            "hint: 8 does not divide into 12 tiles\n");
+TEST(JsonLayoutByAxes, shape_that_does_not_divide) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [3, 8], "src": [[], ["a", "b"]]})"), "[3, 1{a,b}8]");
 }
 
-TEST(JsonTypeByAxes, shape_beyond_63_bits) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [4294967296, 4294967296], "src": [[], []]})"),
+TEST(JsonLayoutByAxes, shape_beyond_63_bits) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [4294967296, 4294967296], "src": [[], []]})"),
             "file.json:1:11: error: the number of elements of the global array does not fit in 63 bits\n"
             "    1 | {\"shape\": [4294967296, 4294967296], \"src\": [[], []]}\n"
             "      |           ^~~~~~~~~~~~~~~~~~~~~~~~\n");
 }
 
-TEST(JsonTypeByAxes, size_below_1) {
-  EXPECT_EQ(type_by_axes_in(R"({"shape": [24, 0], "src": [[], []]})"),
-            "file.json:1:16: error: \"shape\"[1] is 0\n"
-            "    1 | {\"shape\": [24, 0], \"src\": [[], []]}\n"
-            "      |                ^\n"
-            "hint: sizes start at 1\n");
+TEST(JsonLayoutByAxes, size_of_an_empty_array) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24, 0], "src": [[], ["a"]]})"), "[24, 0{a}0]");
+}
+
+TEST(JsonLayoutByAxes, size_below_0) {
+  EXPECT_EQ(layout_by_axes_in(R"({"shape": [24, -1], "src": [[], []]})"),
+            "file.json:1:16: error: \"shape\"[1] is negative\n"
+            "    1 | {\"shape\": [24, -1], \"src\": [[], []]}\n"
+            "      |                ^~\n");
 }
 
 }  // namespace

@@ -104,14 +104,6 @@ std::int64_t bytes_of(const HeldBoxes& boxes) {
   return static_cast<std::int64_t>(bytes);
 }
 
-std::int64_t most_bytes(const std::vector<HeldBoxes>& before, const std::vector<HeldBoxes>& after) {
-  std::int64_t most = 0;
-  for (std::size_t device = 0; device < before.size(); ++device) {
-    most = std::max(most, bytes_of(before[device]) + (after.empty() ? 0 : bytes_of(after[device])));
-  }
-  return most;
-}
-
 // A step's input and output tiles are alive at once, and tiles that are kept are copied.
 constexpr EngineMemory reference_memory{EngineMemory::Between::every_step, 0};
 
@@ -179,29 +171,36 @@ class ReferenceRun final : public PreparedRun {
     }
   }
 
-  // What the caller keeps beside the boxes, at most on one device.
-  std::int64_t most_kept() const {
-    std::int64_t most = 0;
+  // What the caller keeps beside the boxes.
+  std::vector<std::int64_t> kept_bytes(TileUse use) const {
+    std::vector<std::int64_t> kept;
     for (const Device device : devices_) {
-      most = std::max(most, movement_.source.size(device) + movement_.target().size(device));
+      const std::int64_t ends = movement_.source.size(device) + movement_.target().size(device);
+      kept.push_back(use == TileUse::donated ? 0 : ends * element_size_);
     }
-    return most * element_size_;
+    return kept;
   }
 
   EngineStatistics move(std::vector<HeldBoxes>& boxes, TileUse use) const {
     const auto start = std::chrono::steady_clock::now();
     EngineStatistics statistics;
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, use, reference_memory);
-    statistics.peak_measured = most_bytes(boxes, {});
+    const std::vector<std::int64_t> kept = kept_bytes(use);
+    const auto measure = [&](const std::vector<HeldBoxes>& before, const std::vector<HeldBoxes>& after) {
+      for (std::size_t device = 0; device < before.size(); ++device) {
+        const std::int64_t moved = bytes_of(before[device]) + (after.empty() ? 0 : bytes_of(after[device]));
+        statistics.peak_measured = std::max(statistics.peak_measured, kept[device] + moved);
+      }
+    };
+    measure(boxes, {});
     std::vector<std::int64_t> received(boxes.size());
     for (const Step& step : movement_.steps) {
       StepRun run(step, boxes, element_size_);
       run.run();
-      statistics.peak_measured = std::max(statistics.peak_measured, most_bytes(boxes, run.boxes()));
+      measure(boxes, run.boxes());
       for (std::size_t device = 0; device < received.size(); ++device) received[device] += run.received()[device];
       boxes = run.take_boxes();
     }
-    if (use != TileUse::donated) statistics.peak_measured += most_kept();
     statistics.received_max = *std::max_element(received.begin(), received.end());
     statistics.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return statistics;

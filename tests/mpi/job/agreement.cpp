@@ -14,6 +14,7 @@
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 
@@ -188,17 +189,35 @@ TEST_P(Agreement, arbitrary_plans) {
   EXPECT_GT(checked, plan_count() / 3);
 }
 
+// Uneven tiles, views, other meshes, several boxes on a device or none.
+TEST_P(Agreement, plans_between_any_layouts) {
+  RandomProblems random(37);
+  const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
+  const std::vector<test::Planning> plannings{test::paper_planning(), test::wide_planning(), test::direct_planning()};
+  std::size_t checked = 0;
+  for (std::size_t i = 0; i < 100 * plan_count() && checked < plan_count(); ++i) {
+    const Problem problem = test::any_problem(random, (1 + static_cast<std::int64_t>(random.number(2))) * job_size());
+    if (problem.device_count() % job_size() != 0 || problem.source().local_size() == 0) continue;
+    const test::Planning& planning = random.pick(plannings);
+    check(make_plan(problem, planning.options).movement, random, *engine,
+          test::describe(problem) + " by " + planning.name);
+    ++checked;
+  }
+  EXPECT_EQ(checked, plan_count());
+}
+
 // Runs of many pages, pieces of every length, several rounds of collectives.
 TEST_P(Agreement, large_tiles) {
   RandomProblems random(29);
   const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
   const Mesh mesh({{"a", job_size()}});
+  const std::vector<test::Planning> plannings{test::paper_planning(), test::wide_planning(), test::direct_planning()};
   // Little staging makes many small pieces, and ranks wait for each other at each.
   const std::int64_t scale = GetParam().options.staging_bytes == least_staging ? 1 : 10;
-  for (const Shape& shape :
-       {Shape{24, 12, 100 * scale}, Shape{12000 * scale}, Shape{24, 480 * scale}, Shape{480 * scale, 24}}) {
-    const Problem problem = random.problem(mesh, shape);
-    const test::Planning planning = random.pick(test::all_plannings());
+  for (const Shape& shape : {Shape{24, 12, 100 * scale}, Shape{12000 * scale}, Shape{24, 480 * scale},
+                             Shape{480 * scale, 24}, Shape{23, 480 * scale - 1}}) {
+    const Problem problem("", test::uneven_layout(random, mesh, shape), test::uneven_layout(random, mesh, shape));
+    const test::Planning& planning = random.pick(plannings);
     check(make_plan(problem, planning.options).movement, random, *engine,
           test::describe(problem) + " by " + planning.name);
   }

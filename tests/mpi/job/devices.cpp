@@ -65,8 +65,8 @@ TEST(PlainCall, moves_one_tile_per_rank) {
   const Problem problem("", DistributedType::cut(mesh, {24, 48}, {{axis}, {}}),
                         DistributedType::cut(mesh, {24, 48}, {{}, {axis}}));
   const MadeArray array{{24, 48}, 4, 11};
-  const std::vector<float> source = floats_of(array, Placement(problem.source()).box(job_rank()));
-  const std::vector<float> expected = floats_of(array, Placement(problem.target()).box(job_rank()));
+  const std::vector<float> source = floats_of(array, problem.source().placement().box(job_rank()));
+  const std::vector<float> expected = floats_of(array, problem.target().placement().box(job_rank()));
   std::vector<float> target(expected.size());
   redistribute<float>(problem, MPI_COMM_WORLD, source, target);
   EXPECT_TRUE(are_equal(target, expected));
@@ -85,8 +85,8 @@ TEST(PlainCall, works_on_part_of_the_ranks) {
   const Problem problem("", DistributedType::cut(mesh, {24}, {{mesh.whole(0)}}),
                         DistributedType::replicated(mesh, {24}));
   const MadeArray array{{24}, 4, 13};
-  const std::vector<float> source = floats_of(array, Placement(problem.source()).box(job_rank()));
-  const std::vector<float> expected = floats_of(array, Placement(problem.target()).box(job_rank()));
+  const std::vector<float> source = floats_of(array, problem.source().placement().box(job_rank()));
+  const std::vector<float> expected = floats_of(array, problem.target().placement().box(job_rank()));
   std::vector<float> target(expected.size());
   redistribute<float>(problem, part, source, target);
   EXPECT_TRUE(are_equal(target, expected));

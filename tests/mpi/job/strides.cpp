@@ -130,8 +130,8 @@ double value_of(std::int64_t row, std::int64_t column) { return static_cast<doub
 // Fortran's order with two rows of halo on every side; then rows with padding.
 TEST(PlainCall, moves_halos_and_padding) {
   const Problem problem = columns_problem();
-  const Box source_box = Placement(problem.source()).box(job_rank());
-  const Box target_box = Placement(problem.target()).box(job_rank());
+  const Box source_box = problem.source().placement().box(job_rank());
+  const Box target_box = problem.target().placement().box(job_rank());
   const std::int64_t rows = 24 / job_size();
   const std::int64_t columns = 48 / job_size();
   std::vector<double> source(static_cast<std::size_t>((rows + 4) * (48 + 4)), -1);
@@ -189,8 +189,8 @@ TEST(PlainCall, refuses_wrong_strides_on_all_ranks) {
 // The ranks' own memory may lie differently on each of them.
 TEST(PlainCall, moves_what_lies_differently_on_each_rank) {
   const Problem problem = columns_problem();
-  const Box source_box = Placement(problem.source()).box(job_rank());
-  const Box target_box = Placement(problem.target()).box(job_rank());
+  const Box source_box = problem.source().placement().box(job_rank());
+  const Box target_box = problem.target().placement().box(job_rank());
   const std::int64_t rows = 24 / job_size();
   const std::int64_t columns = 48 / job_size();
   const bool by_columns = job_rank() % 2 == 0;

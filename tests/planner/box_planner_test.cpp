@@ -1,0 +1,202 @@
+// One exchange between any boxes, and what holds of every planner's plans between any layouts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "retile/plan/json.h"
+#include "retile/plan/verify.h"
+#include "retile/planner/bound_check.h"
+#include "retile/planner/frame.h"
+#include "retile/planner/planner.h"
+#include "retile/types/text.h"
+#include "tests/support/layouts.h"
+#include "tests/support/plan_replay.h"
+
+namespace retile {
+namespace {
+
+using test::RandomProblems;
+
+// --- Every plan is right, and says so truly.
+
+void expect_right(const Problem& problem, const Plan& plan) {
+  EXPECT_EQ(find_faults(plan), std::vector<std::string>());
+  const std::string text = to_json(plan);
+  const StatedPlan again = parse_plan({"plan", text});
+  EXPECT_EQ(to_json(again.plan), text);
+  EXPECT_EQ(find_faults(again.plan, again.statements), std::vector<std::string>());
+  EXPECT_EQ(test::replay_plan(nlohmann::json::parse(text)), std::nullopt);
+  EXPECT_TRUE(plan.source == problem.source());
+  EXPECT_TRUE(plan.target == problem.target());
+  EXPECT_LE(plan.cost.floor, plan.cost.lower_bound);
+  EXPECT_LE(plan.cost.lower_bound, plan.cost.total);
+  EXPECT_EQ(plan.cost.optimal, plan.cost.lower_bound == plan.cost.total);
+  EXPECT_LE(plan.memory.peak, std::max(plan.memory.source, plan.memory.target));
+  EXPECT_EQ(name_of(check_bound(plan).verdict), std::string("confirmed")) << check_bound(plan).reason;
+  for (std::size_t i = 0; i < plan.steps().size(); ++i) EXPECT_FALSE(plan.steps()[i].after == plan.movement.before(i));
+}
+
+// By every planner, under every model.
+void expect_right_plans(const Problem& problem) {
+  for (const CostModel* model : {&paper_model(), &volume_model()}) {
+    SCOPED_TRACE(test::describe(problem) + " under " + model->name());
+    const Plan wide = make_plan(problem, test::wide_planning(*model).options);
+    expect_right(problem, wide);
+    for (const test::Planning& planning : {test::paper_planning(*model), test::direct_planning(*model)}) {
+      SCOPED_TRACE(planning.name);
+      const Plan plan = make_plan(problem, planning.options);
+      expect_right(problem, plan);
+      EXPECT_LE(wide.cost.lower_bound, plan.cost.total);
+    }
+    PlanOptions options;
+    options.cost_model = model;
+    const Plan best = make_plan(problem, options);
+    expect_right(problem, best);
+    EXPECT_LE(best.cost.total, wide.cost.total);
+    if (model == &volume_model()) {
+      EXPECT_EQ(best.cost.total, best.cost.floor);
+      EXPECT_TRUE(best.cost.optimal);
+    }
+  }
+}
+
+TEST(LayoutPlans, between_uneven_tiles_are_right) {
+  RandomProblems random(31);
+  const std::vector<const char*> meshes{"a=2", "a=3", "a=5", "a=2,b=2", "a=2,b=3", "a=2,b=2,c=2", "a=4,b=2"};
+  for (int i = 0; i < 150 && !HasFailure(); ++i) {
+    const Mesh mesh = parse_mesh(random.pick(meshes));
+    const Shape shape = random.shape(static_cast<int>(1 + random.number(3)), {1, 2, 3, 4, 5, 7, 8});
+    expect_right_plans({"", test::uneven_layout(random, mesh, shape), test::uneven_layout(random, mesh, shape)});
+  }
+}
+
+TEST(LayoutPlans, between_any_two_are_right) {
+  RandomProblems random(32);
+  for (int i = 0; i < 300 && !HasFailure(); ++i) expect_right_plans(test::any_problem(random));
+}
+
+TEST(LayoutPlans, between_all_uneven_types_of_small_meshes_are_right) {
+  // Every pair of layouts of 5 x 3 that ceilings cut along two axes.
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  std::vector<Layout> layouts;
+  for (const char* text : {"[5, 3]", "[3{a}5, 3]", "[3{b}5, 3]", "[5, 2{a}3]", "[5, 2{b}3]", "[2{a,b}5, 3]",
+                           "[2{b,a}5, 3]", "[5, 1{a,b}3]", "[5, 1{b,a}3]", "[3{a}5, 2{b}3]", "[3{b}5, 2{a}3]"}) {
+    layouts.push_back(parse_layout(text, mesh));
+  }
+  for (const Layout& source : layouts) {
+    for (const Layout& target : layouts) {
+      expect_right_plans({"", source, target});
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(LayoutPlans, between_the_same_boxes_have_no_steps) {
+  const auto steps = [](const test::ProblemText& text) { return test::kinds(make_plan(test::problem_of(text))); };
+  EXPECT_EQ(steps({"a=2", "[3{a}5]", "b=2", "[3{b}5] balanced"}), "");
+  EXPECT_EQ(steps({"a=2", "[2{a}4] on [1, 0]", "a=2", "[4] boxes {[2:4]; [0:2]}"}), "");
+  EXPECT_EQ(steps({"a=2", "[1{a}2*3]", "a=2", "[3{a}6]"}), "");
+}
+
+TEST(LayoutPlans, to_less_of_the_same_are_slices) {
+  EXPECT_EQ(test::kinds(make_plan(test::problem_of({"a=2", "[5]", "a=2", "[3{a}5] balanced on [1, 0]"}))), "s");
+}
+
+// --- Senders.
+
+struct Loads {
+  std::int64_t most_sent = 0;
+  std::int64_t least = 0;  // what the most loaded device sends where all share as well as they can
+};
+
+// Of a plan of one exchange, from devices that hold one box each.
+Loads loads_of(const Plan& plan) {
+  const Placement& source = plan.movement.source;
+  const Placement& target = plan.movement.target();
+  Loads loads;
+  std::map<Device, std::int64_t> sent;
+  for (const Transfer& transfer : *std::get<ExchangeStep>(plan.steps().front().operation).transfers) {
+    sent[transfer.from] += volume(transfer.box);
+  }
+  for (const auto& [device, elements] : sent) loads.most_sent = std::max(loads.most_sent, elements);
+  std::map<std::pair<Shape, Shape>, std::vector<Device>> holders;
+  for (Device device = 0; device < source.device_count(); ++device) {
+    for (const Part& part : source.parts(device)) holders[{part.box.lo, part.box.hi}].push_back(device);
+  }
+  for (const auto& [corners, devices] : holders) {
+    std::int64_t demand = 0;
+    for (Device device = 0; device < target.device_count(); ++device) {
+      if (std::find(devices.begin(), devices.end(), device) != devices.end()) continue;
+      for (const Part& part : target.parts(device)) {
+        const auto shared = intersect(part.box, Box{corners.first, corners.second});
+        demand += shared ? volume(*shared) : 0;
+      }
+    }
+    const auto count = static_cast<std::int64_t>(devices.size());
+    loads.least = std::max(loads.least, (demand + count - 1) / count);
+  }
+  return loads;
+}
+
+TEST(BoxPlanner, balances_senders_between_meshes) {
+  RandomProblems random(33);
+  const std::vector<const char*> meshes{"a=2,b=2", "a=8",  "a=4,b=2", "a=2,b=3",
+                                        "a=3",     "a=12", "a=4,b=4", "a=2,b=2,c=2"};
+  int exchanges = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Shape shape = random.shape(2 + i % 2, {64, 96, 60, 100});
+    const auto layout = [&] {
+      MeshLayout cuts = *test::uneven_layout(random, parse_mesh(random.pick(meshes)), shape).cuts();
+      cuts.devices = random.permutation(20);
+      cuts.devices.resize(static_cast<std::size_t>(cuts.mesh.device_count()));
+      return Layout(std::move(cuts));
+    };
+    const Problem problem("", layout(), layout());
+    const Plan plan = make_plan(problem, test::direct_planning().options);
+    if (test::kinds(plan) != "e") continue;
+    ++exchanges;
+    const Loads loads = loads_of(plan);
+    EXPECT_LE(static_cast<double>(loads.most_sent), 1.05 * static_cast<double>(loads.least)) << test::describe(problem);
+  }
+  EXPECT_GT(exchanges, 300);
+}
+
+TEST(BoxPlanner, shares_a_box_among_its_holders) {
+  // Four replicas, one new device: a quarter from each.
+  const Plan plan = make_plan(test::problem_of({"a=4", "[16, 4]", "a=1", "[16, 4] on [4]"}));
+  ASSERT_EQ(test::kinds(plan), "e");
+  EXPECT_EQ(loads_of(plan).most_sent, 16);
+  EXPECT_EQ(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->size(), 4U);
+}
+
+TEST(BoxPlanner, sends_nothing_to_devices_that_have_it) {
+  const Plan plan = make_plan(test::problem_of({"a=2", "[8]", "a=4", "[8]"}));
+  for (const Transfer& transfer : *std::get<ExchangeStep>(plan.steps().at(0).operation).transfers) {
+    EXPECT_GE(transfer.to, 2);
+  }
+}
+
+// --- What cannot be.
+
+TEST(BoxPlanner, cannot_do_without_an_exchange) {
+  try {
+    (void)make_plan(test::problem_of({"a=2", "[4{a}7]", "a=3", "[3{a}7]"}), test::portable_planning().options);
+    FAIL() << "there is a plan";
+  } catch (const InputError& error) {
+    EXPECT_EQ(to_string(error.diagnostic()),
+              "error: there is no plan without an exchange\n"
+              "hint: no common grid has both layouts' boxes as tiles\n");
+  }
+}
+
+// The world is as large as the largest device's number says, however few there are.
+TEST(BoxPlanner, takes_devices_with_large_numbers) {
+  const Plan plan = make_plan(test::problem_of({"a=2", "[2{a}4]", "a=2", "[2{a}4] on [1000000, 999999]"}));
+  EXPECT_EQ(plan.device_count(), 1000001);
+  EXPECT_EQ(plan.cost.total, 2);
+}
+
+}  // namespace
+}  // namespace retile
