@@ -378,7 +378,7 @@ class ShardingReader {
     for (const Sharding& sharding : shardings_) {
       if (auto found = find_cuts(sharding, shape_.size())) cuts.push_back(std::move(*found));
     }
-    const bool is_shared = is_one_world_ && cuts.size() == shardings_.size();
+    const bool is_shared = is_one_world_ && device_count_ > 0 && cuts.size() == shardings_.size();
     const auto common = given_      ? std::optional(given_->mesh)
                         : is_shared ? find_mesh(cuts, device_count_)
                                     : std::nullopt;
