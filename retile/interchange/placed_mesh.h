@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/scanner.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/mesh.h"
 
-namespace retile {
-
-class Scanner;
-
-namespace interchange {
+namespace retile::interchange {
 
 struct PlacedMesh {
   Mesh mesh;
@@ -49,5 +46,4 @@ constexpr std::int64_t most_listed = std::int64_t{1} << 20U;
 // 'x', as Python prints a string.
 std::string python_string(const std::string& text);
 
-}  // namespace interchange
-}  // namespace retile
+}  // namespace retile::interchange

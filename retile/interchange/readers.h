@@ -10,15 +10,12 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/scanner.h"
 #include "retile/interchange/notation.h"
 #include "retile/interchange/placed_mesh.h"
 #include "retile/types/layout.h"
 
-namespace retile {
-
-class Scanner;
-
-namespace interchange {
+namespace retile::interchange {
 
 // --- From text. All throw InputError with the place in the text.
 
@@ -91,5 +88,4 @@ NotationText to_shardy(const Layout& layout);
 NotationText to_dtensor(const Layout& layout);
 NotationText to_mlir(const Layout& layout);
 
-}  // namespace interchange
-}  // namespace retile
+}  // namespace retile::interchange

@@ -135,7 +135,7 @@ TEST(Explain, bad_warnings_are_told_in_their_place_and_others_are_answered) {
   const ProcessResult result = run_retile({"explain", "-", "--json"}, old + warning("f32[8,16,4]"));
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(lines_of(result.output).size(), 1U);
-  EXPECT_TRUE(result.errors.starts_with("standard input:1:82: error: this warning names no array\n")) << result.errors;
+  EXPECT_TRUE(result.errors.starts_with("standard input:1:83: error: this warning names no array\n")) << result.errors;
   EXPECT_EQ(lines_of(run_retile({"explain", "-", "--json", "--shape", "f32[16,16,16]"}, old).output).size(), 1U);
   EXPECT_EQ(run_retile({"explain", "-"}, "nothing here\n"),
             input_fault(R"(standard input:1:1: error: there is no 'Involuntary full rematerialization' in this log
