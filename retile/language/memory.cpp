@@ -115,7 +115,7 @@ class MemoryAnalysis {
     return frame;
   }
 
-  static Context context_of(const Frame& frame, const Call& call, int statement) {
+  [[gnu::noinline]] static Context context_of(const Frame& frame, const Call& call, int statement) {
     Context context;
     std::map<int, int> first;  // parameter of each array
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
@@ -173,23 +173,27 @@ class MemoryAnalysis {
   // `live` are the bytes of arrays that are alive before it.
   MemoryPeak measure_statement(const Frame& frame, int number, std::int64_t live) {
     const Statement& statement = at(frame.function.statements, number);
-    const std::set<int> operands = frame.operands(statement);
-    MemoryPeak peak{live, frame.index, number};
-    if (const auto* call = std::get_if<Call>(&statement.operation)) {
-      peak = peak_of(call->function, context_of(frame, *call, number));
-      peak.bytes = count_at(statement.range, [&] { return add_bytes(live - frame.sum(operands), peak.bytes); });
-    } else if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {
-      peak.bytes = count_at(statement.range, [&] { return add_bytes(live, local_peak_bytes(op->body)); });
-    } else {
-      const int operand = *operands.begin();
-      const TileUse use = frame.last_use(operand) > number ? TileUse::kept : TileUse::donated;
-      const Movements& movements = at(at(lowered_.statements, frame.index), number).movements;
-      const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
-      peak.bytes = count_at(statement.range, [&] {
-        return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, engine_));
-      });
-    }
+    const auto* call = std::get_if<Call>(&statement.operation);
+    if (call == nullptr) return {measure_alone(frame, number, live), frame.index, number};
+    MemoryPeak peak = peak_of(call->function, context_of(frame, *call, number));
+    peak.bytes = count_at(statement.range,
+                          [&] { return add_bytes(live - frame.sum(frame.operands(statement)), peak.bytes); });
     return peak;
+  }
+
+  // A statement that calls nothing. Never part of its caller: calls nest deep, and the stack is not.
+  [[gnu::noinline]] std::int64_t measure_alone(const Frame& frame, int number, std::int64_t live) const {
+    const Statement& statement = at(frame.function.statements, number);
+    if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {
+      return count_at(statement.range, [&] { return add_bytes(live, local_peak_bytes(op->body)); });
+    }
+    const int operand = *frame.operands(statement).begin();
+    const TileUse use = frame.last_use(operand) > number ? TileUse::kept : TileUse::donated;
+    const Movements& movements = at(at(lowered_.statements, frame.index), number).movements;
+    const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
+    return count_at(statement.range, [&] {
+      return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, engine_));
+    });
   }
 
   const LoweredProgram& lowered_;

@@ -483,10 +483,12 @@ Placement without_view(const Placement& placement, const std::vector<Shape>& vie
   if (view.empty()) return placement;
   Shape shape;
   for (const Shape& factors : view) shape.push_back(product(factors));
+  const Box array{Shape(static_cast<std::size_t>(placement.rank())), placement.global_shape()};
   std::vector<std::vector<Part>> parts(static_cast<std::size_t>(placement.device_count()));
   for (Device device = 0; device < placement.device_count(); ++device) {
-    const Box box = placement.box(device);
-    if (volume(box) == 0) continue;
+    const std::optional<Box> inside = intersect(placement.box(device), array);  // somebody's box may be anywhere
+    if (!inside) continue;
+    const Box& box = *inside;
     std::vector<std::vector<Interval>> runs;
     std::size_t at = 0;
     for (const Shape& factors : view) {
