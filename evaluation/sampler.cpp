@@ -15,7 +15,7 @@
 namespace retile::evaluation {
 namespace {
 
-using Layout = std::vector<std::vector<AxisPart>>;
+using AxisLists = std::vector<std::vector<AxisPart>>;
 
 Mesh mesh_of(const std::vector<std::int64_t>& sizes) {
   constexpr std::size_t letters = 26;
@@ -34,10 +34,11 @@ class Sampler {
 
   // Nothing where rounding to whole tiles left the range of sizes.
   std::optional<Problem> draw(const std::string& id) {
-    const auto ranks = static_cast<std::size_t>(options_.most_rank - options_.least_rank + 1);
+    const std::size_t ranks =
+        static_cast<std::size_t>(options_.most_rank) - static_cast<std::size_t>(options_.least_rank) + 1;
     const std::size_t rank = static_cast<std::size_t>(options_.least_rank) + below(ranks);
-    const Layout source = draw_layout(rank);
-    const Layout target = draw_layout(rank);
+    const AxisLists source = draw_axes(rank);
+    const AxisLists target = draw_axes(rank);
     const std::optional<Shape> shape = draw_shape(source, target);
     if (!shape) return std::nullopt;
     return Problem(id, DistributedType::cut(mesh_, *shape, source), DistributedType::cut(mesh_, *shape, target),
@@ -60,8 +61,8 @@ class Sampler {
     return low + (high - low) * std::ldexp(static_cast<double>(random_() >> 11U), -53);
   }
 
-  Layout draw_layout(std::size_t rank) {
-    Layout layout(rank);
+  AxisLists draw_axes(std::size_t rank) {
+    AxisLists layout(rank);
     for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
       const std::size_t dimension = below(rank + 1);
       if (dimension == rank) continue;  // replicated
@@ -71,7 +72,7 @@ class Sampler {
     return layout;
   }
 
-  std::optional<Shape> draw_shape(const Layout& source, const Layout& target) {
+  std::optional<Shape> draw_shape(const AxisLists& source, const AxisLists& target) {
     const auto element = static_cast<double>(bytes_of(options_.element_type));
     const double least = static_cast<double>(options_.least_bytes) / element;
     const double most = static_cast<double>(options_.most_bytes) / element;
@@ -110,8 +111,8 @@ void require_possible(const SampleOptions& options) {
           "the least size is above the most, or below one element");
 }
 
-Layout layout_of(const DistributedType& type) {
-  Layout layout;
+AxisLists axes_of(const DistributedType& type) {
+  AxisLists layout;
   for (const Dimension& dimension : type.dimensions()) layout.push_back(dimension.axes);
   return layout;
 }
@@ -147,11 +148,12 @@ Problem scale_problem(const Problem& problem, double factor) {
     }
     const std::int64_t count = shape.empty() ? 1 : shape[largest] / units[largest];
     if (count == 1) break;
-    left *= static_cast<double>(count / 2) / static_cast<double>(count);
-    shape[largest] = count / 2 * units[largest];
+    const std::int64_t half = count / 2;
+    left *= static_cast<double>(half) / static_cast<double>(count);
+    shape[largest] = half * units[largest];
   }
-  return {problem.id(), DistributedType::cut(ends.mesh(), shape, layout_of(ends.source())),
-          DistributedType::cut(ends.mesh(), shape, layout_of(ends.target())), problem.element_type()};
+  return {problem.id(), DistributedType::cut(ends.mesh(), shape, axes_of(ends.source())),
+          DistributedType::cut(ends.mesh(), shape, axes_of(ends.target())), problem.element_type()};
 }
 
 std::vector<Problem> adversarial_problems() {

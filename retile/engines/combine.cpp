@@ -104,8 +104,8 @@ void combine_blocks(std::int64_t rows, std::int64_t row_elements, std::int64_t f
                     const std::byte* in, std::byte* out, Combine combine) {
   using Number = typename Stored<Element>::Number;
   constexpr auto size = static_cast<std::int64_t>(sizeof(Element));
-  std::array<Number, block> sums;
-  std::array<Element, block> elements;
+  std::array<Number, block> sums{};
+  std::array<Element, block> elements{};
   for (std::int64_t begin = first; begin < first + count; begin += block) {
     const std::int64_t length = std::min(block, first + count - begin);
     const auto bytes = static_cast<std::size_t>(length * size);

@@ -108,7 +108,7 @@ class MeshLayoutReader {
 
   [[noreturn]] void report(const Layout::MeshFault& found) const {
     if (found.dimension >= 0) {
-      std::size_t factor = static_cast<std::size_t>(found.factor);
+      auto factor = static_cast<std::size_t>(found.factor);
       for (int i = 0; i < found.dimension; ++i) factor += layout_.view[static_cast<std::size_t>(i)].size();
       if (found.axis < 0) fail(lists_[factor], found.fault);
       fail(names_[factor][static_cast<std::size_t>(found.axis)], found.fault);

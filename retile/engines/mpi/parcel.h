@@ -20,6 +20,6 @@ struct Parcel {
 
 // Joins pieces that differ only in which device of a rank they are for. The parcels are in the order in which ranks
 // work: partners one distance apart first, then two and so on, so that at any time all ranks have different partners.
-std::vector<Parcel> make_parcels(std::vector<Transfer> pieces, const DeviceRanks& ranks, int rank_count);
+std::vector<Parcel> make_parcels(std::vector<Transfer> transfers, const DeviceRanks& ranks, int rank_count);
 
 }  // namespace retile::mpi
