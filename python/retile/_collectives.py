@@ -17,7 +17,7 @@ from retile._retile import Plan, Step
 Array = Any
 # Bytes of the runs that boxes are scattered in, from which on it is faster ...
 SWAPPED_RUN_BYTES = 128  # ... to swap boxes between two devices than to let XLA exchange them
-COPIED_RUN_BYTES = 1024  # ... to copy boxes one by one than to gather them element by element
+COPIED_RUN_BYTES = 1024  # ... to copy what is gathered box by box than element by element
 
 
 class Lowering:
@@ -119,8 +119,8 @@ class Lowering:
         cell, own, exchanged = self.plan._rounds(first, last)
         shape = self.steps[last].local_out
         grid = [extent // length for extent, length in zip(shape, cell, strict=True)]
-        is_long = run_of(cell, grid) * tile.dtype.itemsize >= COPIED_RUN_BYTES
-        if math.prod(grid) > 1 and (self.is_lean or is_long):
+        is_copied = self.steps[last].op == "allgather" and run_of(cell, grid) * tile.dtype.itemsize >= COPIED_RUN_BYTES
+        if math.prod(grid) > 1 and (self.is_lean or is_copied):
             return self.copied_rounds(tile, cell, own + exchanged, shape)
         cells = [self.cut(tile, corners, cell) for _, corners, _ in own]
         cells += [self.send(self.cut(tile, corners, cell), senders) for senders, corners, _ in exchanged]

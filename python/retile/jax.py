@@ -21,6 +21,7 @@ mesh {x: 2, y: 4}  // planner wide
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -163,13 +164,26 @@ class _Program:
     def compiled(self) -> Any:
         return jax.jit(self).lower(self.movement.argument()).compile()
 
+    @property
+    def temporaries(self) -> int:
+        """What a device holds beside source and target, in bytes, as XLA counts it."""
+        return self.compiled.memory_analysis().temp_size_in_bytes
+
+    @property
     def bytes(self) -> int:
-        """What a device holds at once, as XLA counts it."""
         memory = self.compiled.memory_analysis()
-        return memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+        return memory.argument_size_in_bytes + memory.output_size_in_bytes + self.temporaries
+
+    @property
+    def sent(self) -> int:
+        """Bytes that a device's collectives give it."""
+        pattern = r"= (.*?) (?:all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter)(?:-done)?\("
+        results = " ".join(re.findall(pattern, self.compiled.as_text()))
+        arrays = re.findall(r"([a-z]+)(\d*)\w*\[([\d,]*)\]", results)
+        return sum(int(bits or 8) * math.prod(int(n) for n in shape.split(",") if n) // 8 for _, bits, shape in arrays)
 
     def explain(self) -> str:
-        by = "XLA's own reshard, which does the same" if self.form == "xla" else f"these steps, in the {self.form} form"
+        by = "XLA's own reshard, which is as good" if self.form == "xla" else f"these steps, in the {self.form} form"
         return f"{self.plan.explain()}// moved by {by}\n"
 
 
@@ -180,24 +194,35 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
 @functools.lru_cache(maxsize=4096)
 def _program(movement: _Movement, memory_limit: int | None = None) -> _Program:
     plan = _plan(movement)
-    first = _Program(movement, "xla" if _is_xlas_too(movement, plan) else "fast", plan)
+    first = _Program(movement, "fast", plan)
+    xla = _Program(movement, "xla", plan)
+    is_simple = movement.source.mesh == movement.target.mesh and _is_xlas_too(plan)
+    if is_simple or (_can_compare(movement) and xla.sent <= first.sent and xla.temporaries <= first.temporaries):
+        first = xla
     if memory_limit is None:
         return first
     programs = [first] + [_Program(movement, "lean", plan) for plan in _plans(movement)]
     for program in programs:
-        if program.bytes() <= memory_limit:
+        if program.bytes <= memory_limit:
             return program
     raise MemoryLimitError(
         f"a memory limit of {memory_limit} bytes per device is too small\n"
-        f"hint: the smallest limit that works is {min(program.bytes() for program in programs)} bytes"
+        f"hint: the smallest limit that works is {min(program.bytes for program in programs)} bytes"
     )
 
 
-def _is_xlas_too(movement: _Movement, plan: Plan) -> bool:
-    """Whether XLA's rules find the same: nothing, a slice, or whole tiles gathered one after the other."""
-    if len(plan.steps) > 1 or not movement.is_in_one_order():
-        return False
-    return all(s.op == "dynslice" or (s.op == "allgather" and s.local_in[1:] == s.local_out[1:]) for s in plan.steps)
+def _is_xlas_too(plan: Plan) -> bool:
+    """Whether XLA's rules are known to find the same: nothing, a slice, or whole tiles gathered one after the other."""
+    steps = plan.steps
+    is_simple = [s.op == "dynslice" or (s.op == "allgather" and s.local_in[1:] == s.local_out[1:]) for s in steps]
+    return len(steps) < 2 and all(is_simple)
+
+
+def _can_compare(movement: _Movement) -> bool:
+    """Whether XLA's own program may be compiled and looked at: its compiler aborts on some meshes of other sizes."""
+    mesh = movement.source.mesh
+    is_known = not isinstance(mesh, AbstractMesh) and mesh == movement.target.mesh
+    return is_known and all(size & (size - 1) == 0 for size in mesh.shape.values())
 
 
 # --- Moving it.
