@@ -79,11 +79,22 @@ class Lowering:
     def gather(self, step: Step, _: int) -> Callable[[Array], Array] | None:
         factors = [after // before for before, after in zip(step.local_in, step.local_out, strict=True)]
         groups = step.groups
-        if math.prod(factors) == factors[0]:  # whole tiles, one after the other
-            return lambda tile: lax.all_gather(tile, self.axes, axis_index_groups=groups, axis=0, tiled=True)
-        if self.is_lean or len(groups[0]) == 2:
+        inner = math.prod(factors[1:])
+        if inner > 1 and (self.is_lean or len(groups[0]) == 2):
             return None
-        return lambda tile: joined(lax.all_gather(tile, self.axes, axis_index_groups=groups), factors)
+
+        def gather(tile: Array) -> Array:
+            # Members are in row-major order of their corners. The outermost dimension comes last: there, whole tiles
+            # lie one after the other, and XLA needs no memory beside them.
+            if inner > 1:
+                rows = [group[first : first + inner] for group in groups for first in range(0, len(group), inner)]
+                tile = joined(lax.all_gather(tile, self.axes, axis_index_groups=rows), [1, *factors[1:]])
+            if factors[0] == 1:
+                return tile
+            columns = [group[first::inner] for group in groups for first in range(inner)]
+            return lax.all_gather(tile, self.axes, axis_index_groups=columns, axis=0, tiled=True)
+
+        return gather
 
     def all_to_all(self, step: Step, itemsize: int) -> Callable[[Array], Array] | None:
         before, after, groups = step.local_in, step.local_out, step.groups
