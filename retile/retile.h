@@ -4,8 +4,9 @@
 //                                                   └──Redistribution──▶ arrays of your own, moved
 //
 //   what                                                      where it is, and where another one would go
-//   a mesh of devices, a layout (type) of an array on it      types/mesh.h, types/distributed_type.h, types/text.h
-//   who holds which box, whatever type describes it           types/placement.h, types/box.h
+//   a mesh of devices, a type of an array on it               types/mesh.h, types/distributed_type.h, types/text.h
+//   a layout, which may be more than a type                   types/layout.h
+//   who holds which box, whatever layout describes it         types/placement.h, types/box.h
 //   an array in one layout, wanted in another                 planner/problem.h
 //   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
 //   what a step costs                                         costs/cost_model.h
@@ -35,6 +36,7 @@
 #include "retile/redistribute.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
+#include "retile/types/layout.h"
 #include "retile/types/mesh.h"
 #include "retile/types/placement.h"
 #include "retile/types/text.h"

@@ -110,7 +110,7 @@ void Scanner::expect_end(std::string_view what) {
 
 std::string Scanner::name(std::string_view what) {
   skip_space();
-  if (peek() == '"') return quoted_name(what);
+  if (peek() == '"') return quoted(what);
   if (!is_word_start(peek())) {
     fail_here(fmt::format("expected {}, found {}", what, describe_ahead()),
               "names are letters, digits and _, or any text in double quotes");
@@ -121,17 +121,23 @@ std::string Scanner::name(std::string_view what) {
   return std::string(word);
 }
 
-std::string Scanner::quoted_name(std::string_view what) {
+std::string Scanner::quoted(std::string_view what) {
+  skip_space();
+  const char quote = peek();
+  if (quote != '"' && quote != '\'') {
+    fail_here(fmt::format("expected {} in quotes, found {}", what, describe_ahead()));
+  }
   const std::size_t begin = position_;
   std::string name;
-  for (++position_; peek() != '"'; ++position_) {
+  for (++position_; peek() != quote; ++position_) {
     if (position_ >= source_.text.size() || peek() == '\n') {
       fail({begin, position_}, fmt::format("the quotes around {} are never closed", what));
     }
     if (peek() == '\\') {
       ++position_;
-      if (peek() != '"' && peek() != '\\') {
-        fail({position_ - 1, position_ + 1}, "unknown escape in a quoted name", "only \\\" and \\\\ are escapes");
+      if (peek() != quote && peek() != '\\') {
+        fail({position_ - 1, position_ + 1}, "unknown escape in a quoted name",
+             fmt::format("only \\{} and \\\\ are escapes", quote));
       }
     }
     name += peek();

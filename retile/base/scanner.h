@@ -33,6 +33,8 @@ class Scanner {
 
   // A bare name (letters, digits, _) or a quoted one, unescaped. `what` names it in errors.
   std::string name(std::string_view what);
+  // A name in single or double quotes, unescaped.
+  std::string quoted(std::string_view what);
   // A whole number from 1 to 2^63 - 1.
   std::int64_t size(std::string_view what);
   // A whole number from 0.
@@ -56,7 +58,6 @@ class Scanner {
  private:
   void skip_space();
   char peek() const { return position_ < source_.text.size() ? source_.text[position_] : '\0'; }
-  std::string quoted_name(std::string_view what);
   std::int64_t number(std::string_view what);
   bool skip_digits();
   // Range of the token ahead, for errors; the end of the text is an empty range.

@@ -167,8 +167,12 @@ Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t see
 Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size) {
   Tiles tiles;
   for (Device device = 0; device < placement.device_count(); ++device) {
-    tiles.push_back(allocate_tile(placement.box(device), element_size));
-    copy_box(array, tiles.back(), tiles.back().box, element_size);
+    const auto bytes = static_cast<std::size_t>(checked_bytes(placement.size(device), element_size));
+    tiles.push_back({placement.has_single_boxes() ? placement.box(device) : Box{}, Buffer(bytes)});
+    for (const Part& part : placement.parts(device)) {
+      copy_box(array.bytes.data(), array.box, tiles.back().bytes.data(), layout_of(part, element_size), part.box,
+               element_size);
+    }
   }
   return tiles;
 }

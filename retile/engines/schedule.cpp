@@ -163,7 +163,7 @@ void PieceCursor::next(const std::function<void(const Transfer&)>& visit) {
     }
     return;
   }
-  if (!stage_->after_.has_single_boxes()) {  // slices of several boxes
+  if (!stage_->held_.has_single_boxes() || !stage_->after_.has_single_boxes()) {  // slices of several boxes
     for (const Transfer& piece : kept_pieces(stage_->held_, stage_->after_, device)) visit(piece);
     return;
   }

@@ -89,19 +89,6 @@ std::vector<AxisPart> common_parts(const CommonMesh& common, const Mesh& mesh, c
 
 // --- One list of factors for both ends.
 
-// Whether a factor's tiles are those of ceilings: of ⌈n/k⌉ elements, the last ones shorter.
-bool has_ceiling_tiles(const Factor& factor, UnevenRule rule) {
-  const std::int64_t count = tile_count(factor.axes);
-  if (rule == UnevenRule::ceiling || factor.size % count == 0) return true;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (cut_interval(factor.size, factor.axes, rule, i) !=
-        cut_interval(factor.size, factor.axes, UnevenRule::ceiling, i)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // The distances between elements at which cut factors begin and end.
 void add_bounds(const std::vector<Factor>& factors, std::set<std::int64_t>& bounds) {
   std::int64_t stride = 1;
@@ -199,7 +186,7 @@ class FrameFinder {
                                                  const std::vector<WorldDigit>& digits) const {
     std::vector<Factor> factors = layout.view[dimension];
     for (Factor& factor : factors) {
-      if (!has_ceiling_tiles(factor, layout.rule)) return std::nullopt;
+      if (!same_tiles(factor, layout.rule, UnevenRule::ceiling)) return std::nullopt;
       factor.axes = common_parts(common_, layout.mesh, digits, factor.axes);
     }
     return factors;

@@ -278,8 +278,8 @@ std::string to_string(const Problem& problem) {
   const std::string to = mesh_of(problem.target());
   return fmt::format("{}{}{}{}{} from {} to {}{}{}", problem.id(), problem.id().empty() ? "" : ": ",
                      name_of(problem.element_type()), from.empty() ? "" : " on mesh ", from,
-                     to_string(problem.source()), to_string(problem.target()), to == from ? "" : " on mesh ",
-                     to == from ? "" : to);
+                     to_string(problem.source()), to_string(problem.target()),
+                     to == from || to.empty() ? "" : " on mesh ", to == from ? "" : to);
 }
 
 }  // namespace retile

@@ -19,6 +19,9 @@ namespace {
 using MeshFault = Layout::MeshFault;
 using BoxFault = Layout::BoxFault;
 
+// So many that it takes no time to look at all of them.
+constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
+
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
 std::int64_t size_of(const std::vector<Factor>& factors) {
@@ -267,6 +270,16 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
     left = end - begin;
   }
   return {lo, lo + left};
+}
+
+bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {
+  const std::int64_t count = tile_count(factor.axes);
+  if (a == b || factor.size % count == 0) return true;
+  if (count > most_compared_tiles) return false;  // for all that is known
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cut_interval(factor.size, factor.axes, a, i) != cut_interval(factor.size, factor.axes, b, i)) return false;
+  }
+  return true;
 }
 
 std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {

@@ -125,6 +125,9 @@ class Layout {
 // The tile with this coordinate along the axes together, by the rule. No tile is larger than the first.
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate);
 
+// Whether the two rules cut the factor alike.
+bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
+
 // How many tiles the axes make.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 

@@ -49,6 +49,7 @@ const std::vector<NamespaceRule> namespace_rules{
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
+    {"retile/interchange/.*", {"retile::interchange"}},
     {"evaluation/contenders/.*", {"retile::contenders"}},
     {"evaluation/.*", {"retile::evaluation"}},
     {"retile/mpi.h", {"retile::mpi"}},

@@ -27,7 +27,8 @@ std::vector<std::string> complete(std::vector<std::string> words) {
 }
 
 TEST(Completion, of_subcommands) {
-  const auto all = ElementsAre("plan", "run", "verify", "normalize", "check", "fmt", "lower", "bench", "help");
+  const auto all =
+      ElementsAre("plan", "run", "explain", "verify", "normalize", "check", "fmt", "lower", "bench", "help");
   EXPECT_THAT(complete({""}), all);
   EXPECT_THAT(complete({}), all);
   EXPECT_THAT(complete({"help", ""}), all);
@@ -39,12 +40,12 @@ TEST(Completion, of_options) {
   EXPECT_THAT(complete({"-"}), ElementsAre("--help", "--version"));
   EXPECT_THAT(complete({"plan", "--p"}), ElementsAre("--problems", "--planner"));
   EXPECT_THAT(complete({"verify", "plan.json", "--"}), ElementsAre("--help", "--json", "--color"));
-  EXPECT_THAT(complete({"run", "--json", "--no"}), ElementsAre("--no-exchange"));
+  EXPECT_THAT(complete({"run", "--json", "--no-"}), ElementsAre("--no-exchange"));
 }
 
 TEST(Completion, of_values) {
   EXPECT_THAT(complete({"plan", "--planner", ""}),
-              ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice"));
+              ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice", "xla"));
   EXPECT_THAT(complete({"plan", "--cost", "v"}), ElementsAre("volume"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
   EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f16", "f32", "f64"));
@@ -91,7 +92,7 @@ echo "${COMPREPLY[@]}"
 complete -p retile
 )";
   EXPECT_EQ(run_shell("bash", script("retile.bash"), lines),
-            done("wide\nplan run verify normalize check fmt lower bench help\n"
+            done("wide\nplan run explain verify normalize check fmt lower bench help\n"
                  "complete -o default -F _retile retile\n"));
 }
 
@@ -119,7 +120,8 @@ TEST(Manual, tells_of_every_subcommand_and_option) {
   const std::string page = run_retile({"man"}).output;
   EXPECT_TRUE(page.starts_with(".TH RETILE 1 "));
   const std::vector<std::string> lines = lines_of(page);
-  for (const std::string command : {"plan", "run", "verify", "normalize", "check", "fmt", "lower", "bench", "help"}) {
+  for (const std::string command :
+       {"plan", "run", "explain", "verify", "normalize", "check", "fmt", "lower", "bench", "help"}) {
     EXPECT_THAT(lines, Contains(".SH RETILE " + command));
   }
   EXPECT_THAT(lines, Contains(".B \\-\\-planner \\fINAME=auto\\fR"));

@@ -113,7 +113,7 @@ TEST(Results, appear_as_they_are_made) {
     const std::vector<std::string> lines = lines_of(result.output);
     ASSERT_EQ(lines.size(), 5U) << result.output;
     EXPECT_THAT(lines[0], HasSubstr("\"first\""));
-    EXPECT_EQ(lines[1], "standard input:2:1: error: the problem has no \"mesh\"");
+    EXPECT_EQ(lines[1], "standard input:2:1: error: the problem has no \"shape\"");
     EXPECT_THAT(lines[4], HasSubstr("\"first\""));
   }
 }

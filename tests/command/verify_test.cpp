@@ -244,7 +244,7 @@ TEST(VerifyWrong, groups) {
 
 TEST(VerifyWrong, ends) {
   expect_wrong({[](Json& plan) { plan["steps"].erase(1); },
-                "standard input:1: error: the plan ends with local shape [4, 6], and the target has [4, 3]\n"});
+                "standard input:1: error: after the last step the local shape is [4, 6], and the target has [4, 3]\n"});
   expect_wrong({[](Json& plan) { plan["target"] = "[4, 6, 1]"; },
                 "standard input:1: error: "
                 "source and target have different global shapes: [4, 6] and [4, 6, 1]\n"});
@@ -271,7 +271,7 @@ TEST(VerifyWrong, one_of_many_is_told_with_its_line) {
   EXPECT_EQ(verify(right + "\n" + wrong + "\n{}\n" + right),
             (ProcessResult{3, verified("standard input:1") + verified("standard input:4"),
                            R"(standard input:2: error: memory: peak is 24, not 12
-standard input:3:1: error: the plan has no "mesh"
+standard input:3:1: error: the plan has no "source"
     3 | {}
       | ^~
 )"}));
@@ -308,7 +308,7 @@ hint: the mesh has a, b
             input_fault(R"(standard input:27:10: error: unknown step "allreduce"
    27 |    "op": "allreduce",
       |          ^~~~~~~~~~~
-hint: steps are dynslice, alltoall, allgather, allpermute and exchange
+hint: steps are dynslice, alltoall, allgather, allpermute, exchange and reduce
 )"));
 }
 
@@ -320,7 +320,7 @@ TEST(VerifyFault, plans_without_their_lists_cannot_be_checked) {
   EXPECT_EQ(result.output, "");
   const std::vector<std::string> lines = lines_of(result.errors);
   ASSERT_EQ(lines.size(), 4U);
-  EXPECT_TRUE(lines[0].ends_with(": error: a step without offsets cannot be checked")) << lines[0];
+  EXPECT_TRUE(lines[0].ends_with(": error: a step without offsets or boxes cannot be checked")) << lines[0];
   EXPECT_EQ(lines[3], "hint: above 4096 devices they are left out; make the plan with --full");
 }
 

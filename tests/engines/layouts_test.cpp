@@ -139,7 +139,8 @@ TEST(Layouts, run_between_views) {
 TEST(Layouts, run_split_over_processes) {
   RandomProblems random(4);
   for (int i = 0; i < 40; ++i) {
-    const Problem problem = test::any_problem(random);
+    const Shape shape = random.shape(2, {3, 5, 8});
+    const Problem problem("", test::scattered_layout(random, shape, 7), test::scattered_layout(random, shape, 7));
     SCOPED_TRACE(test::describe(problem));
     const Plan plan = make_plan(problem);
     test::run_split(3, [&](int /*process*/, Engine& engine) {

@@ -465,7 +465,8 @@ TEST(VerifyPlan, that_ends_elsewhere) {
               ElementsAre("after the last step device 1 holds [0:2, 0:4], and its target is [2:4, 0:4]",
                           "after the last step device 2 holds [2:4, 0:4], and its target is [0:2, 0:4]"));
   plan.target = parse_type("[4, 2{b}4]", plan.mesh());
-  EXPECT_THAT(find_faults(plan), ElementsAre("the plan ends with local shape [2, 4], and the target has [4, 2]"));
+  EXPECT_THAT(find_faults(plan),
+              ElementsAre("after the last step the local shape is [2, 4], and the target has [4, 2]"));
 }
 
 TEST(VerifyPlan, of_different_arrays) {
@@ -473,7 +474,10 @@ TEST(VerifyPlan, of_different_arrays) {
   plan.target = parse_type("[2{a}4]", plan.mesh());
   EXPECT_THAT(find_faults(plan), ElementsAre("source and target have different global shapes: [4, 4] and [4]"));
   plan.target = parse_type("[2{a}4, 4]", parse_mesh("a=2"));
-  EXPECT_THAT(find_faults(plan), ElementsAre("source and target are on different meshes"));
+  EXPECT_THAT(find_faults(plan),
+              ElementsAre("after the last step device 1 holds [0:2, 0:4], and its target is [2:4, 0:4]",
+                          "after the last step device 2 holds [2:4, 0:4], and its target is nothing",
+                          "after the last step device 3 holds [2:4, 0:4], and its target is nothing"));
 }
 
 TEST(VerifyPlan, with_wrong_sizes) {
@@ -545,21 +549,25 @@ const test::ProblemText seven_on_two_and_three{"a=2", "[4{a}7]", "a=3", "[3{a}7]
 
 TEST(VerifyBoxes, of_a_right_plan) { EXPECT_THAT(find_faults(plan_between(seven_on_two_and_three)), IsEmpty()); }
 
-TEST(VerifyBoxes, that_nobody_sent) {
+TEST(VerifyBoxes, larger_than_the_target) {
   EXPECT_THAT(find_faults(with_boxes(plan_between(seven_on_two_and_three), {{{{0}, {3}}}, {{{3}, {7}}}, {{{6}, {7}}}})),
-              ElementsAre(""));
+              ElementsAre("after the last step device 1 holds [3:7], and its target is [3:6]",
+                          "step 0 (exchange): it costs 4, not 3"));
 }
 
 TEST(VerifyBoxes, that_are_missing_at_the_end) {
   EXPECT_THAT(find_faults(with_boxes(plan_between(seven_on_two_and_three), {{{{0}, {3}}}, {{{3}, {6}}}, {}})),
-              ElementsAre(""));
+              ElementsAre("step 0 (exchange): device 2 is sent [6:7], which is not in its box nothing",
+                          "after the last step device 2 holds nothing, and its target is [6:7]"));
 }
 
 TEST(VerifyBoxes, of_which_only_exchanges_and_slices_take_several) {
   Plan plan = plan_between({"a=2", "[6] boxes {[0:1] [4:6]; [1:4]}", "a=2", "[6] boxes {[1:4]; [0:1] [4:6]}"});
   EXPECT_THAT(find_faults(plan), IsEmpty());
   plan.movement.steps[0].operation = PermuteStep{{{{0, 1}, {1, 0}}}};
-  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+  EXPECT_THAT(
+      find_faults(plan),
+      ElementsAre("step 0 (allpermute): some device holds several boxes, which only an exchange or a slice can take"));
 }
 
 TEST(VerifyBoxes, that_a_permutation_changes) {
@@ -568,19 +576,24 @@ TEST(VerifyBoxes, that_a_permutation_changes) {
   plan.cost.steps = {3};
   plan.cost.total = 3;
   EXPECT_THAT(find_faults(plan), IsEmpty());
-  EXPECT_THAT(find_faults(with_boxes(plan, {{{{3}, {5}}}, {{{0}, {2}}}})), ElementsAre(""));
+  EXPECT_THAT(
+      find_faults(with_boxes(plan, {{{{3}, {5}}}, {{{0}, {2}}}})),
+      ElementsAre(
+          "step 0 (allpermute): device 1 gets [0:2], and a permutation keeps tiles as they are: device 0 held [0:3]",
+          "after the last step device 1 holds [0:2], and its target is [0:3]"));
 }
 
 TEST(VerifyBoxes, in_another_world) {
   Plan plan = plan_between(seven_on_two_and_three);
   plan.target = parse_layout("[2{a}7]", parse_mesh("a=4"));
-  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+  EXPECT_THAT(find_faults(plan), ElementsAre("source and target are on 2 and 4 devices, and the steps on 3"));
 }
 
 TEST(VerifyBoxes, with_sizes_of_another_device) {
   Plan plan = plan_between(seven_on_two_and_three);
   plan.memory = {3, 1, 4, 3};
-  EXPECT_THAT(find_faults(plan), ElementsAre(""));
+  EXPECT_THAT(find_faults(plan),
+              ElementsAre("memory: source is 4, not 3", "memory: target is 3, not 1", "memory: peak is 4, not 3"));
 }
 
 TEST(VerifyPlan, names_the_step_at_fault) {

@@ -101,7 +101,7 @@ class Command(unittest.TestCase):
 
     def test_faults_of_the_command_are_reasons(self):
         with self.assertRaisesRegex(CommandFailure, "error"):
-            Ours(RETILE, "paper", "reference").plan(problem(shape=[25, 36]))
+            Ours(RETILE, "paper", "reference").plan(problem(shape=[25, -36]))
 
 
 class Worker:

@@ -69,8 +69,16 @@ TEST(LayoutText, tile_that_is_not_the_largest) {
             "    1 | [23, 8{x}17]\n"
             "      |      ^~~~~~\n"
             "hint: for 17 in all, the largest tile is 9\n");
-  EXPECT_EQ(read("[4{x,y}36] balanced"), "");
-  EXPECT_EQ(read("[3*4{y}17*128]"), "");
+  EXPECT_EQ(read("[4{x,y}36] balanced"),
+            "layout:1:2: error: tiles of 4 do not make up 36 along 8 tiles\n"
+            "    1 | [4{x,y}36] balanced\n"
+            "      |  ^~~~~~~~\n"
+            "hint: for 36 in all, the largest tile is 5\n");
+  EXPECT_EQ(read("[3*4{y}17*128]"),
+            "layout:1:4: error: tiles of 4 do not make up 17 along 4 tiles\n"
+            "    1 | [3*4{y}17*128]\n"
+            "      |    ^~~~~~\n"
+            "hint: for 17 in all, the largest tile is 5\n");
 }
 
 TEST(LayoutText, axis_that_cuts_twice) {

@@ -9,10 +9,13 @@
 #include <memory>
 #include <vector>
 
+#include "retile/base/scanner.h"
+#include "retile/base/utf8.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/planner/work_budget.h"
 #include "retile/types/element_type.h"
+#include "retile/types/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
 #include "tools/retile/output.h"
@@ -51,14 +54,38 @@ std::string read_bytes(const std::string& path) {
   return read_all(file.get(), path);
 }
 
+SourceText source_text(const ProblemArguments& arguments) { return {"argument SRC", *arguments.source}; }
+SourceText target_text(const ProblemArguments& arguments) { return {"argument DST", *arguments.target}; }
+
+// Whether layouts are in a notation of another system.
+bool is_foreign(const ProblemArguments& arguments) {
+  const auto is = [](const std::optional<std::string>& text) {
+    return text && interchange::recognise_notation(*text).has_value();
+  };
+  return is(arguments.source) || is(arguments.target);
+}
+
+Problem foreign_problem(const ProblemArguments& arguments) {
+  const interchange::ArrayText array = *given_array(arguments);
+  const auto mesh = given_mesh(arguments);
+  const SourceText target = target_text(arguments);
+  interchange::Ends ends = arguments.is_local_shape
+                               ? interchange::parse_local_ends(source_text(arguments), target, array.shape, mesh).ends
+                               : interchange::parse_ends(source_text(arguments), target, array.shape, mesh);
+  if (auto fault = Problem::find_fault(ends.source, ends.target, array.element_type)) {
+    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+  }
+  return {{}, std::move(ends.source), std::move(ends.target), array.element_type};
+}
+
 // The problem that the arguments themselves spell out.
 Problem problem_of(const ProblemArguments& arguments) {
+  if (is_foreign(arguments)) return foreign_problem(arguments);
   const SourceText mesh{"argument --mesh", *arguments.mesh};
-  const SourceText source{"argument SRC", *arguments.source};
-  const SourceText target{"argument DST", *arguments.target};
   std::optional<SourceText> target_mesh;
   if (arguments.target_mesh) target_mesh = {"argument --target-mesh", *arguments.target_mesh};
-  return parse_problem(mesh, source, target, *find_element_type(arguments.element_type.value_or("f32")), target_mesh);
+  return parse_problem(mesh, source_text(arguments), target_text(arguments),
+                       *find_element_type(arguments.element_type.value_or("f32")), target_mesh);
 }
 
 SourceText memory_limit_text(const ProblemArguments& arguments) {
@@ -69,17 +96,29 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
   return parse_memory_limit(memory_limit_text(arguments));
 }
 
+void check_foreign_usage(const ProblemArguments& arguments) {
+  if (!arguments.shape) {
+    throw UsageError("--shape is needed beside shardings of other systems, as in --shape 'f32[16,1024,4096]'");
+  }
+  if (arguments.element_type) throw UsageError("--shape says the element type: no --dtype beside it");
+  if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");
+}
+
 void check_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
-    if (arguments.mesh || arguments.target_mesh || types)
+    if (arguments.mesh || arguments.target_mesh || types || arguments.shape) {
       throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
+    }
     if (arguments.element_type) throw UsageError("--dtype goes with SRC and DST; in a file, each problem has its own");
     return;
   }
+  if (arguments.is_local_shape && !arguments.shape) throw UsageError("--local-shape goes with --shape");
   if (!arguments.mesh && !types) throw UsageError("nothing to do: give --mesh, SRC and DST, or --problems FILE");
   if (!arguments.source || !arguments.target) throw UsageError("SRC and DST are both needed");
+  if (is_foreign(arguments)) return check_foreign_usage(arguments);
+  if (arguments.shape) throw UsageError("--shape goes with shardings of other systems; a type of retile says its own");
   if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
 }
 
@@ -151,9 +190,21 @@ std::vector<SourceText> read_values(const std::string& path, const std::string& 
   return values;
 }
 
-void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
-  command.add_option("SRC", arguments.source, "type of the array as it is, e.g. '[4{a}8, 16]'")->type_name("");
+void add_problem_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice) {
+  command
+      .add_option(
+          "SRC", arguments.source,
+          "type of the array as it is, e.g. '[4{a}8, 16]'; or a sharding as XLA, JAX, Shardy, DTensor or MLIR print it")
+      ->type_name("");
   command.add_option("DST", arguments.target, "type of the array as it is wanted")->type_name("");
+  command.add_option("--shape", arguments.shape, "the array, where SRC and DST do not say it, e.g. 'f32[16,1024]'")
+      ->type_name("ARRAY");
+  command.add_flag("--local-shape", arguments.is_local_shape, "with --shape: it is what a device holds of the source");
+  command
+      .add_option("--notation", arguments.notation,
+                  fmt::format("print source and target in this notation too: {}", interchange::notation_names))
+      ->check(known_name(interchange::notation_names))
+      ->type_name("NAME");
   command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
   command.add_option("--target-mesh", arguments.target_mesh, "axes of the target, where it is on another mesh")
       ->type_name("AXES");
@@ -164,7 +215,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
                   fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names))
       ->check(known_name(element_type_names))
       ->type_name("TYPE");
-  add_planner_options(command, arguments);
+  add_planner_options(command, arguments, choice);
   command
       .add_option("--memory-limit", arguments.memory_limit,
                   "most that a device may hold at once in a run, its source and target tiles included:\n"
@@ -172,15 +223,17 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments) {
       ->type_name("LIMIT");
 }
 
-void add_planner_options(CLI::App& command, ProblemArguments& arguments) {
+void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice) {
+  const bool has_xla = choice == PlannerChoice::with_xla;
   command
       .add_option("--planner", arguments.planner,
                   "auto: wide, or lean where that does not fit the memory limit;\n"
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
                   "lean: the one of these whose run takes the least memory;\n"
-                  "gather-slice: gather everything, then slice")
-      ->check(known_name(planner_names))
+                  "gather-slice: gather everything, then slice" +
+                      std::string(has_xla ? ";\nxla: what XLA's rules do, by a model of them" : ""))
+      ->check(known_name(std::string(planner_names) + (has_xla ? ", xla" : "")))
       ->capture_default_str()
       ->type_name("NAME");
   command
@@ -205,7 +258,7 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
   }
   PlanOptions options;
-  options.planner = *find_planner(arguments.planner);
+  if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
   options.cost_model = find_cost_model(arguments.cost_model);
   options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
   options.effort = arguments.effort;
@@ -218,6 +271,51 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
     options.memory_limit = bytes_of(memory_limit_of(arguments), problem);
   }
   return options;
+}
+
+std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments) {
+  if (!arguments.mesh) return std::nullopt;
+  return interchange::parse_placed_mesh({"argument --mesh", *arguments.mesh});
+}
+
+std::optional<interchange::ArrayText> given_array(const ProblemArguments& arguments) {
+  if (!arguments.shape) return std::nullopt;
+  return interchange::parse_array({"argument --shape", *arguments.shape});
+}
+
+std::string describe(const Layout& layout) {
+  const auto cuts = layout.cuts();
+  std::string text = to_string(layout);
+  if (!cuts) return text;
+  if (cuts->mesh.axis_count() == 0) return cuts->devices.empty() ? text + " on device 0" : text;
+  text += fmt::format(" on mesh {}", to_string(cuts->mesh));
+  if (!cuts->devices.empty()) return text;  // they are listed
+  return text + fmt::format(", devices 0 to {} with {} fastest", cuts->mesh.device_count() - 1,
+                            quote_name(cuts->mesh.axes().back().name));
+}
+
+std::string remarks_on(const ProblemArguments& arguments, const Problem& problem) {
+  std::string remarks;
+  const auto remark = [&](const std::string& text) { remarks += fmt::format("// {}\n", printable(text)); };
+  if (is_foreign(arguments)) {
+    if (arguments.is_local_shape) {
+      remark(fmt::format("{} per device, {} in all", *arguments.shape, to_string(problem.source().global_shape())));
+    }
+    remark(fmt::format("{} is {}", *arguments.source, describe(problem.source())));
+    remark(fmt::format("{} is {}", *arguments.target, describe(problem.target())));
+  }
+  if (!arguments.notation) return remarks;
+  const interchange::Notation notation = *interchange::find_notation(*arguments.notation);
+  const interchange::NotationText source = to_notation(problem.source(), notation);
+  const interchange::NotationText target = to_notation(problem.target(), notation);
+  const auto line = [&](const char* what, const std::string& text) {
+    if (!text.empty()) remark(fmt::format("{} {}: {}", *arguments.notation, what, text));
+  };
+  line("mesh", source.mesh);
+  line("source", source.layout);
+  if (target.mesh != source.mesh) line("target mesh", target.mesh);
+  line("target", target.layout);
+  return remarks;
 }
 
 std::vector<SourceText> problem_lines(const std::string& path) { return read_values(path, "problems"); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/interchange/notation.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 
@@ -32,6 +33,9 @@ struct ProblemArguments {
   std::optional<std::string> target;
   std::optional<std::string> problems;
   std::optional<std::string> element_type;
+  std::optional<std::string> shape;  // of arrays in other notations, which do not say it
+  bool is_local_shape = false;
+  std::optional<std::string> notation;  // to print source and target in
   std::string planner = "auto";
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
@@ -39,14 +43,29 @@ struct ProblemArguments {
   double effort = 1;
 };
 
-void add_problem_options(CLI::App& command, ProblemArguments& arguments);
+// Whose choice of planners may have XLA's rules in it.
+enum class PlannerChoice { ours, with_xla };
+constexpr const char* xla_planner = "xla";
+
+void add_problem_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
 // Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
-void add_planner_options(CLI::App& command, ProblemArguments& arguments);
+void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
 
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
 // Without a memory limit. Throws UsageError where they contradict each other.
 PlanOptions planner_options(const ProblemArguments& arguments);
+
+// The mesh that --mesh gives, in any notation.
+std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments);
+// The array that --shape gives.
+std::optional<interchange::ArrayText> given_array(const ProblemArguments& arguments);
+
+// Lines of comments for a result's text: how arguments in another notation were read, and the problem in the notation
+// that was asked for. Throws InputError where that cannot say it.
+std::string remarks_on(const ProblemArguments& arguments, const Problem& problem);
+// "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
+std::string describe(const Layout& layout);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a

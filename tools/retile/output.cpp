@@ -71,6 +71,11 @@ void write_result(std::string_view text) {
   std::fflush(stdout);
 }
 
+void write_remark(const std::string& text) {
+  clear_progress();
+  do_once_in_job([&] { std::fputs(text.c_str(), stderr); });
+}
+
 int fail(int status, const std::string& message) {
   clear_progress();
   report_failure(status, message.c_str());

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "evaluation/contenders/xla_rules.h"
 #include "retile/plan/json.h"
 #include "retile/plan/text.h"
 #include "retile/planner/planner.h"
@@ -27,6 +28,8 @@ Examples:
     retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json
   with the paper's collectives, which act on one dimension at a time
     retile plan --mesh x=4,y=6 '[3{x}12, 2{y}12]' '[2{y}12, 3{x}12]' --planner paper
+  shardings of another system (docs/notations.md), and what its compiler would do
+    retile plan --shape 'f32[16,16,16]' '{devices=[2,1,4]<=[4,2]T(1,0)}' '{devices=[1,8,1]<=[8]}' --planner xla
   a file of problems
     echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]]}' | retile plan --problems -)";
 
@@ -64,15 +67,22 @@ void write_line(const Plan& plan, PlanLists lists) {
 int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   if (arguments.donate && !arguments.problem.memory_limit) throw UsageError("--donate goes with --memory-limit");
+  if (arguments.json && arguments.problem.notation) throw UsageError("--notation goes with text, not with --json");
+  const bool is_xla = arguments.problem.planner == xla_planner;
+  if (is_xla && (arguments.problem.memory_limit || arguments.problem.no_exchange)) {
+    throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
+  }
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
     PlanOptions options = plan_options(arguments.problem, problem);
     if (arguments.donate) options.tiles = TileUse::donated;
-    const Plan plan = make_plan(problem, options);
+    const Plan plan =
+        is_xla ? contenders::plan_by_xla_rules(problem, *options.cost_model) : make_plan(problem, options);
     if (arguments.json) return write_line(plan, lists);
-    write_result((std::exchange(first, false) ? "" : "\n") + to_string(plan, palette_of(stdout)));
+    write_result((std::exchange(first, false) ? "" : "\n") + remarks_on(arguments.problem, problem) +
+                 to_string(plan, palette_of(stdout)));
   });
 }
 
@@ -81,7 +91,7 @@ int run(const Arguments& arguments) {
 void add_plan_command(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("plan", "Show the steps that lead from one layout to another");
   const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem);
+  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
   command->add_flag("--json", arguments->json, "one plan a line, as JSON");
   command->add_flag("--donate", arguments->donate, "with --memory-limit: the run may free source tiles on its way");
   command->add_flag("--full", arguments->full, "with --json: list groups and offsets above 4096 devices too");

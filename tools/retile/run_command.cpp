@@ -63,7 +63,8 @@ bool stands_alone(const ProblemArguments& arguments) {
 // One argument that is no type names a program.
 bool is_program(const ProblemArguments& arguments) {
   if (!arguments.source) return false;
-  return arguments.source->ends_with(".spmd") || (stands_alone(arguments) && !arguments.source->starts_with('['));
+  return arguments.source->ends_with(".spmd") ||
+         (stands_alone(arguments) && !arguments.shape && !arguments.source->starts_with('['));
 }
 
 int run_program(const Arguments& arguments) {
@@ -94,6 +95,7 @@ int run(const Arguments& arguments) {
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
     options.planning = plan_options(arguments.problem, problem);
+    if (!arguments.json) write_remark(remarks_on(arguments.problem, problem));
     const RunReport report = run_pipeline(problem, *engine, options).run;
     const bool silent = report.difference && !arguments.json;
     if (!silent) write_result(arguments.json ? to_json(report) + "\n" : render_run(report));

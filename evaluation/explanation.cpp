@@ -1,0 +1,159 @@
+#include "evaluation/explanation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "evaluation/contenders/xla_rules.h"
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/base/json.h"
+#include "retile/plan/text.h"
+#include "retile/planner/frame.h"
+
+namespace retile::evaluation {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Account account_of(const Plan& plan, std::int64_t element_size) {
+  Account account{{}, plan.cost.total * element_size, plan.memory.peak * element_size};
+  for (const Step& step : plan.steps()) account.steps.push_back(to_string(step));
+  return account;
+}
+
+std::int64_t array_size(const Problem& problem) { return product(problem.source().global_shape()); }
+
+// The partitioner pads arrays whose sizes do not divide; these are the types it sees.
+std::optional<Problem> as_compiled(const Problem& problem) {
+  if (typed(problem)) return problem;
+  const auto frame = find_frame(problem);
+  if (!frame || !frame->view.empty()) return std::nullopt;
+  return Problem(problem.id(), frame->source, frame->target, problem.element_type());
+}
+
+bool is_on_one_device(const Layout& layout) {
+  const auto cuts = layout.cuts();
+  return cuts && cuts->mesh.device_count() == 1;
+}
+
+CompilerAccount ask_xla(const Problem& problem, const CostModel& model) {
+  const std::int64_t element_size = bytes_of(problem.element_type());
+  if (problem.source().is_partial()) return {{}, false, "XLA's rules for sums are not in the model"};
+  if (is_on_one_device(problem.source()) && problem.device_count() > 1) {
+    const std::int64_t bytes = array_size(problem) * element_size;
+    return {Account{{"allreduce", "dynslice"}, bytes, bytes}, true,
+            "XLA knows no way from one device to several but to send everything to all of them."};
+  }
+  const auto compiled = as_compiled(problem);
+  if (!compiled) return {{}, false, "XLA's rules are modelled for one mesh and for sizes that have a common padding"};
+  const Plan plan = contenders::plan_by_xla_rules(*compiled, model);
+  CompilerAccount xla{account_of(plan, element_size)};
+  const std::int64_t whole = product(compiled->source().global_shape());
+  xla.rematerializes = plan.memory.peak == whole && std::max(plan.memory.source, plan.memory.target) < whole;
+  if (contenders::xla_fails(*compiled)) xla.remark = "XLA's compiler ends in a failed check here.";
+  return xla;
+}
+
+// --- Sentences.
+
+std::string times(std::int64_t more, std::int64_t less) {
+  const double ratio = static_cast<double>(more) / static_cast<double>(less);
+  return fmt::format("{:.{}f} times", ratio, ratio < 10 ? 1 : 0);
+}
+
+std::string explain_xla(const Problem& problem, const CompilerAccount& xla) {
+  if (!xla.remark.empty()) return xla.remark;
+  const std::int64_t larger = std::max(problem.source().local_size(), problem.target().local_size());
+  if (xla.rematerializes) {
+    return fmt::format(
+        "None of XLA's rules leads there, so it makes the whole array on every device, {} the larger tile, "
+        "and keeps a part of it.",
+        times(xla.account->peak_bytes, larger * bytes_of(problem.element_type())));
+  }
+  if (xla.account->moved_bytes == 0) return "XLA moves nothing.";
+  return fmt::format("XLA's rules take {}.", count_of(static_cast<std::int64_t>(xla.account->steps.size()), "step"));
+}
+
+const char* deed_of(StepOp op) {
+  switch (op) {
+    case StepOp::dynslice:
+      return "drops what other devices have too";
+    case StepOp::alltoall:
+    case StepOp::exchange:
+      return "sends every device what it lacks";
+    case StepOp::allgather:
+      return "gathers what several devices are to have";
+    case StepOp::allpermute:
+      return "lets tiles change owners";
+    case StepOp::reduce:
+      return "adds up what several devices have of it";
+  }
+  throw InternalError("unknown step");
+}
+
+std::string explain_ours(const Plan& plan) {
+  if (plan.steps().empty()) return "Every device already has what it is to have.";
+  std::vector<std::string> deeds;
+  for (const Step& step : plan.steps()) {
+    const std::string deed = deed_of(op_of(step));
+    if (deeds.empty() || deeds.back() != deed) deeds.push_back(deed);
+  }
+  const bool is_bounded = plan.memory.peak <= std::max(plan.memory.source, plan.memory.target);
+  return fmt::format("retile {}{}.", fmt::join(deeds, ", then "),
+                     is_bounded ? ", and never holds a tile larger than the larger of source and target" : "");
+}
+
+std::string compare(const CompilerAccount& xla, const Account& ours, const PlanCost& cost) {
+  const std::string proof = cost.optimal ? "No plan of such steps costs less." : "A cheaper plan is not ruled out.";
+  if (!xla.account || ours.moved_bytes == 0) return proof;
+  const auto compared = [](std::int64_t theirs, std::int64_t mine) {
+    if (theirs == mine) return std::string("as much");
+    return theirs > mine ? times(theirs, mine) + " less" : times(mine, theirs) + " more";
+  };
+  return fmt::format("Beside XLA, it moves {} and holds {}. {}", compared(xla.account->moved_bytes, ours.moved_bytes),
+                     compared(xla.account->peak_bytes, ours.peak_bytes), proof);
+}
+
+Json account_json(const Account& account) {
+  return {{"steps", account.steps}, {"moved_bytes", account.moved_bytes}, {"peak_bytes", account.peak_bytes}};
+}
+
+}  // namespace
+
+Explanation explain(const Problem& problem, const PlanOptions& options) {
+  const std::int64_t element_size = bytes_of(problem.element_type());
+  const Plan plan = make_plan(problem, options);
+  Explanation explanation{ask_xla(problem, *options.cost_model), account_of(plan, element_size), plan.planner,
+                          plan.cost.optimal, plan.cost.floor * element_size};
+  explanation.sentences = {explain_xla(problem, explanation.xla), explain_ours(plan),
+                           compare(explanation.xla, explanation.ours, plan.cost)};
+  return explanation;
+}
+
+std::string to_json(const Problem& problem, const Origin& origin, const Explanation& explanation) {
+  Json json{{"format", json_format}, {"id", problem.id()}};
+  if (origin.line > 0) {
+    json.update({{"line", origin.line}, {"operation", origin.operation}, {"count", origin.count}});
+  }
+  if (!origin.from.empty()) {
+    json.update({{"from", origin.from}, {"to", origin.to}, {"shape_taken", origin.shape_taken}});
+  }
+  json["dtype"] = name_of(problem.element_type());
+  json["shape"] = problem.source().global_shape();
+  json["source"] = origin.source;
+  json["target"] = origin.target;
+  json["xla"] = explanation.xla.account ? account_json(*explanation.xla.account) : Json(nullptr);
+  if (explanation.xla.account) json["xla"]["rematerializes"] = explanation.xla.rematerializes;
+  json["retile"] = account_json(explanation.ours);
+  json["retile"]["planner"] = explanation.planner;
+  json["retile"]["optimal"] = explanation.optimal;
+  json["floor_bytes"] = explanation.floor_bytes;
+  json["why"] = explanation.sentences;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace retile::evaluation

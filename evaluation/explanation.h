@@ -1,0 +1,56 @@
+// What a compiler does with a redistribution, what could be done, and why: for people, and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/plan/plan.h"
+#include "retile/planner/planner.h"
+#include "retile/planner/problem.h"
+
+namespace retile::evaluation {
+
+// What somebody's plan does to a device: bytes that are moved by the cost model, and the largest tile on the way.
+struct Account {
+  std::vector<std::string> steps;
+  std::int64_t moved_bytes = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+// What XLA's compiler does, by the model of its rules.
+struct CompilerAccount {
+  std::optional<Account> account = {};  // nothing where the model does not say
+  bool rematerializes = false;          // makes the whole array on every device, though neither end has it so
+  std::string remark = {};              // why there is no account, or what is peculiar about it
+};
+
+struct Explanation {
+  CompilerAccount xla;
+  Account ours;
+  std::string planner;
+  bool optimal = false;
+  std::int64_t floor_bytes = 0;  // what some device must receive, whatever the plan
+  std::vector<std::string> sentences = {};
+};
+
+// Throws InputError as make_plan() does.
+Explanation explain(const Problem& problem, const PlanOptions& options);
+
+// Where a redistribution was asked for, and in which words.
+struct Origin {
+  std::string source;  // the ends as they were read
+  std::string target;
+  std::string from = {};  // and as they were given, in another notation; empty in our own
+  std::string to = {};
+  const char* shape_taken = "global";  // or "local"
+  std::string operation = {};          // of a log, as are
+  int line = 0;                        // 0: of none
+  std::int64_t count = 1;
+};
+
+// A line without its end.
+std::string to_json(const Problem& problem, const Origin& origin, const Explanation& explanation);
+
+}  // namespace retile::evaluation

@@ -1,0 +1,433 @@
+// PyTorch's DTensor: a placement for each dimension of a mesh.
+//
+//   (Shard(dim=0), Replicate(), Partial(sum))     cut along the mesh's first dimension first: major to minor
+//   _StridedShard(dim=0, sf=2)                    each of 2 parts of what is held is cut
+//   DeviceMesh([[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp'))    DeviceMesh((dp=2, tp=2), 'cuda', stride=(2, 1))
+//
+// A dimension that is cut in strides is seen as a product of factors. Sizes that do not divide are cut by nested
+// ceilings.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "retile/base/scanner.h"
+#include "retile/interchange/readers.h"
+#include "retile/types/text.h"
+
+namespace retile::interchange {
+namespace {
+
+constexpr std::string_view mesh_example =
+    "\"DeviceMesh([[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp'))\" or --mesh dp=2,tp=2";
+
+// --- Cutting a dimension, axis by axis.
+
+std::int64_t uncut(const Factor& factor) { return factor.size / tile_count(factor.axes); }
+
+// Cuts the rest of the factors (major to minor) below the first `parts` of them that a device still holds; false where
+// that is no cut of a factor.
+bool cut_below(std::vector<Factor>& factors, std::int64_t parts, const AxisPart& axis) {
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const std::int64_t left = uncut(factors[i]);
+    if (parts > 1 && left % parts == 0 && left > parts) {  // the factor ends where the parts do
+      const std::int64_t rest = left / parts;
+      factors[i].size /= rest;
+      factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(i) + 1, {rest, {}});
+      parts = 1;
+      continue;
+    }
+    if (parts > 1) {
+      if (left == 0 || parts % left != 0) return false;
+      parts /= left;
+      continue;
+    }
+    const bool is_last = i + 1 == factors.size();
+    if (left == 1 && !is_last) continue;
+    if (left % axis.size != 0 && factors.size() > 1) return false;
+    factors[i].axes.insert(factors[i].axes.begin(), axis);
+    return true;
+  }
+  return false;
+}
+
+bool is_in_elements(const Factor& factor) { return factor.size == tile_count(factor.axes); }
+
+// Joins factors that are one: where the major one is cut into single elements, or the minor one not at all.
+std::vector<Factor> joined(const std::vector<Factor>& factors) {
+  std::vector<Factor> result;
+  for (const Factor& factor : factors) {
+    const bool joins = !result.empty() && (is_in_elements(result.back()) || factor.axes.empty());
+    if (!joins) {
+      result.push_back(factor);
+      continue;
+    }
+    result.back().size *= factor.size;
+    result.back().axes.insert(result.back().axes.begin(), factor.axes.begin(), factor.axes.end());
+  }
+  return result;
+}
+
+// The same layout in the fewest words: factors and axes joined, and the rule of ceilings where it cuts alike.
+MeshLayout simplest(MeshLayout layout) {
+  bool has_ceilings = true;
+  for (std::vector<Factor>& factors : layout.view) {
+    factors = joined(factors);
+    for (const Factor& factor : factors) {
+      has_ceilings = has_ceilings && same_tiles(factor, layout.rule, UnevenRule::ceiling);
+    }
+  }
+  if (has_ceilings) layout.rule = UnevenRule::ceiling;
+  for (std::vector<Factor>& factors : layout.view) {
+    for (Factor& factor : factors) {
+      if (has_ceilings) factor.axes = merge_neighbours(factor.axes);
+    }
+  }
+  return layout;
+}
+
+// --- From text.
+
+class PlacementScanner {
+ public:
+  PlacementScanner(Scanner& scanner, const Shape& shape, const PlacedMesh& mesh)
+      : scanner_(scanner), shape_(shape), mesh_(mesh), layout_{mesh.mesh,      {},          UnevenRule::nested, {},
+                                                               Reduction::sum, mesh.devices} {
+    for (const std::int64_t size : shape) layout_.view.push_back({{size, {}}});
+  }
+
+  // '(' placements ')' | '[' placements ']' | placement
+  Layout scan() {
+    const std::size_t begin = scanner_.next_position();
+    const bool is_tuple = scanner_.accept("(");
+    const bool is_list = !is_tuple && scanner_.accept("[");
+    const char* closing = is_tuple ? ")" : "]";
+    if (is_tuple || is_list) {
+      while (!scanner_.accept(closing)) {
+        scan_placement();
+        if (scanner_.accept(",")) continue;
+        scanner_.expect(closing, "or ',' after a placement");
+        break;
+      }
+    } else {
+      scan_placement();
+    }
+    scanner_.expect_end("the placements");
+    if (axis_ != mesh_.mesh.axis_count()) {
+      scanner_.fail({begin, scanner_.last().end},
+                    fmt::format("{} placements for a mesh of {} dimensions", axis_, mesh_.mesh.axis_count()),
+                    "there is one for each dimension of the mesh");
+    }
+    return Layout(simplest(std::move(layout_)));
+  }
+
+ private:
+  void scan_placement() {
+    const std::size_t begin = scanner_.next_position();
+    if (axis_ == mesh_.mesh.axis_count()) {
+      scanner_.fail_here(fmt::format("there is no dimension {} of the mesh for this placement", axis_),
+                         fmt::format("the mesh is {}", to_string(mesh_.mesh)));
+    }
+    const AxisPart axis = mesh_.mesh.whole(axis_++);
+    const std::string kind = scanner_.name("a placement");
+    if (kind == "Shard" || kind == "S") {
+      scanner_.expect("(", "after a placement");
+      cut(scan_dimension(), 1, axis, begin);
+      scanner_.expect(")", "after the dimension of a placement");
+    } else if (kind == "_StridedShard" || kind == "_S") {
+      scanner_.expect("(", "after a placement");
+      const std::size_t dimension = scan_dimension();
+      scanner_.expect(",", "after the dimension of a placement");
+      if (!scanner_.accept_word("split_factor")) scanner_.accept_word("sf");
+      scanner_.accept("=");
+      const std::int64_t parts = scanner_.size("the split factor");
+      cut(dimension, parts, axis, begin);
+      scanner_.expect(")", "after the split factor");
+    } else if (kind == "Replicate" || kind == "R") {
+      if (scanner_.accept("(")) scanner_.expect(")", "after '('");
+    } else if (kind == "Partial" || kind == "P") {
+      scan_partial(axis);
+    } else {
+      fail_at_field(scanner_, "a list of placements", kind, {"Shard", "Replicate", "Partial", "_StridedShard"});
+    }
+  }
+
+  // [ 'dim' '=' ] [ '-' ] index
+  std::size_t scan_dimension() {
+    const std::size_t begin = scanner_.next_position();
+    if (scanner_.accept_word("dim")) scanner_.expect("=", "after 'dim'");
+    const bool is_from_end = scanner_.accept("-");
+    const std::int64_t index = scanner_.index("a dimension of the array");
+    const auto rank = static_cast<std::int64_t>(shape_.size());
+    const std::int64_t dimension = is_from_end ? rank - index : index;
+    if (dimension < 0 || dimension >= rank) {
+      scanner_.fail(
+          {begin, scanner_.last().end},
+          fmt::format("there is no dimension {}{}: the array has rank {}", is_from_end ? "-" : "", index, rank),
+          fmt::format("its shape is {}", to_string(shape_)));
+    }
+    return static_cast<std::size_t>(dimension);
+  }
+
+  void cut(std::size_t dimension, std::int64_t parts, const AxisPart& axis, std::size_t begin) {
+    const std::int64_t size = shape_[dimension];
+    std::vector<Factor>& factors = layout_.view[dimension];
+    // Strides are of parts that are equally large.
+    const bool is_even = parts == 1 || uncut_evenly(factors);
+    if (is_even && cut_below(factors, parts, axis)) return;
+    scanner_.fail({begin, scanner_.last().end},
+                  fmt::format("dimension {} of {} does not divide into these strides", dimension, size),
+                  fmt::format("{} parts of what is left of it are each cut into {} tiles", parts, axis.size));
+  }
+
+  static bool uncut_evenly(const std::vector<Factor>& factors) {
+    return std::all_of(factors.begin(), factors.end(),
+                       [](const Factor& factor) { return factor.size % tile_count(factor.axes) == 0; });
+  }
+
+  // '(' [ [ 'reduce_op' '=' ] name ] ')'
+  void scan_partial(const AxisPart& axis) {
+    std::string name = "sum";
+    const bool has_brackets = scanner_.accept("(");
+    if (has_brackets) {
+      if (scanner_.accept_word("reduce_op")) scanner_.expect("=", "after 'reduce_op'");
+      if (scanner_.looking_at("'") || scanner_.looking_at("\"")) {
+        name = scanner_.quoted("a reduction");
+      } else if (scanner_.looking_at_name()) {
+        name = scanner_.name("a reduction");
+      }
+    }
+    const SourceRange place = scanner_.last();
+    if (has_brackets) scanner_.expect(")", "after a reduction");
+    const auto reduction = find_reduction(name);
+    if (!reduction) {
+      scanner_.fail(place, fmt::format("parts that make up a '{}' are not known", name),
+                    fmt::format("use one of {}", reduction_names));
+    }
+    if (!layout_.partial.empty() && layout_.reduction != *reduction) {
+      scanner_.fail(place, fmt::format("this is a {} of parts that make up a {}", name, name_of(layout_.reduction)),
+                    "a value is reduced in one way");
+    }
+    layout_.reduction = *reduction;
+    layout_.partial.push_back(axis);
+  }
+
+  Scanner& scanner_;
+  const Shape& shape_;
+  const PlacedMesh& mesh_;
+  MeshLayout layout_;
+  int axis_ = 0;
+};
+
+// '(' [ name '=' size { ',' … } ] ')': the axes of a mesh that numbers its devices by strides
+std::vector<Axis> scan_named_sizes(Scanner& scanner) {
+  std::vector<Axis> axes;
+  scanner.expect("(", "before the dimensions of a mesh");
+  while (!scanner.accept(")")) {
+    if (scanner.looking_at_digit()) {
+      axes.push_back({fmt::format("dim_{}", axes.size()), scanner.size("a size")});
+    } else {
+      axes.push_back({scanner.name("a dimension of the mesh"), 1});
+      scanner.expect("=", "between a dimension and its size");
+      axes.back().size = scanner.size("a size");
+    }
+    if (!scanner.accept(",")) {
+      scanner.expect(")", "or ',' after a dimension of the mesh");
+      break;
+    }
+  }
+  return axes;
+}
+
+class MeshScanner {
+ public:
+  explicit MeshScanner(Scanner& scanner) : scanner_(scanner) {}
+
+  PlacedMesh scan() {
+    const std::size_t begin = scanner_.next_position();
+    scanner_.expect("DeviceMesh", "at the start of a mesh");
+    scanner_.expect("(", "after 'DeviceMesh'");
+    do {
+      scan_argument();
+    } while (scanner_.accept(",") && !scanner_.looking_at(")"));
+    scanner_.expect(")", "or ',' in a DeviceMesh");
+    const SourceRange place{begin, scanner_.last().end};
+    if (!names_.empty()) name_axes(place);
+    if (!strides_.empty()) list_devices(place);
+    return place_mesh(scanner_, place, std::move(axes_), std::move(devices_));
+  }
+
+ private:
+  void scan_argument() {
+    if (scanner_.looking_at("'") || scanner_.looking_at("\"")) {
+      scanner_.quoted("a kind of device");
+    } else if (scanner_.looking_at("[")) {
+      scan_devices();
+    } else if (scanner_.looking_at("(")) {
+      axes_ = scan_named_sizes(scanner_);
+    } else {
+      scan_field();
+    }
+  }
+
+  void scan_devices() {
+    NestedList list = scan_nested_list(scanner_);
+    for (const std::int64_t size : list.shape) axes_.push_back({fmt::format("dim_{}", axes_.size()), size});
+    devices_ = std::move(list.numbers);
+  }
+
+  void scan_field() {
+    const std::string field = scanner_.name("a field of a DeviceMesh");
+    if (field != "mesh_dim_names" && field != "stride" && field != "device") {
+      fail_at_field(scanner_, "a DeviceMesh", field, {"mesh_dim_names", "stride", "device"});
+    }
+    if (!scanner_.accept(":")) scanner_.expect("=", "after a field");
+    if (field == "device") {
+      scanner_.quoted("a kind of device");
+      return;
+    }
+    scanner_.expect("(", "before a list");
+    while (!scanner_.accept(")")) {
+      if (field == "stride") {
+        strides_.push_back(scanner_.size("a stride"));
+      } else {
+        names_.push_back(scanner_.quoted("a name"));
+      }
+      if (scanner_.accept(",")) continue;
+      scanner_.expect(")", "or ',' in a list");
+      break;
+    }
+  }
+
+  void name_axes(SourceRange place) {
+    if (names_.size() != axes_.size()) {
+      scanner_.fail(place, fmt::format("{} names for a mesh of {} dimensions", names_.size(), axes_.size()));
+    }
+    for (std::size_t i = 0; i < axes_.size(); ++i) axes_[i].name = names_[i];
+  }
+
+  // Which are those of strides, row-major over the axes.
+  void list_devices(SourceRange place) {
+    if (strides_.size() != axes_.size()) {
+      scanner_.fail(place, fmt::format("{} strides for a mesh of {} dimensions", strides_.size(), axes_.size()));
+    }
+    if (const auto found = Mesh::find_fault(axes_)) scanner_.fail(place, found->fault.message, found->fault.hint);
+    std::int64_t stride = 1;
+    bool is_counted = true;
+    for (std::size_t i = axes_.size(); i-- > 0; stride *= axes_[i].size) {
+      is_counted = is_counted && (strides_[i] == stride || axes_[i].size == 1);
+    }
+    if (is_counted) return;
+    if (stride > most_listed) scanner_.fail(place, fmt::format("{} devices are too many to be listed", stride));
+    devices_ = {0};
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      std::vector<Device> longer;
+      for (const Device device : devices_) {
+        for (std::int64_t j = 0; j < axes_[i].size; ++j) {
+          if (strides_[i] > Mesh::most_devices) scanner_.fail(place, "there are not so many devices");
+          longer.push_back(device + j * strides_[i]);
+        }
+      }
+      devices_ = std::move(longer);
+    }
+  }
+
+  Scanner& scanner_;
+  std::vector<Axis> axes_;
+  std::vector<Device> devices_;
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> strides_;
+};
+
+// --- To text.
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+  throw InputError(fmt::format("DTensor cannot say {}", what), why);
+}
+
+// The parts below which an axis cuts, of what is held once all axes before it in the mesh have cut.
+std::int64_t split_factor(const std::vector<Factor>& factors, std::size_t factor, std::size_t position) {
+  const int axis = factors[factor].axes[position].axis;
+  std::int64_t parts = 1;
+  for (std::size_t i = 0; i < factor; ++i) {
+    parts *= factors[i].size;
+    for (const AxisPart& part : factors[i].axes) {
+      if (part.axis < axis) parts /= part.size;
+    }
+  }
+  for (std::size_t i = position + 1; i < factors[factor].axes.size(); ++i) {
+    if (factors[factor].axes[i].axis > axis) parts *= factors[factor].axes[i].size;
+  }
+  return parts;
+}
+
+std::vector<std::string> placements_of(const MeshLayout& layout) {
+  std::vector<std::string> placements(static_cast<std::size_t>(layout.mesh.axis_count()), "Replicate()");
+  const auto place = [&](const AxisPart& part) -> std::string& {
+    if (part != layout.mesh.whole(part.axis)) {
+      refuse(fmt::format("the part {} of an axis", to_string(layout.mesh, part)),
+             "it cuts along whole dimensions of its mesh");
+    }
+    return placements[static_cast<std::size_t>(part.axis)];
+  };
+  for (std::size_t i = 0; i < layout.view.size(); ++i) {
+    const std::vector<Factor>& factors = layout.view[i];
+    for (std::size_t j = 0; j < factors.size(); ++j) {
+      for (std::size_t k = 0; k < factors[j].axes.size(); ++k) {
+        std::string& placement = place(factors[j].axes[k]);
+        const std::int64_t parts = split_factor(factors, j, k);
+        placement =
+            parts == 1 ? fmt::format("Shard(dim={})", i) : fmt::format("_StridedShard(dim={}, sf={})", i, parts);
+      }
+    }
+  }
+  for (const AxisPart& part : layout.partial) place(part) = fmt::format("Partial({})", name_of(layout.reduction));
+  return placements;
+}
+
+std::string mesh_text(const MeshLayout& layout) {
+  Shape sizes;
+  std::vector<std::string> names;
+  for (const Axis& axis : layout.mesh.axes()) {
+    sizes.push_back(axis.size);
+    names.push_back(python_string(axis.name));
+  }
+  return fmt::format("DeviceMesh({}, mesh_dim_names=({}{}))",
+                     nested_list_text(sizes, devices_of(layout.mesh, layout.devices)), fmt::join(names, ", "),
+                     names.size() == 1 ? "," : "");
+}
+
+}  // namespace
+
+PlacedMesh scan_dtensor_mesh(Scanner& scanner) { return MeshScanner(scanner).scan(); }
+
+Layout parse_dtensor(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
+  Scanner scanner(text);
+  const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, mesh_example);
+  return PlacementScanner(scanner, shape, given).scan();
+}
+
+NotationText to_dtensor(const Layout& layout) {
+  const auto cuts = layout.cuts();
+  if (!cuts) refuse("boxes that are listed device by device", "it cuts arrays along dimensions of a mesh");
+  if (cuts->mesh.axis_count() == 0) refuse("a mesh without dimensions", "its meshes have one at least");
+  const MeshLayout simple = simplest(*cuts);
+  const std::vector<std::string> placements = placements_of(simple);
+  NotationText text{mesh_text(*cuts),
+                    fmt::format("({}{})", fmt::join(placements, ", "), placements.size() == 1 ? "," : "")};
+  // What its own reader makes of it must be the same tiles.
+  const auto again = [&]() -> std::optional<Layout> {
+    try {
+      return parse_dtensor({"placements", text.layout}, layout.global_shape(), PlacedMesh{cuts->mesh, cuts->devices});
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
+  }();
+  if (!again || *again != Layout(simple)) {
+    refuse("this layout", "its placements cut a dimension along the mesh's dimensions in order, by nested ceilings");
+  }
+  return text;
+}
+
+}  // namespace retile::interchange

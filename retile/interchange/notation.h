@@ -1,0 +1,71 @@
+// Notations of other systems for how arrays are laid out: from text to layouts, and back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "retile/base/diagnostic.h"
+#include "retile/interchange/placed_mesh.h"
+#include "retile/types/element_type.h"
+#include "retile/types/layout.h"
+
+namespace retile::interchange {
+
+enum class Notation {
+  xla,      // {devices=[2,1,4]<=[4,2]T(1,0)}
+  jax,      // PartitionSpec('x', None)
+  shardy,   // #sdy.sharding<@mesh, [{"x"}, {}]>
+  dtensor,  // (Shard(dim=0), Replicate())
+  mlir,     // mesh.sharding @mesh split_axes = [[0], []]
+};
+
+constexpr std::string_view notation_names = "xla, jax, shardy, dtensor, mlir";
+
+const char* name_of(Notation notation);
+std::optional<Notation> find_notation(std::string_view name);
+
+// The notation that a text begins like; nothing where it may be retile's own.
+std::optional<Notation> recognise_notation(std::string_view text);
+
+// An array as compilers write it.
+struct ArrayText {
+  ElementType element_type = ElementType::f32;
+  std::string element_name;  // as it was written; a type that retile has no name for is taken as one of its size
+  Shape shape;
+};
+
+// f32[16,1024,4096]. Throws InputError.
+ArrayText parse_array(const SourceText& source);
+// The array that comes next in a longer text.
+ArrayText scan_array(Scanner& scanner);
+
+struct Ends {
+  Layout source;
+  Layout target;
+};
+
+// Both ends of a redistribution, each in its own notation or in retile's. A mesh is needed by notations that refer to
+// one without saying it. Throws InputError.
+Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
+                const std::optional<PlacedMesh>& mesh);
+
+// The same where the shape is that of a source's tile: what the tiles make up together, then parsed for that.
+struct LocalEnds {
+  Shape shape;  // global
+  Ends ends;
+};
+LocalEnds parse_local_ends(const SourceText& source, const SourceText& target, const Shape& local,
+                           const std::optional<PlacedMesh>& mesh);
+
+// A layout in words of a notation: from the two texts, parse_ends() makes the same layout.
+struct NotationText {
+  std::string mesh;  // empty where the layout's text says it all
+  std::string layout;
+};
+
+// Throws InputError with the reason where the notation cannot say it.
+NotationText to_notation(const Layout& layout, Notation notation);
+
+}  // namespace retile::interchange

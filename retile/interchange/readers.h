@@ -1,0 +1,91 @@
+// What the notations have in common, and the reader and printer of each; notation.h is how others come to them.
+//
+// They all list axes major to minor, where we list them minor to major.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/base/scanner.h"
+#include "retile/interchange/notation.h"
+#include "retile/interchange/placed_mesh.h"
+#include "retile/types/layout.h"
+
+namespace retile::interchange {
+
+// --- From text. All throw InputError with the place in the text.
+
+// An axis as a text names it.
+struct AxisText {
+  AxisPart part;
+  SourceRange place;
+};
+
+// What was read of a sharding along axes.
+struct CutsText {
+  std::vector<std::vector<AxisText>> dimensions = {};  // each major to minor; those that are left out are not cut
+  std::vector<AxisText> partial = {};
+  Reduction reduction = Reduction::sum;
+};
+
+// Cut by the rule of ceilings.
+Layout make_layout(const Scanner& scanner, const PlacedMesh& mesh, const Shape& shape, const CutsText& cuts);
+
+// Fails at the entry that the array has no dimension for.
+void require_rank(const Scanner& scanner, SourceRange entry, std::size_t entries, const Shape& shape);
+// The axis of this name, or a failure at the last token.
+AxisText find_axis(const Scanner& scanner, const Mesh& mesh, const std::string& name);
+// Where the text has no mesh of its own.
+const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scanner& scanner, SourceRange place,
+                               std::string_view example);
+// What a text refers to by a symbol.
+const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scanner& scanner, SourceRange place,
+                               const std::string& symbol, std::string_view example);
+// Fails at the last token.
+[[noreturn]] void fail_at_field(const Scanner& scanner, std::string_view what, const std::string& field,
+                                std::vector<std::string> known);
+// Skips what stands in brackets, strings included; the next token opens them.
+void skip_brackets(Scanner& scanner);
+
+// Several shardings of one array: they share a mesh where they can, with axes a, b, c, … where none is given.
+std::vector<Layout> parse_xla(std::span<const SourceText> texts, const Shape& shape,
+                              const std::optional<PlacedMesh>& mesh);
+Layout parse_jax(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
+Layout parse_shardy(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
+Layout parse_dtensor(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
+Layout parse_mlir(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
+
+PlacedMesh scan_jax_mesh(Scanner& scanner);
+PlacedMesh scan_shardy_mesh(Scanner& scanner);
+PlacedMesh scan_dtensor_mesh(Scanner& scanner);
+PlacedMesh scan_mlir_mesh(Scanner& scanner);
+
+// --- To text. All throw InputError with the reason where the notation cannot say it.
+
+// A layout that cuts dimensions as a whole, evenly or by ceilings, along axes that are listed major to minor.
+struct PlainCuts {
+  Mesh mesh;
+  std::vector<Device> devices;
+  std::vector<std::vector<AxisPart>> dimensions;
+  std::vector<AxisPart> partial;
+  Reduction reduction;
+
+  bool is_partial() const { return !partial.empty(); }
+};
+
+// `notation` begins the reason: "XLA cannot say listed boxes".
+PlainCuts plain_cuts(const Layout& layout, std::string_view notation);
+void require_sum(const PlainCuts& cuts, std::string_view notation);
+void require_whole_axes(const PlainCuts& cuts, std::string_view notation);
+
+std::string to_xla(const Layout& layout);
+NotationText to_jax(const Layout& layout);
+NotationText to_shardy(const Layout& layout);
+NotationText to_dtensor(const Layout& layout);
+NotationText to_mlir(const Layout& layout);
+
+}  // namespace retile::interchange
