@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench lint format fresh install-dependencies clean
+.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,7 +21,7 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: test-release test-fuzz ## all tests, and a short fuzzing of an instrumented build
+test: test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
@@ -58,6 +58,15 @@ evaluation-page: ## write the tables and plots of docs/evaluation.md, and the RE
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
 	$(PYTHON) bench/report.py $(RESULTS) --page README.md --no-plots
+
+python: build ## build the Python package: build/python/*.whl
+	tools/python-package.sh
+
+test-python: build ## the tests of the Python package; PYTEST_OPTIONS=--all-problems for all of the paper's family
+	tools/python-package.sh python -m pytest tests/python $(PYTEST_OPTIONS)
+
+bench-python: build ## our reshard in JAX against XLA's own, on every tenth problem or as PYTHON_BENCH_OPTIONS say
+	tools/python-package.sh python bench/python/reshard.py $(PYTHON_BENCH_OPTIONS)
 
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy
@@ -102,4 +111,4 @@ test-%: build-%
 # Kept, although make sees them as intermediate.
 .PRECIOUS: build/%/build.ninja build-%
 
-FORMATTED_FILES = find retile evaluation tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null
+FORMATTED_FILES = find retile evaluation python tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null

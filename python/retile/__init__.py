@@ -1,0 +1,91 @@
+"""retile moves sharded arrays between layouts.
+
+>>> import retile
+>>> mesh = retile.Mesh({"x": 2, "y": 2})
+>>> rows = retile.Layout("[2{y,x}8, 8]", mesh)
+>>> columns = retile.Layout("[8, 2{y,x}8]", mesh)
+>>> plan = retile.plan(rows, columns)
+>>> plan.steps
+[alltoall(0 -> 1; 4)]
+>>> plan.cost, plan.floor, plan.optimal
+(16, 12, True)
+
+Frameworks are imported only where they are used: `retile.jax` moves arrays of JAX by such plans.
+"""
+
+import functools as _functools
+from typing import Any as _Any
+
+from retile import _retile
+from retile._errors import InputError, MemoryLimitError
+from retile._numpy import redistribute
+from retile._retile import Layout, Mesh, Plan, Step, __version__
+
+__all__ = [
+    "__version__",
+    "InputError",
+    "Layout",
+    "MemoryLimitError",
+    "Mesh",
+    "Plan",
+    "Step",
+    "parse_problem",
+    "plan",
+    "redistribute",
+]
+
+_ELEMENT_TYPES = {
+    "int8": "i8", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "float32": "f32", "float64": "f64",
+    "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+# What has no name of its own is moved as bits.
+_ELEMENTS_OF_SIZE = {1: "i8", 2: "f16", 4: "i32", 8: "f64", 16: "c128"}
+
+
+def _element_type(dtype: _Any) -> str:
+    if isinstance(dtype, str) and dtype in _ELEMENT_TYPES.values():
+        return dtype
+    if not hasattr(dtype, "itemsize"):
+        import numpy
+
+        dtype = numpy.dtype(dtype)
+    return _ELEMENT_TYPES.get(str(dtype)) or _ELEMENTS_OF_SIZE[dtype.itemsize]
+
+
+@_functools.lru_cache(maxsize=4096)
+def plan(
+    source: Layout,
+    target: Layout,
+    *,
+    dtype: _Any = "f32",
+    planner: str = "auto",
+    cost: str = "paper",
+    memory_limit: int | None = None,
+    exchange: bool = True,
+) -> Plan:
+    """The steps from one layout of an array to another.
+
+    `dtype` is a name of retile's (f32, bf16, …) or what NumPy takes for a type; `planner` one of auto, wide, paper,
+    direct, lean and gather-slice; `cost` the model by which steps are compared, paper or volume. A plan whose run would
+    hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names the smallest limit that works.
+    Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same one comes back.
+
+    >>> mesh = Mesh({"x": 4})
+    >>> print(plan(Layout("[2{x}8]", mesh), Layout("[8]", mesh)), end="")
+    mesh {x: 4}  // planner wide
+      [2{x}8]  // 2 elements per device
+        -> allgather(0; 4)  // cost 8
+      [8]      // 8
+    // cost 8 (paper, optimal), floor 6
+    // peak 8 elements per device, no more than the larger of source and target
+    """
+    return _retile.plan(source, target, _element_type(dtype), planner, cost, memory_limit, exchange)
+
+
+def parse_problem(line: str) -> tuple[Layout, Layout, str]:
+    """Source, target and element type of a problem in JSON.
+
+    >>> parse_problem('{"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]}')
+    (Layout('[4{x}8]', Mesh({'x': 2})), Layout('[8]', Mesh({'x': 2})), 'f32')
+    """
+    return _retile.parse_problem(line)

@@ -1,0 +1,193 @@
+"""A plan as a function of one device's tile, in JAX's collectives. What moves when is the plan's to say, not ours.
+
+Collectives name all axes of a mesh at once: the linear index is retile's device number, and groups and pairs of the
+plan are given as they are. There are two forms: `fast` takes few passes over memory, `lean` holds little beside tiles.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from retile._retile import Plan, Step
+
+Array = Any
+# Bytes of the runs that boxes are scattered in, from which on it is faster ...
+SWAPPED_RUN_BYTES = 128  # ... to swap boxes between two devices than to let XLA exchange them
+COPIED_RUN_BYTES = 1024  # ... to copy what is gathered box by box than element by element
+
+
+class Lowering:
+    """The steps of a plan inside `shard_map`; `axes` are all axes of its mesh."""
+
+    def __init__(self, plan: Plan, axes: tuple[str, ...], form: str):
+        self.plan = plan
+        self.steps: Sequence[Step] = plan.steps
+        self.axes = axes
+        self.is_lean = form == "lean"
+
+    def __call__(self, tile: Array) -> Array:
+        self.device = lax.axis_index(self.axes)
+        first = 0  # of a stage: slices, and the step that takes them up
+        for last, step in enumerate(self.steps):
+            if step.op == "dynslice" and last + 1 < len(self.steps):
+                continue
+            tile = self.stage(tile, first, last)
+            first = last + 1
+        return tile
+
+    def stage(self, tile: Array, first: int, last: int) -> Array:
+        step = self.steps[last]
+        collective = {"allgather": self.gather, "alltoall": self.all_to_all, "dynslice": self.slice}.get(step.op)
+        function = collective and collective(step, tile.dtype.itemsize)
+        if function is None:
+            return self.rounds(tile, first, last)
+        if first < last:
+            tile = self.cut(tile, self.moved(first, last - 1), self.steps[last - 1].local_out)
+        return function(tile)
+
+    # --- Slices: corners are by device, and constants where all devices have the same.
+
+    def moved(self, first: int, last: int) -> np.ndarray:
+        """How far the corner of each device's tile moves from before one step to after another."""
+        return np.array(self.steps[last].offsets_out) - np.array(self.steps[first].offsets_in)
+
+    def of_device(self, table: np.ndarray) -> Any:
+        """A device's row of a table."""
+        if (table == table[0]).all():
+            return table[0]
+        return jnp.asarray(table, jnp.int32)[self.device]
+
+    def cut(self, tile: Array, corners: np.ndarray, shape: Sequence[int], after: Array | None = None) -> Array:
+        corner = self.of_device(np.asarray(corners))
+        if after is not None:
+            corner = jnp.asarray(corner, jnp.int32) + zero_after(after)
+        elif tuple(shape) == tile.shape:
+            return tile
+        elif isinstance(corner, np.ndarray):
+            return lax.slice(tile, corner, corner + np.array(shape))
+        return lax.dynamic_slice(tile, tuple(corner), shape)
+
+    def slice(self, step: Step, _: int) -> Callable[[Array], Array]:
+        return lambda tile: self.cut(tile, np.array(step.offsets_out) - np.array(step.offsets_in), step.local_out)
+
+    # --- Collectives over groups. None where rounds do better.
+
+    def gather(self, step: Step, _: int) -> Callable[[Array], Array] | None:
+        factors = [after // before for before, after in zip(step.local_in, step.local_out, strict=True)]
+        groups = step.groups
+        inner = math.prod(factors[1:])
+        if inner > 1 and (self.is_lean or len(groups[0]) == 2):
+            return None
+
+        def gather(tile: Array) -> Array:
+            # Members are in row-major order of their corners. The outermost dimension comes last: there, whole tiles
+            # lie one after the other, and XLA needs no memory beside them.
+            if inner > 1:
+                rows = [group[first : first + inner] for group in groups for first in range(0, len(group), inner)]
+                tile = joined(lax.all_gather(tile, self.axes, axis_index_groups=rows), [1, *factors[1:]])
+            if factors[0] == 1:
+                return tile
+            columns = [group[first::inner] for group in groups for first in range(inner)]
+            return lax.all_gather(tile, self.axes, axis_index_groups=columns, axis=0, tiled=True)
+
+        return gather
+
+    def all_to_all(self, step: Step, itemsize: int) -> Callable[[Array], Array] | None:
+        before, after, groups = step.local_in, step.local_out, step.groups
+        size = len(groups[0])
+        cuts = [max(1, old // new) for old, new in zip(before, after, strict=True)]
+        joins = [max(1, new // old) for old, new in zip(before, after, strict=True)]
+        piece = [old // count for old, count in zip(before, cuts, strict=True)]
+        is_plain = math.prod(cuts) == math.prod(joins) == size and after == [
+            length * count for length, count in zip(piece, joins, strict=True)
+        ]
+        run = min(run_of(piece, cuts), run_of(piece, joins)) * itemsize
+        if self.is_lean or not is_plain or (size == 2 and run >= SWAPPED_RUN_BYTES):
+            return None
+        # The piece that each device wants, numbered row-major; then, by device, those that its group wants.
+        inside = (np.array(step.offsets_out) - np.array(step.offsets_in)) // np.array(piece) * (np.array(cuts) > 1)
+        wanted = np.ravel_multi_index(tuple(inside.T), cuts)
+        order = np.empty((len(wanted), size), np.int32)
+        for group in groups:
+            order[group] = wanted[group]
+
+        def exchange(tile: Array) -> Array:
+            pieces = parted(tile, cuts)
+            own_order = self.of_device(order)
+            if not np.array_equal(order, np.broadcast_to(np.arange(size), order.shape)):
+                pieces = pieces.take(jnp.asarray(own_order), axis=0, mode="clip")
+            return joined(lax.all_to_all(pieces, self.axes, 0, 0, axis_index_groups=groups), joins)
+
+        return exchange
+
+    # --- Rounds: everything else.
+
+    def rounds(self, tile: Array, first: int, last: int) -> Array:
+        cell, own, exchanged = self.plan._rounds(first, last)
+        shape = self.steps[last].local_out
+        grid = [extent // length for extent, length in zip(shape, cell, strict=True)]
+        is_copied = self.steps[last].op == "allgather" and run_of(cell, grid) * tile.dtype.itemsize >= COPIED_RUN_BYTES
+        if math.prod(grid) > 1 and (self.is_lean or is_copied):
+            return self.copied_rounds(tile, cell, own + exchanged, shape)
+        cells = [self.cut(tile, corners, cell) for _, corners, _ in own]
+        cells += [self.send(self.cut(tile, corners, cell), senders) for senders, corners, _ in exchanged]
+        if len(cells) == 1:
+            return cells[0]
+        places = np.stack(
+            [np.array(places) // np.array(cell) for _, _, places in own + exchanged]
+        )  # by round and device
+        order = np.argsort(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), grid), axis=0).T  # by device
+        order = self.of_device(order.astype(np.int32))
+        if isinstance(order, np.ndarray):
+            return joined(jnp.stack([cells[i] for i in order]), grid)
+        return joined(jnp.stack(cells).take(order, axis=0, mode="clip"), grid)
+
+    def copied_rounds(self, tile: Array, cell: list[int], rounds: list, shape: list[int]) -> Array:
+        result = jnp.zeros(shape, tile.dtype)
+        for senders, corners, places in rounds:
+            # Lean, a round starts when the one before is written: otherwise XLA holds the cells of all at once.
+            received = self.cut(tile, corners, cell, after=result if self.is_lean else None)
+            if list(senders) != list(range(len(senders))):
+                received = self.send(received, senders)
+            place = jnp.asarray(self.of_device(np.array(places)), jnp.int32)
+            result = lax.dynamic_update_slice(result, received, tuple(place))
+        return result
+
+    def send(self, cell: Array, senders: Sequence[int]) -> Array:
+        return lax.ppermute(cell, self.axes, [(sender, receiver) for receiver, sender in enumerate(senders)])
+
+
+def run_of(box: Sequence[int], counts: Sequence[int]) -> int:
+    """How many elements of such a box lie one after the other where so many make up a tile."""
+    inner = max((dimension for dimension, count in enumerate(counts) if count > 1), default=0)
+    return math.prod(box[inner:])
+
+
+def parted(tile: Array, counts: Sequence[int]) -> Array:
+    """The equal boxes that a tile is made of, so many in each dimension, one after the other row-major."""
+    cut = [part for length, count in zip(tile.shape, counts, strict=True) for part in (count, length // count)]
+    rank = len(counts)
+    outer, inner = range(0, 2 * rank, 2), range(1, 2 * rank, 2)
+    return tile.reshape(cut).transpose(*outer, *inner).reshape(-1, *cut[1::2])
+
+
+def joined(boxes: Array, counts: Sequence[int]) -> Array:
+    """The other way round."""
+    piece, rank = boxes.shape[1:], len(counts)
+    turned = [dimension for pair in zip(range(rank), range(rank, 2 * rank), strict=True) for dimension in pair]
+    return boxes.reshape(*counts, *piece).transpose(turned).reshape([n * k for n, k in zip(piece, counts, strict=True)])
+
+
+def zero_after(array: Array) -> Array:
+    """0, which XLA does not know before it has the array."""
+    first = array[(slice(0, 1),) * array.ndim].reshape(())
+    if jnp.issubdtype(first.dtype, jnp.complexfloating):
+        first = first.real
+    bits = (
+        lax.bitcast_convert_type(first, jnp.dtype(f"uint{8 * first.dtype.itemsize}")) if first.dtype != bool else first
+    )
+    return lax.shift_right_logical(bits.astype(jnp.int32) & 1, 1)

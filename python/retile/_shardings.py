@@ -1,0 +1,58 @@
+"""What frameworks call layouts, as layouts. By the shape of their objects: no framework is imported here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retile._errors import InputError
+from retile._retile import Layout, Mesh
+
+
+def mesh_of(mesh: Any) -> Mesh:
+    """A mesh of JAX's, concrete or abstract, a mapping of names to sizes, or retile's own."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    return Mesh(dict(mesh if isinstance(mesh, Mapping) else mesh.shape))
+
+
+def from_partition_spec(spec: Any, mesh: Any, shape: Sequence[int], devices: Sequence[int] = ()) -> Layout:
+    entries = tuple(spec)
+    if len(entries) > len(shape):
+        raise InputError(f"{spec} names {len(entries)} dimensions, but the array has {len(shape)}")
+    if getattr(spec, "unreduced", None):
+        raise InputError(f"{spec} leaves a sum open")
+    axes = []
+    for entry in entries + (None,) * (len(shape) - len(entries)):
+        if entry is not None and not isinstance(entry, (str, tuple)):
+            raise InputError(f"{spec} leaves a dimension open")
+        # JAX lists axes from major to minor, we from minor to major.
+        axes.append([] if entry is None else [entry] if isinstance(entry, str) else list(reversed(entry)))
+    return Layout.cut(mesh_of(mesh), list(shape), axes, devices=unless_in_order(devices))
+
+
+def from_sharding(sharding: Any, shape: Sequence[int], devices: Sequence[int] = ()) -> Layout:
+    if not hasattr(sharding, "spec") or not hasattr(sharding, "mesh"):
+        raise InputError(f"{type(sharding).__name__} has no mesh and no spec: only a NamedSharding is a layout")
+    return from_partition_spec(sharding.spec, sharding.mesh, shape, devices)
+
+
+def from_placements(device_mesh: Any, placements: Sequence[Any], shape: Sequence[int]) -> Layout:
+    names = device_mesh.mesh_dim_names or tuple(f"dim_{i}" for i in range(device_mesh.ndim))
+    ranks = device_mesh.mesh.flatten().tolist()
+    if len(placements) != len(names):
+        raise InputError(f"there are {len(placements)} placements for a mesh of {len(names)} dimensions")
+    axes: list[list[str]] = [[] for _ in shape]
+    sums = []
+    for name, placement in zip(names, placements, strict=True):
+        if type(placement).__name__ == "Shard":
+            axes[placement.dim].insert(0, name)  # left to right is major to minor
+        elif type(placement).__name__ == "Partial" and placement.reduce_op == "sum":
+            sums.append(name)
+        elif type(placement).__name__ != "Replicate":
+            raise InputError(f"{placement} is no placement that retile knows")
+    mesh = Mesh(dict(zip(names, device_mesh.mesh.shape, strict=True)))
+    return Layout.cut(mesh, list(shape), axes, uneven="nested", sum=sums, devices=unless_in_order(ranks))
+
+
+def unless_in_order(devices: Sequence[int]) -> list[int]:
+    """0, 1, 2, … goes without saying."""
+    return [] if list(devices) == list(range(len(devices))) else list(devices)

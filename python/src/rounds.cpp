@@ -1,0 +1,186 @@
+#include "rounds.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace retile::python {
+namespace {
+
+struct Edge {
+  Device sender = 0;
+  Device receiver = 0;
+  Shape corner;  // of the cell, in the array
+};
+
+// The corners of the cells that make up a box, row-major.
+std::vector<Shape> cells_of(const Shape& corner, const Shape& extent, const Shape& cell) {
+  std::vector<Shape> cells{corner};
+  for (std::size_t dimension = corner.size(); dimension-- > 0;) {
+    std::vector<Shape> more;
+    for (std::int64_t at = 0; at < extent[dimension]; at += cell[dimension]) {
+      for (Shape one : cells) {
+        one[dimension] += at;
+        more.push_back(std::move(one));
+      }
+    }
+    cells = std::move(more);
+  }
+  return cells;
+}
+
+Shape difference(const Shape& a, const Shape& b) {
+  Shape result(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), result.begin(), std::minus<>());
+  return result;
+}
+
+// Tiles that are equally large, lie side by side and have equally many holders.
+struct Tiles {
+  Shape shape;
+  std::vector<Shape> corners;                    // by device
+  std::map<Shape, std::vector<Device>> holders;  // by corner
+};
+
+std::optional<Tiles> find_tiles(const Placement& placement) {
+  if (!placement.has_single_boxes()) return std::nullopt;
+  Tiles tiles;
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    const Box box = placement.box(device);
+    const Shape shape = difference(box.hi, box.lo);
+    if (device == 0) tiles.shape = shape;
+    if (shape != tiles.shape || volume(box) == 0) return std::nullopt;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (box.lo[i] % shape[i] != 0) return std::nullopt;
+    }
+    tiles.corners.push_back(box.lo);
+    tiles.holders[box.lo].push_back(device);
+  }
+  for (const auto& [corner, devices] : tiles.holders) {
+    if (devices.size() != tiles.holders.begin()->second.size()) return std::nullopt;
+  }
+  return tiles;
+}
+
+// Each device's own cells first, then from holders that have sent less than their share: a device sends as many cells
+// as it receives. Holders of a tile may send any of its cells, so there is always one left.
+std::vector<std::vector<Edge>> choose_senders(const Tiles& before, const Tiles& after, const Shape& cell) {
+  const auto tile_of = [&](Shape corner) {
+    for (std::size_t i = 0; i < corner.size(); ++i) corner[i] -= corner[i] % before.shape[i];
+    return corner;
+  };
+  std::vector<std::vector<Edge>> edges(after.corners.size());  // by receiver; own cells first
+  std::vector<std::size_t> sent(edges.size());
+  std::map<Shape, std::vector<Edge>> wanted;  // by tile
+  std::size_t cells = 0;                      // of each device
+  for (std::size_t device = 0; device < edges.size(); ++device) {
+    const std::vector<Shape> corners = cells_of(after.corners[device], after.shape, cell);
+    cells = corners.size();
+    for (const Shape& corner : corners) {
+      const Shape from = tile_of(corner);
+      const auto receiver = static_cast<Device>(device);
+      if (from == before.corners[device]) {
+        edges[device].push_back({receiver, receiver, corner});
+        ++sent[device];
+      } else {
+        wanted[from].push_back({-1, receiver, corner});
+      }
+    }
+  }
+  for (auto& [from, list] : wanted) {
+    const std::vector<Device>& senders = before.holders.at(from);
+    std::size_t next = 0;
+    for (Edge& edge : list) {
+      while (sent[static_cast<std::size_t>(senders[next])] == cells) ++next;
+      edge.sender = senders[next];
+      ++sent[static_cast<std::size_t>(edge.sender)];
+      edges[static_cast<std::size_t>(edge.receiver)].push_back(std::move(edge));
+    }
+  }
+  return edges;
+}
+
+// Colours the edges of a bipartite multigraph in which every device sends and receives `degree` of them, so that no
+// device has a colour twice on a side (König): each edge takes a colour free at its sender, which is made free at its
+// receiver by swapping two colours along the path that they make from there. Edges by colour and receiver.
+std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edges, std::size_t devices,
+                                             std::size_t degree) {
+  using Side = std::vector<std::vector<const Edge*>>;  // by colour and device
+  Side by_sender(degree, std::vector<const Edge*>(devices));
+  Side by_receiver = by_sender;
+  const auto first_free = [&](const Side& side, Device device) {
+    std::size_t free = 0;
+    while (side[free][static_cast<std::size_t>(device)] != nullptr) ++free;
+    return free;
+  };
+  for (const Edge* edge : edges) {
+    const std::size_t at_sender = first_free(by_sender, edge->sender);
+    const std::size_t at_receiver = first_free(by_receiver, edge->receiver);
+    if (at_sender != at_receiver) {
+      std::vector<const Edge*> path;  // its edges have the two colours in turn
+      Device device = edge->receiver;
+      bool is_receiver = true;
+      std::size_t wanted = at_sender;
+      while (const Edge* next = (is_receiver ? by_receiver : by_sender)[wanted][static_cast<std::size_t>(device)]) {
+        path.push_back(next);
+        device = is_receiver ? next->sender : next->receiver;
+        is_receiver = !is_receiver;
+        wanted = wanted == at_sender ? at_receiver : at_sender;
+      }
+      const auto set = [&](std::size_t position, bool swapped, bool present) {
+        const Edge* one = path[position];
+        const std::size_t chosen = (position % 2 == 0) != swapped ? at_sender : at_receiver;
+        by_sender[chosen][static_cast<std::size_t>(one->sender)] = present ? one : nullptr;
+        by_receiver[chosen][static_cast<std::size_t>(one->receiver)] = present ? one : nullptr;
+      };
+      for (std::size_t i = 0; i < path.size(); ++i) set(i, false, false);
+      for (std::size_t i = 0; i < path.size(); ++i) set(i, true, true);
+    }
+    by_sender[at_sender][static_cast<std::size_t>(edge->sender)] = edge;
+    by_receiver[at_sender][static_cast<std::size_t>(edge->receiver)] = edge;
+  }
+  return by_receiver;
+}
+
+Round round_of(const std::vector<const Edge*>& by_receiver, const Tiles& before, const Tiles& after) {
+  Round round;
+  round.taken_from.resize(by_receiver.size());
+  for (const Edge* edge : by_receiver) {
+    const auto sender = static_cast<std::size_t>(edge->sender);
+    round.senders.push_back(edge->sender);
+    round.taken_from[sender] = difference(edge->corner, before.corners[sender]);
+    round.written_to.push_back(difference(edge->corner, after.corners[static_cast<std::size_t>(edge->receiver)]));
+  }
+  return round;
+}
+
+}  // namespace
+
+std::optional<Rounds> find_rounds(const Placement& placement_before, const Placement& placement_after) {
+  const std::optional<Tiles> before = find_tiles(placement_before);
+  const std::optional<Tiles> after = find_tiles(placement_after);
+  if (!before || !after) return std::nullopt;
+  Rounds rounds;
+  for (std::size_t i = 0; i < before->shape.size(); ++i) {
+    rounds.cell.push_back(std::gcd(before->shape[i], after->shape[i]));
+  }
+  const std::vector<std::vector<Edge>> edges = choose_senders(*before, *after, rounds.cell);
+  std::size_t own = edges.front().size();  // cells that every device has
+  for (const std::vector<Edge>& list : edges) {
+    const auto is_own = [](const Edge& edge) { return edge.sender == edge.receiver; };
+    own = std::min(own, static_cast<std::size_t>(std::count_if(list.begin(), list.end(), is_own)));
+  }
+  std::vector<const Edge*> exchanged;
+  for (std::size_t position = 0; position < edges.front().size(); ++position) {
+    std::vector<const Edge*> kept;
+    for (const std::vector<Edge>& list : edges) (position < own ? kept : exchanged).push_back(&list[position]);
+    if (position < own) rounds.own.push_back(round_of(kept, *before, *after));
+  }
+  for (const auto& by_receiver : colour(exchanged, edges.size(), edges.front().size() - own)) {
+    rounds.exchanged.push_back(round_of(by_receiver, *before, *after));
+  }
+  return rounds;
+}
+
+}  // namespace retile::python

@@ -1,0 +1,287 @@
+"""Arrays of JAX, moved by plans: on eight devices, against what XLA's own reshard gives."""
+
+import doctest
+import math
+import pickle
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from problems import small_shape
+
+import retile
+import retile.jax
+from retile.jax import _Program, _plan, explain, lower_text, plan_of, reshard
+
+
+def mesh_of(sizes, kind=AxisType.Auto, order=None):
+    devices = np.array(jax.devices())[: math.prod(sizes.values())]
+    devices = devices if order is None else devices[order]
+    return Mesh(devices.reshape(tuple(sizes.values())), tuple(sizes), axis_types=(kind,) * len(sizes))
+
+
+def assert_moved(moved, array, sharding):
+    """The array's values in each device's own slice, bit by bit."""
+    assert moved.sharding.is_equivalent_to(sharding, array.ndim) and moved.dtype == array.dtype
+    for shard in moved.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data).view(np.uint8), array[shard.index].view(np.uint8))
+
+
+def movement_of(problem):
+    mesh = mesh_of(problem["mesh"])
+    source, target = (
+        NamedSharding(mesh, P(*(tuple(reversed(axes)) or None for axes in problem[side]))) for side in ("src", "dst")
+    )
+    return source, target, small_shape(problem)
+
+
+ROWS, COLUMNS = P(("x", "y")), P("y", "x")
+ARRAY = np.arange(64 * 16, dtype=np.float32).reshape(64, 16)
+
+
+@pytest.fixture(params=[AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
+def mesh(request):
+    return mesh_of({"x": 2, "y": 4}, request.param)
+
+
+def source_for(mesh):
+    """What `reshard` has to be told inside jit: nothing where axes are explicit."""
+    return None if mesh.axis_types[0] == AxisType.Explicit else NamedSharding(mesh, ROWS)
+
+
+def put(mesh, spec=ROWS, array=ARRAY):
+    return jax.device_put(array, NamedSharding(mesh, spec))
+
+
+def test_examples_in_docstrings_run():
+    results = doctest.testmod(retile.jax)
+    assert results.attempted and not results.failed
+
+
+# --- The same bits as XLA's own, by every form.
+
+
+@pytest.mark.parametrize("form", ["fast", "lean"])
+def test_forms_give_xlas_bits(problem, form):
+    source, target, shape = movement_of(problem)
+    array = np.random.default_rng(1).integers(0, 2**32, shape, np.uint32).view(np.float32)
+    x = jax.device_put(array, source)
+    movement = retile.jax._movement(x, target)
+    assert_moved(_Program(movement, form, _plan(movement)).compiled(x), array, target)
+    # XLA aborts on a few of these itself, so its bits are those of the array's slices.
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float16", "int32", "uint32", "complex64"])
+def test_elements_of_all_types_are_moved(dtype):
+    mesh = mesh_of({"x": 2, "y": 4})
+    array = np.asarray(jnp.asarray(ARRAY % 3).astype(dtype))
+    x, target = put(mesh, ROWS, array), NamedSharding(mesh, COLUMNS)
+    assert_moved(reshard(x, target), array, target)
+    movement = retile.jax._movement(x, target)
+    assert_moved(_Program(movement, "lean", _plan(movement)).compiled(x), array, target)
+
+
+# --- Where it can be called.
+
+
+def test_it_moves_inside_jit(mesh):
+    target = NamedSharding(mesh, COLUMNS)
+    program = jax.jit(lambda x: reshard(x + 1, target, source=source_for(mesh)) * 2)
+    assert_moved(program(put(mesh)), (ARRAY + 1) * 2, target)
+    # by rounds of the plan: XLA's own takes an all-to-all
+    text = program.lower(put(mesh)).compile().as_text()
+    assert "collective-permute" in text and "all-to-all" not in text
+
+
+def test_in_jit_the_plan_is_made_when_xla_has_chosen_the_source():
+    mesh = mesh_of({"x": 2, "y": 4})
+    target = NamedSharding(mesh, COLUMNS)
+    program = jax.jit(lambda x: reshard(x + 1, target) * 2)
+    assert_moved(program(put(mesh)), (ARRAY + 1) * 2, target)
+    text = program.lower(put(mesh)).compile().as_text()
+    assert "collective-permute" in text and "all-to-all" not in text
+    for spec in (P(), P("x"), P(None, ("y", "x"))):
+        assert_moved(program(put(mesh, spec)), (ARRAY + 1) * 2, target)
+    gradient = jax.jit(jax.grad(lambda x: (reshard(x, target) ** 2).sum()))(put(mesh))
+    np.testing.assert_array_equal(np.asarray(gradient), 2 * ARRAY)
+    batch = jax.device_put(np.stack([ARRAY, ARRAY + 1]), NamedSharding(mesh, P(None, "x")))
+    moved = jax.jit(jax.vmap(lambda x: reshard(x, target)))(batch)
+    assert_moved(moved, np.asarray(batch), NamedSharding(mesh, P(None, *COLUMNS)))
+
+
+def test_gradients_take_the_way_back(mesh):
+    source, target = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
+    weights = put(mesh, COLUMNS, ARRAY * 3)
+
+    def loss(x, weights):
+        return (reshard(x, target, source=source_for(mesh)) * weights).sum()
+
+    with jax.set_mesh(mesh):
+        assert_moved(jax.jit(jax.grad(loss))(put(mesh), weights), ARRAY * 3, source)
+        eager = jax.grad(loss)(put(mesh), weights)
+    np.testing.assert_array_equal(np.asarray(eager), ARRAY * 3)
+
+
+@pytest.mark.parametrize("spec", [P(), P("x"), P(None, "y")])
+def test_gradients_of_replicated_arrays_are_neither_summed_nor_divided(spec):
+    mesh = mesh_of({"x": 2, "y": 4})
+    source, target = NamedSharding(mesh, spec), NamedSharding(mesh, P("y"))
+
+    def loss(x, weights):
+        return (reshard(x, target, source=source) * weights).sum()
+
+    gradient = jax.jit(jax.grad(loss))(put(mesh, spec), put(mesh, P("y"), ARRAY * 3))
+    assert_moved(gradient, ARRAY * 3, source)
+
+
+def test_batches_are_moved_as_one(mesh):
+    target = NamedSharding(mesh, COLUMNS)
+    batch = np.stack([ARRAY, ARRAY + 1, ARRAY + 2])
+    x = jax.device_put(batch, NamedSharding(mesh, P(None, *ROWS)))
+    moved = jax.jit(jax.vmap(lambda x: reshard(x, target, source=source_for(mesh))))(x)
+    assert_moved(moved, batch, NamedSharding(mesh, P(None, *COLUMNS)))
+
+
+def test_specs_are_enough_where_a_mesh_is_set(mesh):
+    with jax.set_mesh(mesh):
+        assert_moved(reshard(put(mesh), COLUMNS), ARRAY, NamedSharding(mesh, COLUMNS))
+        moved = jax.jit(lambda x: reshard(x, COLUMNS, source=source_for(mesh)))(put(mesh))
+        assert_moved(moved, ARRAY, NamedSharding(mesh, COLUMNS))
+
+
+def test_trees_are_moved_with_one_sharding_or_many(mesh):
+    rows, columns = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
+    tree = {"a": put(mesh), "b": [put(mesh), put(mesh)]}
+    for leaf in jax.tree.leaves(reshard(tree, columns)):
+        assert_moved(leaf, ARRAY, columns)
+    moved = reshard(tree, {"a": columns, "b": rows})
+    assert_moved(moved["a"], ARRAY, columns)
+    assert_moved(moved["b"][1], ARRAY, rows)
+
+
+@pytest.mark.parametrize("order", [range(8), range(7, -1, -1), [0, 3, 1, 2, 7, 5, 6, 4]], ids=str)
+def test_meshes_may_differ(mesh, order):
+    other = mesh_of({"p": 4, "q": 2}, mesh.axis_types[0], list(order))
+    target = NamedSharding(other, P(None, ("q", "p")))
+    assert_moved(reshard(put(mesh), target), ARRAY, target)
+
+
+def test_meshes_of_one_order_may_differ_inside_jit():
+    mesh, other = mesh_of({"x": 2, "y": 4}), mesh_of({"p": 8})
+    target = NamedSharding(other, P(None, "p"))
+    moved = jax.jit(lambda x: reshard(x, target, source=NamedSharding(mesh, ROWS)))(put(mesh))
+    assert_moved(moved, ARRAY, target)
+
+
+def test_arrays_without_named_shardings_go_by_device_put(mesh):
+    target = NamedSharding(mesh, COLUMNS)
+    for x in (ARRAY, jnp.asarray(ARRAY)):
+        assert_moved(reshard(x, target), ARRAY, target)
+
+
+def test_donated_arrays_are_given_up(mesh):
+    x = put(mesh)
+    reshard(x, NamedSharding(mesh, COLUMNS), donate=True)
+    assert x.is_deleted()
+
+
+# --- What it says.
+
+
+def test_plans_can_be_seen_before_they_run():
+    mesh = mesh_of({"x": 2, "y": 4})
+    x, target = put(mesh), NamedSharding(mesh, COLUMNS)
+    plan = plan_of(x, target)
+    assert [step.op for step in plan.steps] == ["exchange"] and plan.verify() == []
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
+    assert plan_of(shape, target) is plan
+    assert explain(x, target).endswith("// moved by these steps, in the fast form\n")
+    assert "collective-permute" in lower_text(x, target)
+
+
+def test_programs_say_what_they_send():
+    mesh = mesh_of({"x": 2, "y": 4})
+    tile = ARRAY.nbytes // 8
+    exchange = retile.jax._movement(put(mesh), NamedSharding(mesh, COLUMNS))
+    assert _Program(exchange, "fast", _plan(exchange)).sent == tile  # each element once
+    assert _Program(exchange, "xla", _plan(exchange)).sent == 2 * tile
+    gather = retile.jax._movement(put(mesh), NamedSharding(mesh, P()))
+    assert _Program(gather, "xla", _plan(gather)).sent == 8 * tile
+
+
+@pytest.mark.parametrize("target", [ROWS, P("x"), P("y"), P(None, ("x", "y"))])
+def test_what_xla_does_as_well_is_left_to_it(target):
+    mesh = mesh_of({"x": 2, "y": 4})
+    x = put(mesh, P() if target == P("y") else ROWS)
+    assert explain(x, NamedSharding(mesh, target)).endswith("// moved by XLA's own reshard, which is as good\n")
+
+
+def test_memory_limits_choose_the_form():
+    mesh = mesh_of({"x": 2, "y": 4})
+    x, target = put(mesh, ROWS, np.tile(ARRAY, (8, 8))), NamedSharding(mesh, COLUMNS)
+    movement = retile.jax._movement(x, target)
+    fast, lean = (_Program(movement, form, _plan(movement)).bytes for form in ("fast", "lean"))
+    assert lean < fast
+    assert "in the fast form" in explain(x, target, memory_limit=fast)
+    assert "in the lean form" in explain(x, target, memory_limit=fast - 1)
+    assert_moved(reshard(x, target, memory_limit=lean), np.tile(ARRAY, (8, 8)), target)
+    with pytest.raises(retile.MemoryLimitError) as caught:
+        reshard(x, target, memory_limit=1000)
+    smallest = int(re.fullmatch(
+        "a memory limit of 1000 bytes per device is too small\nhint: the smallest limit that works is (.*) bytes",
+        str(caught.value),
+    )[1])  # fmt: skip
+    assert smallest <= lean and explain(x, target, memory_limit=smallest)
+
+
+# --- Bad input: everything is said at once, before anything moves.
+
+
+def message_of(function, *arguments, **keywords):
+    with pytest.raises(retile.InputError) as caught:
+        function(*arguments, **keywords)
+    return str(caught.value)
+
+
+def test_every_fault_of_every_array_is_named():
+    mesh = mesh_of({"x": 2, "y": 4})
+    few = NamedSharding(mesh_of({"x": 2, "y": 2}), P("x", None, "y"))
+    axes = "axis_types=(Auto, Auto)"
+    faults = (
+        "the target's P('x', None, 'y') names 3 dimensions of an array of 2\n"
+        f"source and target are on different devices: Mesh('x': 2, 'y': 4, {axes}) and Mesh('x': 2, 'y': 2, {axes})"
+    )
+    assert message_of(reshard, put(mesh), few) == faults
+    assert message_of(reshard, [put(mesh), put(mesh)], few) == f"array 0: {faults}\narray 1: {faults}"
+
+
+def test_shardings_that_are_none_are_refused():
+    x = put(mesh_of({"x": 2, "y": 4}))
+    assert message_of(reshard, x, P("x")) == (
+        "P('x',) needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding"
+    )
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    assert message_of(reshard, x, device) == "SingleDeviceSharding is no NamedSharding and no PartitionSpec"
+    assert message_of(plan_of, jnp.zeros(8), x.sharding) == (
+        "SingleDeviceSharding is no NamedSharding: there is nothing to plan from"
+    )
+
+
+def test_a_memory_limit_in_jit_needs_a_source():
+    mesh = mesh_of({"x": 2, "y": 4})
+    target = NamedSharding(mesh, COLUMNS)
+    assert message_of(jax.jit(lambda x: reshard(x, target, memory_limit=10**9)), put(mesh)) == (
+        "inside jit, a memory limit needs the sharding that the array comes in: give it as source"
+    )
+
+
+def test_jit_refuses_what_one_program_cannot_do(mesh):
+    backwards = NamedSharding(mesh_of({"x": 2, "y": 4}, mesh.axis_types[0], [7, 6, 5, 4, 3, 2, 1, 0]), COLUMNS)
+    source = NamedSharding(mesh, ROWS)
+    assert message_of(jax.jit(lambda x: reshard(x, backwards, source=source)), put(mesh)) == (
+        "inside jit, both meshes must list their devices in the same order"
+    )

@@ -1,0 +1,261 @@
+"""The package without any framework but NumPy."""
+
+import concurrent.futures
+import doctest
+import itertools
+import json
+import math
+import pickle
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from problems import problems, small_shape
+
+import retile
+import retile._numpy
+
+MESH = retile.Mesh({"x": 2, "y": 4})
+ROWS = retile.Layout("[4{y,x}32, 8]", MESH)
+TILES = retile.Layout("[16{x}32, 2{y}8]", MESH)
+
+
+def message_of(error, function, *arguments, **keywords):
+    with pytest.raises(error) as caught:
+        function(*arguments, **keywords)
+    return str(caught.value)
+
+
+def tiles_of(array, layout):
+    """The array's tiles, device by device, as views."""
+    boxes = [layout.boxes(device)[0] for device in range(layout.device_count)]
+    return [array[tuple(slice(lo, hi) for lo, hi in zip(*box, strict=True))] for box in boxes]
+
+
+def layouts_of(problem, shape):
+    mesh = retile.Mesh(problem["mesh"])
+    return [retile.Layout.cut(mesh, shape, problem[side]) for side in ("src", "dst")]
+
+
+@pytest.mark.parametrize("module", [retile, retile._numpy, retile._retile])
+def test_examples_in_docstrings_run(module):
+    names = {name: getattr(retile, name) for name in retile.__all__}
+    results = doctest.testmod(module, extraglobs=names)
+    assert results.attempted and not results.failed
+
+
+def test_no_framework_is_imported_before_it_is_used():
+    code = "import retile, sys; print([name for name in ('jax', 'torch', 'numpy') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_stubs_and_typing_marker_are_installed():
+    from importlib.resources import files
+
+    package = files("retile")
+    assert (package / "py.typed").is_file()
+    stub = (package / "_retile.pyi").read_text()
+    assert "def cut(mesh: Mesh" in stub and "class Plan" in stub
+
+
+# --- Values.
+
+
+def test_layouts_say_who_holds_what():
+    assert ROWS.shape == (32, 8) and ROWS.mesh == MESH and ROWS.device_count == 8
+    assert TILES.boxes(5) == [([16, 2], [32, 4])]
+    assert repr(ROWS) == "Layout('[4{y,x}32, 8]', Mesh({'x': 2, 'y': 4}))"
+    with pytest.raises(IndexError):
+        ROWS.boxes(8)
+
+
+def test_layouts_are_read_from_specs_of_jax():
+    spec = (("x", "y"), None)
+    assert retile.Layout.from_partition_spec(spec, {"x": 2, "y": 4}, (32, 8)) == ROWS
+    sharding = SimpleNamespace(spec=("x", "y"), mesh=SimpleNamespace(shape={"x": 2, "y": 4}))
+    assert retile.Layout.from_sharding(sharding, (32, 8)) == TILES
+    backwards = retile.Layout.from_sharding(sharding, (32, 8), range(7, -1, -1))
+    assert backwards.boxes(0) == TILES.boxes(7)
+
+
+def test_layouts_are_read_from_placements_of_pytorch():
+    class Shard:
+        def __init__(self, dim):
+            self.dim = dim
+
+    Replicate = type("Replicate", (), {})
+    ranks = np.arange(8).reshape(2, 4)
+    mesh = SimpleNamespace(mesh_dim_names=("x", "y"), ndim=2, mesh=ranks)
+    from_placements = retile.Layout.from_placements
+    assert from_placements(mesh, [Shard(0), Shard(0)], (32, 8)) == ROWS  # left to right is major to minor
+    assert from_placements(mesh, [Shard(0), Replicate()], (5, 8)).text == "[3{x}5, 8] nested"
+    other = SimpleNamespace(mesh_dim_names=None, ndim=2, mesh=ranks[::-1])
+    assert from_placements(other, [Shard(0), Shard(1)], (32, 8)).boxes(0) == TILES.boxes(4)
+    assert message_of(retile.InputError, from_placements, mesh, [Shard(0)], (32, 8)) == (
+        "there are 1 placements for a mesh of 2 dimensions"
+    )
+
+
+@pytest.mark.parametrize("value", [MESH, ROWS, retile.Layout("[3{x}5] balanced", MESH), retile.plan(ROWS, TILES)])
+def test_values_survive_pickling(value):
+    copy = pickle.loads(pickle.dumps(value))
+    assert copy == value and hash(copy) == hash(value) and copy is not value
+
+
+def test_plans_tell_what_they_cost():
+    plan = retile.plan(ROWS, TILES, planner="paper")
+    assert (plan.cost, plan.floor, plan.lower_bound, plan.optimal, plan.peak) == (32, 24, 32, True, 32)
+    step = plan.steps[0]
+    assert (step.op, step.groups, step.local_in, step.local_out) == (
+        "alltoall",
+        [[0, 1, 2, 3], [4, 5, 6, 7]],
+        [4, 8],
+        [16, 2],
+    )
+    assert plan.verify() == []
+    assert retile.plan(ROWS, TILES, planner="paper") is plan
+    assert retile.plan(ROWS, TILES, cost="volume").cost_model == "volume"
+    assert retile.plan(ROWS, TILES, planner="direct") != plan
+
+
+def test_plans_that_somebody_changed_are_found_out():
+    plan = json.loads(retile.plan(ROWS, TILES).to_json())
+    plan["steps"][0]["offsets"][0] = [16, 0]
+    assert retile.Plan.from_json(json.dumps(plan)).verify()
+
+
+def test_steps_have_their_lists_on_many_devices():
+    mesh = retile.Mesh({"x": 512})
+    plan = retile.plan(retile.Layout("[1{x}512]", mesh), retile.Layout("[512]", mesh))
+    assert plan.steps[0].groups == [list(range(512))]
+
+
+# --- Errors.
+
+
+def test_errors_show_where_the_text_is_wrong():
+    assert message_of(retile.InputError, retile.Layout, "[4{y,z}32, 8]", MESH) == (
+        "layout:1:6: error: unknown axis z\n    1 | [4{y,z}32, 8]\n      |      ^\nhint: the mesh has x, y"
+    )
+    assert issubclass(retile.InputError, ValueError)
+
+
+def test_errors_name_the_choices():
+    assert message_of(retile.InputError, retile.plan, ROWS, TILES, planner="fast") == (
+        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
+    )
+    assert message_of(retile.InputError, retile.Layout.cut, MESH, [8], []) == (
+        "error: there are axes for 0 dimensions of an array of rank 1\n"
+        "hint: give a list for each dimension, empty where it is not cut"
+    )
+
+
+def test_memory_limits_name_the_smallest_that_works():
+    message = message_of(retile.MemoryLimitError, retile.plan, ROWS, TILES, memory_limit=10)
+    assert message.startswith("error: a memory limit of 10 bytes per device is too small")
+    smallest = int(re.search(r"the smallest limit that works is ([\d,]+) bytes", message)[1].replace(",", ""))
+    assert retile.plan(ROWS, TILES, memory_limit=smallest).verify() == []
+
+
+# --- Runs.
+
+
+@pytest.mark.parametrize("problem", problems()[::50], ids=lambda problem: problem["id"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "uint8"])
+def test_runs_give_each_device_its_slice(problem, dtype):
+    shape = small_shape(problem)
+    source, target = layouts_of(problem, shape)
+    array = np.arange(math.prod(shape)).astype(dtype).reshape(shape)
+    moved = retile.redistribute(tiles_of(array, source), retile.plan(source, target, dtype=dtype))
+    for tile, expected in zip(moved, tiles_of(array, target), strict=True):
+        np.testing.assert_array_equal(tile, expected)
+
+
+def test_strided_arrays_are_moved_as_they_lie():
+    array = np.arange(2 * 32 * 3 * 8.0).reshape(64, 24)[::-2, ::3]  # backwards, with gaps
+    result = np.zeros((8, 32)).T  # columns first
+    retile.redistribute(tiles_of(array, ROWS), retile.plan(ROWS, TILES), out=tiles_of(result, TILES))
+    np.testing.assert_array_equal(result, array)
+
+
+def test_every_array_at_fault_is_named_before_anything_moves():
+    plan = retile.plan(ROWS, TILES)
+    tiles = [np.zeros((4, 8), np.float32) for _ in range(8)]
+    tiles[1] = np.zeros((4, 7), np.float32)
+    tiles[6] = np.zeros((4, 8), np.int32)
+    assert message_of(retile.InputError, retile.redistribute, tiles, plan) == (
+        "the source of device 1 has shape [4, 7], not [4, 8]\n"
+        "the source of device 6 has elements of int32, the first of float32"
+    )
+    good = [np.zeros((4, 8)) for _ in range(8)]
+    targets = [np.zeros((16, 2)) for _ in range(8)]
+    targets[3].flags.writeable = False
+    assert message_of(retile.InputError, retile.redistribute, good, plan, targets) == (
+        "the target of device 3 is read-only"
+    )
+    assert message_of(retile.InputError, retile.redistribute, good[:2], plan) == "there are 2 sources for 8 devices"
+
+
+def test_threads_plan_and_run_at_once():
+    plans = [(ROWS, TILES, planner) for planner in ("wide", "paper", "direct", "gather-slice")] * 8
+    array = np.arange(256.0).reshape(32, 8)
+
+    def run(source, target, planner):
+        plan = retile._retile.plan(source, target, "f64", planner, "paper", None, True)
+        return retile.redistribute(tiles_of(array, source), plan)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for moved in pool.map(run, *zip(*plans, strict=True)):
+            for tile, expected in zip(moved, tiles_of(array, TILES), strict=True):
+                np.testing.assert_array_equal(tile, expected)
+
+
+# --- Rounds, which frameworks carry out.
+
+
+def run_rounds(plan, tiles):
+    """What devices hold after the rounds of a whole plan, and how many rounds there are between devices."""
+    cell, own, exchanged = plan._rounds(0, len(plan.steps) - 1)
+    results = [np.full(plan.steps[-1].local_out, -1) for _ in tiles]
+    for senders, taken, written in own + exchanged:
+        assert sorted(senders) == list(range(len(tiles)))
+        for receiver, sender in enumerate(senders):
+            take = tuple(slice(at, at + size) for at, size in zip(taken[sender], cell, strict=True))
+            write = tuple(slice(at, at + size) for at, size in zip(written[receiver], cell, strict=True))
+            results[receiver][write] = tiles[sender][take]
+    return results, len(exchanged)
+
+
+@pytest.mark.parametrize("problem", problems()[7::25], ids=lambda problem: problem["id"])
+def test_rounds_move_what_the_plan_moves(problem):
+    shape = small_shape(problem, 512)
+    source, target = layouts_of(problem, shape)
+    plan = retile.plan(source, target, planner="direct")
+    if plan.steps:
+        array = np.arange(math.prod(shape)).reshape(shape)
+        results, _ = run_rounds(plan, tiles_of(array, source))
+        for tile, expected in zip(results, tiles_of(array, target), strict=True):
+            np.testing.assert_array_equal(tile, expected)
+
+
+def test_rounds_are_as_few_as_the_cells_that_some_device_lacks():
+    mesh = retile.Mesh({"x": 2, "y": 3, "z": 2})
+    axes = [list(some) for count in range(3) for some in itertools.permutations(("x", "y", "z"), count)]
+    checked = 0
+    for first, second in itertools.product(axes, axes):
+        source = retile.Layout.cut(mesh, [12, 12], [first, []])
+        target = retile.Layout.cut(mesh, [12, 12], [[], second])
+        plan = retile.plan(source, target, planner="direct")
+        if not plan.steps:
+            continue
+        array = np.arange(144).reshape(12, 12)
+        results, rounds = run_rounds(plan, tiles_of(array, source))
+        for tile, expected in zip(results, tiles_of(array, target), strict=True):
+            np.testing.assert_array_equal(tile, expected)
+        cell = plan._rounds(0, len(plan.steps) - 1)[0]
+        assert rounds * math.prod(cell) == plan.floor  # what some device lacks
+        checked += 1
+    assert checked > 50
