@@ -184,9 +184,10 @@ std::vector<SourceText> read_values(const std::string& path, const std::string& 
     return value.text.find_first_not_of(white_space) == value.text.find('{');
   };
   // A mistake in a line is told in its place; a file of another kind, once.
-  if (values.size() != 1 && std::none_of(values.begin(), values.end(), is_object))
+  if (values.size() != 1 && std::none_of(values.begin(), values.end(), is_object)) {
     throw InputError(
         diagnose(file, {0, 0}, fmt::format("there are no {} in this file", what), "each line is one, as JSON"));
+  }
   return values;
 }
 
