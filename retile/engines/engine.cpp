@@ -14,6 +14,20 @@ std::vector<Device> all_devices(std::int64_t count) {
   return devices;
 }
 
+std::optional<std::string> find_element_fault(const Movement& movement, std::int64_t element_size) {
+  for (const Step& step : movement.steps) {
+    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
+    if (reduce == nullptr || bytes_of(reduce->element) == element_size) continue;
+    return fmt::format("the plan combines elements of {}, and the run moves elements of {} bytes",
+                       name_of(reduce->element), element_size);
+  }
+  return std::nullopt;
+}
+
+void require_element_size(const Movement& movement, std::int64_t element_size) {
+  if (const auto fault = find_element_fault(movement, element_size)) throw RuntimeError(*fault);
+}
+
 Box box_of_tile(const Placement& placement, Device device) {
   return placement.has_single_boxes() ? placement.box(device) : Box{};
 }

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "retile/engines/array.h"
@@ -89,6 +91,11 @@ class Engine {
 
 // The devices 0 to count - 1: those of an engine with one process.
 std::vector<Device> all_devices(std::int64_t count);
+
+// Why elements of so many bytes cannot be combined as the movement says; nothing where they can.
+std::optional<std::string> find_element_fault(const Movement& movement, std::int64_t element_size);
+// Throws RuntimeError there.
+void require_element_size(const Movement& movement, std::int64_t element_size);
 
 // The box that a donated tile of the device has; none (of rank 0) where it holds several.
 Box box_of_tile(const Placement& placement, Device device);

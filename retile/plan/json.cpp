@@ -268,6 +268,9 @@ ReduceStep read_reduce(const JsonReader& reader, int rank) {
     step.dimensions.push_back(read_dimension(dimension, rank));
   }
   std::sort(step.dimensions.begin(), step.dimensions.end());
+  if (std::adjacent_find(step.dimensions.begin(), step.dimensions.end()) != step.dimensions.end()) {
+    reader.member("dims").fail("a dimension is combined twice");
+  }
   const JsonReader reduction = reader.member("reduce");
   const JsonReader dtype = reader.member("dtype");
   const auto found = find_reduction(reduction.string());

@@ -142,6 +142,13 @@ class Verifier {
     const Placement& after = step.after;
     Shape global = before.global_shape();
     if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) {
+      const bool is_complex = reduce->element == ElementType::c64 || reduce->element == ElementType::c128;
+      if (is_complex && reduce->reduction != Reduction::sum) {
+        stop_at_step("complex numbers have no {}", name_of(reduce->reduction));
+      }
+      for (const int dimension : reduce->dimensions) {
+        if (dimension < 0 || dimension >= before.rank()) stop_at_step("there is no dimension {}", dimension);
+      }
       for (auto dimension = reduce->dimensions.rbegin(); dimension != reduce->dimensions.rend(); ++dimension) {
         global.erase(global.begin() + *dimension);
       }
@@ -424,6 +431,7 @@ class Verifier {
   // The device holds all parts of its box. They are the first dimensions of what it holds, but for those of one
   // element.
   void check(const ReduceStep& step, const Placement& before, const Placement& after) {
+    if (step.dimensions.empty()) stop_at_step("it combines nothing");
     for (Device device = 0; device < device_count(); ++device) {
       Box held = before.box(device);
       if (volume(held) == 0 && volume(after.box(device)) == 0) continue;
@@ -435,6 +443,13 @@ class Verifier {
         }
         held.lo.erase(held.lo.begin() + *dimension);
         held.hi.erase(held.hi.begin() + *dimension);
+      }
+      for (int i = 0; i < step.dimensions.back() + 1 - static_cast<int>(step.dimensions.size()); ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        if (held.hi[at] - held.lo[at] <= 1) continue;
+        report_step("device {} holds {}: parts are in front of all that is longer than one element", device,
+                    to_string(before.box(device)));
+        return;
       }
       if (held == after.box(device)) continue;
       report_step("device {} has the parts of {}, and ends with {}", device, to_string(held),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
+
 namespace retile {
 namespace {
 
@@ -68,7 +70,8 @@ std::optional<Box> find_part_of(const Box& box, const std::vector<Box>& boxes, C
 
 Box box_at(const Shape& corner, const Shape& extent) {
   Box box{corner, corner};
-  for (std::size_t i = 0; i < corner.size(); ++i) box.hi[i] += extent[i];
+  // Somebody's corner may be anywhere.
+  for (std::size_t i = 0; i < corner.size(); ++i) box.hi[i] = checked_add(corner[i], extent[i]).value_or(INT64_MAX);
   return box;
 }
 

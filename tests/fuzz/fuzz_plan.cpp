@@ -1,4 +1,5 @@
 // A plan as JSON. What the verifier finds no fault in must move the data to where they belong.
+#include "retile/base/arithmetic.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
@@ -12,6 +13,11 @@ namespace {
 void check_run(const Plan& plan) {
   RunOptions options;
   options.element_size = 3;
+  for (const Step& step : plan.steps()) {
+    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
+    if (reduce != nullptr) options.element_size = bytes_of(reduce->element);
+  }
+  if (find_element_fault(plan.movement, options.element_size)) return;  // reductions of different types
   static const std::unique_ptr<Engine> engines[] = {make_reference_engine(), make_threads_engine()};
   for (const std::unique_ptr<Engine>& engine : engines) {
     const RunReport report = run_plan(plan, *engine, options);

@@ -337,6 +337,7 @@ class MpiEngine final : public Engine {
                                        const BufferStrides& strides) override {
     const Movement listed = with_short_lists(movement);
     require_same(listed, element_size);
+    require_element_size(listed, element_size);
     DeviceRanks ranks = ranks_of(listed.mesh.device_count());
     BufferStrides all = gather_strides(strides, listed, element_size, job_->world, ranks);
     return std::make_unique<MpiRun>(job_, listed, element_size, std::move(all), std::move(ranks));

@@ -220,6 +220,7 @@ class ReferenceEngine final : public Engine {
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
                                        const BufferStrides& strides) override {
+    require_element_size(movement, element_size);
     return std::make_unique<ReferenceRun>(movement, element_size, strides);
   }
 
