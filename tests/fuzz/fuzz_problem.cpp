@@ -1,4 +1,5 @@
 // A problem as JSON: planned, verified, run.
+#include "retile/base/arithmetic.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
