@@ -104,10 +104,12 @@ class PlanWriter {
 
   // The corners of tiles that are all alike, the boxes of others.
   void write_boxes(const Placement& placement) {
-    put(",\"{}\":[", placement.is_even() ? "offsets" : "boxes");
+    // Corners that somebody wrote are written again, right or wrong.
+    const bool has_corners = !placement.listed() && placement.grid_extent() == placement.global_shape();
+    put(",\"{}\":[", has_corners ? "offsets" : "boxes");
     for (Device device = 0; device < placement.device_count(); ++device) {
       if (device > 0) put(",");
-      if (placement.is_even()) {
+      if (has_corners) {
         put_numbers(placement.offset(device));
         continue;
       }
@@ -249,6 +251,7 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
 Placement read_placement(const JsonReader& step, const Placement& source, const Shape& global) {
   const Shape local = read_shape(step.member("local_out"), global.size());
   if (step.has("boxes")) return read_listed(step.member("boxes"), global, source.device_count());
+  for (const JsonReader& size : step.member("local_out").elements()) (void)size.size();  // a tile has elements
   if (!step.has("offsets")) {
     step.fail("a step without offsets or boxes cannot be checked",
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
