@@ -251,7 +251,10 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
 Placement read_placement(const JsonReader& step, const Placement& source, const Shape& global) {
   const Shape local = read_shape(step.member("local_out"), global.size());
   if (step.has("boxes")) return read_listed(step.member("boxes"), global, source.device_count());
-  for (const JsonReader& size : step.member("local_out").elements()) (void)size.size();  // a tile has elements
+  const std::vector<JsonReader> sizes = step.member("local_out").elements();
+  for (std::size_t i = 0; i < global.size(); ++i) {
+    if (global[i] > 0) (void)sizes[i].size();  // a tile of an array that is not empty has elements
+  }
   if (!step.has("offsets")) {
     step.fail("a step without offsets or boxes cannot be checked",
               fmt::format("above {} devices they are left out; make the plan with --full", most_listed_devices));
