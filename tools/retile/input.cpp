@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/scanner.h"
 #include "retile/base/utf8.h"
 #include "retile/pipeline.h"
@@ -254,9 +255,16 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
       ->type_name("FACTOR");
 }
 
+bool is_plan_file(const ProblemArguments& arguments) {
+  return arguments.source && !arguments.target && !arguments.problems;
+}
+
 PlanOptions planner_options(const ProblemArguments& arguments) {
   if (arguments.no_exchange && arguments.planner == "direct") {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
+  }
+  if (arguments.planner == xla_planner && (arguments.memory_limit || arguments.no_exchange)) {
+    throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
   }
   PlanOptions options;
   if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
@@ -272,6 +280,13 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
     options.memory_limit = bytes_of(memory_limit_of(arguments), problem);
   }
   return options;
+}
+
+Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles) {
+  PlanOptions options = plan_options(arguments, problem);
+  options.tiles = tiles;
+  if (arguments.planner == xla_planner) return contenders::plan_by_xla_rules(problem, *options.cost_model);
+  return make_plan(problem, options);
 }
 
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments) {
