@@ -79,15 +79,11 @@ Json step_json(const Scene& scene, std::size_t index) {
 }
 
 Json scene_json(const Scene& scene) {
-  Json json{{"name", plan_name(scene)},
-            {"devices", scene.devices},
-            {"bytes", scene.element ? Json(bytes_of(*scene.element)) : Json(nullptr)},
-            {"bound", scene.bound},
-            {"peak", scene.peak},
-            {"view", scene.view.dimensions},
-            {"dimensions", Json::array()},
-            {"frames", Json::array()},
-            {"steps", Json::array()}};
+  Json json{{"name", plan_name(scene)},      {"to", scene.to},
+            {"devices", scene.devices},      {"bytes", scene.element ? Json(bytes_of(*scene.element)) : Json(nullptr)},
+            {"bound", scene.bound},          {"peak", scene.peak},
+            {"view", scene.view.dimensions}, {"dimensions", Json::array()},
+            {"frames", Json::array()},       {"steps", Json::array()}};
   for (const SceneDimension& dimension : scene.dimensions)
     json["dimensions"].push_back({dimension.label, dimension.size});
   for (const Frame& frame : scene.frames) {
@@ -186,8 +182,8 @@ void put_comparison(std::string& out, const Comparison& comparison, std::size_t 
   const Scene& first = comparison.front();
   put(out, "<section class=\"drawing\" aria-labelledby=\"title{0}\">\n<header><h1 id=\"title{0}\">{1}</h1>\n", number,
       escape(title_of(first)));
-  put(out, "<p class=\"route\"><code>{}</code> <span>to</span> <code>{}</code></p>\n", escape(first.source().layout),
-      escape(first.target().layout));
+  put(out, "<p class=\"route\"><code>{}</code> <span>to</span> <code>{}</code></p>\n", escape(first.from),
+      escape(first.to));
   const std::string factors = first.factors.empty() ? "" : fmt::format("; {}", first.factors);
   put(out, "<p class=\"facts\">{}, mesh <code>{}</code>{}{}</p></header>\n", count_of(first.devices, "device"),
       escape(first.mesh), first.element ? fmt::format(", elements {}", name_of(*first.element)) : "", escape(factors));
@@ -210,10 +206,10 @@ void put_comparison(std::string& out, const Comparison& comparison, std::size_t 
 }  // namespace
 
 std::string to_html(const std::vector<Comparison>& comparisons) {
-  const std::string title = comparisons.size() == 1 ? fmt::format("{}: {} to {}", title_of(comparisons.front().front()),
-                                                                  comparisons.front().front().source().layout,
-                                                                  comparisons.front().front().target().layout)
-                                                    : fmt::format("{} plans", comparisons.size());
+  const std::string title = comparisons.size() == 1
+                                ? fmt::format("{}: {} to {}", title_of(comparisons.front().front()),
+                                              comparisons.front().front().from, comparisons.front().front().to)
+                                : fmt::format("{} plans", comparisons.size());
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "

@@ -351,9 +351,11 @@
       const plan = this.current;
       this.before = plan.frames[this.step === 0 ? 0 : this.step - 1];
       this.after = plan.frames[this.step === 0 ? plan.frames.length - 1 : this.step];
+      if (this.step === 0) this.after = { ...this.after, layout: plan.to };  // without steps, it is the source's frame
       this.pictures = [this.before, this.after].map((frame) => this.picture(frame, stageSide));
       this.back.disabled = this.first.disabled = this.step === 0;
       this.next.disabled = this.step === this.steps.length;
+      this.play.disabled = this.steps.length === 0;
       this.deviceInput.value = this.device;
       this.showWords();
       this.showTimelines();
@@ -381,7 +383,8 @@
       if (focused) this.timelines.querySelector(`[data-spot="${focused}"]`)?.focus();
     }
     timeline(plan, index, most) {
-      const top = 36, height = 46, slot = Math.min(230, stageWidth / plan.frames.length), right = slot * plan.frames.length;
+      const top = 36, height = 46, longest = Math.max(0, ...plan.steps.map((step) => step.operation.length));
+      const slot = Math.min(stageWidth / plan.frames.length, Math.max(200, 7.4 * longest + 76)), right = slot * plan.frames.length;
       const center = (i) => slot * (i + 0.5);
       const level = (elements) => height * elements / most;
       const nodes = [];
@@ -475,10 +478,10 @@
         }
         for (const [place, devices] of senders) marks.append(...drawHeld(this.colors, devices, JSON.parse(place), this.current.devices));
       }
-      pieces.slice(0, mostArrows).forEach(({ box }) => {
+      pieces.slice(0, mostArrows).forEach(({ box }, i, { length }) => {
         const from = places(0, box), to = places(1, box);
         for (const place of from) marks.append(rectangle(place, { class: "piece" }));
-        if (from.length && to.length) marks.append(...arrow(from[0], to[0]));
+        if (from.length && to.length) marks.append(...arrow(from[0], to[0], 0.3 + 0.4 * (i + 0.5) / length));
       });
       mine.forEach((boxes, side) => boxes.forEach((box) => places(side, box).forEach((place) => marks.append(rectangle(place, { class: "own" })))));
       svg.append(marks);
@@ -560,8 +563,8 @@
         nodes.push(text(left + (i + 0.5) * cell, top - 5, 10, "muted", String(i * per), { "text-anchor": "middle" }),
                    text(left - 5, top + (i + 0.5) * cell + 3.5, 10, "muted", String(i * per), { "text-anchor": "end" }));
       }
-      const what = per > 1 ? `${per} devices each` : "devices";
-      nodes.push(text(left, top + width + 15, 11, "muted", `rows send, columns get; ${what}; at most ${quantity(this.current, most)}`));
+      const what = `${per > 1 ? `${per} devices a row; ` : ""}${quantity(this.current, most)} at most`;
+      nodes.push(text(left, top + width + 15, 11, "muted", `rows send, columns get; ${what}`));
       this.traffic.replaceChildren(shape("svg", { viewBox: `0 0 ${left + width + 16} ${top + width + 22}`, role: "img", "aria-label": `who sends to whom, ${what}` }, ...nodes));
     }
 
@@ -575,9 +578,10 @@
     }
   }
 
-  function arrow(from, to) {
-    const [x0, y0] = [from.x + from.width, from.y + from.height / 2];
-    const [x1, y1] = [to.x, to.y + to.height / 2];
+  // From one box to another, at this share of their heights: arrows of a row do not hide each other.
+  function arrow(from, to, share) {
+    const [x0, y0] = [from.x + from.width, from.y + from.height * share];
+    const [x1, y1] = [to.x, to.y + to.height * share];
     const middle = (x0 + x1) / 2;
     return [shape("path", { class: "flow", d: `M${px(x0)} ${px(y0)}C${px(middle)} ${px(y0)} ${px(middle)} ${px(y1)} ${px(x1 - 6)} ${px(y1)}` }),
             shape("circle", { class: "tip", cx: px(x0), cy: px(y0), r: 2 }),

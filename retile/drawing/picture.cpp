@@ -14,22 +14,13 @@ std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }
 
 Interval interval_of(const Box& box, int dimension) { return {box.lo[index(dimension)], box.hi[index(dimension)]}; }
 
-bool is_drawn(const Picture& picture, int dimension) {
-  return dimension == picture.rows || dimension == picture.columns || dimension == picture.layered;
-}
-
-bool is_shown(const Frame& frame, const Picture& picture, const Box& box) {
-  return std::all_of(frame.dimensions.begin(), frame.dimensions.end(),
-                     [&](int dimension) { return is_drawn(picture, dimension) || box.lo[index(dimension)] == 0; });
-}
-
 // The whole dimension, cut where some box begins or ends.
 std::vector<Interval> layers_of(const Scene& scene, const Frame& frame, const Picture& picture) {
-  const std::int64_t size = scene.dimensions[index(picture.layered)].size;
+  const std::int64_t size = scene.dimensions[index(picture.drawn.layers)].size;
   std::vector<std::int64_t> edges{0, size};
   for (const HeldBox& held : frame.boxes) {
-    if (!is_shown(frame, picture, held.box)) continue;
-    const Interval interval = interval_of(held.box, picture.layered);
+    if (!is_shown(frame, picture.drawn, held.box)) continue;
+    const Interval interval = interval_of(held.box, picture.drawn.layers);
     edges.insert(edges.end(), {interval.lo, interval.hi});
   }
   std::sort(edges.begin(), edges.end());
@@ -46,19 +37,19 @@ struct Proportions {
 
 // The larger of the two is 1. Long arrays are drawn less long than they are.
 Proportions proportions_of(const Scene& scene, const Picture& picture) {
-  if (picture.columns < 0) return {0.3, 0.3};
-  if (picture.rows < 0) return {1, 0.14};
+  if (picture.drawn.columns < 0) return {0.3, 0.3};
+  if (picture.drawn.rows < 0) return {1, 0.14};
   const auto size = [&](int dimension) {
     return static_cast<double>(std::max<std::int64_t>(1, scene.dimensions[index(dimension)].size));
   };
-  const double ratio = std::clamp(std::sqrt(size(picture.rows) / size(picture.columns)), 0.4, 1.8);
+  const double ratio = std::clamp(std::sqrt(size(picture.drawn.rows) / size(picture.drawn.columns)), 0.4, 1.8);
   return ratio <= 1 ? Proportions{1, ratio} : Proportions{1 / ratio, 1};
 }
 
 // Slabs in rows, with as many columns as make them largest.
 void place_layers(Picture& picture, const std::vector<Interval>& intervals, std::int64_t size, Proportions shape,
                   double side) {
-  const bool has_depth = picture.layered >= 0;
+  const bool has_depth = picture.drawn.layers >= 0;
   const double label = has_depth ? label_height : 0;
   double thickest = 0;
   const auto thickness = [&](const Interval& interval) {
@@ -106,13 +97,30 @@ Span span_of(const Scene& scene, const Box& box, int dimension) {
 
 }  // namespace
 
+DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame) {
+  std::vector<int> there;  // some may have been reduced
+  for (const int dimension : scene.view.dimensions) {
+    if (std::binary_search(frame.dimensions.begin(), frame.dimensions.end(), dimension)) there.push_back(dimension);
+  }
+  const auto from_the_end = [&](std::size_t i) { return i <= there.size() ? there[there.size() - i] : -1; };
+  return {from_the_end(3), from_the_end(2), from_the_end(1)};
+}
+
+bool is_shown(const Frame& frame, const DrawnDimensions& drawn, const Box& box) {
+  return std::all_of(frame.dimensions.begin(), frame.dimensions.end(), [&](int dimension) {
+    const bool is_drawn = dimension == drawn.layers || dimension == drawn.rows || dimension == drawn.columns;
+    return is_drawn || box.lo[index(dimension)] == 0;
+  });
+}
+
 std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const Picture& picture, const Box& box) {
   std::vector<Rectangle> places;
-  if (!is_shown(frame, picture, box)) return places;
-  const Span across = span_of(scene, box, picture.columns);
-  const Span down = span_of(scene, box, picture.rows);
+  if (!is_shown(frame, picture.drawn, box)) return places;
+  const Span across = span_of(scene, box, picture.drawn.columns);
+  const Span down = span_of(scene, box, picture.drawn.rows);
   for (const Layer& layer : picture.layers) {
-    if (picture.layered >= 0 && intersect(layer.interval, interval_of(box, picture.layered)).size() == 0) continue;
+    if (picture.drawn.layers >= 0 && intersect(layer.interval, interval_of(box, picture.drawn.layers)).size() == 0)
+      continue;
     const Rectangle& front = layer.front;
     places.push_back({front.x + front.width * across.begin, front.y + front.height * down.begin,
                       front.width * across.length, front.height * down.length});
@@ -121,18 +129,10 @@ std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const P
 }
 
 Picture make_picture(const Scene& scene, const Frame& frame, double side) {
-  std::vector<int> drawn;  // some may have been reduced
-  for (const int dimension : scene.view.dimensions) {
-    const bool is_there = std::binary_search(frame.dimensions.begin(), frame.dimensions.end(), dimension);
-    if (is_there) drawn.push_back(dimension);
-  }
   Picture picture;
-  const std::size_t count = drawn.size();
-  if (count >= 1) picture.columns = drawn[count - 1];
-  if (count >= 2) picture.rows = drawn[count - 2];
-  if (count >= 3) picture.layered = drawn[0];
-  const bool is_layered = picture.layered >= 0;
-  const std::int64_t size = is_layered ? scene.dimensions[index(picture.layered)].size : 1;
+  picture.drawn = drawn_dimensions(scene, frame);
+  const bool is_layered = picture.drawn.layers >= 0;
+  const std::int64_t size = is_layered ? scene.dimensions[index(picture.drawn.layers)].size : 1;
   std::vector<Interval> intervals{{0, size}};
   if (is_layered && size > 0) intervals = layers_of(scene, frame, picture);
   place_layers(picture, intervals, std::max<std::int64_t>(1, size), proportions_of(scene, picture), side);

@@ -33,20 +33,30 @@ struct PlacedBox {
   Rectangle place;
 };
 
+// The dimensions of a frame that are drawn, as the scene counts them; -1: none.
+struct DrawnDimensions {
+  int layers = -1;
+  int rows = -1;
+  int columns = -1;
+};
+
+DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame);
+
+// Whether the box has index 0 of the dimensions that are not drawn.
+bool is_shown(const Frame& frame, const DrawnDimensions& drawn, const Box& box);
+
 struct Picture {
   double width = 0;
   double height = 0;
-  int rows = -1;  // dimensions of the scene; -1: none
-  int columns = -1;
-  int layered = -1;
+  DrawnDimensions drawn;
   std::vector<Layer> layers;
   std::vector<PlacedBox> boxes;
 };
 
-// Fits into a square of this side. Boxes are drawn where they meet index 0 of the dimensions that are not.
+// Fits into a square of this side, with the boxes that are shown.
 Picture make_picture(const Scene& scene, const Frame& frame, double side);
 
-// Where a box lies in the picture: in each layer that it meets; nowhere where it has no index 0 of hidden dimensions.
+// Where a box lies in the picture, if it is shown: in each layer that it meets.
 std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const Picture& picture, const Box& box);
 
 }  // namespace retile::drawing

@@ -342,6 +342,8 @@ Scene make_scene(const Plan& plan, std::optional<ElementType> element) {
                      fmt::format("at most {} are drawn", group_digits(most_listed_devices)));
   }
   Scene scene{plan.id,
+              to_string(plan.source),
+              to_string(plan.target),
               mesh_text(plan),
               plan.planner,
               describe_view(plan),
@@ -357,14 +359,14 @@ Scene make_scene(const Plan& plan, std::optional<ElementType> element) {
   if (!plan.cost.model.empty()) scene.cost = plan.cost;
   std::vector<int> kept(scene.dimensions.size());
   std::iota(kept.begin(), kept.end(), 0);
-  scene.frames.push_back(make_frame(scene.dimensions, kept, to_string(plan.source), plan.movement.source));
+  scene.frames.push_back(make_frame(scene.dimensions, kept, scene.from, plan.movement.source));
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
     const Step& step = plan.steps()[i];
     scene.steps.push_back(make_step(plan, i, BoxLift(scene.dimensions, kept)));
     kept = without(std::move(kept), step.operation);
     const bool is_last = i + 1 == plan.steps().size();
-    scene.frames.push_back(make_frame(
-        scene.dimensions, kept, is_last ? to_string(plan.target) : to_string(plan.mesh(), step.after), step.after));
+    scene.frames.push_back(
+        make_frame(scene.dimensions, kept, is_last ? scene.to : to_string(plan.mesh(), step.after), step.after));
     scene.steps.back().sentence =
         sentence_of(scene, scene.steps.back(), scene.frames[i], scene.frames[i + 1], step.operation);
   }

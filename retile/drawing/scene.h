@@ -76,6 +76,8 @@ struct View {
 
 struct Scene {
   std::string id;
+  std::string from;  // the layouts of source and target
+  std::string to;
   std::string mesh;
   std::string planner;
   std::string factors;  // which factors dimensions are seen as, in words; empty where they are the array's own

@@ -166,17 +166,17 @@ void put_names(std::string& out, const Scene& scene, const Picture& picture) {
     const SceneDimension& drawn = scene.dimensions[static_cast<std::size_t>(dimension)];
     return fmt::format("{} ({})", drawn.label, group_digits(drawn.size));
   };
-  if (picture.columns >= 0) {
-    const std::string layered = picture.layered < 0 ? "" : ", layers " + name(picture.layered);
-    put_text(out, 0, picture.height + 16, 11, "class=\"muted\"", name(picture.columns) + " →" + layered);
+  if (picture.drawn.columns >= 0) {
+    const std::string layered = picture.drawn.layers < 0 ? "" : ", layers " + name(picture.drawn.layers);
+    put_text(out, 0, picture.height + 16, 11, "class=\"muted\"", name(picture.drawn.columns) + " →" + layered);
   }
-  if (picture.rows >= 0) {
+  if (picture.drawn.rows >= 0) {
     put(out,
         "<text class=\"muted\" font-size=\"11\" text-anchor=\"end\" transform=\"translate(-9 {}) rotate(-90)\">← "
         "{}</text>",
-        px(picture.layers.front().front.y), escape(name(picture.rows)));
+        px(picture.layers.front().front.y), escape(name(picture.drawn.rows)));
   }
-  if (picture.layered < 0) return;
+  if (picture.drawn.layers < 0) return;
   for (const Layer& layer : picture.layers) {
     put_fitting(out, layer.front.x + layer.depth, layer.front.y - layer.depth - 4, 11, layer.front.width,
                 "class=\"muted\"", interval_text(layer.interval));
@@ -237,8 +237,7 @@ class Sheet {
 };
 
 std::string title_of(const Scene& scene) {
-  return fmt::format("{}{} to {}", scene.id.empty() ? "" : scene.id + ": ", scene.source().layout,
-                     scene.target().layout);
+  return fmt::format("{}{} to {}", scene.id.empty() ? "" : scene.id + ": ", scene.from, scene.to);
 }
 
 std::string facts_of(const Scene& scene) {
@@ -330,6 +329,7 @@ void put_flows(std::string& out, const Scene& scene, std::size_t index, const Pi
                const Cell (&corners)[2]) {
   const SceneStep& step = scene.steps[index];
   const Device device = busiest_receiver(step);
+  SparseLabels sparse;
   const auto place = [&](std::size_t side, const Box& box) {
     std::vector<Rectangle> places = places_of(scene, scene.frames[index + side], pictures[side], box);
     for (Rectangle& rectangle : places) {
@@ -342,9 +342,8 @@ void put_flows(std::string& out, const Scene& scene, std::size_t index, const Pi
     if (piece.to != device) continue;
     const std::vector<Rectangle> from = place(0, piece.box);
     const std::vector<Rectangle> to = place(1, piece.box);
-    for (const auto& places : {from, to}) {
-      for (const Rectangle& rectangle : places) put_rectangle(out, rectangle, "class=\"piece\"");
-    }
+    for (const Rectangle& rectangle : from) put_rectangle(out, rectangle, "class=\"piece\"");
+    for (const Rectangle& rectangle : to) put_held(out, scene, {piece.from}, rectangle, sparse);
     if (from.empty() || to.empty()) continue;
     const double x0 = from.front().x + from.front().width;
     const double y0 = from.front().y + from.front().height / 2;
@@ -359,7 +358,9 @@ void put_step(Sheet& sheet, const Scene& scene, std::size_t index, std::int64_t 
   const SceneStep& step = scene.steps[index];
   sheet.put_line(12, "", fmt::format("Step {} of {}: {}", index + 1, scene.steps.size(), step.sentence));
   if (!step.pieces.empty()) {
-    sheet.put_line(11, "class=\"muted\"", fmt::format("Lines: what device {} gets.", busiest_receiver(step)));
+    sheet.put_line(11, "class=\"muted\"",
+                   fmt::format("Lines: what device {} gets, on the right in the colours of those that send it.",
+                               busiest_receiver(step)));
   }
   const double top = sheet.top() + 18;
   const Picture pictures[2] = {make_picture(scene, scene.frames[index], step_side),

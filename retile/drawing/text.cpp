@@ -10,6 +10,7 @@
 
 #include "retile/base/utf8.h"
 #include "retile/drawing/colors.h"
+#include "retile/drawing/picture.h"
 #include "retile/plan/text.h"
 
 namespace retile::drawing {
@@ -62,21 +63,13 @@ struct Table {
 
 class FrameText {
  public:
-  FrameText(const Scene& scene, const Frame& frame) : scene_(scene), frame_(frame) {
-    std::vector<int> drawn;
-    for (const int dimension : scene.view.dimensions) {
-      if (std::binary_search(frame.dimensions.begin(), frame.dimensions.end(), dimension)) drawn.push_back(dimension);
-    }
-    const std::size_t count = drawn.size();
-    if (count > 0) columns_ = drawn[count - 1];
-    if (count > 1) rows_ = drawn[count - 2];
-    if (count > 2) layers_ = drawn[0];
+  FrameText(const Scene& scene, const Frame& frame) : scene_(scene), drawn_(drawn_dimensions(scene, frame)) {
     for (const HeldBox& held : frame.boxes) {
-      if (is_shown(held.box)) shown_.push_back(&held);
+      if (is_shown(frame, drawn_, held.box)) shown_.push_back(&held);
     }
-    row_edges_ = edges_of(scene, shown_, rows_);
-    column_edges_ = edges_of(scene, shown_, columns_);
-    layer_edges_ = edges_of(scene, shown_, layers_);
+    row_edges_ = edges_of(scene, shown_, drawn_.rows);
+    column_edges_ = edges_of(scene, shown_, drawn_.columns);
+    layer_edges_ = edges_of(scene, shown_, drawn_.layers);
   }
 
   std::vector<Block> blocks() const {
@@ -88,7 +81,7 @@ class FrameText {
     std::vector<Block> blocks;
     for (std::size_t i = 0; i < tables.size(); ++i) {
       Block block = render(tables[i], width);
-      if (layers_ >= 0) block.insert(block.begin(), layer_name(i, block.front().size()));
+      if (drawn_.layers >= 0) block.insert(block.begin(), layer_name(i, block.front().size()));
       blocks.push_back(std::move(block));
     }
     return blocks;
@@ -97,7 +90,8 @@ class FrameText {
   // "layers dimension 0 (4), rows dimension 1 (8), columns dimension 2 (8)".
   std::string legend() const {
     std::vector<std::string> names;
-    for (const auto& [role, dimension] : {std::pair{"layers", layers_}, {"rows", rows_}, {"columns", columns_}}) {
+    for (const auto& [role, dimension] :
+         {std::pair{"layers", drawn_.layers}, {"rows", drawn_.rows}, {"columns", drawn_.columns}}) {
       if (dimension < 0) continue;
       const SceneDimension& drawn = scene_.dimensions[index(dimension)];
       names.push_back(fmt::format("{} {} ({})", role, printable(drawn.label), group_digits(drawn.size)));
@@ -106,13 +100,6 @@ class FrameText {
   }
 
  private:
-  bool is_shown(const Box& box) const {
-    return std::all_of(frame_.dimensions.begin(), frame_.dimensions.end(), [&](int dimension) {
-      const bool is_drawn = dimension == rows_ || dimension == columns_ || dimension == layers_;
-      return is_drawn || box.lo[index(dimension)] == 0;
-    });
-  }
-
   static Interval along(const Box& box, int dimension) {
     if (dimension < 0) return {0, 1};
     return {box.lo[index(dimension)], box.hi[index(dimension)]};
@@ -126,11 +113,11 @@ class FrameText {
     };
     for (std::size_t i = 0; i < shown_.size(); ++i) {
       const HeldBox& held = *shown_[i];
-      if (intersect(layer, along(held.box, layers_)).size() == 0) continue;
+      if (intersect(layer, along(held.box, drawn_.layers)).size() == 0) continue;
       for (std::size_t row = 0; row < table.rows; ++row) {
-        if (!meets(along(held.box, rows_), row_edges_, row)) continue;
+        if (!meets(along(held.box, drawn_.rows), row_edges_, row)) continue;
         for (std::size_t column = 0; column < table.columns; ++column) {
-          if (!meets(along(held.box, columns_), column_edges_, column)) continue;
+          if (!meets(along(held.box, drawn_.columns), column_edges_, column)) continue;
           Cell& cell = table.cells[row * table.columns + column];
           cell.boxes.push_back(i);
           cell.devices.insert(cell.devices.end(), held.devices.begin(), held.devices.end());
@@ -159,12 +146,13 @@ class FrameText {
       std::string text = list_devices(cell.devices, most);
       if (text.size() <= width) return text;
     }
-    return "";
+    const std::string first = cell.devices.empty() ? "" : fmt::format("{}+", cell.devices.front());
+    return first.size() <= width ? first : "";
   }
 
   Block render(const Table& table, std::size_t width) const {
     // Pictures without rows are a line high, others at least four.
-    const std::size_t height = rows_ < 0 ? 1 : std::max<std::size_t>(1, 4 / table.rows);
+    const std::size_t height = drawn_.rows < 0 ? 1 : std::max<std::size_t>(1, 4 / table.rows);
     Block block(table.rows * (height + 1) + 1, Line(table.columns * (width + 1) + 1));
     for (std::size_t row = 0; row < table.rows; ++row) {
       for (std::size_t column = 0; column < table.columns; ++column) {
@@ -248,7 +236,7 @@ class FrameText {
 
   Line layer_name(std::size_t layer, std::size_t width) const {
     const Interval interval{layer_edges_[layer], layer_edges_[layer + 1]};
-    std::string text = printable(scene_.dimensions[index(layers_)].label) + " ";
+    std::string text = printable(scene_.dimensions[index(drawn_.layers)].label) + " at ";
     text += interval.size() == 1 ? fmt::format("{}", interval.lo) : fmt::format("{}:{}", interval.lo, interval.hi);
     Line line;
     for (std::string& character : split_characters(text)) line.push_back({std::move(character), {}});
@@ -257,10 +245,7 @@ class FrameText {
   }
 
   const Scene& scene_;
-  const Frame& frame_;
-  int rows_ = -1;
-  int columns_ = -1;
-  int layers_ = -1;
+  const DrawnDimensions drawn_;
   std::vector<const HeldBox*> shown_;
   std::vector<std::int64_t> row_edges_;
   std::vector<std::int64_t> column_edges_;

@@ -24,9 +24,9 @@ Problem hostile_problem() {
 TEST(Picture, places_boxes_in_rows_and_columns) {
   const Scene scene = scene_of("x=2,y=2", "[4{x}8, 4{y}8]", "[8, 8]");
   const Picture picture = make_picture(scene, scene.source(), 210);
-  EXPECT_EQ(picture.rows, 0);
-  EXPECT_EQ(picture.columns, 1);
-  EXPECT_EQ(picture.layered, -1);
+  EXPECT_EQ(picture.drawn.rows, 0);
+  EXPECT_EQ(picture.drawn.columns, 1);
+  EXPECT_EQ(picture.drawn.layers, -1);
   ASSERT_EQ(picture.boxes.size(), 4U);
   EXPECT_EQ(picture.boxes[0].place, (Rectangle{0, 0, 100, 100}));
   EXPECT_EQ(picture.boxes[1].place, (Rectangle{100, 0, 100, 100}));
@@ -93,9 +93,10 @@ TEST(Svg, of_a_step_shows_what_a_device_gets) {
   const Scene scene = scene_of("x=4", "[2{x}8, 8]", "[8, 2{x}8]");
   const std::string svg = drawing::to_svg({scene}, 0);
   EXPECT_EQ(find_markup_fault(svg), std::nullopt);
-  EXPECT_THAT(svg, HasSubstr("Lines: what device 0 gets."));
+  EXPECT_THAT(svg, HasSubstr("Lines: what device 0 gets, on the right in the colours of those that send it."));
   EXPECT_EQ(count_of_part(svg, "class=\"flow\""), 3);
-  EXPECT_EQ(count_of_part(svg, "class=\"piece\""), 6);
+  EXPECT_EQ(count_of_part(svg, "class=\"piece\""), 3);
+  EXPECT_EQ(count_of_part(svg, "class=\"held\""), 8 + 3);
 }
 
 TEST(Svg, lists_replicas_as_far_as_there_is_room) {

@@ -63,7 +63,7 @@ TEST(Text, draws_layers_beside_each_other) {
 )"));
   EXPECT_THAT(drawing::to_text(scene_of("x=2", "[2, 4] sum {x}", "[1{x}2, 4]"), plain, 0), HasSubstr(R"(
   layers parts along x (2), rows dimension 1 (2), columns dimension 2 (4)
-  parts along x 0                    parts along x 1
+  parts along x at 0                 parts along x at 1
   ┌───────────────────────────────┐  ┌───────────────────────────────┐
 )"));
 }
@@ -77,6 +77,7 @@ TEST(Text, folds_many_tiles_into_lines_of_a_hundred) {
     EXPECT_LE(is_picture ? count_characters(line) : 0, 102) << line;
   }
   EXPECT_THAT(text, HasSubstr("│0 +3 │2 +3 │"));
+  EXPECT_THAT(text, HasSubstr("│128+ │130+ │"));
 }
 
 TEST(Text, is_coloured_where_asked_for) {
