@@ -217,7 +217,8 @@ std::string to_html(const std::vector<Comparison>& comparisons) {
       "</head>\n<body>\n<main>\n",
       escape(title), page_style);
   for (std::size_t i = 0; i < comparisons.size(); ++i) put_comparison(out, comparisons[i], i);
-  return out + fmt::format("</main>\n<script>\n{}</script>\n</body>\n</html>\n", page_script);
+  return out + fmt::format("</main>\n<script>\n\"use strict\";\n(() => {{\n{}\n{}}})();\n</script>\n</body>\n</html>\n",
+                           picture_script, page_script);
 }
 
 }  // namespace retile::drawing

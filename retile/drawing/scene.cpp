@@ -415,6 +415,15 @@ std::string quantity(const Scene& scene, std::int64_t elements) {
   return count_of(static_cast<std::int64_t>(bytes), "byte");
 }
 
+Box own_box(const Frame& frame, const Box& box) {
+  Box own;
+  for (const int dimension : frame.dimensions) {
+    own.lo.push_back(box.lo[static_cast<std::size_t>(dimension)]);
+    own.hi.push_back(box.hi[static_cast<std::size_t>(dimension)]);
+  }
+  return own;
+}
+
 std::string list_devices(const std::vector<Device>& devices, std::size_t most) {
   if (devices.size() <= most) return fmt::format("{}", fmt::join(devices, " "));
   return fmt::format("{} +{}", fmt::join(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(most), " "),

@@ -115,6 +115,9 @@ std::optional<ViewFault> find_fault(const Scene& scene, const View& view);
 // "48 elements", or where the element type is known "192 bytes", "1.5 MiB".
 std::string quantity(const Scene& scene, std::int64_t elements);
 
+// The box in the frame's own dimensions.
+Box own_box(const Frame& frame, const Box& box);
+
 // "0 4 8 12 +4": at most so many of them.
 std::string list_devices(const std::vector<Device>& devices, std::size_t most);
 

@@ -414,7 +414,8 @@ std::string describe_frame(const Scene& scene, const Frame& frame) {
   if (frame.idle_devices > 0) text += fmt::format(", {} hold nothing", count_of(frame.idle_devices, "device"));
   for (std::size_t i = 0; i < std::min(most_boxes, frame.boxes.size()); ++i) {
     const HeldBox& held = frame.boxes[i];
-    text += fmt::format("{} {} on {}", i == 0 ? "." : ";", to_string(held.box), list_devices(held.devices, 4));
+    text += fmt::format("{} {} on {}", i == 0 ? "." : ";", to_string(own_box(frame, held.box)),
+                        list_devices(held.devices, 4));
   }
   if (frame.boxes.size() > most_boxes) {
     text += fmt::format("; and {} more", group_digits(static_cast<std::int64_t>(frame.boxes.size() - most_boxes)));

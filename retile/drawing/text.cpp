@@ -296,7 +296,7 @@ std::string frame_text(const Scene& scene, const Frame& frame, const Palette& pa
   return out + "\n" + (legend.empty() ? "" : "  " + legend + "\n") + render(text.blocks(), !palette.heading.empty());
 }
 
-std::string step_text(const SceneStep& step, const Palette& palette) {
+std::string step_text(const SceneStep& step, const Frame& before, const Palette& palette) {
   std::string out = fmt::format("    -> {}{}\n       {}\n", Palette::paint(palette.step, step.operation),
                                 step.cost ? fmt::format("  // cost {}", group_digits(*step.cost)) : "", step.sentence);
   constexpr std::size_t most_pieces = 4;
@@ -306,7 +306,7 @@ std::string step_text(const SceneStep& step, const Palette& palette) {
   std::size_t count = 0;
   for (const Transfer& piece : step.pieces) {
     if (piece.to != device || ++count > most_pieces) continue;
-    pieces.push_back(fmt::format("{} from {}", to_string(piece.box), piece.from));
+    pieces.push_back(fmt::format("{} from {}", to_string(own_box(before, piece.box)), piece.from));
   }
   if (count > most_pieces) pieces.push_back(fmt::format("and {} more", count - most_pieces));
   return out + fmt::format("       Device {} gets {}.\n", device, fmt::join(pieces, ", "));
@@ -323,7 +323,7 @@ std::string to_text(const Scene& scene, const Palette& palette, std::optional<st
   const std::size_t first = step.value_or(0);
   const std::size_t last = step ? *step + 1 : scene.steps.size();
   for (std::size_t i = first; i <= last; ++i) {
-    if (i > first) out += step_text(scene.steps[i - 1], palette);
+    if (i > first) out += step_text(scene.steps[i - 1], scene.frames[i - 1], palette);
     out += frame_text(scene, scene.frames[i], palette);
   }
   if (scene.steps.empty()) out += "    // nothing to do\n";

@@ -242,6 +242,14 @@ TEST_F(Page, shows_every_kind_of_layout_without_an_error) {
   EXPECT_EQ(found, true);
 }
 
+TEST_F(Page, forgets_the_dimensions_of_parts_once_they_are_added_up) {
+  const Json found = run_page(drawing::to_html({{scene_of("x=2", "[8] sum {x}", "[8]")}}), R"(
+    return [...document.querySelectorAll(".stage .box title, .scroll td")].map((node) => node.textContent);)",
+                              "#step=3");
+  EXPECT_EQ(found, Json({"device 0: [0:4], 16 bytes", "device 1: [4:8], 16 bytes", "devices 0 1: [0:8], 32 bytes",
+                         "from 1", "[4:8]", "16 bytes", "to 1", "[0:4]", "16 bytes"}));
+}
+
 TEST_F(Page, works_for_a_thousand_devices) {
   const std::string page = drawing::to_html({{scene_of("x=32,y=32", "[32{x}1024, 32{y}1024]", "[1{x,y}1024, 1024]")}});
   const Json found = run_page(page, press + std::string(R"(

@@ -68,6 +68,12 @@ TEST(Text, draws_layers_beside_each_other) {
 )"));
 }
 
+TEST(Text, forgets_the_dimensions_of_parts_once_they_are_added_up) {
+  const Scene scene = scene_of("x=2", "[8] sum {x}", "[8]");
+  EXPECT_THAT(drawing::to_text(scene, plain, 0), HasSubstr("Device 0 gets [1:2, 0:4] from 1.\n"));
+  EXPECT_THAT(drawing::to_text(scene, plain, 2), HasSubstr("Device 0 gets [4:8] from 1.\n"));
+}
+
 TEST(Text, folds_many_tiles_into_lines_of_a_hundred) {
   const std::string text =
       drawing::to_text(scene_of("x=32,y=32", "[32{x}1024, 32{y}1024]", "[1{x,y}1024, 1024]"), plain, std::nullopt);
