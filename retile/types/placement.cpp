@@ -157,7 +157,7 @@ bool Placement::operator==(const Placement& other) const {
 }
 
 Placement clip(const Placement& placement, const Shape& global) {
-  ensure(!placement.listed(), "tiles of a grid are clipped");
+  ensure(!placement.is_listed(), "tiles of a grid are clipped");
   if (placement.global_shape() == global) return placement;
   Placement clipped = placement;
   clipped.global_ = global;
@@ -224,7 +224,7 @@ bool is_balanced(const Placement& placement) {
 std::string to_string(const Mesh& mesh, const Placement& placement) {
   if (const auto type = find_type(mesh, placement)) return to_string(*type);
   Shape tiles = placement.global_shape();
-  if (placement.listed()) return fmt::format("listed boxes of at most {} elements", placement.local_size());
+  if (placement.is_listed()) return fmt::format("listed boxes of at most {} elements", placement.local_size());
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     tiles[i] = (tiles[i] + placement.tile_shape()[i] - 1) / placement.tile_shape()[i];
   }
