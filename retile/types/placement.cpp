@@ -50,11 +50,12 @@ Placement::Placement(const Shape& global, const Shape& tile, std::vector<std::in
   ensure(!global.empty() && global.size() == tile.size() && table.size() % global.size() == 0,
          "a table of corners has one per device");
   device_count_ = static_cast<std::int64_t>(table.size() / global.size());
-  is_even_ = true;
+  bool is_even = true;
   for (std::size_t i = 0; i < global.size(); ++i) {
-    is_even_ = is_even_ && tile[i] > 0 && global[i] % tile[i] == 0;
-    for (std::size_t at = i; is_even_ && at < table.size(); at += global.size()) is_even_ = table[at] < global[i];
+    is_even = is_even && tile[i] > 0 && global[i] % tile[i] == 0;
+    for (std::size_t at = i; is_even && at < table.size(); at += global.size()) is_even = table[at] < global[i];
   }
+  is_even_ = is_even;
   clip_to_global();
 }
 
