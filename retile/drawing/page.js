@@ -420,8 +420,7 @@ class Drawing {
     add("to", this.pieces(([from]) => from === this.device), "to");
     const notes = [];
     if (step.listed < plan.devices)
-      notes.push(
-          element("p", {}, `Pieces are listed for what devices 0 to ${step.listed - 1} get; the square counts all.`));
+      notes.push(element("p", {}, `The pieces that the first ${step.listed} devices get are listed; the square counts all.`));
     if (of(step.received, this.device) + of(step.sent, this.device) === 0) notes.push(element("p", {}, "It neither gets nor sends anything."));
     this.gets.replaceChildren(...notes, element("table", {}, element("tbody", {}, ...rows)));
   }

@@ -285,15 +285,6 @@ std::string sentence_of(const Scene& scene, const SceneStep& step, const Frame& 
                      count_of(count_senders(step), "other device"));
 }
 
-std::string mesh_text(const Plan& plan) {
-  const auto source = plan.source.cuts();
-  const auto target = plan.target.cuts();
-  if (source && target && !(source->mesh == target->mesh)) {
-    return fmt::format("{} to {}", to_string(source->mesh), to_string(target->mesh));
-  }
-  return to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
-}
-
 // How many intervals the boxes of a frame cut a dimension into.
 std::int64_t count_cuts(const Frame& frame, int dimension) {
   const auto i = static_cast<std::size_t>(dimension);
@@ -344,7 +335,7 @@ Scene make_scene(const Plan& plan, std::optional<ElementType> element) {
   Scene scene{plan.id,
               to_string(plan.source),
               to_string(plan.target),
-              mesh_text(plan),
+              describe_meshes(plan),
               plan.planner,
               describe_view(plan),
               plan.device_count(),
@@ -431,18 +422,8 @@ std::string list_devices(const std::vector<Device>& devices, std::size_t most) {
 }
 
 std::string describe_peak(const Scene& scene) {
-  const std::string peak = fmt::format("peak {} per device, ", quantity(scene, scene.peak));
-  if (scene.peak <= scene.bound) return peak + "no more than the larger of source and target";
-  return peak + fmt::format("{:.2f} times the larger of source and target",
-                            static_cast<double>(scene.peak) / static_cast<double>(scene.bound));
-}
-
-std::string describe_cost(const Scene& scene) {
-  if (!scene.cost) return "";
-  const PlanCost& cost = *scene.cost;
-  return fmt::format("cost {} ({}{}), floor {}", group_digits(cost.total), cost.model,
-                     cost.optimal ? ", optimal" : ", lower bound " + group_digits(cost.lower_bound),
-                     group_digits(cost.floor));
+  return fmt::format("peak {} per device, {}", quantity(scene, scene.peak),
+                     compare_peak({scene.bound, scene.bound, scene.bound, scene.peak}));
 }
 
 }  // namespace retile::drawing

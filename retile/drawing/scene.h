@@ -121,9 +121,6 @@ Box own_box(const Frame& frame, const Box& box);
 // "0 4 8 12 +4": at most so many of them.
 std::string list_devices(const std::vector<Device>& devices, std::size_t most);
 
-// "cost 384 (paper, optimal), floor 224", or what is known of it.
-std::string describe_cost(const Scene& scene);
-
 // "peak 64 bytes per device, no more than the larger of source and target".
 std::string describe_peak(const Scene& scene);
 

@@ -241,10 +241,9 @@ std::string title_of(const Scene& scene) {
 }
 
 std::string facts_of(const Scene& scene) {
-  const std::string cost = describe_cost(scene);
-  return fmt::format("{}: {}{}{}; {}", plan_name(scene),
-                     count_of(static_cast<std::int64_t>(scene.steps.size()), "step"), cost.empty() ? "" : ", ", cost,
-                     describe_peak(scene));
+  const std::string cost = scene.cost ? ", " + to_string(*scene.cost) : "";
+  return fmt::format("{}: {}{}; {}", plan_name(scene), count_of(static_cast<std::int64_t>(scene.steps.size()), "step"),
+                     cost, describe_peak(scene));
 }
 
 std::string step_facts(const Scene& scene, const SceneStep& step) {

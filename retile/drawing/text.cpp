@@ -327,7 +327,7 @@ std::string to_text(const Scene& scene, const Palette& palette, std::optional<st
     out += frame_text(scene, scene.frames[i], palette);
   }
   if (scene.steps.empty()) out += "    // nothing to do\n";
-  if (scene.cost) out += fmt::format("// {}\n", describe_cost(scene));
+  if (scene.cost) out += fmt::format("// {}\n", printable(to_string(*scene.cost)));
   return out + fmt::format("// {}\n", describe_peak(scene));
 }
 

@@ -96,6 +96,20 @@ TEST(Draw, takes_plans_that_say_no_cost) {
   EXPECT_THAT(run_retile({"draw", "-", "--as", "html"}, plan).output, HasSubstr("<td>not said</td>"));
 }
 
+TEST(Draw, lets_no_plan_steer_the_terminal) {
+  std::string plan = run_retile({"plan", "--mesh", "x=2", "[2{x}4]", "[4]", "--json"}).output;
+  plan.replace(plan.find("\"wide\""), 6, R"("\u001b[31m")");
+  plan.replace(plan.find("\"id\":\"\""), 7, R"("id":"\u001b[31m")");
+  const ProcessResult result = run_retile({"draw", "-", "--as", "text"}, plan);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, Not(HasSubstr("\033")));
+}
+
+TEST(Draw, keeps_to_a_memory_limit_that_the_plan_beside_does_not_know) {
+  const std::string text = run_retile(draw({"--as", "text", "--memory-limit", "2x", "--beside", "xla"})).output;
+  EXPECT_THAT(text, HasSubstr("// planner xla\n"));
+}
+
 TEST(Draw, takes_many_problems) {
   const std::string problems = R"({"id": "one", "mesh": {"a": 2}, "shape": [4], "src": [["a"]], "dst": [[]]})"
                                "\n"

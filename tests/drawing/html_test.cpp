@@ -256,7 +256,7 @@ TEST_F(Page, works_for_a_thousand_devices) {
     press("ArrowRight");
     const numbers = [...document.querySelectorAll(".stage .boxes")].map((node) => node.querySelectorAll(".box").length);
     return [...numbers, document.querySelectorAll(".stage .flow").length, document.querySelector(".gets, .scroll").textContent.slice(0, 14)];)"));
-  EXPECT_EQ(found, Json({1024, 1024, 32, "Pieces are lis"}));
+  EXPECT_EQ(found, Json({1024, 1024, 32, "The pieces tha"}));
 }
 
 TEST_F(Page, takes_names_as_text) {

@@ -93,6 +93,10 @@ class Artist {
     if (arguments_.beside) {
       ProblemArguments others = arguments_.problem;
       others.planner = *arguments_.beside;
+      if (others.planner == xla_planner) {  // it knows neither
+        others.memory_limit.reset();
+        others.no_exchange = false;
+      }
       add_beside(comparison, scene_of(plan_for(others, problem), problem));
     }
     const std::optional<std::size_t> step = step_of(comparison.front());
