@@ -93,6 +93,13 @@ TEST(Text, is_coloured_where_asked_for) {
               HasSubstr("\033[48;2;119;170;221;30m       0       \033[0m│"));
 }
 
+TEST(Text, colours_a_tile_across_the_lines_of_others) {
+  const char* source = "[6, 6] boxes {[0:4, 0:4]; [0:2, 4:6]; [2:6, 4:6]; [4:6, 0:2]; [4:6, 2:4]}";
+  const std::string text =
+      drawing::to_text(scene_of(problem_of({"x=5", source, "x=5", "[6, 6]"})), colored, std::nullopt);
+  EXPECT_THAT(text, HasSubstr("  │\033[48;2;119;170;221;30m                   \033[0m├─────────┤\n"));
+}
+
 TEST(Text, cannot_be_steered_by_names) {
   const Problem problem =
       parse_problem({"line", R"({"id": "\u001b[31m", "mesh": {"x": 2}, "shape": [4], "src": [["x"]], "dst": [[]]})"});
