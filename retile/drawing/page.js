@@ -176,9 +176,10 @@ class Drawing {
                             "Nothing to do";
     const cost = step && step.cost !== null ? ` Cost ${digits(step.cost)}.` : "";
     const amount = (elements) => quantity(this.current, elements);
-    const words = step ? `${step.sentence}${cost} A device holds at most ${amount(step.held)} in this step.` :
-                         `The array as it is, and as it is wanted. The largest tile on the way has ${
-                             amount(this.current.peak)}, the larger of source and target ${amount(this.current.bound)}.`;
+    const words = step ?
+        `${step.sentence}${cost} A device holds at most ${amount(step.held)} in this step.` :
+        `The array as it is, and as it is wanted. The largest tile on the way has ${
+            amount(this.current.peak)}, the larger of source and target ${amount(this.current.bound)}.`;
     this.words.replaceChildren(element("b", {}, title), words);
   }
 
@@ -349,10 +350,12 @@ class Drawing {
       for (const [place, devices] of senders)
         marks.append(...drawHeld(this.colors, devices, JSON.parse(place), this.current.devices));
     }
-    pieces.slice(0, mostArrows).forEach(({box}, i, {length}) => {
+    const every = Math.ceil(pieces.length / mostArrows);  // of many, some that are spread over all
+    pieces.forEach(({box}, i, {length}) => {
       const from = places(0, box), to = places(1, box);
       for (const place of from) marks.append(rectangle(place, {class: "piece"}));
-      if (from.length && to.length) marks.append(...arrow(from[0], to[0], 0.3 + 0.4 * (i + 0.5) / length));
+      if (i % every > 0 || !from.length || !to.length) return;
+      marks.append(...arrow(from[0], to[0], 0.3 + 0.4 * (i + 0.5) / length));
     });
     mine.forEach(
         (boxes, side) => boxes.forEach(
@@ -420,8 +423,10 @@ class Drawing {
     add("to", this.pieces(([from]) => from === this.device), "to");
     const notes = [];
     if (step.listed < plan.devices)
-      notes.push(element("p", {}, `The pieces that the first ${step.listed} devices get are listed; the square counts all.`));
-    if (of(step.received, this.device) + of(step.sent, this.device) === 0) notes.push(element("p", {}, "It neither gets nor sends anything."));
+      notes.push(
+          element("p", {}, `The pieces that the first ${step.listed} devices get are listed; the square counts all.`));
+    if (of(step.received, this.device) + of(step.sent, this.device) === 0)
+      notes.push(element("p", {}, "It neither gets nor sends anything."));
     this.gets.replaceChildren(...notes, element("table", {}, element("tbody", {}, ...rows)));
   }
 

@@ -323,10 +323,19 @@ Device busiest_receiver(const SceneStep& step) {
   return std::max_element(step.received.begin(), end) - step.received.begin();
 }
 
+std::vector<Box> boxes_of(const Frame& frame, Device device) {
+  std::vector<Box> boxes;
+  for (const HeldBox& held : frame.boxes) {
+    if (std::binary_search(held.devices.begin(), held.devices.end(), device)) boxes.push_back(held.box);
+  }
+  return boxes;
+}
+
 // Where a device's pieces come from, and where they end up.
 void put_flows(std::string& out, const Scene& scene, std::size_t index, const Picture (&pictures)[2],
                const Cell (&corners)[2]) {
   const SceneStep& step = scene.steps[index];
+  if (step.pieces.empty()) return;
   const Device device = busiest_receiver(step);
   SparseLabels sparse;
   const auto place = [&](std::size_t side, const Box& box) {
@@ -337,6 +346,16 @@ void put_flows(std::string& out, const Scene& scene, std::size_t index, const Pi
     }
     return places;
   };
+  // What it holds afterwards, by where it comes from: kept here, from others below.
+  for (const Box& box : boxes_of(scene.frames[index + 1], device)) {
+    for (const Rectangle& rectangle : place(1, box)) put_rectangle(out, rectangle, "class=\"void\"");
+    for (const Box& held : boxes_of(scene.frames[index], device)) {
+      const auto kept = intersect(held, box);
+      for (const Rectangle& rectangle : kept ? place(1, *kept) : std::vector<Rectangle>()) {
+        put_held(out, scene, {device}, rectangle, sparse);
+      }
+    }
+  }
   for (const Transfer& piece : step.pieces) {
     if (piece.to != device) continue;
     const std::vector<Rectangle> from = place(0, piece.box);

@@ -96,7 +96,7 @@ TEST(Svg, of_a_step_shows_what_a_device_gets) {
   EXPECT_THAT(svg, HasSubstr("Lines: what device 0 gets, on the right in the colours of those that send it."));
   EXPECT_EQ(count_of_part(svg, "class=\"flow\""), 3);
   EXPECT_EQ(count_of_part(svg, "class=\"piece\""), 3);
-  EXPECT_EQ(count_of_part(svg, "class=\"held\""), 8 + 3);
+  EXPECT_EQ(count_of_part(svg, "class=\"held\""), 8 + 4);  // three pieces, and what it keeps
 }
 
 TEST(Svg, lists_replicas_as_far_as_there_is_room) {
