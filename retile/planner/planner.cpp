@@ -109,12 +109,15 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
 
 class ProblemPlanner {
  public:
-  // On the devices of a world at least as large as the problem's.
-  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world)
+  enum class Dimensions { any_view, own };
+
+  // On the devices of a world at least as large as the problem's. Plans may see dimensions in factors, or not.
+  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world, Dimensions dimensions)
       : problem_(problem), options_(options), world_(world) {
     if (problem.device_count() < world) return;
     typed_ = typed(problem_);
     if (!typed_) frame_ = find_frame(problem_);
+    if (frame_ && !frame_->view.empty() && dimensions == Dimensions::own) frame_.reset();
     if (frame_) typed_.emplace(frame_->source, frame_->target);
   }
 
@@ -228,7 +231,7 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   part_options.memory_limit.reset();  // a promise for the whole
   SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
     const Problem part(problem.id(), source, target, problem.element_type());
-    return ProblemPlanner(part, part_options, problem.device_count()).plan();
+    return ProblemPlanner(part, part_options, problem.device_count(), ProblemPlanner::Dimensions::own).plan();
   });
   Movement movement = std::move(parts.first.movement);
   std::string planner = parts.first.planner;
@@ -245,9 +248,15 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   cost.optimal = cost.total == cost.lower_bound;
   PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
   memory.bound = std::max({memory.source, memory.target, memory.peak});
-  Plan plan{problem.id(),        problem.source(), problem.target(),
-            std::move(movement), parts.first.view, std::move(planner),
-            std::move(cost),     memory,           0};
+  Plan plan{problem.id(),
+            problem.source(),
+            problem.target(),
+            std::move(movement),
+            {},
+            std::move(planner),
+            std::move(cost),
+            memory,
+            0};
   require_fit(plan, problem, options);
   return plan;
 }
@@ -282,8 +291,10 @@ std::optional<PlannerKind> find_planner(std::string_view name) {
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = problem.source().is_partial() ? plan_partial(problem, options)
-                                            : ProblemPlanner(problem, options, problem.device_count()).plan();
+  Plan plan =
+      problem.source().is_partial()
+          ? plan_partial(problem, options)
+          : ProblemPlanner(problem, options, problem.device_count(), ProblemPlanner::Dimensions::any_view).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG
