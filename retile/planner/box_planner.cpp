@@ -1,6 +1,7 @@
 // One exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -53,16 +54,21 @@ std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
 class BoxExchange {
  public:
   BoxExchange(const Placement& source, const Placement& target)
-      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())) {}
+      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())), received_(sent_.size()) {}
 
   std::vector<Transfer> transfers() {
     std::vector<std::vector<Transfer>> wanted = find_pieces();
     share_out(wanted);
     for (std::size_t box = 0; box < held_.size(); ++box) deal(held_[box].holders, shares_[box], std::move(wanted[box]));
-    std::sort(transfers_.begin(), transfers_.end(), [](const Transfer& a, const Transfer& b) {
-      return std::tie(a.to, a.from, a.box.lo) < std::tie(b.to, b.from, b.box.lo);
-    });
-    return std::move(transfers_);
+    std::vector<Transfer> all;
+    all.reserve(count_);
+    for (std::vector<Transfer>& received : received_) {
+      std::sort(received.begin(), received.end(), [](const Transfer& a, const Transfer& b) {
+        return a.from != b.from ? a.from < b.from : a.box.lo < b.box.lo;
+      });
+      std::move(received.begin(), received.end(), std::back_inserter(all));
+    }
+    return all;
   }
 
  private:
@@ -156,8 +162,9 @@ class BoxExchange {
           pieces.push_back({0, to, std::move(first)});
           continue;
         }
-        transfers_.push_back({holders[i], piece.to, std::move(piece.box)});
+        received_[size(piece.to)].push_back({holders[i], piece.to, std::move(piece.box)});
         pieces.pop_back();
+        ++count_;
         taken += elements;
       }
     }
@@ -169,7 +176,8 @@ class BoxExchange {
   const std::vector<HeldBox> held_;
   std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
   std::vector<std::int64_t> sent_;                 // elements, by device
-  std::vector<Transfer> transfers_;
+  std::vector<std::vector<Transfer>> received_;    // by device
+  std::size_t count_ = 0;                          // of all of them
 };
 
 }  // namespace
@@ -177,7 +185,9 @@ class BoxExchange {
 PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
   std::vector<Transfer> transfers = BoxExchange(source, target).transfers();
   if (transfers.empty()) return {{{SliceStep{}, target}}, 0};
-  return {{{ExchangeStep{std::move(transfers)}, target}}, target.local_size()};
+  PlannedSteps planned{{}, target.local_size()};
+  planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
+  return planned;
 }
 
 }  // namespace retile
