@@ -153,6 +153,8 @@ class SumProblem {
   std::vector<AxisPart> combined_;
 };
 
+constexpr std::int64_t most_tabled_devices = 256;  // above it, plans are made of types where they can be
+
 }  // namespace
 
 std::int64_t sum_floor(const Problem& problem) {
@@ -163,8 +165,10 @@ std::int64_t sum_floor(const Problem& problem) {
   const auto elements = static_cast<double>(product(problem.source().global_shape()));
   double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
   std::int64_t most = 0;
-  for (Device device = 0; device < problem.device_count(); ++device) {
-    arriving += static_cast<double>(target.size(device));
+  const Device distinct = target.is_even() ? 1 : problem.device_count();  // that tell all there is to know
+  for (Device device = 0; device < distinct; ++device) {
+    arriving += static_cast<double>(target.size(device)) *
+                (static_cast<double>(problem.device_count()) / static_cast<double>(distinct));
     most = std::max(most, target.size(device));
   }
   const double average = arriving / static_cast<double>(problem.device_count());
@@ -188,10 +192,20 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
                                               [](const std::vector<Factor>& factors) { return factors.size() == 1; });
     if (has_single_boxes && problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
   }
+  // Pieces that divide first: on large meshes what does not is looked at only where it must be, and not at all where it
+  // cannot be listed.
+  const auto divides = [&](const MeshLayout& pieces) {
+    return !Layout::find_fault(pieces) && Layout(pieces).type() != nullptr;
+  };
+  const auto uneven = std::stable_partition(candidates.begin(), candidates.end(), divides);
+  const bool is_large = problem.device_count() > most_tabled_devices;
   std::optional<SumPlan> best;
   std::pair<std::int64_t, std::int64_t> least;  // elements above the bound, where tiles do not divide; then cost
-  for (const MeshLayout& pieces : candidates) {
+  for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
+    const MeshLayout& pieces = *candidate;
     if (Layout::find_fault(pieces)) continue;
+    const bool has_better = best && ((is_large && least.first == 0) || problem.device_count() > most_listed_world);
+    if (candidate >= uneven && has_better) continue;
     SumPlan plan{plan_part(problem.source().stacked(), sum.all_parts(pieces)),
                  plan_part(sum.combined_parts(pieces), problem.target().stacked()), reduce};
     const std::int64_t peak = std::max(height(plan.first.movement), height(plan.second->movement));

@@ -30,9 +30,6 @@ std::int64_t size_of(const std::vector<Factor>& factors) {
   return size;
 }
 
-// Of more devices, boxes are not listed: each takes memory.
-constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
-
 // --- Intervals along one dimension.
 
 // What is held of a factor, whose size is known.

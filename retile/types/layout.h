@@ -70,6 +70,9 @@ struct BoxLayout {
   bool operator==(const BoxLayout&) const = default;
 };
 
+// Of more devices, boxes are not listed: each takes memory.
+constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
+
 // Well-formed by construction. Sizes may be 0: an empty array.
 class Layout {
  public:
