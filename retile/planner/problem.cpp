@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "retile/base/json.h"
+#include "retile/base/nearest_name.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
 
@@ -101,7 +102,15 @@ void write_rules(Json& json, const Layout& source, const Layout& target) {
 template <typename Value>
 Value read_name(const JsonReader& reader, std::optional<Value> found, const char* what, std::string_view names) {
   if (found) return *found;
-  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()), fmt::format("use one of {}", names));
+  std::vector<std::string> known;
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = std::min(names.find_first_of(", ", begin), names.size());
+    if (end > begin) known.emplace_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const auto nearest = nearest_name(reader.string(), known);
+  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()),
+              fmt::format("{}use one of {}", nearest ? fmt::format("did you mean {}? ", *nearest) : "", names));
 }
 
 UnevenRule read_rule(const JsonReader& reader) {
