@@ -11,6 +11,7 @@
 #include "retile/emission/emission.h"
 #include "retile/types/text.h"
 #include "tests/mpi/launch.h"
+#include "tests/support/documents.h"
 #include "tests/support/layouts.h"
 #include "tests/support/problems.h"
 
@@ -131,6 +132,25 @@ TEST(EmittedMpi, is_a_program_by_itself) {
   const ProcessResult refused = run_job(2, {path + ".out"});
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.errors, ::testing::HasSubstr("start 4 ranks, not 2\n"));
+}
+
+TEST(MpiDocument, shows_what_its_commands_print) {
+  // As root, as in a container, and with more ranks than cores; MPICH looks at none of these.
+  const std::string environment =
+      "export PATH=\"$(dirname " RETILE_COMMAND "):$(dirname " RETILE_MPI_COMPILER
+      "):$PATH\" OMPI_ALLOW_RUN_AS_ROOT=1 "
+      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 "
+      "ASAN_OPTIONS=detect_leaks=0; ";
+  int count = 0;
+  for (const ShownCommand& command : commands_in("docs/from-mpi.md")) {
+    if (!command.needs("mpirun")) continue;
+    ++count;
+    const ProcessResult result =
+        run_process({"/bin/bash", "-c", environment + command.text}, {"", ::testing::TempDir()});
+    EXPECT_TRUE(matches_shown(result.output, command.output)) << command.place << " prints\n"
+                                                              << result.output << result.errors;
+  }
+  EXPECT_EQ(count, 2);
 }
 
 }  // namespace
