@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -59,11 +60,14 @@ std::string to_string(const DeviceForm& form, const std::function<std::string(co
       text += (is_negative ? " - " : " + ") + term;
     }
   };
+  const bool is_first = !form.terms.empty() && form.terms.front().factor < 0 && form.constant > 0;  // 3 - rank % 4
+  const bool has_constant = form.constant != 0 || form.terms.empty();
+  if (is_first) append(false, fmt::format("{}", form.constant));
   for (const DigitTerm& term : form.terms) {
     const std::int64_t factor = std::abs(term.factor);
     append(term.factor < 0, factor == 1 ? digit(term) : fmt::format("{} * {}", digit(term), factor));
   }
-  if (form.constant != 0 || form.terms.empty()) append(form.constant < 0, fmt::format("{}", std::abs(form.constant)));
+  if (has_constant && !is_first) append(form.constant < 0, fmt::format("{}", std::abs(form.constant)));
   return text;
 }
 

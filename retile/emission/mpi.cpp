@@ -46,36 +46,20 @@ std::string text_of(const Box& box) { return fmt::format("{{{}, {}}}", braced(bo
 
 // --- The parts of the code that are the same for all plans; '@' stands for a constant of the plan.
 
-constexpr const char* types_code = R"(
+constexpr const char* box_code = R"(
 // Elements from `lo` up to but not including `hi`.
 struct Box {
   int lo[dimensions];
   int hi[dimensions];
 };
 
-// A box that a rank holds, and where it lies in the rank's memory: its first element, and from one to the next.
-struct Part {
-  Box box;
-  long long offset;
-  long long strides[dimensions];
-};
-
-// What a rank holds.
-using Parts = std::vector<Part> (*)(int rank);
-
-long long volume(const Box& box) {
+long long size(const Box& box) {
   long long elements = 1;
   for (int i = 0; i < dimensions; ++i) elements *= box.hi[i] - box.lo[i];
   return elements;
 }
 
-long long size(const std::vector<Part>& parts) {
-  long long elements = 0;
-  for (const Part& part : parts) elements += volume(part.box);
-  return elements;
-}
-
-// What two boxes share; nothing where that has no volume.
+// What two boxes share; false where that is nothing.
 bool intersect(const Box& a, const Box& b, Box& shared) {
   for (int i = 0; i < dimensions; ++i) {
     shared.lo[i] = std::max(a.lo[i], b.lo[i]);
@@ -84,64 +68,93 @@ bool intersect(const Box& a, const Box& b, Box& shared) {
   }
   return true;
 }
-
-// A box that is all of a rank's memory, row-major.
-std::vector<Part> packed(const Box& box) {
-  Part part{box, 0, {}};
-  long long stride = 1;
-  for (int i = dimensions; i-- > 0;) {
-    part.strides[i] = stride;
-    stride *= box.hi[i] - box.lo[i];
-  }
-  if (stride == 0) return {};
-  return {part};
-}
 )";
+
+// Where every rank holds one box.
 
 constexpr const char* tile_code = R"(
 // The tile at this corner, as far as it lies in the array.
-std::vector<Part> tile(const std::vector<int>& corner, const std::vector<int>& extent) {
+Box tile(const std::vector<int>& corner, const std::vector<int>& extent) {
   static const int shape[dimensions] = @;
   Box box;
   for (int i = 0; i < dimensions; ++i) {
     box.lo[i] = std::min(corner[i], shape[i]);
     box.hi[i] = std::min(corner[i] + extent[i], shape[i]);
   }
-  return packed(box);
+  return box;
 }
 )";
 
-constexpr const char* message_code = R"(
-// A box inside what a rank holds, as MPI sends or receives it.
-struct Message {
-  long long first = 0;  // element
-  MPI_Datatype type = MPI_DATATYPE_NULL;
+constexpr const char* tile_type_code = R"(
+// What a rank holds, row-major.
+using Tiles = Box (*)(int rank);
+
+// The part of a tile that a box is, as MPI sends or receives it.
+MPI_Datatype part_of(const Box& tile, const Box& box) {
+  int sizes[dimensions], extents[dimensions], starts[dimensions];
+  for (int i = 0; i < dimensions; ++i) {
+    sizes[i] = tile.hi[i] - tile.lo[i];
+    extents[i] = box.hi[i] - box.lo[i];
+    starts[i] = box.lo[i] - tile.lo[i];
+  }
+  MPI_Datatype type;
+  MPI_Type_create_subarray(dimensions, sizes, extents, starts, MPI_ORDER_C, element_type, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+)";
+
+// Where some rank holds several.
+
+constexpr const char* parts_code = R"(
+// A box that a rank holds, and where it lies in the rank's memory: its first element, and from one to the next.
+struct Part {
+  Box box;
+  long long offset;
+  long long strides[dimensions];
 };
 
-Message message(const std::vector<Part>& parts, const Box& box) {
-  for (const Part& part : parts) {
-    Box shared;
-    if (!intersect(part.box, box, shared)) continue;
-    Message result{part.offset, element_type};
-    MPI_Type_dup(element_type, &result.type);
-    for (int i = dimensions; i-- > 0;) {
-      result.first += (box.lo[i] - part.box.lo[i]) * part.strides[i];
-      const MPI_Aint stride = part.strides[i] * MPI_Aint(sizeof(Element));
-      MPI_Datatype row = result.type;
-      MPI_Type_create_hvector(box.hi[i] - box.lo[i], 1, stride, row, &result.type);
-      MPI_Type_free(&row);
-    }
-    MPI_Type_commit(&result.type);
-    return result;
-  }
-  return {};
+long long size(const std::vector<Part>& parts) {
+  long long elements = 0;
+  for (const Part& part : parts) elements += size(part.box);
+  return elements;
 }
 )";
 
+constexpr const char* part_type_code = R"(
+// What a rank holds.
+using Tiles = std::vector<Part> (*)(int rank);
+
+// The part of what a rank holds that a box is, as MPI sends or receives it.
+MPI_Datatype part_of(const std::vector<Part>& parts, const Box& box) {
+  Box shared;
+  const Part& part = *std::find_if(parts.begin(), parts.end(),
+                                   [&](const Part& one) { return intersect(one.box, box, shared); });
+  MPI_Aint place = part.offset;
+  MPI_Datatype type, row;
+  MPI_Type_dup(element_type, &type);
+  for (int i = dimensions; i-- > 0;) {
+    place += (box.lo[i] - part.box.lo[i]) * part.strides[i];
+    row = type;
+    MPI_Type_create_hvector(box.hi[i] - box.lo[i], 1, part.strides[i] * MPI_Aint(sizeof(Element)), row, &type);
+    MPI_Type_free(&row);
+  }
+  const int one = 1;
+  place *= sizeof(Element);
+  row = type;
+  MPI_Type_create_hindexed(1, &one, &place, row, &type);
+  MPI_Type_free(&row);
+  MPI_Type_commit(&type);
+  return type;
+}
+)";
+
+// What steps call.
+
 constexpr const char* group_code = R"(
-// Every rank of a group gets its new tile from what the members hold: `held` of the tiles that lie in memory, which are
-// those of `before`.
-void exchange_in_group(const Element* from, Parts before, Parts held, Element* to, Parts after, int group, int position,
+// Every rank gets its new tile from the ranks of its group. They send of what they have in memory, the tiles of
+// `before`, what is left of it after slices, `held`.
+void exchange_in_group(const Element* from, Tiles before, Tiles held, Element* to, Tiles after, int group, int position,
                        MPI_Comm comm) {
   int rank, count;
   MPI_Comm members;
@@ -150,48 +163,41 @@ void exchange_in_group(const Element* from, Parts before, Parts held, Element* t
   MPI_Comm_size(members, &count);
   std::vector<int> ranks(count);
   MPI_Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, members);
-  std::vector<int> send_counts(count), receive_counts(count), sends(count), receives(count);  // places in bytes
-  std::vector<MPI_Datatype> send_types(count, element_type), receive_types(count, element_type);
-  // Places count bytes in an int, so they are part of the types.
-  const auto add = [&](const std::vector<Part>& memory, int sender, int receiver, int& number, MPI_Datatype& type) {
-    const std::vector<Part> has = held(sender), wants = after(receiver);
+  std::vector<int> sent(count), received(count), places(count);  // the types say where
+  std::vector<MPI_Datatype> sent_types(count, element_type), received_types(count, element_type);
+  for (int i = 0; i < count; ++i) {
     Box box;
-    if (has.empty() || wants.empty() || !intersect(has[0].box, wants[0].box, box)) return;
-    Message piece = message(memory, box);
-    const int one = 1;
-    const MPI_Aint place = piece.first * MPI_Aint(sizeof(Element));
-    MPI_Type_create_hindexed(1, &one, &place, piece.type, &type);
-    MPI_Type_commit(&type);
-    MPI_Type_free(&piece.type);
-    number = 1;
-  };
-  for (int i = 0; i < count; ++i) {
-    add(before(rank), rank, ranks[i], send_counts[i], send_types[i]);
-    add(after(rank), ranks[i], rank, receive_counts[i], receive_types[i]);
+    if (intersect(held(rank), after(ranks[i]), box)) {
+      sent[i] = 1;
+      sent_types[i] = part_of(before(rank), box);
+    }
+    if (intersect(held(ranks[i]), after(rank), box)) {
+      received[i] = 1;
+      received_types[i] = part_of(after(rank), box);
+    }
   }
-  MPI_Alltoallw(from, send_counts.data(), sends.data(), send_types.data(), to, receive_counts.data(), receives.data(),
-                receive_types.data(), members);
+  MPI_Alltoallw(from, sent.data(), places.data(), sent_types.data(), to, received.data(), places.data(),
+                received_types.data(), members);
   for (int i = 0; i < count; ++i) {
-    if (send_counts[i] != 0) MPI_Type_free(&send_types[i]);
-    if (receive_counts[i] != 0) MPI_Type_free(&receive_types[i]);
+    if (sent[i] != 0) MPI_Type_free(&sent_types[i]);
+    if (received[i] != 0) MPI_Type_free(&received_types[i]);
   }
   MPI_Comm_free(&members);
 }
 )";
 
 constexpr const char* permute_code = R"(
-// Every rank sends its tile, or the part of it that the receiver wants, and gets one.
-void permute(const Element* from, Parts before, Element* to, Parts after, int receiver, int sender, MPI_Comm comm) {
+// Every rank sends one rank its new tile, and gets its own.
+void permute(const Element* from, Tiles before, Element* to, Tiles after, int receiver, int sender, MPI_Comm comm) {
   int rank;
   MPI_Comm_rank(comm, &rank);
-  const std::vector<Part> sent = after(receiver), received = after(rank);
-  Message out = sent.empty() ? Message() : message(before(rank), sent[0].box);
-  Message in = received.empty() ? Message() : message(received, received[0].box);
-  const bool sends = out.type != MPI_DATATYPE_NULL, receives = in.type != MPI_DATATYPE_NULL;
-  MPI_Sendrecv(from + out.first, sends ? 1 : 0, sends ? out.type : element_type, receiver, 0, to + in.first,
-               receives ? 1 : 0, receives ? in.type : element_type, sender, 0, comm, MPI_STATUS_IGNORE);
-  if (sends) MPI_Type_free(&out.type);
-  if (receives) MPI_Type_free(&in.type);
+  const bool sends = size(after(receiver)) > 0, receives = size(after(rank)) > 0;
+  MPI_Datatype sent = sends ? part_of(before(rank), after(receiver)) : element_type;
+  MPI_Datatype received = receives ? part_of(after(rank), after(rank)) : element_type;
+  MPI_Sendrecv(from, sends ? 1 : 0, sent, receiver, 0, to, receives ? 1 : 0, received, sender, 0, comm,
+               MPI_STATUS_IGNORE);
+  if (sends) MPI_Type_free(&sent);
+  if (receives) MPI_Type_free(&received);
 }
 )";
 
@@ -204,22 +210,21 @@ struct Transfer {
 };
 
 // Two ranks see the messages between them in the same order, so these need no tags.
-void exchange(const Element* from, Parts before, Element* to, Parts after, const std::vector<Transfer>& transfers,
+void exchange(const Element* from, Tiles before, Element* to, Tiles after, const std::vector<Transfer>& transfers,
               MPI_Comm comm) {
   int rank;
   MPI_Comm_rank(comm, &rank);
-  const std::vector<Part> has = before(rank), wants = after(rank);
   std::vector<MPI_Request> requests;
   for (const Transfer& transfer : transfers) {
     if (transfer.to == rank) {
-      Message in = message(wants, transfer.box);
-      MPI_Irecv(to + in.first, 1, in.type, transfer.from, 0, comm, &requests.emplace_back());
-      MPI_Type_free(&in.type);  // it lives as long as the request does
+      MPI_Datatype type = part_of(after(rank), transfer.box);
+      MPI_Irecv(to, 1, type, transfer.from, 0, comm, &requests.emplace_back());
+      MPI_Type_free(&type);  // it lives as long as the request does
     }
     if (transfer.from == rank) {
-      Message out = message(has, transfer.box);
-      MPI_Isend(from + out.first, 1, out.type, transfer.to, 0, comm, &requests.emplace_back());
-      MPI_Type_free(&out.type);
+      MPI_Datatype type = part_of(before(rank), transfer.box);
+      MPI_Isend(from, 1, type, transfer.to, 0, comm, &requests.emplace_back());
+      MPI_Type_free(&type);
     }
   }
   MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
@@ -236,28 +241,49 @@ void combine(const Element* rows, long long count, long long elements, Element* 
 }
 )";
 
-constexpr const char* main_code = R"(
+// The check.
+
+constexpr const char* place_code = R"(
 // --- A check: every element is told by its place in the array.
 
 Element number(long long place) { return Element(@); }
 
-// Calls visit(element, place) for what a rank holds; places are row-major in the array as it starts out.
+// The place in the array as it starts out, row-major, of an element of a box, row-major too.
+long long place_of(const Box& box, long long element) {
+  static const int shape[dimensions] = @;
+  long long place = 0, step = 1;
+  for (int i = dimensions; i-- > 0; step *= shape[i]) {
+    const int extent = box.hi[i] - box.lo[i];
+    place += (box.lo[i] + element % extent) * step;
+    element /= extent;
+  }
+  return place;
+}
+)";
+
+constexpr const char* tile_visit_code = R"(
+template <typename Visit>
+void for_each_element(const Box& tile, Element* memory, Visit visit) {
+  for (long long i = 0; i < size(tile); ++i) visit(memory[i], place_of(tile, i));
+}
+)";
+
+constexpr const char* part_visit_code = R"(
 template <typename Visit>
 void for_each_element(const std::vector<Part>& parts, Element* memory, Visit visit) {
-  static const int shape[dimensions] = @;
   for (const Part& part : parts) {
-    for (long long i = 0; i < volume(part.box); ++i) {
-      long long rest = i, place = 0, at = part.offset, step = 1;
-      for (int d = dimensions; d-- > 0; rest /= part.box.hi[d] - part.box.lo[d], step *= shape[d]) {
-        const long long index = rest % (part.box.hi[d] - part.box.lo[d]);
-        at += index * part.strides[d];
-        place += (part.box.lo[d] + index) * step;
+    for (long long i = 0; i < size(part.box); ++i) {
+      long long at = part.offset, rest = i;
+      for (int d = dimensions; d-- > 0; rest /= part.box.hi[d] - part.box.lo[d]) {
+        at += rest % (part.box.hi[d] - part.box.lo[d]) * part.strides[d];
       }
-      visit(memory[at], place);
+      visit(memory[at], place_of(part.box, i));
     }
   }
 }
+)";
 
+constexpr const char* main_code = R"(
 int main(int argument_count, char** arguments) {
   MPI_Init(&argument_count, &arguments);
   int rank, ranks;
@@ -306,6 +332,9 @@ class MpiPrinter {
       if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) reduce_ = reduce;
     }
     if (shape_.empty()) shape_ = {1};
+    is_single_ = plan.movement.source.has_single_boxes() &&
+                 std::all_of(plan.steps().begin(), plan.steps().end(),
+                             [](const Step& step) { return step.after.has_single_boxes(); });
     for (const std::int64_t size : shape_) {
       if (size > INT_MAX) refuse(Target::mpi, "dimensions of more than 2^31 - 1 elements", "MPI counts them as int");
     }
@@ -329,11 +358,12 @@ class MpiPrinter {
         "#include <cstdio>\n#include <vector>\n\nusing Element = {};\nconst MPI_Datatype element_type = "
         "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\n",
         names.cpp, names.mpi, plan_.device_count(), shape_.size());
-    text += types_code;
-    if (uses_tiles_) text += filled(tile_code, {braced(shape_)});
+    text += box_code;
+    if (uses_tile_) text += filled(tile_code, {braced(shape_)});
+    if (!is_single_) text += parts_code;
     text += "\n// --- Who holds what, before and after each step.\n" + placements_;
     text += "\n// --- How it is moved.\n";
-    if (uses_groups_ || uses_permutations_ || uses_transfers_) text += message_code;
+    if (uses_groups_ || uses_permutations_ || uses_transfers_) text += is_single_ ? tile_type_code : part_type_code;
     if (uses_groups_) text += group_code;
     if (uses_permutations_) text += permute_code;
     if (uses_transfers_) text += transfers_code;
@@ -378,20 +408,20 @@ class MpiPrinter {
     }
     const std::string name = fmt::format("tiles_{}", known_.size());
     known_.push_back(placement);
-    placements_ += fmt::format("\n// {}\nstd::vector<Part> {}(int rank) {{\n{}}}\n", words, name, body_of(placement));
+    placements_ += fmt::format("\n// {}\n{} {}(int rank) {{\n{}}}\n", words, is_single_ ? "Box" : "std::vector<Part>",
+                               name, is_single_ ? body_of_tiles(placement) : body_of_parts(placement));
     return name;
   }
 
-  std::string body_of(const Placement& placement) {
+  std::string body_of_tiles(const Placement& placement) {
     if (auto formula = formula_of(placement)) return std::move(*formula);
-    if (!placement.has_single_boxes()) return listed_parts(placement);
     std::vector<std::string> boxes;
     for (Device device = 0; device < devices(); ++device) {
       const Box box = placement.box(device);
       const int rank = placement.rank();
       boxes.push_back(text_of({padded(box.lo, 0, rank), padded(box.hi, volume(box) > 0 ? 1 : 0, rank)}));
     }
-    return fmt::format("  static const Box boxes[rank_count] = {{\n{}}};\n  return packed(boxes[rank]);\n",
+    return fmt::format("  static const Box boxes[rank_count] = {{\n{}}};\n  return boxes[rank];\n",
                        wrapped(boxes, "      "));
   }
 
@@ -419,7 +449,7 @@ class MpiPrinter {
       if (!form) return std::nullopt;
       texts.push_back(expression(*form));
     }
-    uses_tiles_ = true;
+    uses_tile_ = true;
     return fmt::format("  return tile({}, {});\n", braced(texts), braced(padded(placement.tile_shape(), 1, rank)));
   }
 
@@ -427,7 +457,7 @@ class MpiPrinter {
     return to_string(form, [&](const DigitTerm& term) { return digit_text(term, devices(), "rank", "/"); });
   }
 
-  std::string listed_parts(const Placement& placement) const {
+  std::string body_of_parts(const Placement& placement) const {
     std::string cases;
     for (Device device = 0; device < devices(); ++device) {
       std::vector<std::string> parts;
@@ -489,7 +519,7 @@ class MpiPrinter {
     const std::string after = name_after(steps.last);
     std::string tables;
     std::string call;
-    if (const Groups* groups = groups_of(operation)) {
+    if (const Groups* groups = groups_of(operation); groups != nullptr && is_single_) {
       const std::string held = name_before(steps.last);
       std::vector<std::int64_t> group_numbers(static_cast<std::size_t>(devices()));
       std::vector<std::int64_t> positions = group_numbers;
@@ -508,7 +538,7 @@ class MpiPrinter {
     } else if (std::holds_alternative<ReduceStep>(operation)) {
       call = fmt::format("combine({}, size({}(rank)) / std::max(1LL, size({}(rank))), size({}(rank)), {});", from,
                          before, after, after, to);
-    } else if (const auto senders = senders_of(steps)) {
+    } else if (const auto senders = senders_of(operation)) {
       std::vector<std::int64_t> receivers(senders->size());
       for (std::size_t i = 0; i < senders->size(); ++i) {
         receivers[static_cast<std::size_t>((*senders)[i])] = static_cast<std::int64_t>(i);
@@ -532,14 +562,13 @@ class MpiPrinter {
     return fmt::format("  {{\n{}    {}\n  }}\n", block, call);
   }
 
-  // Of a permutation, and of slices, where everybody keeps his own; nothing where tiles are several boxes.
-  std::optional<std::vector<std::int64_t>> senders_of(const StageSteps& steps) const {
-    const Step& step = plan_.steps()[steps.last];
-    if (!plan_.movement.before(steps.first).has_single_boxes() || !step.after.has_single_boxes()) return std::nullopt;
+  // Of a permutation, and of slices, where everybody keeps his own.
+  std::optional<std::vector<std::int64_t>> senders_of(const StepOperation& operation) const {
+    if (!is_single_) return std::nullopt;
     std::vector<std::int64_t> senders(static_cast<std::size_t>(devices()));
     std::iota(senders.begin(), senders.end(), std::int64_t{0});
-    if (std::holds_alternative<SliceStep>(step.operation)) return senders;
-    const auto* permute = std::get_if<PermuteStep>(&step.operation);
+    if (std::holds_alternative<SliceStep>(operation)) return senders;
+    const auto* permute = std::get_if<PermuteStep>(&operation);
     if (permute == nullptr) return std::nullopt;
     for (const DevicePair& pair : *permute->pairs) senders[static_cast<std::size_t>(pair.target)] = pair.source;
     return senders;
@@ -572,7 +601,8 @@ class MpiPrinter {
           braced(places), places.size(), combined("expected", "number(place + parts[i])"));
     }
     const std::string value = reduce_ != nullptr ? "place % 7" : "place";
-    return filled(main_code, {value, braced(shape_), target, target, expected});
+    return filled(place_code, {value, braced(shape_)}) + (is_single_ ? tile_visit_code : part_visit_code) +
+           filled(main_code, {target, target, expected});
   }
 
   // How far the parts of an element lie behind the first one, in the array as it starts out.
@@ -598,7 +628,8 @@ class MpiPrinter {
   const ReduceStep* reduce_ = nullptr;
   std::vector<Placement> known_;
   std::string placements_;
-  bool uses_tiles_ = false;
+  bool is_single_ = true;  // every rank holds one box at any time
+  bool uses_tile_ = false;
   bool uses_groups_ = false;
   bool uses_permutations_ = false;
   bool uses_transfers_ = false;

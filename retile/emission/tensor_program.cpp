@@ -171,15 +171,25 @@ class Lowering {
     if (shape != shape_) add(SliceOp{std::move(corners), shape}, shape);
   }
 
-  // The tile becomes its pieces, one after the other in row-major order along a new dimension in front.
-  void part(const Recut& recut) {
+  // The tile becomes its pieces, one after the other in row-major order along a new dimension in front. Where there are
+  // terms, it is cut in one dimension only, and they say which piece comes where.
+  void part(const Recut& recut, const std::vector<DigitTerm>& terms) {
+    std::vector<DigitTerm> digits = terms;  // in the order that they have in the tile
+    std::sort(digits.begin(), digits.end(), [](const DigitTerm& a, const DigitTerm& b) { return a.factor > b.factor; });
     Shape cut;
     std::vector<int> outer;
     std::vector<int> inner;
     for (std::size_t i = 0; i < recut.cuts.size(); ++i) {
-      if (recut.cuts[i] > 1) {
+      if (recut.cuts[i] > 1 && terms.empty()) {
         outer.push_back(static_cast<int>(cut.size()));
         cut.push_back(recut.cuts[i]);
+      }
+      if (recut.cuts[i] > 1 && !terms.empty()) {
+        for (const DigitTerm& term : terms) {
+          const auto place = std::find(digits.begin(), digits.end(), term) - digits.begin();
+          outer.push_back(static_cast<int>(cut.size()) + static_cast<int>(place));
+        }
+        for (const DigitTerm& digit : digits) cut.push_back(digit.size);
       }
       inner.push_back(static_cast<int>(cut.size()));
       cut.push_back(recut.piece[i]);
@@ -285,12 +295,23 @@ class Lowering {
       add(AllToAllOp{*split_dimension, *join_dimension, groups}, after.local_shape());
       return true;
     }
-    part(recut);
+    const std::vector<DigitTerm> terms = is_in_order ? std::vector<DigitTerm>{} : terms_of(pick, recut);
+    part(recut, terms);
     const Shape pieces = shape_;
-    if (!is_in_order) add(std::move(pick), pieces);
+    if (!is_in_order && terms.empty()) add(std::move(pick), pieces);
     add(AllToAllOp{0, 0, groups}, pieces);
     join(recut.joins, recut.piece);
     return true;
+  }
+
+  // The order of the pieces by digits of their places, major to minor, where it is the same for all devices and a
+  // transposition does it; else none.
+  static std::vector<DigitTerm> terms_of(const PickOp& pick, const Recut& recut) {
+    const Shape& order = pick.order.front();
+    if (!only_dimension(recut.cuts)) return {};
+    if (std::any_of(pick.order.begin(), pick.order.end(), [&](const Shape& one) { return one != order; })) return {};
+    const auto form = find_form(Mesh({{"piece", static_cast<std::int64_t>(order.size())}}), order);
+    return form && form->constant == 0 ? form->terms : std::vector<DigitTerm>{};
   }
 
   // By device, the row-major number of the piece of its group's tiles that it gets.

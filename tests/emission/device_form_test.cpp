@@ -24,7 +24,7 @@ TEST(DeviceForm, says_numbers_by_digits) {
   EXPECT_EQ(form_text(mesh, {0, 0, 0, 0, 8, 8, 8, 8}), "rank / 4 * 8");
   EXPECT_EQ(form_text(mesh, {1, 4, 7, 10, 1, 4, 7, 10}), "rank % 4 * 3 + 1");
   EXPECT_EQ(form_text(mesh, {0, 2, 1, 3, 0, 2, 1, 3}), "rank / 2 % 2 + rank % 2 * 2");
-  EXPECT_EQ(form_text(mesh, {3, 2, 1, 0, 3, 2, 1, 0}), "-rank % 4 + 3");
+  EXPECT_EQ(form_text(mesh, {3, 2, 1, 0, 3, 2, 1, 0}), "3 - rank % 4");
   EXPECT_EQ(form_text(mesh, {0, 1, 3, 2, 0, 1, 3, 2}), "none");
 }
 

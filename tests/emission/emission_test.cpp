@@ -92,6 +92,25 @@ TEST(EmissionFault, names_what_a_target_cannot_say_and_one_that_can) {
             "error: 8192 devices are too many to be listed in code\nhint: at most 4096 are\n");
 }
 
+// Any two layouts, whether a target can say the plan or not.
+TEST(Emission, writes_or_refuses_every_plan) {
+  test::RandomProblems random(3);
+  int written[4] = {};
+  for (int i = 0; i < 300; ++i) {
+    const Problem problem = test::any_problem(random);
+    for (const Target target : {Target::jax, Target::mpi, Target::stablehlo, Target::mlir}) {
+      try {
+        EXPECT_NE(emit_plan(problem, target), "");
+        ++written[static_cast<std::size_t>(target)];
+      } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(" cannot say ")) << test::describe(problem);
+      }
+    }
+  }
+  EXPECT_EQ(written[static_cast<std::size_t>(Target::mpi)], 300);
+  for (const int count : written) EXPECT_GT(count, 30);
+}
+
 // --- MLIR's own reader and checker.
 
 bool has_mlir() { return std::system("command -v mlir-opt-19 >/dev/null") == 0; }
