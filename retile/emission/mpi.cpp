@@ -427,7 +427,7 @@ class MpiPrinter {
 
   // The corners by arithmetic; nothing where there is none.
   std::optional<std::string> formula_of(const Placement& placement) {
-    if (placement.listed()) return std::nullopt;
+    if (placement.is_listed()) return std::nullopt;
     const int rank = placement.rank();
     std::vector<Shape> corners;
     for (Device device = 0; device < devices(); ++device) {

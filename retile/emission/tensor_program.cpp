@@ -22,7 +22,7 @@ std::vector<Shape> corners_of(const Placement& placement) {
 
 // Tiles of a grid, whole where the array ends inside them.
 Placement padded(const Placement& placement) {
-  if (placement.listed() || placement.is_even() || placement.rank() == 0) return placement;
+  if (placement.is_listed() || placement.is_even() || placement.rank() == 0) return placement;
   std::vector<std::int64_t> corners;
   for (Device device = 0; device < placement.device_count(); ++device) {
     const Shape corner = placement.offset(device);
