@@ -56,6 +56,14 @@ TEST(EmitCommand, prices_plans_that_do_not_say_their_cost) {
   EXPECT_THAT(emit("mpi", {"-", "--dtype", "c128"}, plan.dump()), HasSubstr("using Element = std::complex<double>;"));
 }
 
+TEST(EmitCommand, knows_the_elements_that_a_plan_combines) {
+  const std::string plan =
+      run_retile({"plan", "--json", "--mesh", "x=2", "[8] sum {x}", "[4{x}8]", "--dtype", "f64"}).output;
+  EXPECT_THAT(emit("mpi", {"-"}, plan), HasSubstr("using Element = double;"));
+  EXPECT_EQ(run_retile({"emit", "--as", "mpi", "-", "--dtype", "f32"}, plan),
+            input_fault("error: the plan combines elements of f64, not of f32\n"));
+}
+
 TEST(EmitCommand, writes_a_file) {
   const TemporaryFolder folder;
   EXPECT_EQ(folder.run_retile(with({"emit", "--as", "jax", "--out", "redistribute.py"}, transpose)), done(""));

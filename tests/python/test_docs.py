@@ -28,11 +28,12 @@ def test_the_pages_code_runs(page, blocks, capsys):
 
 def test_the_pages_commands_for_python_run(tmp_path):
     commands = re.findall(r"^\$ (retile .*python .*)\n(.*)$", (DOCS / "from-jax.md").read_text(), re.MULTILINE)
-    folders = [str(Path(os.environ.get("RETILE_COMMAND", ROOT / "build/release/retile")).parent), str(Path(sys.executable).parent)]
-    path = os.pathsep.join([*folders, os.environ["PATH"]])
+    programs = os.environ.get("RETILE_COMMAND", ROOT / "build/release/retile"), sys.executable
+    path = os.pathsep.join([*(str(Path(program).parent) for program in programs), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
     for command, expected in commands:
         result = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert result.stdout == expected + "\n", result.stderr
     assert len(commands) == 1

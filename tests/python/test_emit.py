@@ -80,7 +80,8 @@ def as_replicas(code):
     """The module of what partitions do, for XLA's client to run on replicas: it takes partitions from its partitioner
     alone."""
     for old, new in [
-        ("mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1", "mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 8"),
+        ("mhlo.num_partitions = 8", "mhlo.num_partitions = 1"),
+        ("mhlo.num_replicas = 1", "mhlo.num_replicas = 8"),
         ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, ", ""),
         (", use_global_device_ids", ""),
         ("stablehlo.partition_id", "stablehlo.replica_id"),
@@ -129,6 +130,18 @@ def test_stablehlo_moves_every_bit(problem, planner):
     moved = run_stablehlo(emitted("stablehlo", problem, planner), tiles("src"))
     for tile, expected in zip(moved, tiles("dst"), strict=True):
         np.testing.assert_array_equal(tile, expected)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_stablehlo_adds_parts(dtype):
+    code = emit("stablehlo", "--mesh", "x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "--dtype", dtype)
+    numpy_type = jax.numpy.dtype({"f32": "float32", "bf16": "bfloat16"}[dtype])
+    parts = (np.arange(256) % 7).reshape(2, 8, 16).astype(numpy_type)
+    moved = run_stablehlo(code, [parts[device // 4 : device // 4 + 1] for device in range(8)])
+    total = parts[0] + parts[1]
+    for device, tile in enumerate(moved):
+        x, y = divmod(device, 4)
+        np.testing.assert_array_equal(tile, total[4 * x : 4 * x + 4, 4 * y : 4 * y + 4])
 
 
 def test_every_report_becomes_a_stablehlo_module():

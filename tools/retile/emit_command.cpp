@@ -57,6 +57,21 @@ void complete(StatedPlan& stated, const CostModel& model) {
   }
 }
 
+// A plan says of which elements it is only where it combines them.
+ElementType element_of(const Plan& plan, const std::optional<std::string>& given) {
+  ElementType element = *find_element_type(given.value_or("f32"));
+  for (const Step& step : plan.steps()) {
+    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
+    if (reduce == nullptr) continue;
+    if (given && reduce->element != element) {
+      throw InputError(fmt::format("the plan combines elements of {}, not of {}", name_of(reduce->element), *given),
+                       {});
+    }
+    element = reduce->element;
+  }
+  return element;
+}
+
 int emit_plan(const Arguments& arguments) {
   const std::vector<SourceText> plans = read_values(*arguments.problem.source, "plans");
   require_at_most(1, plans, "plans");
@@ -67,8 +82,7 @@ int emit_plan(const Arguments& arguments) {
     return fail(failed, fmt::format("{}:{}: error: {}\n", text.name, text.first_line, faults.front()));
   }
   complete(stated, *find_cost_model(arguments.problem.cost_model));
-  const std::string element = arguments.problem.element_type.value_or("f32");
-  write_code(arguments, stated.plan, *find_element_type(element));
+  write_code(arguments, stated.plan, element_of(stated.plan, arguments.problem.element_type));
   return done;
 }
 
