@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
+.PHONY: help build demo test checkers test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,7 +21,10 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+test: checkers test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+
+checkers: # of the code that is emitted for others
+	@tools/install-dependencies.sh mlir-19-tools
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 

@@ -13,6 +13,7 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
+//   steps as permutations of equal cells                     plan/rounds.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
@@ -29,6 +30,7 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
+#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "retile/retile.h"
-#include "rounds.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/types/layout.h"
 #include "retile/types/text.h"
@@ -81,6 +82,7 @@ class LayoutScanner {
     scan_rule();
     scan_partial();
     scan_devices();
+    require_no_word();
     require_right();
     return Layout(std::move(layout_));
   }
@@ -95,6 +97,18 @@ class LayoutScanner {
   }
 
  private:
+  // A misspelt word of a layout; others are told by whoever expects the end.
+  void require_no_word() {
+    if (!scanner_.looking_at_name() || scanner_.looking_at("\"")) return;
+    const std::string word(scanner_.peek_word());
+    const std::vector<std::string> known{"ceil", "nested", "balanced", "sum", "max", "min", "on", "boxes"};
+    const auto nearest = nearest_name(word, known);
+    if (!nearest || *nearest == word) return;
+    const std::size_t begin = scanner_.next_position();
+    scanner_.fail({begin, begin + word.size()}, fmt::format("unknown word '{}' after a type", word),
+                  fmt::format("did you mean {}?", *nearest));
+  }
+
   // dimensions ::= '[' [ dimension { ',' dimension } ] ']', dimension ::= factor { '*' factor }
   void scan_dimensions() {
     scanner_.expect("[", "at the start of a type");
