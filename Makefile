@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test checkers test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
+.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -31,6 +31,10 @@ sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviou
 test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
+
+test-page: build-release ## the page of retile draw in headless Chromium; elsewhere these tests are skipped without it
+	@tools/install-dependencies.sh chromium
+	build/release/tests/retile_drawing_tests
 
 fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 	@set -e; \

@@ -13,7 +13,8 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
-//   steps as permutations of equal cells                     plan/rounds.h
+//   steps as permutations of equal cells                      plan/rounds.h
+//   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
@@ -25,6 +26,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
+#include "retile/draw.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"

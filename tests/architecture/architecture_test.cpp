@@ -34,6 +34,7 @@ const std::vector<FolderRule> folder_rules{
     {"emission", {"base", "types", "grids", "collectives", "plan", "engines"}},
     {"language", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"runtime", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "language", "engines"}},
+    {"drawing", {"base", "types", "grids", "collectives", "plan"}},
     {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"contenders", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"evaluation", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines", "contenders"}},
@@ -50,6 +51,7 @@ const std::vector<NamespaceRule> namespace_rules{
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
+    {"retile/drawing/.*", {"retile::drawing"}},
     {"retile/interchange/.*", {"retile::interchange"}},
     {"retile/emission/.*", {"retile::emission"}},
     {"evaluation/contenders/.*", {"retile::contenders"}},
@@ -61,7 +63,8 @@ const std::vector<NamespaceRule> namespace_rules{
 
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h",       "retile/pipeline.cpp", "retile/redistribute.h",
-                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h"};
+                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h",
+                                             "retile/draw.h",           "retile/draw.cpp"};
 
 struct LibraryRule {
   std::string header;  // a regular expression for the whole name
