@@ -10,10 +10,11 @@
 >>> plan.cost, plan.floor, plan.optimal
 (16, 12, True)
 
-Frameworks are imported only where they are used: `retile.jax` moves arrays of JAX by such plans.
+Frameworks are imported only where they are used: `retile.jax` and `retile.torch` move arrays of theirs by such plans.
 """
 
 import functools as _functools
+from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 
 from retile import _retile
@@ -29,6 +30,7 @@ __all__ = [
     "Mesh",
     "Plan",
     "Step",
+    "parse_ends",
     "parse_problem",
     "plan",
     "redistribute",
@@ -89,3 +91,14 @@ def parse_problem(line: str) -> tuple[Layout, Layout, str]:
     (Layout('[4{x}8]', Mesh({'x': 2})), Layout('[8]', Mesh({'x': 2})), 'f32')
     """
     return _retile.parse_problem(line)
+
+
+def parse_ends(
+    source: str, target: str, shape: _Sequence[int], mesh: Mesh | str | None = None
+) -> tuple[Layout, Layout]:
+    """Both ends of a redistribution as XLA, JAX, Shardy, DTensor or MLIR print them, on one mesh where that can be.
+
+    >>> parse_ends("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}", (8, 8))
+    (Layout('[4{a}8, 8]', Mesh({'a': 2})), Layout('[8, 4{a}8]', Mesh({'a': 2})))
+    """
+    return _retile.parse_ends(source, target, list(shape), mesh)
