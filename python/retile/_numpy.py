@@ -68,6 +68,7 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
 
 
 def _in_memory(array: Any, layout: Layout) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Address, shape and strides; the parts of a sum lie along dimensions in front."""
+    """Address, shape and strides, none where it is packed; the parts of a sum lie along dimensions in front."""
     front = len(layout.partial)
-    return array.ctypes.data, (1,) * front + array.shape, (array.nbytes,) * front + array.strides
+    strides = () if array.flags.c_contiguous else (array.nbytes,) * front + array.strides
+    return array.ctypes.data, (1,) * front + array.shape, strides

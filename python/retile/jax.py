@@ -40,6 +40,8 @@ __all__ = ["explain", "lower_text", "plan_of", "reshard"]
 
 # Exchanges of more rounds than this are slower than the collectives that avoid them.
 MOST_ROUNDS = 4
+# Temporaries up to a page are the program's own, whatever it moves.
+OWN_BYTES = 4096
 
 
 # --- What is to be moved.
@@ -184,7 +186,8 @@ class _Program:
 
     def is_as_good_as(self, other: "_Program") -> bool:
         """No more temporaries; and what is sent more, if anything, is made up for by what is held less."""
-        more_sent, less_held = self.sent - other.sent, other.temporaries - self.temporaries
+        more_sent = self.sent - other.sent
+        less_held = max(other.temporaries, OWN_BYTES) - max(self.temporaries, OWN_BYTES)
         return less_held > max(0, more_sent) or (less_held == max(0, more_sent) and not self.gathers_inside())
 
     def gathers_inside(self) -> bool:

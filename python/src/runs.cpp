@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -20,7 +21,8 @@ namespace {
 
 // --- On threads.
 
-// Where an array lies: the address of its first element, its shape, and bytes from an element to the next one.
+// Where an array lies: the address of its first element, its shape, and bytes from an element to the next one; none
+// where it is packed.
 using PythonArray = std::tuple<std::uintptr_t, Shape, Strides>;
 
 struct ArraysInMemory {
@@ -38,6 +40,8 @@ ArraysInMemory in_memory(const std::vector<PythonArray>& arrays, std::int64_t el
     result.spans.emplace_back(reinterpret_cast<std::byte*>(address) + reach->begin,
                               static_cast<std::size_t>(reach->end - reach->begin));
   }
+  const auto is_packed = [](const MemoryLayout& layout) { return layout.strides.empty(); };
+  if (std::all_of(result.layouts.begin(), result.layouts.end(), is_packed)) result.layouts.clear();
   return result;
 }
 
