@@ -52,7 +52,7 @@ def slice_of(tensor, mesh, placements):
     for index, size, placement in zip(mesh.get_coordinate(), mesh.shape, placements, strict=True):
         if isinstance(placement, Shard):
             tensor = tensor.chunk(size, placement.dim)[index]
-    return tensor.contiguous()
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 # --- Contenders.

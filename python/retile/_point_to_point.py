@@ -16,19 +16,14 @@ from retile import _retile
 from retile._retile import Layout, Plan
 
 TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
-LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**22
-STAGED_MESSAGES = 4  # held at once beside tiles; a tile is cut into twice as many messages
+LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**24
+STAGED_MESSAGES = 4  # held at once beside tiles
 
 
-def message_bytes(source: Layout, target: Layout, itemsize: int) -> int:
-    """How long messages are at most: every rank has to find the same."""
+def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
+    """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
     tile = max(source.local_size, target.local_size) * itemsize
-    return min(max(tile // (2 * STAGED_MESSAGES), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
-
-
-def staging_bytes(source: Layout, target: Layout, itemsize: int) -> int:
-    """What a rank holds at once beside tiles."""
-    return STAGED_MESSAGES * message_bytes(source, target, itemsize)
+    return min(max(tile // (16 if is_limited else 4), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,13 +83,16 @@ class _Movement:
         return retile._retile.plan(*self.layouts, element, planner, "paper", self.max_bytes, True, self.staging)
 
     @functools.cached_property
+    def message(self) -> int:
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.max_bytes is not None)
+
+    @property
     def staging(self) -> int:
-        return _point_to_point.staging_bytes(*self.layouts, self.dtype.itemsize)
+        return _point_to_point.STAGED_MESSAGES * self.message
 
     @functools.lru_cache(maxsize=16)
     def stages(self, rank: int, strides: tuple[int, ...]) -> tuple:
-        message = _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize)
-        return _point_to_point.schedule(self.plan, rank, self.dtype.itemsize, message, strides)
+        return _point_to_point.schedule(self.plan, rank, self.dtype.itemsize, self.message, strides)
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Of the target's tile."""
@@ -118,14 +121,8 @@ def _movement(
 # --- Moving it: an operation on this rank's tile.
 
 
-@torch.library.custom_op("retile::redistribute", mutates_args=())
-def _move(
-    tile: torch.Tensor,
-    source: str,
-    target: str,
-    shape: Sequence[int],
-    planner: str,
-    max_bytes: int | None,
+def _move_now(
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
 ) -> torch.Tensor:
     movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
     rank = dist.get_rank()
@@ -137,7 +134,14 @@ def _move(
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 
 
-@_move.register_fake
+@torch.library.custom_op("retile::redistribute", mutates_args=())
+def _operation(
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
+) -> torch.Tensor:
+    return _move_now(tile, source, target, shape, planner, max_bytes)
+
+
+@_operation.register_fake
 def _(tile, source, target, shape, planner, max_bytes):
     movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
     return tile.new_empty(movement.local_shape(dist.get_rank()))
@@ -152,7 +156,13 @@ def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
     return _move(gradient, _without_sums(target), _without_sums(source), *rest), *(None,) * len(ctx.arguments)
 
 
-_move.register_autograd(_move_back, setup_context=_keep)
+_operation.register_autograd(_move_back, setup_context=_keep)
+
+
+def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    """By the operation where somebody looks on: a compiler, autograd, or what stands for a tensor."""
+    is_plain = type(tile) is torch.Tensor and not tile.requires_grad and not torch.compiler.is_compiling()
+    return (_move_now if is_plain else _operation)(tile, *arguments)
 
 
 @functools.lru_cache

@@ -22,8 +22,7 @@ def run_cases(cases, ranks, folder, backend="gloo"):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     arguments = (ranks, port, {case.__name__: case for case in cases}, str(folder), backend)
-    start = torch.multiprocessing.start_processes
-    start(_run_rank, arguments, ranks, start_method="fork" if backend == "gloo" else "spawn")
+    torch.multiprocessing.start_processes(_run_rank, arguments, ranks, start_method="fork")
     outcomes = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
     return {
         case.__name__: "\n".join(
