@@ -219,6 +219,26 @@ void bind_layout(nb::module_& module) {
           nb::sig("def shape(self) -> tuple[int, ...]"), "Of the whole array.")
       .def_prop_ro("device_count", [](const PythonLayout& self) { return self.layout.device_count(); })
       .def_prop_ro(
+          "devices",
+          [](const PythonLayout& self) {
+            const std::optional<MeshLayout> cuts = self.layout.cuts();
+            return cuts && !cuts->devices.empty() ? cuts->devices : all_devices(self.layout.device_count());
+          },
+          "Those of the mesh, in its order.")
+      .def(
+          "to_notation",
+          [](const PythonLayout& self, const std::string& notation) {
+            const interchange::NotationText text = interchange::to_notation(
+                self.layout,
+                require(interchange::find_notation(notation), "notation", notation, interchange::notation_names));
+            return std::make_pair(text.mesh, text.layout);
+          },
+          "notation"_a,
+          "The texts of mesh and layout as xla, jax, shardy, dtensor or mlir print them; no mesh where the layout says "
+          "it.\n\n"
+          ">>> Layout('[4{y,x}32, 6]', Mesh({'x': 2, 'y': 4})).to_notation('jax')\n"
+          "(\"Mesh('x': 2, 'y': 4)\", \"PartitionSpec(('x', 'y'), None)\")")
+      .def_prop_ro(
           "partial",
           [](const PythonLayout& self) {
             std::vector<std::string> axes;
