@@ -176,8 +176,8 @@ class MemoryAnalysis {
     const auto* call = std::get_if<Call>(&statement.operation);
     if (call == nullptr) return {measure_alone(frame, number, live), frame.index, number};
     MemoryPeak peak = peak_of(call->function, context_of(frame, *call, number));
-    peak.bytes = count_at(statement.range,
-                          [&] { return add_bytes(live - frame.sum(frame.operands(statement)), peak.bytes); });
+    peak.bytes =
+        count_at(statement.range, [&] { return add_bytes(live - frame.sum(frame.operands(statement)), peak.bytes); });
     return peak;
   }
 

@@ -5,6 +5,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/scanner.h"
+#include "retile/engines/combine.h"
 #include "retile/plan/verify.h"
 #include "retile/runtime/local.h"
 #include "retile/runtime/mover.h"
@@ -122,7 +123,8 @@ class EngineMover final : public Mover {
     const std::int64_t size = sum_bytes / bytes_of(element);
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       const Buffer& tile = to_add->tiles[i];
-      add_rows(element, static_cast<std::int64_t>(tile.size()) / sum_bytes, size, tile.data(), sums[i].data());
+      combine_rows(Reduction::sum, element, static_cast<std::int64_t>(tile.size()) / sum_bytes, size, tile.data(),
+                   sums[i].data());
     }
     return std::make_shared<Array>(meter_, sum_bytes, std::move(sums));
   }

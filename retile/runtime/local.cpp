@@ -358,15 +358,6 @@ LocalResults evaluate(const LocalFunction& function, std::span<const std::byte* 
   return Evaluation(function, tiles, context).run();
 }
 
-void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out) {
-  with_number(element, [&]<typename Number>(Number) {
-    auto* sums = reinterpret_cast<Number*>(out);
-    std::fill_n(sums, size, sum_identity<Number>);
-    const std::vector<std::int64_t> rows_dimension{0};
-    reduce(places_in_result({count, size}, rows_dimension), reinterpret_cast<const Number*>(rows), sums, add);
-  });
-}
-
 double count_operations(const LocalFunction& function) {
   double operations = 0;
   for (const LocalInstruction& instruction : function.instructions) operations += operations_of(function, instruction);
