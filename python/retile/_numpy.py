@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from retile._elements import ELEMENT_TYPES
 from retile._errors import InputError
 from retile._retile import Layout, Plan
 from retile._retile import redistribute as _redistribute
@@ -63,6 +64,8 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
     sides = (sources, source), (targets, target)
     if dtype.hasobject:
         raise InputError("arrays of Python objects cannot be moved as bytes")
+    if plan._combined not in (None, ELEMENT_TYPES.get(dtype.name)):
+        raise InputError(f"the plan adds up elements of {plan._combined}, and the arrays have {dtype}")
     _redistribute(plan, dtype.itemsize, *(list(map(_in_memory, side, [layout] * devices)) for side, layout in sides))
     return targets
 

@@ -26,8 +26,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
 from torch.distributed.tensor.placement_types import Placement
 
-import retile
-from retile import _point_to_point
+from retile import _point_to_point, _retile
+from retile._elements import element_type
 from retile._errors import InputError
 from retile._retile import Layout, Plan
 from retile._shardings import device_mesh_text, placement_text, placements_text
@@ -79,8 +79,8 @@ class _Movement:
     def plan(self) -> Plan:
         # Alone, an exchange moves the least, straight from tile to tile; a limit may need more steps.
         planner = self.planner if self.planner != "auto" or self.max_bytes is not None else "direct"
-        element = retile._element_type(_Dtype(self.dtype))
-        return retile._retile.plan(*self.layouts, element, planner, "paper", self.max_bytes, True, self.staging)
+        element = element_type(self.dtype)
+        return _retile.plan(*self.layouts, element, planner, "paper", self.max_bytes, True, self.staging)
 
     @functools.cached_property
     def message(self) -> int:
@@ -97,16 +97,6 @@ class _Movement:
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Of the target's tile."""
         return self.layouts[1].tile_shape(rank)
-
-
-class _Dtype:
-    """A type of PyTorch's, as NumPy would print it."""
-
-    def __init__(self, dtype: torch.dtype):
-        self.name, self.itemsize = str(dtype).removeprefix("torch."), dtype.itemsize
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @functools.lru_cache(maxsize=4096)

@@ -154,6 +154,16 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro(
           "peak", [](const PythonPlan& self) { return self.plan().memory.peak; },
           "Elements of the largest tile on the way.")
+      .def_prop_ro(
+          "_combined",
+          [](const PythonPlan& self) {
+            std::optional<std::string> element;
+            for (const Step& step : self.plan().steps()) {
+              if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) element = name_of(reduce->element);
+            }
+            return element;
+          },
+          "The type of the elements that it adds up, where it does.")
       .def_prop_ro("planning_ns", [](const PythonPlan& self) { return self.plan().planning_ns; })
       .def(
           "explain", [](const PythonPlan& self) { return to_string(self.plan()); },

@@ -110,6 +110,10 @@ def test_layouts_are_read_from_what_compilers_print():
     assert from_text("PartitionSpec(('x', 'y'), None)", (32, 8), MESH) == ROWS
     assert from_text("(Shard(dim=0), Shard(dim=1))", (32, 8), "DeviceMesh((x=2, y=4), 'cuda')") == TILES
     assert message_of(retile.InputError, from_text, "{devices=[8,1]<=[9]}", (32, 8)).startswith("layout:1:10: error:")
+    assert TILES.to_notation("xla") == ("", "{devices=[2,4]<=[8]}")
+    assert message_of(retile.InputError, TILES.to_notation, "hpf") == (
+        "error: 'hpf' is no notation\nhint: one of: xla, jax, shardy, dtensor, mlir"
+    )
     source, target = retile.parse_ends("{devices=[2,1,4]<=[4,2]T(1,0)}", "{devices=[1,8,1]<=[8]}", (16, 16, 16))
     assert source.mesh == target.mesh == retile.Mesh({"a": 4, "b": 2})
     assert str(retile.plan(source, target).steps) == "[alltoall(0 -> 1; 2, 2 -> 1; 4)]"
@@ -213,6 +217,17 @@ def test_every_array_at_fault_is_named_before_anything_moves():
         "the target of device 3 is read-only"
     )
     assert message_of(retile.InputError, retile.redistribute, good[:2], plan) == "there are 2 sources for 8 devices"
+
+
+def test_sums_are_added_up_as_what_they_are():
+    source, target = retile.Layout("[32, 8] sum {x}", MESH), retile.Layout("[32, 2{y}8]", MESH)
+    tiles = [np.full((32, 8), device, np.int32) for device in range(8)]
+    moved = retile.redistribute(tiles, retile.plan(source, target, dtype="int32"))
+    assert [int(tile[0, 0]) for tile in moved] == [4, 6, 8, 10] * 2
+    plan = retile.plan(source, target)
+    assert message_of(retile.InputError, retile.redistribute, tiles, plan) == (
+        "the plan adds up elements of f32, and the arrays have int32"
+    )
 
 
 def test_threads_plan_and_run_at_once():
