@@ -31,6 +31,7 @@ const std::vector<FolderRule> folder_rules{
     {"costs", {"base", "types", "grids", "plan"}},
     {"planner", {"base", "types", "grids", "collectives", "plan", "costs"}},
     {"engines", {"base", "types", "grids", "plan"}},
+    {"transfer", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines"}},
     {"language", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"runtime", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "language", "engines"}},
     {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
@@ -47,6 +48,7 @@ struct NamespaceRule {
 const std::vector<NamespaceRule> namespace_rules{
     {"retile/engines/mpi[/_].*", {"retile::mpi"}},
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
+    {"retile/transfer[/.].*", {"retile::transfer"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
     {"retile/interchange/.*", {"retile::interchange"}},
@@ -59,7 +61,8 @@ const std::vector<NamespaceRule> namespace_rules{
 
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h",       "retile/pipeline.cpp", "retile/redistribute.h",
-                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h"};
+                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h",
+                                             "retile/transfer.h",       "retile/transfer.cpp"};
 
 struct LibraryRule {
   std::string header;  // a regular expression for the whole name
