@@ -15,6 +15,7 @@
 //   plans as JSON, one a line                                 plan/json.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
+//   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -34,6 +35,7 @@
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
+#include "retile/transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/layout.h"

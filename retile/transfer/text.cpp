@@ -68,10 +68,10 @@ Json json_of(const TransferPlan& plan, Field field) {
 }  // namespace
 
 std::string to_string(const TransferPlan& plan) {
-  std::string text = fmt::format("{} of {} kinds on {}, {} bytes to move\n",
-                                 count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
-                                 plan.manifest().problems.size(), count_of(plan.device_count(), "device"),
-                                 group_digits(sum_of(plan, &DeviceLoad::lacking)));
+  std::string text = fmt::format(
+      "{} of {} on {}, {} bytes to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
+      count_of(static_cast<std::int64_t>(plan.manifest().problems.size()), "kind"),
+      count_of(plan.device_count(), "device"), group_digits(sum_of(plan, &DeviceLoad::lacking)));
   text += fmt::format("sent      {}; at least {} by the busiest, gap {:.3f} %\n",
                       text_of(range_of(plan, &DeviceLoad::sent)), group_digits(plan.sent_bound()), gap_of(plan));
   const bool is_floor = std::all_of(plan.loads().begin(), plan.loads().end(),

@@ -53,8 +53,14 @@ void for_each_element(const transfer::Manifest& manifest, Visit visit) {
 }  // namespace
 
 transfer::Manifest any_manifest(RandomProblems& random) {
-  const auto world = static_cast<std::int64_t>(1 + random.number(8));
-  std::vector<std::pair<std::string, Problem>> arrays;
+  return any_manifest(random, static_cast<std::int64_t>(1 + random.number(8)));
+}
+
+transfer::Manifest any_manifest(RandomProblems& random, std::int64_t world) {
+  // One array that is on all devices.
+  const Mesh all({{"a", world}});
+  const DistributedType cut = DistributedType::cut(all, {world}, {{all.whole(0)}});
+  std::vector<std::pair<std::string, Problem>> arrays{{"all", Problem("", cut, cut)}};
   const std::size_t kinds = 1 + random.number(6);
   for (std::size_t kind = 0; kind < kinds; ++kind) {
     const Problem shape = any_problem(random, world);

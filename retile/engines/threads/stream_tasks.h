@@ -1,0 +1,43 @@
+// The pieces of streams, cut for workers: every element is copied once, straight from tile to tile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "retile/engines/copy.h"
+#include "retile/engines/streams.h"
+#include "retile/engines/threads/worker_pool.h"
+
+namespace retile {
+
+class StreamTasks {
+ public:
+  StreamTasks(Streams streams, int workers);
+
+  // Bytes that a device gets from others, at most.
+  std::int64_t received_max() const { return received_max_; }
+
+  // As PreparedStreams::execute().
+  void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+
+ private:
+  // A part of a piece.
+  struct Part {
+    std::uint32_t stream = 0;
+    std::uint32_t piece = 0;
+    ByteRange range;
+  };
+
+  void add_parts(std::int64_t task_bytes);
+
+  const Streams streams_;
+  std::vector<BoxCopy> copies_;  // by shape
+  Stores stores_ = Stores::cached;
+  std::int64_t received_max_ = 0;
+  std::vector<Part> parts_;
+  std::vector<std::size_t> task_begins_;  // in parts_, and the end
+};
+
+}  // namespace retile

@@ -1,0 +1,189 @@
+#include "retile/transfer/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/base/json.h"
+#include "retile/base/mixing.h"
+#include "retile/engines/array.h"
+#include "retile/engines/available_memory.h"
+#include "retile/transfer/streams.h"
+#include "retile/transfer/text.h"
+#include "retile/transfer/verify.h"
+
+namespace retile::transfer {
+namespace {
+
+// Processes with different ideas of the transfer would wait for each other forever, or write where they must not.
+void require_same(const TransferPlan& plan, const Processes& processes) {
+  std::uint64_t number = 0;
+  const auto mix = [&](std::string_view text) {
+    for (const char c : text) number = mix_bits(number ^ static_cast<unsigned char>(c));
+  };
+  mix(to_json(plan));
+  for (const NamedArray& array : plan.manifest().arrays) mix(fmt::format("{} {};", array.name, array.problem));
+  for (const Problem& problem : plan.manifest().problems) mix(retile::to_json(problem));
+  const auto mine = static_cast<std::int64_t>(number >> 1U);
+  if (processes.least(mine) == -processes.least(-mine)) return;
+  throw RuntimeError("the processes were given different transfers");
+}
+
+void require_memory(const TransferPlan& plan, const Engine& engine) {
+  const std::int64_t here = engine.devices_on_machine(plan.device_count());
+  std::vector<std::int64_t> peaks;
+  for (const DeviceLoad& load : plan.loads()) peaks.push_back(load.peak());
+  std::sort(peaks.rbegin(), peaks.rend());  // which devices are here is not known: at worst the largest
+  std::int64_t needed = 0;
+  for (std::int64_t i = 0; i < here; ++i) needed += peaks[static_cast<std::size_t>(i)];
+  const auto available = available_memory();
+  if (!available || needed <= *available) return;
+  throw RuntimeError(
+      fmt::format("the transfer needs {} bytes for {} devices, and {} are free", needed, here, *available));
+}
+
+// The tiles of this process's devices.
+class TransferTiles {
+ public:
+  TransferTiles(const TransferPlan& plan, const std::vector<Device>& devices, std::uint64_t seed, Engine& engine)
+      : plan_(plan), devices_(devices), seed_(seed), used_(devices.size()) {
+    for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
+      sources_.push_back(engine.allocate(add_bytes(plan.source(problem), problem, slot)));
+      targets_.push_back(engine.allocate(add_bytes(plan.target(problem), problem, slot)));
+      make_parts(made(array), plan.source(problem).parts(devices_[slot]), sources_.back().data());
+      from_.push_back(sources_.back().data());
+      to_.push_back(targets_.back().data());
+    });
+  }
+
+  const std::vector<const std::byte*>& sources() const { return from_; }
+  const std::vector<std::byte*>& targets() const { return to_; }
+  // By device of this process.
+  const std::vector<std::int64_t>& bytes() const { return used_; }
+
+  void clear_targets() {
+    for (Buffer& target : targets_) {
+      if (!target.empty()) std::memset(target.data(), 0, target.size());
+    }
+  }
+
+  std::optional<std::string> difference() const {
+    std::optional<std::string> difference;
+    std::size_t tile = 0;
+    for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
+      const std::byte* memory = targets_[tile++].data();
+      if (difference) return;
+      const auto found =
+          find_difference(made(array), memory, devices_[slot], plan_.target(problem).parts(devices_[slot]));
+      if (found) difference = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
+    });
+    return difference;
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_tile(Visit visit) const {
+    const std::vector<NamedArray>& arrays = plan_.manifest().arrays;
+    for (std::size_t array = 0; array < arrays.size(); ++array) {
+      for (std::size_t slot = 0; slot < devices_.size(); ++slot) visit(array, arrays[array].problem, slot);
+    }
+  }
+
+  MadeArray made(std::size_t array) const {
+    const Problem& problem = plan_.manifest().problems[plan_.manifest().arrays[array].problem];
+    return {problem.source().global_shape(), bytes_of(problem.element_type()), mix_bits(seed_ + array)};
+  }
+
+  std::size_t add_bytes(const Placement& placement, std::size_t problem, std::size_t slot) {
+    const std::int64_t element = bytes_of(plan_.manifest().problems[problem].element_type());
+    const std::int64_t bytes = placement.size(devices_[slot]) * element;
+    used_[slot] += bytes;
+    return static_cast<std::size_t>(bytes);
+  }
+
+  const TransferPlan& plan_;
+  const std::vector<Device>& devices_;
+  const std::uint64_t seed_;
+  std::vector<std::int64_t> used_;  // bytes by slot
+  std::vector<Buffer> sources_;     // array by array
+  std::vector<Buffer> targets_;
+  std::vector<const std::byte*> from_;
+  std::vector<std::byte*> to_;
+};
+
+}  // namespace
+
+std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes) {
+  std::int64_t most = 0;
+  for (const std::int64_t one : bytes) most = std::max(most, one);
+  return -processes.least(-most);
+}
+
+PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
+    : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
+  require_same(plan, *processes_);
+  const std::vector<std::string> faults = find_faults(plan);
+  if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
+  streams_ = engine.prepare_streams(make_streams(plan, devices_, strides));
+  for (const Device device : devices_) most_staged_.push_back(plan.loads()[static_cast<std::size_t>(device)].staging);
+}
+
+StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sources,
+                                           std::span<std::byte* const> targets) {
+  StreamStatistics statistics = streams_->execute(sources, targets);
+  statistics.staging.resize(devices_.size());
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    ensure(statistics.staging[i] <= most_staged_[i], "engines stage no more than the plan says");
+  }
+  return statistics;
+}
+
+TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
+  const Processes& processes = engine.processes();
+  processes.do_together([&] { require_memory(plan, engine); });
+  TransferReport report;
+  report.arrays = static_cast<std::int64_t>(plan.manifest().arrays.size());
+  report.devices = plan.device_count();
+  report.engine = engine.name();
+  for (const DeviceLoad& load : plan.loads()) {
+    report.peak_bytes_predicted = std::max(report.peak_bytes_predicted, load.peak());
+  }
+  PreparedTransfer prepared(plan, engine);
+  std::optional<TransferTiles> tiles;
+  processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, engine); });
+  for (int i = 0; i < options.repetitions && !report.difference; ++i) {
+    tiles->clear_targets();
+    const StreamStatistics statistics = prepared.execute(tiles->sources(), tiles->targets());
+    report.seconds.push_back(statistics.seconds);
+    report.received_bytes_max = statistics.received_max;
+    std::int64_t peak = 0;
+    for (std::size_t slot = 0; slot < statistics.staging.size(); ++slot) {
+      peak = std::max(peak, tiles->bytes()[slot] + statistics.staging[slot]);
+    }
+    report.staging_bytes_max = most_of(processes, statistics.staging);
+    report.peak_bytes_measured = -processes.least(-peak);
+    report.difference = processes.first_text(tiles->difference());
+  }
+  return report;
+}
+
+std::string to_json(const TransferReport& report) {
+  nlohmann::ordered_json json;
+  json["format"] = json_format;
+  json["arrays"] = report.arrays;
+  json["devices"] = report.devices;
+  json["engine"] = report.engine;
+  json["verified"] = !report.difference.has_value();
+  json["seconds"] = report.seconds;
+  json["received_bytes_max"] = report.received_bytes_max;
+  json["staging_bytes_max"] = report.staging_bytes_max;
+  json["peak_bytes"] = {{"predicted", report.peak_bytes_predicted}, {"measured", report.peak_bytes_measured}};
+  return json.dump();
+}
+
+}  // namespace retile::transfer
