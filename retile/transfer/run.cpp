@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -11,10 +10,10 @@
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
-#include "retile/engines/array.h"
 #include "retile/engines/available_memory.h"
 #include "retile/transfer/streams.h"
 #include "retile/transfer/text.h"
+#include "retile/transfer/tiles.h"
 #include "retile/transfer/verify.h"
 
 namespace retile::transfer {
@@ -46,75 +45,6 @@ void require_memory(const TransferPlan& plan, const Engine& engine) {
   throw RuntimeError(
       fmt::format("the transfer needs {} bytes for {} devices, and {} are free", needed, here, *available));
 }
-
-// The tiles of this process's devices.
-class TransferTiles {
- public:
-  TransferTiles(const TransferPlan& plan, const std::vector<Device>& devices, std::uint64_t seed, Engine& engine)
-      : plan_(plan), devices_(devices), seed_(seed), used_(devices.size()) {
-    for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
-      sources_.push_back(engine.allocate(add_bytes(plan.source(problem), problem, slot)));
-      targets_.push_back(engine.allocate(add_bytes(plan.target(problem), problem, slot)));
-      make_parts(made(array), plan.source(problem).parts(devices_[slot]), sources_.back().data());
-      from_.push_back(sources_.back().data());
-      to_.push_back(targets_.back().data());
-    });
-  }
-
-  const std::vector<const std::byte*>& sources() const { return from_; }
-  const std::vector<std::byte*>& targets() const { return to_; }
-  // By device of this process.
-  const std::vector<std::int64_t>& bytes() const { return used_; }
-
-  void clear_targets() {
-    for (Buffer& target : targets_) {
-      if (!target.empty()) std::memset(target.data(), 0, target.size());
-    }
-  }
-
-  std::optional<std::string> difference() const {
-    std::optional<std::string> difference;
-    std::size_t tile = 0;
-    for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
-      const std::byte* memory = targets_[tile++].data();
-      if (difference) return;
-      const auto found =
-          find_difference(made(array), memory, devices_[slot], plan_.target(problem).parts(devices_[slot]));
-      if (found) difference = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
-    });
-    return difference;
-  }
-
- private:
-  template <typename Visit>
-  void for_each_tile(Visit visit) const {
-    const std::vector<NamedArray>& arrays = plan_.manifest().arrays;
-    for (std::size_t array = 0; array < arrays.size(); ++array) {
-      for (std::size_t slot = 0; slot < devices_.size(); ++slot) visit(array, arrays[array].problem, slot);
-    }
-  }
-
-  MadeArray made(std::size_t array) const {
-    const Problem& problem = plan_.manifest().problems[plan_.manifest().arrays[array].problem];
-    return {problem.source().global_shape(), bytes_of(problem.element_type()), mix_bits(seed_ + array)};
-  }
-
-  std::size_t add_bytes(const Placement& placement, std::size_t problem, std::size_t slot) {
-    const std::int64_t element = bytes_of(plan_.manifest().problems[problem].element_type());
-    const std::int64_t bytes = placement.size(devices_[slot]) * element;
-    used_[slot] += bytes;
-    return static_cast<std::size_t>(bytes);
-  }
-
-  const TransferPlan& plan_;
-  const std::vector<Device>& devices_;
-  const std::uint64_t seed_;
-  std::vector<std::int64_t> used_;  // bytes by slot
-  std::vector<Buffer> sources_;     // array by array
-  std::vector<Buffer> targets_;
-  std::vector<const std::byte*> from_;
-  std::vector<std::byte*> to_;
-};
 
 }  // namespace
 
@@ -154,7 +84,7 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
     report.peak_bytes_predicted = std::max(report.peak_bytes_predicted, load.peak());
   }
   PreparedTransfer prepared(plan, engine);
-  std::optional<TransferTiles> tiles;
+  std::optional<MadeTiles> tiles;
   processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, engine); });
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
     tiles->clear_targets();

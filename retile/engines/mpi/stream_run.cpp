@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -67,11 +68,13 @@ class StreamRun final : public PreparedStreams {
   // What comes to this rank otherwise than by messages, and who takes from it.
   struct Work {
     struct Pull {
-      std::size_t stream;
+      std::uint32_t stream;
+      std::uint32_t piece;
+      int distance;               // of the rank that it comes from
       std::optional<int> member;  // nothing: from this rank's own tiles
       Way way;
     };
-    std::vector<Pull> pulls;
+    std::vector<Pull> pulls;  // array by array: neighbours in memory share caches and pages
     std::vector<int> readers;
     Lanes lanes;
   };
@@ -104,7 +107,11 @@ class StreamRun final : public PreparedStreams {
         lane.peer = peer;
         lane.streams.push_back(i);
       } else if (is_received) {
-        work->pulls.push_back({i, peer == rank_ ? std::nullopt : job_->host.member(peer), way});
+        const std::optional<int> member = peer == rank_ ? std::nullopt : job_->host.member(peer);
+        for (std::size_t j = 0; j < stream.pieces.size(); ++j) {
+          work->pulls.push_back(
+              {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), distance(peer, rank_), member, way});
+        }
       } else {
         work->readers.push_back(*job_->host.member(peer));
       }
@@ -116,16 +123,16 @@ class StreamRun final : public PreparedStreams {
     return work;
   }
 
+  int distance(int from, int to) const { return (to - from + job_->world.size()) % job_->world.size(); }
+
   // At any time, ranks work with different partners.
   void order_by_distance(Work& work) const {
-    const int count = job_->world.size();
-    const auto distance = [&](int from, int to) { return (to - from + count) % count; };
-    std::stable_sort(work.pulls.begin(), work.pulls.end(), [&](const Work::Pull& a, const Work::Pull& b) {
-      const auto of = [&](const Work::Pull& pull) {
-        return distance(ranks_.rank_of(streams_.streams[pull.stream].from), rank_);
-      };
-      return of(a) < of(b);
-    });
+    const auto place = [&](const Work::Pull& pull) {
+      const StreamPiece& piece = streams_.streams[pull.stream].pieces[pull.piece];
+      return std::tuple(piece.array, pull.distance, piece.to_offset);
+    };
+    std::sort(work.pulls.begin(), work.pulls.end(),
+              [&](const Work::Pull& a, const Work::Pull& b) { return place(a) < place(b); });
     std::sort(work.lanes.sent.begin(), work.lanes.sent.end(),
               [&](const Lane& a, const Lane& b) { return distance(rank_, a.peer) < distance(rank_, b.peer); });
     std::sort(work.lanes.received.begin(), work.lanes.received.end(),
@@ -228,21 +235,20 @@ class StreamRun final : public PreparedStreams {
 
   struct PullProgress {
     std::size_t pull = 0;
-    std::size_t piece = 0;
-    std::int64_t done = 0;  // bytes of the piece
+    std::int64_t done = 0;  // bytes of it
   };
 
-  // Some pieces of the next stream. False where its tiles are not there yet, or none is left.
+  // Some pieces. False where the next one's tile is not there yet, or none is left.
   bool advance_pulls(const Work& work, PullProgress& progress, std::span<const std::byte* const> sources,
                      std::span<std::byte* const> targets) const {
-    if (progress.pull == work.pulls.size()) return false;
-    const Work::Pull& pull = work.pulls[progress.pull];
-    if (pull.member && !job_->host.is_ready(*pull.member)) return false;
-    const Stream& stream = streams_.streams[pull.stream];
-    for (std::int64_t left = most_pulled_bytes; left > 0 && progress.piece < stream.pieces.size();) {
-      const StreamPiece& piece = stream.pieces[progress.piece];
-      std::byte* to = tile(targets, piece.array, stream.to) + piece.to_offset;
+    std::int64_t pulled = 0;
+    while (pulled < most_pulled_bytes && progress.pull < work.pulls.size()) {
+      const Work::Pull& pull = work.pulls[progress.pull];
+      if (pull.member && !job_->host.is_ready(*pull.member)) break;
+      const Stream& stream = streams_.streams[pull.stream];
+      const StreamPiece& piece = stream.pieces[pull.piece];
       const BoxCopy& copy = copies_[piece.shape];
+      std::byte* to = tile(targets, piece.array, stream.to) + piece.to_offset;
       ByteRange range{progress.done, copy.bytes()};
       if (pull.way == Way::read) {
         HostRead(copy).run(job_->host.process(*pull.member),
@@ -253,12 +259,11 @@ class StreamRun final : public PreparedStreams {
             pull.member ? mapped_tile(*pull.member, piece.array, stream.from) : tile(sources, piece.array, stream.from);
         copy.run(from + piece.from_offset, to, range, stores_);
       }
-      left -= range.size();
+      pulled += range.size();
       progress.done = range.end;
-      if (progress.done == copy.bytes()) progress = {progress.pull, progress.piece + 1, 0};
+      if (progress.done == copy.bytes()) progress = {progress.pull + 1, 0};
     }
-    if (progress.piece == stream.pieces.size()) progress = {progress.pull + 1, 0, 0};
-    return true;
+    return pulled > 0;
   }
 
   const std::byte* mapped_tile(int member, std::uint32_t array, Device device) const {

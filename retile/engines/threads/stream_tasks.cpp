@@ -1,6 +1,7 @@
 #include "retile/engines/threads/stream_tasks.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace retile {
@@ -30,22 +31,30 @@ StreamTasks::StreamTasks(Streams streams, int workers) : streams_(std::move(stre
 }
 
 void StreamTasks::add_parts(std::int64_t task_bytes) {
-  std::int64_t room = 0;  // in the task
   for (std::size_t i = 0; i < streams_.streams.size(); ++i) {
     const std::vector<StreamPiece>& pieces = streams_.streams[i].pieces;
     for (std::size_t j = 0; j < pieces.size(); ++j) {
       const BoxCopy& copy = copies_[pieces[j].shape];
       const std::int64_t length = copy.range_length(task_bytes);
       for (std::int64_t begin = 0; begin < copy.bytes(); begin += length) {
-        if (room <= 0) {
-          task_begins_.push_back(parts_.size());
-          room = task_bytes;
-        }
         const ByteRange range{begin, std::min(begin + length, copy.bytes())};
         parts_.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), range});
-        room -= range.size();
       }
     }
+  }
+  const auto place = [&](const Part& part) {
+    const Stream& stream = streams_.streams[part.stream];
+    const StreamPiece& piece = stream.pieces[part.piece];
+    return std::tuple(piece.array, stream.to, piece.to_offset, part.range.begin);
+  };
+  std::sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) { return place(a) < place(b); });
+  std::int64_t room = 0;  // in the task
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (room <= 0) {
+      task_begins_.push_back(i);
+      room = task_bytes;
+    }
+    room -= parts_[i].range.size();
   }
   task_begins_.push_back(parts_.size());
 }

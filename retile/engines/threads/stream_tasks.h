@@ -36,7 +36,7 @@ class StreamTasks {
   std::vector<BoxCopy> copies_;  // by shape
   Stores stores_ = Stores::cached;
   std::int64_t received_max_ = 0;
-  std::vector<Part> parts_;
+  std::vector<Part> parts_;  // array by array and target by target: neighbours in memory share caches and pages
   std::vector<std::size_t> task_begins_;  // in parts_, and the end
 };
 
