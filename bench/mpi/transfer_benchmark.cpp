@@ -82,7 +82,8 @@ void run(const Arguments& arguments) {
     contenders.push_back(make_gather_slice(plan, world.get()));
     contenders.push_back(make_buckets(plan, world.get(), arguments.bucket_bytes));
   }
-  transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1, *engine);
+  transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1,
+                            [&](std::size_t bytes) { return engine->allocate(bytes); });
   const TilePointers pointers{tiles.sources(), tiles.targets()};
   for (const auto& contender : contenders) {
     tiles.clear_targets();

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 
 namespace retile {
 namespace {
@@ -14,6 +15,11 @@ DimensionOrder row_major(const Shape& extent) {
 }
 
 }  // namespace
+
+StreamStatistics PreparedStreams::execute_rounds(std::span<const std::byte* const>, std::span<std::byte* const>,
+                                                 const RoundDone&) {
+  throw RuntimeError("this engine does not move in place");
+}
 
 std::int64_t PieceShape::bytes() const { return product(extent) * element_size; }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -63,6 +64,32 @@ struct Streams {
   }
 };
 
+// Goes through the pieces of a stream, some bytes at a time.
+class StreamCursor {
+ public:
+  // visit(index of the piece, its bytes) for the next bytes of the stream.
+  template <typename Visit>
+  void advance(const Streams& streams, const Stream& stream, std::int64_t bytes, Visit visit) {
+    while (bytes > 0) {
+      const std::int64_t whole = streams.shapes[stream.pieces[piece_].shape].bytes();
+      const ByteRange range{done_, std::min(whole, done_ + bytes)};
+      visit(piece_, range);
+      bytes -= range.size();
+      done_ = range.end;
+      if (done_ < whole) continue;
+      ++piece_;
+      done_ = 0;
+    }
+  }
+
+ private:
+  std::size_t piece_ = 0;
+  std::int64_t done_ = 0;  // bytes of it
+};
+
+// Called after a round, when nothing of it is read any more.
+using RoundDone = std::function<void(std::int64_t round)>;
+
 // Of one execution.
 struct StreamStatistics {
   std::int64_t received_max = 0;      // bytes of the device that got the most, own pieces not counted
@@ -81,6 +108,10 @@ class PreparedStreams {
   // Pointers to the first elements of tiles: array by array, those of this process's devices in ascending order. Those
   // of tiles without elements are not looked at. No target overlaps anything.
   virtual StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
+
+  // Round by round, between packed tiles. Throws RuntimeError where the engine does not tell rounds apart.
+  virtual StreamStatistics execute_rounds(std::span<const std::byte* const> sources,
+                                          std::span<std::byte* const> targets, const RoundDone& done);
 };
 
 }  // namespace retile

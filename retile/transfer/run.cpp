@@ -11,6 +11,8 @@
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
 #include "retile/engines/available_memory.h"
+#include "retile/transfer/in_place.h"
+#include "retile/transfer/pages.h"
 #include "retile/transfer/streams.h"
 #include "retile/transfer/text.h"
 #include "retile/transfer/tiles.h"
@@ -33,10 +35,9 @@ void require_same(const TransferPlan& plan, const Processes& processes) {
   throw RuntimeError("the processes were given different transfers");
 }
 
-void require_memory(const TransferPlan& plan, const Engine& engine) {
-  const std::int64_t here = engine.devices_on_machine(plan.device_count());
-  std::vector<std::int64_t> peaks;
-  for (const DeviceLoad& load : plan.loads()) peaks.push_back(load.peak());
+// `peaks` are of all devices.
+void require_memory(std::vector<std::int64_t> peaks, const Engine& engine) {
+  const std::int64_t here = engine.devices_on_machine(static_cast<std::int64_t>(peaks.size()));
   std::sort(peaks.rbegin(), peaks.rend());  // which devices are here is not known: at worst the largest
   std::int64_t needed = 0;
   for (std::int64_t i = 0; i < here; ++i) needed += peaks[static_cast<std::size_t>(i)];
@@ -44,6 +45,14 @@ void require_memory(const TransferPlan& plan, const Engine& engine) {
   if (!available || needed <= *available) return;
   throw RuntimeError(
       fmt::format("the transfer needs {} bytes for {} devices, and {} are free", needed, here, *available));
+}
+
+TransferReport report_of(const TransferPlan& plan, const Engine& engine) {
+  TransferReport report;
+  report.arrays = static_cast<std::int64_t>(plan.manifest().arrays.size());
+  report.devices = plan.device_count();
+  report.engine = engine.name();
+  return report;
 }
 
 }  // namespace
@@ -75,17 +84,16 @@ StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sou
 
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
   const Processes& processes = engine.processes();
-  processes.do_together([&] { require_memory(plan, engine); });
-  TransferReport report;
-  report.arrays = static_cast<std::int64_t>(plan.manifest().arrays.size());
-  report.devices = plan.device_count();
-  report.engine = engine.name();
-  for (const DeviceLoad& load : plan.loads()) {
-    report.peak_bytes_predicted = std::max(report.peak_bytes_predicted, load.peak());
-  }
+  std::vector<std::int64_t> peaks;
+  for (const DeviceLoad& load : plan.loads()) peaks.push_back(load.peak());
+  processes.do_together([&] { require_memory(peaks, engine); });
+  TransferReport report = report_of(plan, engine);
+  report.peak_bytes_predicted = *std::max_element(peaks.begin(), peaks.end());
   PreparedTransfer prepared(plan, engine);
   std::optional<MadeTiles> tiles;
-  processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, engine); });
+  processes.do_together([&] {
+    tiles.emplace(plan, prepared.devices(), options.seed, [&](std::size_t bytes) { return engine.allocate(bytes); });
+  });
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
     tiles->clear_targets();
     const StreamStatistics statistics = prepared.execute(tiles->sources(), tiles->targets());
@@ -98,6 +106,33 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
     report.staging_bytes_max = most_of(processes, statistics.staging);
     report.peak_bytes_measured = -processes.least(-peak);
     report.difference = processes.first_text(tiles->difference());
+  }
+  return report;
+}
+
+TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
+  TransferReport report = report_of(plan, engine);
+  if (engine.processes().size() > 1)
+    throw RuntimeError(fmt::format("the {} engine does not move in place", engine.name()));
+  const std::vector<Device> devices = engine.devices(plan.device_count());
+  InPlaceTransfer in_place = make_in_place(plan, plan.max_bytes());
+  const InPlaceSchedule& schedule = in_place.schedule;
+  require_memory(schedule.peaks, engine);
+  report.peak_bytes_predicted = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
+  const std::unique_ptr<PreparedStreams> prepared = engine.prepare_streams(std::move(in_place.streams));
+  for (int i = 0; i < options.repetitions && !report.difference; ++i) {
+    const MadeTiles tiles(plan, devices, options.seed, make_page_buffer);
+    PageMeter meter(tiles, devices.size());
+    release(tiles, schedule.released.back());
+    const StreamStatistics statistics =
+        prepared->execute_rounds(tiles.sources(), tiles.targets(), [&](std::int64_t round) {
+          meter.count();
+          release(tiles, schedule.released[static_cast<std::size_t>(round)]);
+        });
+    report.seconds.push_back(statistics.seconds);
+    report.received_bytes_max = statistics.received_max;
+    report.peak_bytes_measured = std::max(report.peak_bytes_measured, meter.peak());
+    report.difference = tiles.difference();
   }
   return report;
 }

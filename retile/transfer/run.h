@@ -59,6 +59,11 @@ struct TransferReport {
 // the machine has not the memory for it.
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
 
+// The same with sources that are given back as they are read: peaks are bytes of pages in memory, of sources and
+// targets together, predicted page by page and measured after every round. Throws RuntimeError where there are several
+// processes.
+TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
+
 // One line, without its end.
 std::string to_json(const TransferReport& report);
 

@@ -24,15 +24,14 @@ class StreamMaker {
 
   Streams make() {
     for (const Device device : devices_) {
-      begin_stream(device, device);
-      plan_.visit_kept(device, [&](const Piece& piece) { add(piece); });
+      plan_.visit_kept(device, [&](const Piece& piece) { pieces_.push_back(piece); });
+      add_stream(device, device);
     }
     for (const TransferPlan::Stream& stream : plan_.streams()) {
       if (!slot_of(stream.from) && !slot_of(stream.to)) continue;
-      begin_stream(stream.from, stream.to);
-      plan_.visit_pieces(stream, [&](const Piece& piece) { add(piece); });
+      plan_.visit_pieces(stream, [&](const Piece& piece) { pieces_.push_back(piece); });
+      add_stream(stream.from, stream.to);
     }
-    std::erase_if(streams_.streams, [](const Stream& stream) { return stream.pieces.empty(); });
     std::sort(streams_.streams.begin(), streams_.streams.end(),
               [](const Stream& a, const Stream& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
     return std::move(streams_);
@@ -53,7 +52,16 @@ class StreamMaker {
     return static_cast<std::size_t>(place - devices_.begin());
   }
 
-  void begin_stream(Device from, Device to) { streams_.streams.push_back({from, to, 0, {}}); }
+  // Of the pieces so far. All streams go through arrays and their elements in one order, so that rounds drain sources
+  // and fill targets from one end to the other.
+  void add_stream(Device from, Device to) {
+    if (pieces_.empty()) return;
+    std::sort(pieces_.begin(), pieces_.end(),
+              [](const Piece& a, const Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
+    streams_.streams.push_back({from, to, 0, {}});
+    for (const Piece& piece : pieces_) add(piece);
+    pieces_.clear();
+  }
 
   void add(const Piece& piece) {
     const std::int64_t element = bytes_of(plan_.manifest().problems[piece.problem].element_type());
@@ -109,6 +117,7 @@ class StreamMaker {
   const std::span<const Device> devices_;
   const std::span<const BufferStrides> strides_;
   Streams streams_;
+  std::vector<Piece> pieces_;  // of the next stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
   std::map<std::tuple<Shape, Strides, Strides, std::int64_t>, std::uint32_t> numbers_;
 };

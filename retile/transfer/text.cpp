@@ -84,7 +84,16 @@ std::string to_string(const TransferPlan& plan) {
   return text;
 }
 
-std::string to_json(const TransferPlan& plan) {
+std::string to_string(const InPlaceSchedule& schedule, std::int64_t max_bytes) {
+  const std::int64_t excess = schedule.excess();
+  const std::int64_t peak = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
+  const std::string cap = group_digits(max_bytes);
+  return fmt::format("in place  {} bytes per device in {}: {} beyond the larger of source and target{}\n",
+                     group_digits(peak), count_of(schedule.rounds, "round"), group_digits(excess),
+                     excess <= max_bytes ? ", of " + cap : "; rounds do not bring these shapes to " + cap);
+}
+
+std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
   Json json;
   json["format"] = json_format;
   json["arrays"] = plan.manifest().arrays.size();
@@ -99,6 +108,9 @@ std::string to_json(const TransferPlan& plan) {
   json["floor_bytes"] = json_of(plan, &DeviceLoad::lacking);
   json["staging_bytes"] = json_of(plan, &DeviceLoad::staging);
   json["peak_bytes"] = peak_of(plan);
+  if (in_place != nullptr) {
+    json["in_place"] = {{"rounds", in_place->rounds}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
+  }
   return json.dump();
 }
 

@@ -18,11 +18,12 @@ void MadeTiles::for_each_tile(Visit visit) const {
   }
 }
 
-MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine)
+MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed,
+                     const Allocate& allocate)
     : plan_(plan), devices_(std::move(devices)), seed_(seed), used_(devices_.size()) {
   for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
-    sources_.push_back(engine.allocate(add_bytes(plan.source(problem), problem, slot)));
-    targets_.push_back(engine.allocate(add_bytes(plan.target(problem), problem, slot)));
+    sources_.push_back(allocate(add_bytes(plan.source(problem), problem, slot)));
+    targets_.push_back(allocate(add_bytes(plan.target(problem), problem, slot)));
     make_parts(made(array), plan.source(problem).parts(devices_[slot]), sources_.back().data());
     from_.push_back(sources_.back().data());
     to_.push_back(targets_.back().data());

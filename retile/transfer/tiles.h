@@ -3,12 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "retile/engines/array.h"
-#include "retile/engines/engine.h"
+#include "retile/engines/buffer.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
@@ -16,8 +17,13 @@ namespace retile::transfer {
 // Those of this process's devices, source and target, array by array and device by device. The plan outlives them.
 class MadeTiles {
  public:
-  MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine);
+  using Allocate = std::function<Buffer(std::size_t bytes)>;
 
+  MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, const Allocate& allocate);
+
+  // Nothing has written to the targets yet.
+  const std::vector<Buffer>& source_buffers() const { return sources_; }
+  const std::vector<Buffer>& target_buffers() const { return targets_; }
   const std::vector<const std::byte*>& sources() const { return from_; }
   const std::vector<std::byte*>& targets() const { return to_; }
   // By device of this process.

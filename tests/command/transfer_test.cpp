@@ -38,6 +38,35 @@ TEST(TransferText, of_a_run_is_the_plan_and_what_was_measured) {
                            "128 of 320 bytes predicted\n"));
 }
 
+const std::string rows =
+    R"({"name": "w", "mesh": {"x": 4}, "shape": [1024, 1024], "src": [["x"], []], "dst": [[], ["x"]]})";
+
+TEST(TransferInPlace, is_predicted_and_measured_in_pages) {
+  const std::string line =
+      "in place  1,114,112 bytes per device in 16 rounds: 65,536 beyond the larger of source and target, of 65,536\n";
+  const std::vector<std::string> in_place{"transfer", "-", "--max-bytes", "64KiB", "--in-place"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = in_place;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_retile(arguments, rows).output;
+  };
+  EXPECT_THAT(with({"--dry-run"}), ::testing::EndsWith(line));
+  const Json json = Json::parse(with({"--dry-run", "--json"}));
+  EXPECT_EQ(json["in_place"]["rounds"], 16);
+  EXPECT_EQ(json["in_place"]["peak_bytes"], Json::parse("[1114112, 1114112, 1114112, 1114112]"));
+  EXPECT_EQ(json["in_place"]["larger_bytes"][0], 1 << 20);
+  EXPECT_THAT(with({}), ::testing::HasSubstr(line));
+  EXPECT_THAT(with({}), ::testing::HasSubstr("peak 1,114,112 of 1,114,112 bytes predicted\n"));
+}
+
+TEST(TransferInPlace, says_where_shapes_need_more) {
+  const std::string shapes =
+      R"({"name": "w", "mesh": {"a": 2, "b": 2, "c": 2}, "shape": [1000000], "src": [["a", "b"]], "dst": [["b", "c"]]})";
+  EXPECT_THAT(run_retile({"transfer", "-", "--max-bytes", "4KiB", "--in-place", "--dry-run"}, shapes).output,
+              ::testing::EndsWith(": 258,048 beyond the larger of source and target; rounds do not bring these shapes "
+                                  "to 4,096\n"));
+}
+
 TEST(TransferJson, of_a_dry_run_counts_by_device) {
   const Json json = Json::parse(run_retile({"transfer", "-", "--dry-run", "--json"}, manifest).output);
   EXPECT_THAT(keys_of(json),

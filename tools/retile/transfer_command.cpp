@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "retile/base/error.h"
 #include "retile/plan/text.h"
 #include "retile/planner/memory_limit.h"
+#include "retile/transfer/in_place.h"
 #include "retile/transfer/run.h"
 #include "retile/transfer/text.h"
 #include "tools/retile/command.h"
@@ -38,6 +40,7 @@ struct Arguments {
   std::string max_bytes = "256MiB";
   EngineArguments engine;
   transfer::TransferRunOptions running;
+  bool in_place = false;
   bool dry_run = false;
   bool json = false;
 };
@@ -66,21 +69,29 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments) {
   }
 }
 
+std::string render_plan(const transfer::TransferPlan& plan, const Arguments& arguments) {
+  std::optional<transfer::InPlaceSchedule> in_place;
+  if (arguments.in_place) in_place = make_in_place(plan, plan.max_bytes()).schedule;
+  if (arguments.json) return to_json(plan, in_place ? &*in_place : nullptr) + "\n";
+  return to_string(plan) + (in_place ? to_string(*in_place, plan.max_bytes()) : "");
+}
+
 int run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
   const transfer::TransferPlan plan = plan_transfer(arguments);
   if (arguments.dry_run) {
-    write_result(arguments.json ? to_json(plan) + "\n" : to_string(plan));
+    write_result(render_plan(plan, arguments));
     return done;
   }
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
-  const transfer::TransferReport report = run_transfer(plan, *engine, arguments.running);
+  const transfer::TransferReport report = arguments.in_place ? run_in_place(plan, *engine, arguments.running)
+                                                             : run_transfer(plan, *engine, arguments.running);
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {
-    write_result(to_string(plan) + render_report(report));
+    write_result(render_plan(plan, arguments) + render_report(report));
   }
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   return done;
@@ -99,6 +110,8 @@ void add_transfer_command(CLI::App& app, int* status) {
       ->type_name("BYTES");
   add_engine_options(*command, arguments->engine);
   command->add_flag("--dry-run", arguments->dry_run, "plan and print what each device sends, receives and stages");
+  command->add_flag("--in-place", arguments->in_place,
+                    "give sources back page by page as rounds have read them; on threads");
   command->add_option("--repeat", arguments->running.repetitions, "how often to run; the fastest counts")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()

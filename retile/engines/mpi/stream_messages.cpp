@@ -52,7 +52,7 @@ void StreamMessages::add_lanes(Direction& direction, const std::vector<Lane>& la
   const auto places = static_cast<std::size_t>(streams_.rounds_in_flight);
   for (const Lane& lane : lanes) {
     direction.lanes.push_back(
-        {&lane, offset, 0, 0, std::vector<Cursor>(lane.streams.size()), std::vector<bool>(places)});
+        {&lane, offset, 0, 0, std::vector<StreamCursor>(lane.streams.size()), std::vector<bool>(places)});
     offset += static_cast<std::size_t>(lane.part_bytes);
   }
   direction.requests.assign(lanes.size() * places, MPI_REQUEST_NULL);
@@ -143,16 +143,8 @@ template <typename Move>
 void StreamMessages::walk(LaneState& state, std::int64_t round, Move move) {
   for (std::size_t i = 0; i < state.cursors.size(); ++i) {
     const Stream& stream = streams_.streams[state.lane->streams[i]];
-    Cursor& cursor = state.cursors[i];
-    for (std::int64_t left = streams_.part_of(stream.bytes, round).size(); left > 0;) {
-      const StreamPiece& piece = stream.pieces[cursor.piece];
-      const std::int64_t bytes = packings_[piece.shape].bytes();
-      const ByteRange range{cursor.done, std::min(bytes, cursor.done + left)};
-      move(stream, piece, range);
-      left -= range.size();
-      cursor.done = range.end;
-      if (cursor.done == bytes) cursor = {cursor.piece + 1, 0};
-    }
+    state.cursors[i].advance(streams_, stream, streams_.part_of(stream.bytes, round).size(),
+                             [&](std::size_t piece, ByteRange range) { move(stream, stream.pieces[piece], range); });
   }
 }
 

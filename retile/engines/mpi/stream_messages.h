@@ -51,18 +51,13 @@ class StreamMessages {
   bool advance();
 
  private:
-  // How far a stream is packed or unpacked.
-  struct Cursor {
-    std::size_t piece = 0;
-    std::int64_t done = 0;  // bytes of it
-  };
   struct LaneState {
     const Lane* lane = nullptr;
-    std::size_t offset = 0;       // of its staging, in that of a round
-    std::int64_t started = 0;     // rounds
-    std::int64_t finished = 0;    // rounds, of which all before have finished too
-    std::vector<Cursor> cursors;  // by stream of the lane
-    std::vector<bool> is_there;   // by place: whether the round's message has come or gone
+    std::size_t offset = 0;             // of its staging, in that of a round
+    std::int64_t started = 0;           // rounds
+    std::int64_t finished = 0;          // rounds, of which all before have finished too
+    std::vector<StreamCursor> cursors;  // by stream of the lane
+    std::vector<bool> is_there;         // by place: whether the round's message has come or gone
   };
   struct Direction {
     std::vector<LaneState> lanes;

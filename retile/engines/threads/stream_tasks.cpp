@@ -27,20 +27,10 @@ StreamTasks::StreamTasks(Streams streams, int workers) : streams_(std::move(stre
     received_max_ = std::max(received_max_, sum += stream.bytes);
   }
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
-  add_parts(std::clamp(bytes / (tasks_per_worker * workers), least_task_bytes, most_task_bytes));
-}
-
-void StreamTasks::add_parts(std::int64_t task_bytes) {
+  task_bytes_ = std::clamp(bytes / (tasks_per_worker * workers), least_task_bytes, most_task_bytes);
   for (std::size_t i = 0; i < streams_.streams.size(); ++i) {
     const std::vector<StreamPiece>& pieces = streams_.streams[i].pieces;
-    for (std::size_t j = 0; j < pieces.size(); ++j) {
-      const BoxCopy& copy = copies_[pieces[j].shape];
-      const std::int64_t length = copy.range_length(task_bytes);
-      for (std::int64_t begin = 0; begin < copy.bytes(); begin += length) {
-        const ByteRange range{begin, std::min(begin + length, copy.bytes())};
-        parts_.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), range});
-      }
-    }
+    for (std::size_t j = 0; j < pieces.size(); ++j) add_parts(parts_, i, j, {0, copies_[pieces[j].shape].bytes()});
   }
   const auto place = [&](const Part& part) {
     const Stream& stream = streams_.streams[part.stream];
@@ -48,29 +38,66 @@ void StreamTasks::add_parts(std::int64_t task_bytes) {
     return std::tuple(piece.array, stream.to, piece.to_offset, part.range.begin);
   };
   std::sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) { return place(a) < place(b); });
-  std::int64_t room = 0;  // in the task
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (room <= 0) {
-      task_begins_.push_back(i);
-      room = task_bytes;
-    }
-    room -= parts_[i].range.size();
+  task_begins_ = tasks_of(parts_);
+}
+
+void StreamTasks::add_parts(std::vector<Part>& parts, std::size_t stream, std::size_t piece, ByteRange range) const {
+  const std::int64_t length = copies_[streams_.streams[stream].pieces[piece].shape].range_length(task_bytes_);
+  for (std::int64_t begin = range.begin; begin < range.end; begin += length) {
+    parts.push_back({static_cast<std::uint32_t>(stream),
+                     static_cast<std::uint32_t>(piece),
+                     {begin, std::min(begin + length, range.end)}});
   }
-  task_begins_.push_back(parts_.size());
+}
+
+std::vector<std::size_t> StreamTasks::tasks_of(const std::vector<Part>& parts) const {
+  std::vector<std::size_t> begins;
+  std::int64_t room = 0;  // in the task
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (room <= 0) {
+      begins.push_back(i);
+      room = task_bytes_;
+    }
+    room -= parts[i].range.size();
+  }
+  begins.push_back(parts.size());
+  return begins;
+}
+
+void StreamTasks::run_parts(WorkerPool& pool, const std::vector<Part>& parts,
+                            const std::vector<std::size_t>& task_begins, std::span<const std::byte* const> sources,
+                            std::span<std::byte* const> targets) const {
+  const auto devices = static_cast<std::size_t>(streams_.device_count);
+  pool.for_each(task_begins.size() - 1, [&](std::size_t task) {
+    for (std::size_t i = task_begins[task]; i < task_begins[task + 1]; ++i) {
+      const Stream& stream = streams_.streams[parts[i].stream];
+      const StreamPiece& piece = stream.pieces[parts[i].piece];
+      const std::byte* from = sources[piece.array * devices + static_cast<std::size_t>(stream.from)];
+      std::byte* to = targets[piece.array * devices + static_cast<std::size_t>(stream.to)];
+      copies_[piece.shape].run(from + piece.from_offset, to + piece.to_offset, parts[i].range, stores_);
+    }
+  });
 }
 
 void StreamTasks::run(WorkerPool& pool, std::span<const std::byte* const> sources,
                       std::span<std::byte* const> targets) const {
-  const auto devices = static_cast<std::size_t>(streams_.device_count);
-  pool.for_each(task_begins_.size() - 1, [&](std::size_t task) {
-    for (std::size_t i = task_begins_[task]; i < task_begins_[task + 1]; ++i) {
-      const Stream& stream = streams_.streams[parts_[i].stream];
-      const StreamPiece& piece = stream.pieces[parts_[i].piece];
-      const std::byte* from = sources[piece.array * devices + static_cast<std::size_t>(stream.from)];
-      std::byte* to = targets[piece.array * devices + static_cast<std::size_t>(stream.to)];
-      copies_[piece.shape].run(from + piece.from_offset, to + piece.to_offset, parts_[i].range, stores_);
+  run_parts(pool, parts_, task_begins_, sources, targets);
+}
+
+void StreamTasks::run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources,
+                             std::span<std::byte* const> targets, const RoundDone& done) const {
+  std::vector<StreamCursor> cursors(streams_.streams.size());
+  std::vector<Part> parts;
+  for (std::int64_t round = 0; round < streams_.rounds; ++round) {
+    parts.clear();
+    for (std::size_t i = 0; i < cursors.size(); ++i) {
+      const Stream& stream = streams_.streams[i];
+      cursors[i].advance(streams_, stream, streams_.part_of(stream.bytes, round).size(),
+                         [&](std::size_t piece, ByteRange range) { add_parts(parts, i, piece, range); });
     }
-  });
+    run_parts(pool, parts, tasks_of(parts), sources, targets);
+    done(round);
+  }
 }
 
 }  // namespace retile

@@ -21,6 +21,9 @@ class StreamTasks {
 
   // As PreparedStreams::execute().
   void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+  // As PreparedStreams::execute_rounds().
+  void run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                  const RoundDone& done) const;
 
  private:
   // A part of a piece.
@@ -30,14 +33,19 @@ class StreamTasks {
     ByteRange range;
   };
 
-  void add_parts(std::int64_t task_bytes);
+  void add_parts(std::vector<Part>& parts, std::size_t stream, std::size_t piece, ByteRange range) const;
+  // Where tasks of about equal bytes begin, and the end.
+  std::vector<std::size_t> tasks_of(const std::vector<Part>& parts) const;
+  void run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,
+                 std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
 
   const Streams streams_;
   std::vector<BoxCopy> copies_;  // by shape
   Stores stores_ = Stores::cached;
   std::int64_t received_max_ = 0;
+  std::int64_t task_bytes_ = 0;
   std::vector<Part> parts_;  // array by array and target by target: neighbours in memory share caches and pages
-  std::vector<std::size_t> task_begins_;  // in parts_, and the end
+  std::vector<std::size_t> task_begins_;
 };
 
 }  // namespace retile

@@ -179,6 +179,14 @@ class ThreadsStreams final : public PreparedStreams {
     return {tasks_.received_max(), {}, seconds_since(start)};
   }
 
+  StreamStatistics execute_rounds(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                                  const RoundDone& done) override {
+    const std::lock_guard lock(workers_->running);
+    const auto start = Clock::now();
+    tasks_.run_rounds(workers_->pool, sources, targets, done);
+    return {tasks_.received_max(), {}, seconds_since(start)};
+  }
+
  private:
   const std::shared_ptr<Workers> workers_;
   const StreamTasks tasks_;
