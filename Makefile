@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -46,6 +46,10 @@ bench: build-bench ## run the benchmarks
 
 bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw, on 8 ranks; on 4 hosts with CLUSTER=1
 	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/mpi_benchmark $(MPI_BENCH_OPTIONS)
+
+bench-transfer: build-bench ## transfers against other ways to move a model, on threads and on 8 ranks
+	build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
+	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
 
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla

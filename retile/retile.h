@@ -19,6 +19,7 @@
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
+//   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -42,6 +43,7 @@
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
+#include "retile/transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/layout.h"

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-
 namespace nb = nanobind;
 using namespace nb::literals;
 

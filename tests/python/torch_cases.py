@@ -383,7 +383,7 @@ def the_pages_code_runs():
         "other_mesh": mesh_of(4, ranks=[7, 6, 5, 4]),
         "model": lambda x: x * 2,
     }
-    exec(compile(block, str(PAGE), "exec"), names)
+    exec(compile(block, "python.md", "exec"), names)
     assert_moved(names["columns"].detach(), tensor_of(16, 24), names["mesh"], [Shard(1), Shard(1)])
 
 
