@@ -72,7 +72,8 @@ void expect_examples_run(const std::vector<std::string>& help_arguments) {
 
 TEST(Help, examples_run_when_pasted) {
   expect_examples_run({"--help"});
-  for (const std::string command : {"plan", "run", "explain", "draw", "verify", "normalize", "check", "fmt", "lower"}) {
+  for (const std::string command :
+       {"plan", "run", "transfer", "explain", "draw", "emit", "verify", "normalize", "check", "fmt", "lower"}) {
     expect_examples_run({command, "--help"});
   }
 }
@@ -92,21 +93,32 @@ void expect_usage_faults(const std::vector<UsageCase>& cases) {
 
 TEST(Usage, needs_a_subcommand_that_exists) {
   expect_usage_faults({
-      {{}, "a subcommand is needed: plan, run, explain, draw, verify, normalize, check, fmt, lower, bench, help", ""},
+      {{},
+       "a subcommand is needed: plan, run, transfer, explain, draw, emit, verify, normalize, check, fmt, lower, bench, "
+       "help",
+       ""},
       {{"paln"},
-       "unknown subcommand paln; did you mean plan? there are plan, run, explain, draw, verify, normalize, check, fmt, "
+       "unknown subcommand paln; did you mean plan? there are plan, run, transfer, explain, draw, emit, verify, "
+       "normalize, "
+       "check, fmt, "
        "lower, bench, "
        "help",
        ""},
       {{"prepare"},
-       "unknown subcommand prepare; there are plan, run, explain, draw, verify, normalize, check, fmt, lower, bench, "
+       "unknown subcommand prepare; there are plan, run, transfer, explain, draw, emit, verify, normalize, check, fmt, "
+       "lower, "
+       "bench, "
        "help",
        ""},
       {{""},
-       "unknown subcommand ; there are plan, run, explain, draw, verify, normalize, check, fmt, lower, bench, help",
+       "unknown subcommand ; there are plan, run, transfer, explain, draw, emit, verify, normalize, check, fmt, lower, "
+       "bench, "
+       "help",
        ""},
       {{"help", "paln"},
-       "COMMAND: 'paln' is unknown; did you mean plan? use one of: plan, run, explain, draw, verify, normalize, check, "
+       "COMMAND: 'paln' is unknown; did you mean plan? use one of: plan, run, transfer, explain, draw, emit, verify, "
+       "normalize, "
+       "check, "
        "fmt, "
        "lower, "
        "bench, help",

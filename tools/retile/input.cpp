@@ -343,8 +343,14 @@ std::string remarks_on(const ProblemArguments& arguments, const Problem& problem
 
 std::vector<SourceText> problem_lines(const std::string& path) { return read_values(path, "problems"); }
 
+void require_at_most(std::size_t most, const std::vector<SourceText>& values, std::string_view what) {
+  if (values.size() <= most) return;
+  throw InputError(diagnose(values[most], {0, 0}, fmt::format("there are {} {} in this file", values.size(), what),
+                            fmt::format("give {} at a time", most == 1 ? "one" : fmt::format("{}", most))));
+}
+
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
-                     const std::function<void(const Problem& problem)>& visit) {
+                     const std::function<void(const Problem& problem)>& visit, std::size_t most) {
   check_usage(arguments);
   if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
   if (!arguments.problems) {
@@ -357,6 +363,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
     return done;
   }
   const std::vector<SourceText> lines = problem_lines(*arguments.problems);
+  require_at_most(most, lines, "problems");
   Progress progress(std::string(action), lines.size());
   int status = done;
   for (const SourceText& line : lines) {

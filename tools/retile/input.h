@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -74,8 +75,10 @@ std::string describe(const Layout& layout);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a
-// progress bar says is being done, once it takes long.
+// progress bar says is being done, once it takes long. A file of more than so many problems is refused.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
-                     const std::function<void(const Problem& problem)>& visit);
+                     const std::function<void(const Problem& problem)>& visit, std::size_t most = SIZE_MAX);
+// Throws InputError where there are more values than that; `what` names them.
+void require_at_most(std::size_t most, const std::vector<SourceText>& values, std::string_view what);
 
 }  // namespace retile::command
