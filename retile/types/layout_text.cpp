@@ -79,14 +79,21 @@ class LayoutScanner {
     begin_ = scanner_.next_position();
     scan_dimensions();
     if (scanner_.accept_word("boxes")) return scan_boxes();
-    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
-    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
-    scanner_.accept_word("ceil");
+    scan_rule();
     scan_partial();
     scan_devices();
     require_no_word();
     require_right();
     return Layout(std::move(layout_));
+  }
+
+  MeshLayout scan_cuts() {
+    begin_ = scanner_.next_position();
+    scan_dimensions();
+    scan_rule();
+    scan_partial();
+    require_right();
+    return std::move(layout_);
   }
 
  private:
@@ -115,6 +122,12 @@ class LayoutScanner {
       } while (scanner_.accept(","));
     }
     scanner_.expect("]", "or ',' after a dimension");
+  }
+
+  void scan_rule() {
+    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
+    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
+    scanner_.accept_word("ceil");
   }
 
   // boxes ::= '{' { box } { ';' { box } } '}'
@@ -220,9 +233,7 @@ std::string to_string(const MeshLayout& layout) {
   }
   text += "]";
   if (layout.rule != UnevenRule::ceiling) text += fmt::format(" {}", name_of(layout.rule));
-  if (!layout.partial.empty()) {
-    text += fmt::format(" {} {{{}}}", name_of(layout.reduction), axes_text(layout.mesh, layout.partial));
-  }
+  text += partial_text(layout.mesh, layout.reduction, layout.partial);
   if (!layout.devices.empty()) text += fmt::format(" on [{}]", fmt::join(layout.devices, ", "));
   return text;
 }
@@ -249,6 +260,12 @@ Layout parse_layout(const SourceText& source, const Mesh& mesh) {
 
 Layout parse_layout(std::string_view text, const Mesh& mesh) {
   return parse_layout(SourceText{"layout", std::string(text)}, mesh);
+}
+
+MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh) { return LayoutScanner(scanner, mesh).scan_cuts(); }
+
+std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes) {
+  return axes.empty() ? "" : fmt::format(" {} {{{}}}", name_of(reduction), axes_text(mesh, axes));
 }
 
 std::string to_string(const Layout& layout) {

@@ -159,6 +159,47 @@ TEST(MpiJobFault, without_a_fault_the_same_job_ends_well) {
   EXPECT_THAT(result.output, HasSubstr("verified"));
 }
 
+// --- Transfers.
+
+const std::string manifest =
+    R"({"name": "v", "mesh": {"x": 8}, "shape": [256, 64], "src": [["x"], []], "dst": [[], ["x"]]}
+{"name": "w", "mesh": {"x": 8}, "shape": [256, 64], "src": [["x"], []], "dst": [[], ["x"]]}
+)";
+
+ProcessResult transfer_with_fault(const char* fault, const char* call) {
+  return run_job(4,
+                 {"/usr/bin/env", std::string("LD_PRELOAD=") + RETILE_MPI_FAULT, "RETILE_FAULT_RANK=2",
+                  std::string("RETILE_FAULT_CALL=") + call, std::string("RETILE_FAULT=") + fault,
+                  "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", RETILE_COMMAND, "transfer", "-",
+                  "--max-bytes", "4KiB", "--transport", "messages"},
+                 {manifest});
+}
+
+TEST(MpiJobTransfer, is_verified_within_the_cap) {
+  for (const char* transport : {"auto", "messages"}) {
+    const ProcessResult result =
+        run_retile_job(4, {"transfer", "-", "--max-bytes", "4KiB", "--transport", transport}, {manifest});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
+  }
+}
+
+TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessResult result = transfer_with_fault("error", "5");
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_EQ(result.status, 3) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("retile: rank 2: MPI_Isend: "));
+}
+
+TEST(MpiJobTransfer, ends_where_a_rank_is_killed) {
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessResult result = transfer_with_fault("kill", "5");
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, Not(HasSubstr("verified")));
+}
+
 // --- A rank with little address space. Sanitizers need terabytes of it.
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

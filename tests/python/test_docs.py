@@ -1,4 +1,4 @@
-"""The code of the pages for Python, as it stands there."""
+"""The code of the pages for Python, as it stands there; that for PyTorch is run by torch_cases.py."""
 
 import os
 import re
@@ -12,8 +12,12 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
+def blocks_of(text):
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
 def run_blocks(page):
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    blocks = blocks_of((DOCS / page).read_text().split("## From PyTorch")[0])
     names = {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "retile/base/error.h"
-#include "retile/language/checker.h"
+#include "retile/base/input_errors.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
 #include "tools/retile/progress.h"
@@ -97,7 +97,7 @@ int fail(int status, const std::string& message) {
 int attempt(const std::function<int()>& work, const SourceText* line) {
   try {
     return work();
-  } catch (const language::ProgramError& error) {
+  } catch (const InputErrors& error) {
     return fail(bad_input, text_of(error.diagnostics()));
   } catch (const InputError& error) {
     return fail(bad_input, text_of({placed(error.diagnostic(), line)}));
