@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python bench-python lint format fresh install-dependencies clean
+.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,13 +21,20 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+test: checkers test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+
+checkers: # of the code that is emitted for others
+	@tools/install-dependencies.sh mlir-19-tools
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
 test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
+
+test-page: build-release ## the page of retile draw in headless Chromium; elsewhere these tests are skipped without it
+	@tools/install-dependencies.sh chromium
+	build/release/tests/retile_drawing_tests
 
 fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 	@set -e; \
@@ -69,8 +76,14 @@ python: build ## build the Python package: build/python/*.whl
 test-python: build ## the tests of the Python package; PYTEST_OPTIONS=--all-problems for all of the paper's family
 	tools/python-package.sh python -m pytest tests/python $(PYTEST_OPTIONS)
 
+test-torch: build ## the tests of the Python package with PyTorch, which is large
+	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py $(PYTEST_OPTIONS)
+
 bench-python: build ## our reshard in JAX against XLA's own, on every tenth problem or as PYTHON_BENCH_OPTIONS say
 	tools/python-package.sh python bench/python/reshard.py $(PYTHON_BENCH_OPTIONS)
+
+bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 processes, likewise
+	FRAMEWORK=torch tools/python-package.sh python bench/python/redistribute_torch.py $(PYTHON_BENCH_OPTIONS)
 
 lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
 	@tools/install-dependencies.sh clang-format clang-tidy

@@ -18,7 +18,7 @@ std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, c
 Contender floor_contender(const Problem& problem) {
   const Placement target = problem.target().placement(problem.device_count());
   return {"memcpy", std::nullopt, target, [problem, target](Engine& engine) {
-            return prepare(engine, {Mesh({{"world", problem.device_count()}}), target, {}}, problem);
+            return prepare(engine, {world_mesh(problem.device_count()), target, {}}, problem);
           }};
 }
 
@@ -34,6 +34,7 @@ Plan plan_of(const std::string& name, const Problem& problem) {
 bool is_contender(std::string_view name) { return name == "xla" || name == "memcpy" || find_planner(name); }
 
 Contender make_contender(const std::string& name, const Problem& problem) {
+  if (problem.source().is_partial()) throw InputError("sums are not measured", "retile run adds and checks them");
   if (name == "memcpy") return floor_contender(problem);
   Plan plan = plan_of(name, problem);
   const std::vector<std::string> faults = find_faults(plan, {}, 1);

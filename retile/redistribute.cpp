@@ -16,32 +16,6 @@
 #include "retile/types/text.h"
 
 namespace retile {
-namespace {
-
-// Strides of an array's dimensions as those of the factors that they are seen in: the tiles lie as they do.
-std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,
-                                     const Placement& placement, const std::vector<Device>& devices) {
-  if (view.empty()) return strides;
-  for (std::size_t i = 0; i < strides.size(); ++i) {
-    if (strides[i].empty() || strides[i].size() != view.size()) continue;
-    const Box box = placement.box(devices[i]);
-    Strides finer(box.lo.size());
-    std::size_t end = 0;  // of the dimension's factors
-    for (std::size_t dimension = 0; dimension < view.size(); ++dimension) {
-      end += view[dimension].size();
-      std::int64_t stride = strides[i][dimension];
-      for (std::size_t factor = end; factor-- > end - view[dimension].size();) {
-        finer[factor] = stride;
-        stride *= box.hi[factor] - box.lo[factor];
-      }
-    }
-    strides[i] = std::move(finer);
-  }
-  return strides;
-}
-
-}  // namespace
-
 MemoryLayout layout_within(const Shape& allocated, const Shape& corner, std::int64_t element_size, MemoryOrder order) {
   const bool fits = allocated.size() == corner.size() && checked_product(allocated).has_value();
   for (std::size_t i = 0; i < allocated.size(); ++i) {

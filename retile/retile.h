@@ -13,7 +13,11 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
+//   steps as permutations of equal cells                      plan/rounds.h
+//   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
+//   messages of the caller's own: one device's part of a run  engines/device_schedule.h
+//   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
@@ -25,11 +29,15 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
+#include "retile/draw.h"
+#include "retile/engines/device_schedule.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/interchange/notation.h"
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
+#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds the Python package into build/python, from the library of the release build, so that nothing is compiled twice.
-# With a command, installs it into a virtual environment with NumPy and JAX, and runs the command there; that is skipped,
-# with a word, where no package index can be reached.
+# With a command, installs it into a virtual environment with NumPy, mpi4py and JAX (FRAMEWORK=torch: PyTorch), and runs the
+# command there; that is skipped, with a word, where no package index can be reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 place=build/python
-environment=$place/environment
-packages=(scikit-build-core nanobind numpy jax pytest)
+framework=${FRAMEWORK:-jax}
+environment=$place/$framework
+packages=(scikit-build-core nanobind numpy mpi4py "$framework" pytest)
 python=${PYTHON:-python3}
 [[ -x /usr/bin/python3 ]] && python=${PYTHON:-/usr/bin/python3} # Debian's, whose headers we can install
 

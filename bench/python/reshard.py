@@ -1,20 +1,23 @@
 """Our reshard in JAX against XLA's own: time and temporaries, on 8 devices of this machine's processor.
 
 In one process, in turn; bits are compared before anything is timed. A line of JSON for each problem, then ratios: XLA's
-over ours, geometric mean and least, above 1 we are better.
+over ours, geometric mean and least, above 1 we are better. With --reports, the layouts of public reports of involuntary
+full rematerialization, on up to 16 devices, and how many of them XLA's compiler warns of.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA warns of its own rematerialization
+DEVICES = 16 if "--reports" in sys.argv else 8
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={DEVICES}"
 
 import jax
 import numpy as np
@@ -24,18 +27,55 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "python"))
 from problems import small_shape
 
-from retile.jax import _movement, _plan, _Program, _program
+import retile
+from retile.jax import _axes, _movement, _plan, _Program, _program
 
 # Temporaries below a page are the program's own, whatever it moves.
 LEAST_BYTES = 4096
 
 
+def problem_of(report):
+    """A report's layouts as a problem; None where they are no named shardings of so many devices."""
+    if report["devices"] > DEVICES or "maximal" in report["from"]:
+        return None
+    layouts = retile.parse_ends(report["from"], report["to"], report["shape"])
+    if layouts[0].mesh != layouts[1].mesh or any(one.devices != list(range(report["devices"])) for one in layouts):
+        return None
+    sides = [eval(one.to_notation("jax")[1], {"PartitionSpec": PartitionSpec}) for one in layouts]
+    axes = [[list(reversed(_axes(entry))) for entry in side] for side in sides]
+    src, dst = (side + [[]] * (len(report["shape"]) - len(side)) for side in axes)
+    return {"id": report["id"], "mesh": layouts[0].mesh.axes, "shape": report["shape"], "src": src, "dst": dst}
+
+
 def shardings_of(problem):
+    devices = jax.devices()[: math.prod(problem["mesh"].values())]
     mesh = jax.make_mesh(
-        tuple(problem["mesh"].values()), tuple(problem["mesh"]), axis_types=(AxisType.Auto,) * len(problem["mesh"])
+        tuple(problem["mesh"].values()),
+        tuple(problem["mesh"]),
+        axis_types=(AxisType.Auto,) * len(problem["mesh"]),
+        devices=devices,
     )
     for side in ("src", "dst"):
         yield NamedSharding(mesh, PartitionSpec(*(tuple(reversed(axes)) or None for axes in problem[side])))
+
+
+@contextlib.contextmanager
+def standard_error():
+    """What is written to it meanwhile, by XLA too: a function that reads it."""
+    own = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lambda: (file.seek(0), file.read().decode(errors="replace"))[1]
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
+
+
+def compiled(program):
+    """And whether the compiler warned of it."""
+    with standard_error() as read:
+        return program.compiled, "ematerialization" in read()
 
 
 def measure(problem, elements, repetitions):
@@ -45,8 +85,10 @@ def measure(problem, elements, repetitions):
     x = jax.device_put(array, source)
     movement = _movement(x, target)
     plan = _plan(movement)
-    chosen = _program(movement).form
-    programs = {form: _Program(movement, form, plan).compiled for form in ("xla", "fast", "lean")}
+    with standard_error():
+        chosen = _program(movement).form
+    found = {form: compiled(_Program(movement, form, plan)) for form in ("xla", "fast", "lean")}
+    programs = {form: program for form, (program, _) in found.items()}
     for form, program in programs.items():
         np.testing.assert_array_equal(np.asarray(program(x)), array, form)
     seconds = {form: [] for form in programs}
@@ -63,6 +105,7 @@ def measure(problem, elements, repetitions):
         "chosen": chosen,
         "seconds": {form: min(times) for form, times in seconds.items()},
         "temporaries": temporaries,
+        "warned": [form for form, (_, warned) in found.items() if warned],
     }
 
 
@@ -80,16 +123,24 @@ def main():
     parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
     parser.add_argument("--megabytes", type=float, default=8, help="of an array, about (8)")
     parser.add_argument("--repetitions", type=int, default=15, help="of which the fastest counts (15)")
+    parser.add_argument("--reports", action="store_true", help="the layouts of public reports instead")
     options = parser.parse_args()
     results = []
-    for line in options.problems.read_text().splitlines()[:: options.every]:
-        result = measure(json.loads(line), options.megabytes * 2**20 / 4, options.repetitions)
+    if options.reports:
+        lines = (ROOT / "tests" / "data" / "xla_reports.jsonl").read_text().splitlines()
+        chosen = list(filter(None, (problem_of(json.loads(line)) for line in lines)))
+    else:
+        chosen = [json.loads(line) for line in options.problems.read_text().splitlines()[:: options.every]]
+    for problem in chosen:
+        result = measure(problem, options.megabytes * 2**20 / 4, options.repetitions)
         results.append(result)
         print(json.dumps(result), flush=True)
     print(
         f"{len(results)} problems, {options.megabytes} MB, JAX {jax.__version__}, {os.cpu_count()} cores",
         file=sys.stderr,
     )
+    warned = {form: sum(form in result["warned"] for result in results) for form in results[0]["seconds"]}
+    print(f"compiler's warnings: {warned}", file=sys.stderr)
     for what in ("seconds", "temporaries"):
         for form in ("chosen", "fast", "lean"):
             values = list(ratios(results, what, form))

@@ -10,13 +10,14 @@
 >>> plan.cost, plan.floor, plan.optimal
 (16, 12, True)
 
-Frameworks are imported only where they are used: `retile.jax` moves arrays of JAX by such plans.
+Frameworks are imported only where they are used: `retile.jax` and `retile.torch` move arrays of theirs by such plans.
 """
 
 import functools as _functools
+from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 
-from retile import _retile
+from retile import _elements, _retile
 from retile._errors import InputError, MemoryLimitError
 from retile._numpy import redistribute
 from retile._retile import Layout, Mesh, Plan, Step, __version__
@@ -29,28 +30,11 @@ __all__ = [
     "Mesh",
     "Plan",
     "Step",
+    "parse_ends",
     "parse_problem",
     "plan",
     "redistribute",
 ]
-
-_ELEMENT_TYPES = {
-    "int8": "i8", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "float32": "f32", "float64": "f64",
-    "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
-# What has no name of its own is moved as bits.
-_ELEMENTS_OF_SIZE = {1: "i8", 2: "f16", 4: "i32", 8: "f64", 16: "c128"}
-
-
-def _element_type(dtype: _Any) -> str:
-    if isinstance(dtype, str) and dtype in _ELEMENT_TYPES.values():
-        return dtype
-    if not hasattr(dtype, "itemsize"):
-        import numpy
-
-        dtype = numpy.dtype(dtype)
-    return _ELEMENT_TYPES.get(str(dtype)) or _ELEMENTS_OF_SIZE[dtype.itemsize]
-
 
 @_functools.lru_cache(maxsize=4096)
 def plan(
@@ -79,7 +63,7 @@ def plan(
     // cost 8 (paper, optimal), floor 6
     // peak 8 elements per device, no more than the larger of source and target
     """
-    return _retile.plan(source, target, _element_type(dtype), planner, cost, memory_limit, exchange)
+    return _retile.plan(source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange)
 
 
 def parse_problem(line: str) -> tuple[Layout, Layout, str]:
@@ -89,3 +73,14 @@ def parse_problem(line: str) -> tuple[Layout, Layout, str]:
     (Layout('[4{x}8]', Mesh({'x': 2})), Layout('[8]', Mesh({'x': 2})), 'f32')
     """
     return _retile.parse_problem(line)
+
+
+def parse_ends(
+    source: str, target: str, shape: _Sequence[int], mesh: Mesh | str | None = None
+) -> tuple[Layout, Layout]:
+    """Both ends of a redistribution as XLA, JAX, Shardy, DTensor or MLIR print them, on one mesh where that can be.
+
+    >>> parse_ends("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}", (8, 8))
+    (Layout('[4{a}8, 8]', Mesh({'a': 2})), Layout('[8, 4{a}8]', Mesh({'a': 2})))
+    """
+    return _retile.parse_ends(source, target, list(shape), mesh)

@@ -5,9 +5,10 @@ plan are given as they are. There are two forms: `fast` takes few passes over me
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,9 +16,11 @@ from jax import lax
 from retile._retile import Plan, Step
 
 Array = Any
-# Bytes of the runs that boxes are scattered in, from which on it is faster ...
-SWAPPED_RUN_BYTES = 128  # ... to swap boxes between two devices than to let XLA exchange them
-COPIED_RUN_BYTES = 1024  # ... to copy what is gathered box by box than element by element
+# Bytes of the runs that boxes are scattered in, from which on it is faster to permute boxes than to let XLA exchange them.
+PERMUTED_RUN_BYTES = 32
+MOST_PERMUTED = 8  # devices that exchange boxes so
+MOST_BRANCHES = 64  # by which devices put boxes together
+LEAN_PARTS = 8  # of a tile: the lean form sends no more than one of them at a time
 
 
 class Lowering:
@@ -106,7 +109,7 @@ class Lowering:
             length * count for length, count in zip(piece, joins, strict=True)
         ]
         run = min(run_of(piece, cuts), run_of(piece, joins)) * itemsize
-        if self.is_lean or not is_plain or (size == 2 and run >= SWAPPED_RUN_BYTES):
+        if self.is_lean or not is_plain or (size <= MOST_PERMUTED and run >= PERMUTED_RUN_BYTES):
             return None
         # The piece that each device wants, numbered row-major; then, by device, those that its group wants.
         inside = (np.array(step.offsets_out) - np.array(step.offsets_in)) // np.array(piece) * (np.array(cuts) > 1)
@@ -130,31 +133,49 @@ class Lowering:
         cell, own, exchanged = self.plan._rounds(first, last)
         shape = self.steps[last].local_out
         grid = [extent // length for extent, length in zip(shape, cell, strict=True)]
-        is_copied = self.steps[last].op == "allgather" and run_of(cell, grid) * tile.dtype.itemsize >= COPIED_RUN_BYTES
-        if math.prod(grid) > 1 and (self.is_lean or is_copied):
+        if math.prod(grid) > 1 and self.is_lean:
             return self.copied_rounds(tile, cell, own + exchanged, shape)
-        cells = [self.cut(tile, corners, cell) for _, corners, _ in own]
-        cells += [self.send(self.cut(tile, corners, cell), senders) for senders, corners, _ in exchanged]
-        if len(cells) == 1:
-            return cells[0]
-        places = np.stack(
-            [np.array(places) // np.array(cell) for _, _, places in own + exchanged]
-        )  # by round and device
+        received = [self.send(self.cut(tile, corners, cell), senders) for senders, corners, _ in exchanged]
+        places = np.stack([np.array(one) // np.array(cell) for _, _, one in own + exchanged])  # by round and device
         order = np.argsort(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), grid), axis=0).T  # by device
-        order = self.of_device(order.astype(np.int32))
-        if isinstance(order, np.ndarray):
-            return joined(jnp.stack([cells[i] for i in order]), grid)
-        return joined(jnp.stack(cells).take(order, axis=0, mode="clip"), grid)
+        kept = np.reshape([corners for _, corners, _ in own], (len(own), *np.shape(self.steps[last].offsets_out)))
+        # What devices do differs by where they keep cells from and where cells go: a branch for each such way.
+        ways, number = np.unique(np.hstack([order, *kept]), axis=0, return_inverse=True)
+        if len(ways) > MOST_BRANCHES or jax.default_backend() != "cpu":
+            return self.taken([self.cut(tile, corners, cell) for corners in kept] + received, order, grid)
+
+        def branch(way: np.ndarray) -> Callable[..., Array]:
+            order, corners = way[: len(places)], way[len(places) :].reshape(len(own), len(cell))
+
+            def put_together(tile: Array, *received: Array) -> Array:
+                cells = [lax.slice(tile, corner, corner + np.array(cell)) for corner in corners] + list(received)
+                return side_by_side([cells[i] for i in order], grid)
+
+            return put_together
+
+        if len(ways) == 1:
+            return branch(ways[0])(tile, *received)
+        mine = jnp.asarray(number.reshape(-1), jnp.int32)[self.device]
+        return lax.switch(mine, [branch(way) for way in ways], tile, *received)
+
+    def taken(self, cells: list[Array], order: np.ndarray, grid: list[int]) -> Array:
+        """The cells in each device's own order, row-major, as one tile."""
+        own_order = self.of_device(order.astype(np.int32))
+        if isinstance(own_order, np.ndarray):
+            return side_by_side([cells[i] for i in own_order], grid)
+        return joined(jnp.stack(cells).take(own_order, axis=0, mode="clip"), grid)
 
     def copied_rounds(self, tile: Array, cell: list[int], rounds: list, shape: list[int]) -> Array:
         result = jnp.zeros(shape, tile.dtype)
+        most = math.prod(shape) // LEAN_PARTS if self.is_lean else math.prod(cell)
         for senders, corners, places in rounds:
-            # Lean, a round starts when the one before is written: otherwise XLA holds the cells of all at once.
-            received = self.cut(tile, corners, cell, after=result if self.is_lean else None)
-            if list(senders) != list(range(len(senders))):
-                received = self.send(received, senders)
-            place = jnp.asarray(self.of_device(np.array(places)), jnp.int32)
-            result = lax.dynamic_update_slice(result, received, tuple(place))
+            for start, box in parts_of(cell, max(most, 1)):
+                # Lean, a round starts when the one before is written: otherwise XLA holds the cells of all at once.
+                received = self.cut(tile, np.array(corners) + start, box, after=result if self.is_lean else None)
+                if list(senders) != list(range(len(senders))):
+                    received = self.send(received, senders)
+                place = jnp.asarray(self.of_device(np.array(places) + start), jnp.int32)
+                result = lax.dynamic_update_slice(result, received, tuple(place))
         return result
 
     def send(self, cell: Array, senders: Sequence[int]) -> Array:
@@ -180,6 +201,28 @@ def joined(boxes: Array, counts: Sequence[int]) -> Array:
     piece, rank = boxes.shape[1:], len(counts)
     turned = [dimension for pair in zip(range(rank), range(rank, 2 * rank), strict=True) for dimension in pair]
     return boxes.reshape(*counts, *piece).transpose(turned).reshape([n * k for n, k in zip(piece, counts, strict=True)])
+
+
+def parts_of(box: Sequence[int], elements: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Corners and shapes of boxes that make up one, each of about so many elements at most: runs stay whole."""
+    if math.prod(box) <= elements:
+        yield [0] * len(box), list(box)
+        return
+    outer = next(dimension for dimension, length in enumerate(box) if length > 1)
+    rest = math.prod(box[outer + 1 :])
+    length = max(1, elements // rest)
+    for start in range(0, box[outer], length):
+        corner, shape = [0] * len(box), list(box)
+        corner[outer], shape[outer] = start, min(length, box[outer] - start)
+        yield corner, shape
+
+
+def side_by_side(boxes: Sequence[Array], counts: Sequence[int]) -> Array:
+    """Boxes that are listed row-major, so many in each dimension, as one tile."""
+    for dimension in reversed(range(len(counts))):
+        rows = [boxes[i : i + counts[dimension]] for i in range(0, len(boxes), counts[dimension])]
+        boxes = [lax.concatenate(row, dimension) if len(row) > 1 else row[0] for row in rows]
+    return boxes[0]
 
 
 def zero_after(array: Array) -> Array:

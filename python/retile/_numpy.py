@@ -1,23 +1,12 @@
-"""Arrays of NumPy, moved on threads."""
+"""Arrays of NumPy, moved on threads; between processes by MPI (_mpi.py)."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from retile._elements import ELEMENT_TYPES
 from retile._errors import InputError
 from retile._retile import Layout, Plan
 from retile._retile import redistribute as _redistribute
-
-
-def _tile_shape(layout: Layout, device: int) -> tuple[int, ...]:
-    """What lies in a device's array: its box, or the elements of its boxes one after the other where it has several."""
-    boxes = layout.boxes(device)
-    sizes = [tuple(hi - lo for lo, hi in zip(*box, strict=True)) for box in boxes]
-    if len(sizes) == 1:
-        return sizes[0]
-    if not sizes:
-        return (0,) * len(layout.shape)
-    return (sum(math.prod(size) for size in sizes),)
 
 
 def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> list[str]:
@@ -25,7 +14,7 @@ def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> l
         return [f"there are {len(arrays)} {what}s for {devices} devices"]
     faults = []
     for device, array in enumerate(arrays):
-        expected = _tile_shape(layout, device)
+        expected = layout.tile_shape(device)
         if tuple(array.shape) != expected:
             faults.append(f"the {what} of device {device} has shape {list(array.shape)}, not {list(expected)}")
         if array.dtype != arrays[0].dtype:
@@ -35,10 +24,11 @@ def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> l
     return faults
 
 
-def redistribute(tiles: Sequence[Any], plan: Plan, out: Sequence[Any] | None = None) -> list[Any]:
+def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -> Any:
     """Moves the tiles of all devices by the plan, and returns those of its target: `out`, or new arrays.
 
-    Arrays may be strided in any way and are moved as they lie; `out` must not overlap `tiles`.
+    Arrays may be strided in any way and are moved as they lie; `out` must not overlap `tiles`. With a communicator of
+    mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own.
 
     >>> import numpy as np, retile
     >>> mesh = retile.Mesh({"x": 2})
@@ -48,6 +38,10 @@ def redistribute(tiles: Sequence[Any], plan: Plan, out: Sequence[Any] | None = N
     >>> right.tolist()
     [[2, 3], [6, 7], [10, 11], [14, 15]]
     """
+    if comm is not None:
+        from retile._mpi import redistribute as redistribute_own
+
+        return redistribute_own(tiles, plan, out, comm)
     import numpy
 
     source, target = plan.source, plan.target
@@ -58,7 +52,7 @@ def redistribute(tiles: Sequence[Any], plan: Plan, out: Sequence[Any] | None = N
         raise InputError("\n".join(faults))
     dtype = sources[0].dtype
     if out is None:
-        targets = [numpy.empty(_tile_shape(target, device), dtype) for device in range(devices)]
+        targets = [numpy.empty(target.tile_shape(device), dtype) for device in range(devices)]
     else:
         targets = list(out)
         faults = _faults(targets, target, devices, "target")
@@ -67,9 +61,17 @@ def redistribute(tiles: Sequence[Any], plan: Plan, out: Sequence[Any] | None = N
             faults.append(f"targets have elements of {targets[0].dtype}, sources of {dtype}")
         if faults:
             raise InputError("\n".join(faults))
+    sides = (sources, source), (targets, target)
     if dtype.hasobject:
         raise InputError("arrays of Python objects cannot be moved as bytes")
-    _redistribute(
-        plan, dtype.itemsize, *([(a.ctypes.data, a.shape, a.strides) for a in side] for side in (sources, targets))
-    )
+    if plan._combined not in (None, ELEMENT_TYPES.get(dtype.name)):
+        raise InputError(f"the plan adds up elements of {plan._combined}, and the arrays have {dtype}")
+    _redistribute(plan, dtype.itemsize, *(list(map(_in_memory, side, [layout] * devices)) for side, layout in sides))
     return targets
+
+
+def _in_memory(array: Any, layout: Layout) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Address, shape and strides, none where it is packed; the parts of a sum lie along dimensions in front."""
+    front = len(layout.partial)
+    strides = () if array.flags.c_contiguous else (array.nbytes,) * front + array.strides
+    return array.ctypes.data, (1,) * front + array.shape, strides

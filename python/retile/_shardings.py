@@ -36,21 +36,30 @@ def from_sharding(sharding: Any, shape: Sequence[int], devices: Sequence[int] = 
 
 
 def from_placements(device_mesh: Any, placements: Sequence[Any], shape: Sequence[int]) -> Layout:
-    names = device_mesh.mesh_dim_names or tuple(f"dim_{i}" for i in range(device_mesh.ndim))
-    ranks = device_mesh.mesh.flatten().tolist()
-    if len(placements) != len(names):
-        raise InputError(f"there are {len(placements)} placements for a mesh of {len(names)} dimensions")
-    axes: list[list[str]] = [[] for _ in shape]
-    sums = []
-    for name, placement in zip(names, placements, strict=True):
-        if type(placement).__name__ == "Shard":
-            axes[placement.dim].insert(0, name)  # left to right is major to minor
-        elif type(placement).__name__ == "Partial" and placement.reduce_op == "sum":
-            sums.append(name)
-        elif type(placement).__name__ != "Replicate":
-            raise InputError(f"{placement} is no placement that retile knows")
-    mesh = Mesh(dict(zip(names, device_mesh.mesh.shape, strict=True)))
-    return Layout.cut(mesh, list(shape), axes, uneven="nested", sum=sums, devices=unless_in_order(ranks))
+    return Layout.from_text(placements_text(placements), list(shape), device_mesh_text(device_mesh))
+
+
+def placements_text(placements: Sequence[Any]) -> str:
+    """As PyTorch prints them, whatever its version."""
+    return "(" + "".join(placement_text(one) + ", " for one in placements) + ")"
+
+
+def placement_text(placement: Any) -> str:
+    kind = type(placement).__name__
+    if kind == "Shard":
+        return f"Shard(dim={placement.dim})"
+    if kind == "_StridedShard":
+        return f"_StridedShard(dim={placement.dim}, sf={int(placement.split_factor)})"
+    if kind == "Partial" and placement.reduce_op in ("sum", "max", "min"):
+        return f"Partial({placement.reduce_op})"
+    if kind == "Replicate":
+        return "Replicate()"
+    raise InputError(f"{placement!r} is no placement that retile knows")
+
+
+def device_mesh_text(device_mesh: Any) -> str:
+    names = device_mesh.mesh_dim_names or [f"dim_{i}" for i in range(device_mesh.ndim)]
+    return f"DeviceMesh({device_mesh.mesh.tolist()}, mesh_dim_names=({''.join(f'{name!r}, ' for name in names)}))"
 
 
 def unless_in_order(devices: Sequence[int]) -> list[int]:

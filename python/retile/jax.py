@@ -40,6 +40,8 @@ __all__ = ["explain", "lower_text", "plan_of", "reshard"]
 
 # Exchanges of more rounds than this are slower than the collectives that avoid them.
 MOST_ROUNDS = 4
+# Temporaries up to a page are the program's own, whatever it moves.
+OWN_BYTES = 4096
 
 
 # --- What is to be moved.
@@ -184,7 +186,8 @@ class _Program:
 
     def is_as_good_as(self, other: "_Program") -> bool:
         """No more temporaries; and what is sent more, if anything, is made up for by what is held less."""
-        more_sent, less_held = self.sent - other.sent, other.temporaries - self.temporaries
+        more_sent = self.sent - other.sent
+        less_held = max(other.temporaries, OWN_BYTES) - max(self.temporaries, OWN_BYTES)
         return less_held > max(0, more_sent) or (less_held == max(0, more_sent) and not self.gathers_inside())
 
     def gathers_inside(self) -> bool:
@@ -192,9 +195,19 @@ class _Program:
         gathers = [step for step in self.plan.steps if step.op == "allgather"]
         return any(step.local_in[1:] != step.local_out[1:] for step in gathers)
 
+    def makes_whole_array(self) -> bool:
+        """Whether some device holds all of an array that no device has before or after."""
+        whole = math.prod(self.movement.shape)
+        arrays = re.findall(r"[a-z]\w*\[([\d,]+)\]", self.compiled.as_text())
+        largest = max((math.prod(map(int, shape.split(","))) for shape in arrays), default=0)
+        return largest >= whole > max(layout.local_size for layout in self.movement.layouts())
+
     def explain(self) -> str:
         by = "XLA's own reshard, which is as good" if self.form == "xla" else f"these steps, in the {self.form} form"
-        return f"{self.plan.explain()}// moved by {by}\n"
+        text = f"{self.plan.explain()}// moved by {by}\n"
+        if _can_compare(self.movement) and dataclasses.replace(self, form="xla").makes_whole_array():
+            text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
+        return text
 
 
 def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec: PartitionSpec) -> Callable:

@@ -138,6 +138,27 @@ std::optional<Reach> reach_of(const TileLayout& tile, std::int64_t element_size)
   return length && *length < most_reach ? std::optional(reach) : std::nullopt;
 }
 
+std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,
+                                     const Placement& placement, std::span<const Device> devices) {
+  if (view.empty()) return strides;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (strides[i].empty() || strides[i].size() != view.size()) continue;
+    const Box box = placement.box(devices[i]);
+    Strides finer(box.lo.size());
+    std::size_t end = 0;  // of the dimension's factors
+    for (std::size_t dimension = 0; dimension < view.size(); ++dimension) {
+      end += view[dimension].size();
+      std::int64_t stride = strides[i][dimension];
+      for (std::size_t factor = end; factor-- > end - view[dimension].size();) {
+        finer[factor] = stride;
+        stride *= box.hi[factor] - box.lo[factor];
+      }
+    }
+    strides[i] = std::move(finer);
+  }
+  return strides;
+}
+
 BufferStrides require_strides(const BufferStrides& strides, const Placement& source, const Placement& target,
                               std::span<const Device> devices, std::int64_t element_size) {
   return {require_side(strides.sources, source, Side::source, devices, element_size),

@@ -58,6 +58,10 @@ struct BufferStrides {
   bool are_packed() const { return sources.empty() && targets.empty(); }
 };
 
+// Strides of an array's dimensions as those of the factors that they are seen in: the tiles lie as they do.
+std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,
+                                     const Placement& placement, std::span<const Device> devices);
+
 // The same strides, with empty lists for what is packed anyway, for the tiles of these devices. Throws RuntimeError
 // where there are not as many as devices or dimensions, where a tile reaches beyond 62 bits, and where elements of a
 // target might share memory: in the order of strides, each dimension must step over all that those below it reach.

@@ -28,6 +28,7 @@ constexpr std::array openings{
     Opening{"PartitionSpec(", Notation::jax},
     Opening{"P(", Notation::jax},
     Opening{"NamedSharding(", Notation::jax},
+    Opening{"SingleDeviceSharding(", Notation::jax},
     Opening{"#sdy.", Notation::shardy},
     Opening{"<", Notation::shardy},
     Opening{"(", Notation::dtensor},
@@ -48,33 +49,47 @@ std::string_view without_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }
 
-// Names of element types, ours first: what is only moved need not be told apart further than by its size.
+// Names of element types beside ours. What retile has no type for is moved as one of its size, but cannot be added up.
 struct ElementName {
   std::string_view name;
   ElementType type;
+  bool is_same = false;  // the same numbers, not only as large
 };
 
 constexpr std::array element_names{
-    ElementName{"pred", ElementType::i8},       ElementName{"s8", ElementType::i8},
-    ElementName{"u8", ElementType::i8},         ElementName{"s16", ElementType::f16},
-    ElementName{"u16", ElementType::f16},       ElementName{"s32", ElementType::i32},
-    ElementName{"u32", ElementType::i32},       ElementName{"s64", ElementType::f64},
-    ElementName{"u64", ElementType::f64},       ElementName{"bool", ElementType::i8},
-    ElementName{"int8", ElementType::i8},       ElementName{"uint8", ElementType::i8},
-    ElementName{"i16", ElementType::f16},       ElementName{"int16", ElementType::f16},
-    ElementName{"uint16", ElementType::f16},    ElementName{"float16", ElementType::f16},
-    ElementName{"bfloat16", ElementType::bf16}, ElementName{"int32", ElementType::i32},
-    ElementName{"uint32", ElementType::i32},    ElementName{"float32", ElementType::f32},
-    ElementName{"i64", ElementType::f64},       ElementName{"int64", ElementType::f64},
-    ElementName{"uint64", ElementType::f64},    ElementName{"float64", ElementType::f64},
-    ElementName{"complex64", ElementType::c64}, ElementName{"complex128", ElementType::c128},
+    ElementName{"s8", ElementType::i8, true},
+    ElementName{"int8", ElementType::i8, true},
+    ElementName{"s32", ElementType::i32, true},
+    ElementName{"int32", ElementType::i32, true},
+    ElementName{"float16", ElementType::f16, true},
+    ElementName{"bfloat16", ElementType::bf16, true},
+    ElementName{"float32", ElementType::f32, true},
+    ElementName{"float64", ElementType::f64, true},
+    ElementName{"complex64", ElementType::c64, true},
+    ElementName{"complex128", ElementType::c128, true},
+    ElementName{"pred", ElementType::i8},
+    ElementName{"bool", ElementType::i8},
+    ElementName{"u8", ElementType::i8},
+    ElementName{"uint8", ElementType::i8},
+    ElementName{"i16", ElementType::f16},
+    ElementName{"s16", ElementType::f16},
+    ElementName{"int16", ElementType::f16},
+    ElementName{"u16", ElementType::f16},
+    ElementName{"uint16", ElementType::f16},
+    ElementName{"u32", ElementType::i32},
+    ElementName{"uint32", ElementType::i32},
+    ElementName{"i64", ElementType::f64},
+    ElementName{"s64", ElementType::f64},
+    ElementName{"int64", ElementType::f64},
+    ElementName{"u64", ElementType::f64},
+    ElementName{"uint64", ElementType::f64},
 };
 
-std::optional<ElementType> find_element(std::string_view name) {
-  if (const auto own = find_element_type(name)) return own;
-  if (name.starts_with("f8") || name.starts_with("float8")) return ElementType::i8;
+std::optional<ElementName> find_element(std::string_view name) {
+  if (const auto own = find_element_type(name)) return ElementName{name, *own, true};
+  if (name.starts_with("f8") || name.starts_with("float8")) return ElementName{name, ElementType::i8};
   for (const ElementName& known : element_names) {
-    if (known.name == name) return known.type;
+    if (known.name == name) return known;
   }
   return std::nullopt;
 }
@@ -90,6 +105,7 @@ Layout parse_one(const SourceText& text, const Shape& shape, const std::optional
   }
   switch (*notation) {
     case Notation::xla:
+      if (is_named_xla(text.text)) return parse_named_xla(text, shape, mesh);
       return std::move(parse_xla({&text, 1}, shape, mesh).front());
     case Notation::jax:
       return parse_jax(text, shape, mesh);
@@ -123,12 +139,13 @@ std::optional<Notation> recognise_notation(std::string_view text) {
 ArrayText scan_array(Scanner& scanner) {
   ArrayText array;
   array.element_name = scanner.name("an element type");
-  const auto type = find_element(array.element_name);
-  if (!type) {
+  const auto element = find_element(array.element_name);
+  if (!element) {
     scanner.fail(scanner.last(), fmt::format("unknown element type '{}'", array.element_name),
                  fmt::format("retile moves {}", element_type_names));
   }
-  array.element_type = *type;
+  array.element_type = element->type;
+  array.can_be_added = element->is_same;
   scanner.expect("[", "before the sizes of an array");
   const std::size_t begin = scanner.last().begin;
   if (!scanner.looking_at("]")) {
@@ -153,9 +170,10 @@ ArrayText parse_array(const SourceText& source) {
 
 Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
                 const std::optional<PlacedMesh>& mesh) {
-  const bool are_xla =
-      recognise_notation(source.text) == Notation::xla && recognise_notation(target.text) == Notation::xla;
-  if (!are_xla) return {parse_one(source, shape, mesh), parse_one(target, shape, mesh)};
+  const auto is_tiled = [](const SourceText& text) {
+    return recognise_notation(text.text) == Notation::xla && !is_named_xla(text.text);
+  };
+  if (!is_tiled(source) || !is_tiled(target)) return {parse_one(source, shape, mesh), parse_one(target, shape, mesh)};
   const std::array texts{source, target};
   std::vector<Layout> layouts = parse_xla(texts, shape, mesh);
   return {std::move(layouts[0]), std::move(layouts[1])};

@@ -9,7 +9,6 @@
 #include "retile/types/text.h"
 
 namespace retile {
-namespace {
 
 std::string compare_peak(const PlanMemory& memory) {
   const std::int64_t larger = std::max(memory.source, memory.target);
@@ -18,8 +17,7 @@ std::string compare_peak(const PlanMemory& memory) {
                      static_cast<double>(memory.peak) / static_cast<double>(larger));
 }
 
-// The source's mesh, and the target's where that is another.
-std::string mesh_text(const Plan& plan) {
+std::string describe_meshes(const Plan& plan) {
   const auto source = plan.source.cuts();
   const auto target = plan.target.cuts();
   const std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
@@ -27,7 +25,11 @@ std::string mesh_text(const Plan& plan) {
   return fmt::format("{} to {}", from, to_string(target->mesh));
 }
 
-}  // namespace
+std::string to_string(const PlanCost& cost) {
+  return fmt::format("cost {} ({}{}), floor {}", group_digits(cost.total), cost.model,
+                     cost.optimal ? ", optimal" : ", lower bound " + group_digits(cost.lower_bound),
+                     group_digits(cost.floor));
+}
 
 std::string group_digits(std::int64_t number) {
   std::string digits = fmt::format("{}", number);
@@ -49,10 +51,10 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
   for (const Step& step : plan.steps()) {
     types.push_back(to_string(plan.mesh(), step.after));
-    const bool is_own_type = plan.target.type() != nullptr && plan.target.type()->mesh() == plan.mesh();
-    if (!is_own_type && &step == &plan.steps().back()) types.back() = to_string(plan.target);
     sizes.push_back(group_digits(step.after.local_size()));
   }
+  const bool ends_in_type = plan.target.type() != nullptr && plan.target.type()->mesh() == plan.mesh();
+  if (!plan.steps().empty() && !ends_in_type) types.back() = to_string(plan.target);
   const auto width_of = [](const std::vector<std::string>& texts) {
     std::size_t width = 0;
     for (const std::string& text : texts) width = std::max(width, text.size());
@@ -63,7 +65,7 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   };
 
   const std::string id = plan.id.empty() ? "" : printable(plan.id) + ", ";
-  const std::string heading = fmt::format("mesh {}  // {}planner {}", mesh_text(plan), id, plan.planner);
+  const std::string heading = fmt::format("mesh {}  // {}planner {}", describe_meshes(plan), id, plan.planner);
   std::string out = Palette::paint(palette.heading, heading) + "\n";
   out += fmt::format("{} {} per device\n", type_line(0), plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
@@ -72,9 +74,7 @@ std::string to_string(const Plan& plan, const Palette& palette) {
     out += type_line(i + 1) + "\n";
   }
   if (plan.steps().empty()) out += "    // nothing to do\n";
-  out += fmt::format("// cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
-                     plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
-                     group_digits(plan.cost.floor));
+  out += fmt::format("// {}\n", to_string(plan.cost));
   out += fmt::format("// peak {} per device, {}\n", count_of(plan.memory.peak, "element"), compare_peak(plan.memory));
   return out;
 }

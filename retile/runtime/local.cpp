@@ -314,7 +314,7 @@ class Evaluation {
         continue;
       }
       results.arrays.push_back(allocate(type(result)));
-      std::memcpy(results.arrays.back().data(), array(result), results.arrays.back().size());
+      std::copy_n(array(result), results.arrays.back().size(), results.arrays.back().data());
     }
     results.peak_bytes = meter_.peak();
     return results;
@@ -356,15 +356,6 @@ double operations_of(const LocalFunction& function, const LocalInstruction& inst
 LocalResults evaluate(const LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context) {
   return Evaluation(function, tiles, context).run();
-}
-
-void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out) {
-  with_number(element, [&]<typename Number>(Number) {
-    auto* sums = reinterpret_cast<Number*>(out);
-    std::fill_n(sums, size, sum_identity<Number>);
-    const std::vector<std::int64_t> rows_dimension{0};
-    reduce(places_in_result({count, size}, rows_dimension), reinterpret_cast<const Number*>(rows), sums, add);
-  });
 }
 
 double count_operations(const LocalFunction& function) {

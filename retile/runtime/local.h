@@ -33,9 +33,6 @@ struct LocalResults {
 LocalResults evaluate(const language::LocalFunction& function, std::span<const std::byte* const> tiles,
                       const LocalContext& context);
 
-// The partial sums of an array [count, size], added in order.
-void add_rows(ElementType element, std::int64_t count, std::int64_t size, const std::byte* rows, std::byte* out);
-
 // Roughly how many arithmetic operations an evaluation takes.
 double count_operations(const language::LocalFunction& function);
 

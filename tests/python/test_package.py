@@ -91,12 +91,32 @@ def test_layouts_are_read_from_placements_of_pytorch():
     mesh = SimpleNamespace(mesh_dim_names=("x", "y"), ndim=2, mesh=ranks)
     from_placements = retile.Layout.from_placements
     assert from_placements(mesh, [Shard(0), Shard(0)], (32, 8)) == ROWS  # left to right is major to minor
-    assert from_placements(mesh, [Shard(0), Replicate()], (5, 8)).text == "[3{x}5, 8] nested"
+    assert from_placements(mesh, [Shard(0), Replicate()], (5, 8)).text == "[3{x}5, 8]"
     other = SimpleNamespace(mesh_dim_names=None, ndim=2, mesh=ranks[::-1])
     assert from_placements(other, [Shard(0), Shard(1)], (32, 8)).boxes(0) == TILES.boxes(4)
-    assert message_of(retile.InputError, from_placements, mesh, [Shard(0)], (32, 8)) == (
-        "there are 1 placements for a mesh of 2 dimensions"
+    uneven = from_placements(mesh, [Shard(0), Shard(0)], (5, 8))
+    assert uneven.text == "[1{y,x}5, 8] nested" and uneven.tile_shape(3) == (0, 8)
+    message = message_of(retile.InputError, from_placements, mesh, [Shard(0)], (32, 8))
+    assert message.startswith("layout:1:1: error: "), message
+    other = type("Ragged", (), {"__repr__": lambda self: "Ragged()"})()
+    assert message_of(retile.InputError, from_placements, mesh, [other, other], (32, 8)) == (
+        "Ragged() is no placement that retile knows"
     )
+
+
+def test_layouts_are_read_from_what_compilers_print():
+    from_text = retile.Layout.from_text
+    assert from_text("{devices=[8,1]<=[8]}", (32, 8)).boxes(3) == ROWS.boxes(3)
+    assert from_text("PartitionSpec(('x', 'y'), None)", (32, 8), MESH) == ROWS
+    assert from_text("(Shard(dim=0), Shard(dim=1))", (32, 8), "DeviceMesh((x=2, y=4), 'cuda')") == TILES
+    assert message_of(retile.InputError, from_text, "{devices=[8,1]<=[9]}", (32, 8)).startswith("layout:1:10: error:")
+    assert TILES.to_notation("xla") == ("", "{devices=[2,4]<=[8]}")
+    assert message_of(retile.InputError, TILES.to_notation, "hpf") == (
+        "error: 'hpf' is no notation\nhint: one of: xla, jax, shardy, dtensor, mlir"
+    )
+    source, target = retile.parse_ends("{devices=[2,1,4]<=[4,2]T(1,0)}", "{devices=[1,8,1]<=[8]}", (16, 16, 16))
+    assert source.mesh == target.mesh == retile.Mesh({"a": 4, "b": 2})
+    assert str(retile.plan(source, target).steps) == "[alltoall(0 -> 1; 2, 2 -> 1; 4)]"
 
 
 @pytest.mark.parametrize("value", [MESH, ROWS, retile.Layout("[3{x}5] balanced", MESH), retile.plan(ROWS, TILES)])
@@ -199,6 +219,17 @@ def test_every_array_at_fault_is_named_before_anything_moves():
     assert message_of(retile.InputError, retile.redistribute, good[:2], plan) == "there are 2 sources for 8 devices"
 
 
+def test_sums_are_added_up_as_what_they_are():
+    source, target = retile.Layout("[32, 8] sum {x}", MESH), retile.Layout("[32, 2{y}8]", MESH)
+    tiles = [np.full((32, 8), device, np.int32) for device in range(8)]
+    moved = retile.redistribute(tiles, retile.plan(source, target, dtype="int32"))
+    assert [int(tile[0, 0]) for tile in moved] == [4, 6, 8, 10] * 2
+    plan = retile.plan(source, target)
+    assert message_of(retile.InputError, retile.redistribute, tiles, plan) == (
+        "the plan adds up elements of f32, and the arrays have int32"
+    )
+
+
 def test_threads_plan_and_run_at_once():
     plans = [(ROWS, TILES, planner) for planner in ("wide", "paper", "direct", "gather-slice")] * 8
     array = np.arange(256.0).reshape(32, 8)
@@ -259,3 +290,66 @@ def test_rounds_are_as_few_as_the_cells_that_some_device_lacks():
         assert rounds * math.prod(cell) == plan.floor  # what some device lacks
         checked += 1
     assert checked > 50
+
+
+# --- One device's part of a run, which somebody else's messages carry.
+
+
+def run_schedules(plan, tiles):
+    """What devices hold after all have done their parts, messages handed over in memory."""
+    schedules = [retile._retile.schedule(plan, device, 8, 64) for device in range(len(tiles))]
+    memories = [np.ascontiguousarray(tile).reshape(-1) for tile in tiles]
+
+    def view(memory, region):
+        offset, shape, strides = region
+        return np.lib.stride_tricks.as_strided(memory[offset // 8 :], shape, strides)
+
+    for stages in zip(*schedules, strict=True):
+        results = [np.full(elements, -1) for elements, *_ in stages]
+        mailbox = {}
+        for device, (_, copies, rounds, reduction) in enumerate(stages):
+            if reduction == "sum":
+                results[device] = memories[device].reshape(-1, len(results[device])).sum(axis=0)
+            for source, target in copies:
+                view(results[device], target)[...] = view(memories[device], source)
+            for send, _ in rounds:
+                if send:
+                    parts = [view(memories[device], region).reshape(-1) for region in send[2]]
+                    mailbox.setdefault((device, send[0]), []).append(np.concatenate(parts))
+                    assert send[1] == mailbox[device, send[0]][-1].nbytes
+        for device, (_, _, rounds, _) in enumerate(stages):
+            for _, receive in rounds:
+                if receive:
+                    message = mailbox[receive[0], device].pop(0)
+                    for region in receive[2]:
+                        count = math.prod(region[1])
+                        view(results[device], region)[...] = message[:count].reshape(region[1])
+                        message = message[count:]
+                    assert not len(message)
+        assert not any(mailbox.values())
+        memories = results
+    return memories
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("[4{y,x}32, 8]", "[16{x}32, 2{y}8]"),
+        ("[5{x}9, 8]", "[9, 1{y,x}8]"),
+        ("[3{y}9, 7] nested", "[9, 2{y}7] balanced"),
+        ("[4*4{y}16, 8]", "[64, 4{x}8]"),
+        ("[32, 8] sum {x}", "[8{y}32, 8]"),
+        ("[32, 8]", "[32, 8]"),
+    ],
+)
+@pytest.mark.parametrize("planner", ["wide", "direct"])
+def test_what_devices_do_makes_up_the_plan(source, target, planner):
+    layouts = [retile.Layout(text, MESH) for text in (source, target)]
+    array = np.arange(math.prod(layouts[0].shape)).reshape(layouts[0].shape)
+    threads = retile.plan(*layouts, planner=planner, dtype="f64")
+    tiles = [np.zeros(layouts[0].tile_shape(device), int) + device for device in range(8)]
+    if not layouts[0].partial:
+        tiles = retile.redistribute([array] * 8, retile.plan(retile.Layout(str(list(array.shape)), MESH), layouts[0]))
+    expected = retile.redistribute([tile.astype(float) for tile in tiles], threads)
+    for device, memory in enumerate(run_schedules(threads, tiles)):
+        np.testing.assert_array_equal(memory.reshape(layouts[1].tile_shape(device)), expected[device])

@@ -454,15 +454,6 @@ TYPED_TEST(LocalOps, reductions_fold_in_row_major_order) {
   }
 }
 
-TYPED_TEST(LocalOps, rows_are_added_in_order) {
-  const LocalArray<TypeParam> rows{
-      {3, 2}, {TypeParam{1}, TypeParam{2}, TypeParam{30}, TypeParam{40}, TypeParam{500}, TypeParam{600}}};
-  std::vector<TypeParam> sums(2);
-  runtime::add_rows(element_type_of<TypeParam>, 3, 2, reinterpret_cast<const std::byte*>(rows.elements.data()),
-                    reinterpret_cast<std::byte*>(sums.data()));
-  EXPECT_THAT(sums, ::testing::ElementsAre(531, 642));
-}
-
 TEST(Local, sums_keep_the_sign_of_zero_and_the_order) {
   LocalInstruction instruction;
   instruction.op = LocalOp::reduce_sum;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -69,6 +71,16 @@ void write_part(std::string_view text) {
 void write_result(std::string_view text) {
   write_part(text);
   std::fflush(stdout);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  const auto fail_to_write = [&] {
+    throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) fail_to_write();
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) fail_to_write();
 }
 
 void write_remark(const std::string& text) {

@@ -1,0 +1,223 @@
+"""Our redistribute of DTensors against PyTorch's own, in 8 processes over gloo: time, and the peak of local tensors.
+
+In turn, in one run; every rank compares its slice before anything is timed. Contenders: DTensor as shipped, DTensor with
+its min-cost planner and real all-to-alls (over gloo it gathers instead), ours. A line of JSON for each problem, then
+ratios: theirs over ours, geometric mean and least, above 1 we are better. Problems whose axes DTensor cannot list in that
+order are left out.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import math
+import os
+import socket
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, _collective_utils, _redistribute, placement_types
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "python"))
+from problems import problems, small_shape
+
+import retile.torch
+from retile import _point_to_point
+
+RANKS = 8
+
+
+def placements_of(problem, side):
+    """None where DTensor, which cuts along the mesh's dimensions in order, cannot say it."""
+    placements = [Replicate()] * len(problem["mesh"])
+    for dimension, axes in enumerate(problem[side]):
+        positions = [list(problem["mesh"]).index(axis) for axis in axes]
+        if positions != sorted(positions, reverse=True):
+            return None
+        for position in positions:
+            placements[position] = Shard(dimension)
+    return placements
+
+
+def slice_of(tensor, mesh, placements):
+    for index, size, placement in zip(mesh.get_coordinate(), mesh.shape, placements, strict=True):
+        if isinstance(placement, Shard):
+            tensor = tensor.chunk(size, placement.dim)[index]
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+# --- Contenders.
+
+
+@contextlib.contextmanager
+def min_cost():
+    def all_to_all(tile, gather_dim, shard_dim, mesh, mesh_dim):
+        group = mesh.get_group(mesh_dim)
+        pieces = torch.stack(tile.chunk(mesh.size(mesh_dim), shard_dim))
+        received = torch.empty_like(pieces)
+        dist.all_to_all_single(received, pieces, group=group)
+        return torch.cat(received.unbind(), gather_dim)
+
+    users = [module for module in (_collective_utils, placement_types) if hasattr(module, "shard_dim_alltoall")]
+    own = _collective_utils.shard_dim_alltoall
+    for module in users:
+        module.shard_dim_alltoall = all_to_all
+    try:
+        with _redistribute.use_min_cost_redistribution_plan():
+            yield
+    finally:
+        for module in users:
+            module.shard_dim_alltoall = own
+
+
+def contenders(dt, target):
+    mesh = dt.device_mesh
+    found = {"shipped": (lambda: dt.redistribute(mesh, target), contextlib.nullcontext)}
+    if hasattr(_redistribute, "use_min_cost_redistribution_plan"):
+        found["min-cost"] = lambda: dt.redistribute(mesh, target), min_cost
+    found["ours"] = lambda: retile.torch.redistribute(dt, target), contextlib.nullcontext
+    return found
+
+
+# --- Memory.
+
+
+class LiveBytes(TorchDispatchMode):
+    """The most bytes of tensors that operations made and that were alive at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.alive, self.peak = {}, 0  # by address
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        self.alive = {place: one for place, one in self.alive.items() if not one[0].expired()}
+        for tensor in torch.utils._pytree.tree_leaves(result):
+            if type(tensor) is torch.Tensor:  # of others, what is inside was seen
+                storage = tensor.untyped_storage()
+                self.alive[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes()
+        self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
+        return result
+
+
+def peak_tiles(run, source, larger):
+    """Source included, in tiles of the larger side."""
+    mode = LiveBytes()
+    storage = source.untyped_storage()
+    mode.alive[storage.data_ptr()] = StorageWeakRef(storage), storage.nbytes()
+    move = _point_to_point.move
+
+    def counted(*arguments):  # modes do not look into custom operations
+        with mode:
+            return move(*arguments)
+
+    _point_to_point.move = counted
+    try:
+        with mode:
+            result = run()
+        del result
+    finally:
+        _point_to_point.move = move
+    return mode.peak / larger
+
+
+# --- Measuring.
+
+
+def measure(problem, options):
+    sides = [placements_of(problem, side) for side in ("src", "dst")]
+    if None in sides or sides[0] == sides[1]:
+        return None
+    source, target = sides
+    mesh = init_device_mesh("cpu", tuple(problem["mesh"].values()), mesh_dim_names=tuple(problem["mesh"]))
+    shape = small_shape(problem, options.megabytes * 2**20 / 4)
+    tensor = torch.arange(math.prod(shape), dtype=torch.int32).view(torch.float32).reshape(shape)
+    tile, expected = (slice_of(tensor, mesh, side) for side in sides)
+    dt = DTensor.from_local(tile, mesh, source, run_check=False, shape=tensor.shape, stride=tensor.stride())
+    found = contenders(dt, target)
+    seconds = {name: [] for name in found}
+    peaks = {}
+    for name, (run, setting) in found.items():
+        with setting():
+            moved = run().to_local()
+            assert torch.equal(moved.view(torch.int32), expected.view(torch.int32)), (problem["id"], name)
+            peaks[name] = peak_tiles(run, tile, max(tile.nbytes, expected.nbytes))
+    for _ in range(options.repetitions):
+        for name, (run, setting) in found.items():
+            with setting():
+                dist.barrier()
+                start = time.perf_counter()
+                run()
+                dist.barrier()
+                seconds[name].append(time.perf_counter() - start)
+    return {
+        "id": problem["id"],
+        "shape": list(shape),
+        "seconds": {name: min(times) for name, times in seconds.items()},
+        "peak_tiles": peaks,
+    }
+
+
+def run_rank(rank, port, options):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    results = []
+    for problem in problems()[:: options.every]:
+        result = measure(problem, options)
+        if result:
+            results.append(result)
+            if rank == 0:
+                print(json.dumps(result), flush=True)
+    if rank == 0:
+        report(results, options)
+    dist.destroy_process_group()
+
+
+def mean_of(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def report(results, options):
+    print(
+        f"{len(results)} problems, {options.megabytes} MB, PyTorch {torch.__version__}, {os.cpu_count()} cores",
+        file=sys.stderr,
+    )
+    for name in results[0]["seconds"]:
+        if name != "ours":
+            values = [result["seconds"][name] / result["seconds"]["ours"] for result in results]
+            print(
+                f"seconds     {name:8} over ours {mean_of(values):5.2f} "
+                f"(least {min(values):.2f}, below 0.95: {sum(value < 0.95 for value in values)})",
+                file=sys.stderr,
+            )
+    for name in results[0]["peak_tiles"]:
+        values = [result["peak_tiles"][name] for result in results]
+        print(f"peak        {name:8} {mean_of(values):5.2f} tiles (most {max(values):.2f})", file=sys.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
+    parser.add_argument("--megabytes", type=float, default=16, help="of a tensor, about (16)")
+    parser.add_argument("--repetitions", type=int, default=10, help="of which the fastest counts (10)")
+    options = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.start_processes(run_rank, (port, options), RANKS, start_method="fork")
+
+
+if __name__ == "__main__":
+    main()

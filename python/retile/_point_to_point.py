@@ -1,0 +1,196 @@
+"""A rank's part of a plan, carried by the messages of a process group of PyTorch.
+
+Every rank packs, sends, receives and unpacks its own boxes; what lies together in memory is sent from and received into
+its place. Messages are cut so that little is held beside tiles, and no group is made.
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.distributed as dist
+
+from retile import _retile
+from retile._retile import Layout, Plan
+
+TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
+LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**24
+STAGED_MESSAGES = 4  # held at once beside tiles
+
+
+def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
+    """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
+    tile = max(source.local_size, target.local_size) * itemsize
+    return min(max(tile // (16 if is_limited else 4), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """Elements of a tensor; strides and offset count elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.as_strided(self.shape, self.strides, tensor.storage_offset() + self.offset)
+
+    def is_contiguous(self) -> bool:
+        inner = 1
+        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if length != 1 and stride != inner:
+                return False
+            inner *= length
+        return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    peer: int
+    elements: int
+    regions: tuple[Region, ...]
+    is_in_place: bool  # sent from, or received into, where it lies
+
+    def staged(self) -> int:
+        return 0 if self.is_in_place else self.elements
+
+    def in_place(self, tensor: torch.Tensor) -> torch.Tensor:
+        return Region((self.elements,), (1,), self.regions[0].offset).of(tensor)
+
+    def pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.is_in_place:
+            return self.in_place(tensor)
+        buffer = tensor.new_empty(self.elements)
+        for region, part in self.parts(buffer):
+            part.copy_(region.of(tensor))
+        return buffer
+
+    def unpack(self, buffer: torch.Tensor, tensor: torch.Tensor) -> None:
+        if self.is_in_place:
+            return
+        for region, part in self.parts(buffer):
+            region.of(tensor).copy_(part)
+
+    def parts(self, buffer: torch.Tensor) -> Iterator[tuple[Region, torch.Tensor]]:
+        sizes = [math.prod(region.shape) for region in self.regions]
+        for region, part in zip(self.regions, buffer.split(sizes), strict=True):
+            yield region, part.view(region.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    send: Message | None
+    receive: Message | None
+    staged: int  # elements
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    elements: int  # of the tile afterwards
+    copies: tuple[tuple[Region, Region], ...]
+    rounds: tuple[Round, ...]
+    reduction: str | None
+
+
+def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequence[int]) -> tuple[Stage, ...]:
+    """What the rank does. `strides` are those of its tile, in elements; none where it is packed."""
+
+    def region_of(region: tuple) -> Region:
+        offset, shape, steps = region
+        return Region(tuple(shape), tuple(step // itemsize for step in steps), offset // itemsize)
+
+    def message_of(message: tuple | None) -> Message | None:
+        if message is None:
+            return None
+        peer, size, regions = message
+        found = tuple(map(region_of, regions))
+        return Message(peer, size // itemsize, found, len(found) == 1 and found[0].is_contiguous())
+
+    def round_of(send: tuple | None, receive: tuple | None) -> Round:
+        ends = message_of(send), message_of(receive)
+        return Round(*ends, sum(end.staged() for end in ends if end is not None))
+
+    return tuple(
+        Stage(
+            elements,
+            tuple((region_of(one), region_of(other)) for one, other in copies),
+            tuple(round_of(*ends) for ends in rounds),
+            reduction,
+        )
+        for elements, copies, rounds, reduction in _retile.schedule(
+            plan, rank, itemsize, message, [stride * itemsize for stride in strides]
+        )
+    )
+
+
+def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int) -> torch.Tensor:
+    """The rank's tile of the target, of this shape. `staging` is in bytes."""
+    for number, stage in enumerate(stages):
+        result = tile.new_empty(shape if number + 1 == len(stages) else (stage.elements,))
+        if stage.reduction is not None:
+            combine(tile, result, stage.reduction)
+        else:
+            exchange(tile, result, stage, staging // tile.element_size())
+        tile = result
+    return tile
+
+
+def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str) -> None:
+    """The tile's rows, in order."""
+    combined = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[reduction]
+    total = result.view(-1)
+    if total.numel() == 0:
+        return
+    rows = tile.view(-1, total.numel())
+    total.copy_(rows[0])
+    for row in rows[1:]:
+        combined(total, row, out=total)
+
+
+def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int) -> None:
+    pending: collections.deque = collections.deque()
+    copies = iter(stage.copies)
+    held = 0  # elements, beside the tiles
+
+    def copy_own() -> None:  # while the first messages are on their way
+        for source, target in copies:
+            target.of(result).copy_(source.of(tile))
+
+    for one in stage.rounds:
+        while pending and held + one.staged > staging:
+            copy_own()
+            held -= finish(*pending.popleft(), result)
+        pending.append((one, *begin(one, tile, result)))
+        held += one.staged
+    copy_own()
+    while pending:
+        finish(*pending.popleft(), result)
+
+
+def begin(one: Round, tile: torch.Tensor, result: torch.Tensor) -> tuple[list, torch.Tensor | None, torch.Tensor | None]:
+    messages, sent, received = [], None, None
+    if one.send is not None:
+        sent = one.send.pack(tile)
+        messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
+    if one.receive is not None:
+        is_in_place = one.receive.is_in_place
+        received = one.receive.in_place(result) if is_in_place else result.new_empty(one.receive.elements)
+        messages.append(dist.P2POp(dist.irecv, as_bytes(received), one.receive.peer, tag=TAG))
+    return dist.batch_isend_irecv(messages), sent, received
+
+
+def finish(
+    one: Round, works: list, sent: torch.Tensor | None, received: torch.Tensor | None, result: torch.Tensor
+) -> int:
+    for work in works:
+        work.wait()
+    if one.receive is not None:
+        one.receive.unpack(received, result)
+    return one.staged
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Backends know some types of elements, and all know bytes."""
+    return tensor.view(torch.uint8)

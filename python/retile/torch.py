@@ -1,0 +1,316 @@
+"""retile's plans inside PyTorch: `redistribute(dt, placements)` where you have `dt.redistribute(…)`.
+
+Every rank of the meshes calls it. Messages go from rank to rank over the default process group, whatever its backend.
+
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    rows = distribute_tensor(tensor, mesh, [Shard(0), Shard(0)])
+    columns = retile.torch.redistribute(rows, [Shard(1), Shard(1)])
+    other = retile.torch.redistribute(rows, [Shard(0)], mesh=other_mesh)
+    with retile.torch.enabled():    # DTensor's own, explicit and implicit, and what flows back
+        loss = model(x).sum()
+        loss.backward()
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
+from torch.distributed.tensor.placement_types import Placement
+
+from retile import _point_to_point, _retile
+from retile._elements import element_type
+from retile._errors import InputError
+from retile._retile import Layout, Plan
+from retile._shardings import device_mesh_text, placement_text, placements_text
+
+__all__ = ["enabled", "explain", "plan_of", "redistribute"]
+
+OLDEST_VERSION = (2, 6)
+
+
+# --- What moves: a problem in words, which torch.compile can carry as constants.
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached_text(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
+    return f"{device_mesh_text(mesh)} {placements_text(placements)}"
+
+
+@torch.compiler.assume_constant_result
+def _text_of(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
+    return _cached_text(mesh, placements)
+
+
+def _layout(text: str, shape: Sequence[int]) -> Layout:
+    end = text.index("))") + 2  # of the mesh
+    return Layout.from_text(text[end + 1 :], list(shape), text[:end])
+
+
+def _without_sums(text: str) -> str:
+    """What flows back to a part of a sum is what flows back to the sum."""
+    return re.sub(r"Partial\(\w+\)", "Replicate()", text)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Movement:
+    """From one layout to another, as one rank does it."""
+
+    source: str
+    target: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    planner: str
+    max_bytes: int | None
+
+    @functools.cached_property
+    def layouts(self) -> tuple[Layout, Layout]:
+        return _layout(self.source, self.shape), _layout(self.target, self.shape)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        # Alone, an exchange moves the least, straight from tile to tile; a limit may need more steps.
+        planner = self.planner if self.planner != "auto" or self.max_bytes is not None else "direct"
+        element = element_type(self.dtype)
+        return _retile.plan(*self.layouts, element, planner, "paper", self.max_bytes, True, self.staging)
+
+    @functools.cached_property
+    def message(self) -> int:
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.max_bytes is not None)
+
+    @property
+    def staging(self) -> int:
+        return _point_to_point.STAGED_MESSAGES * self.message
+
+    @functools.lru_cache(maxsize=16)
+    def stages(self, rank: int, strides: tuple[int, ...]) -> tuple:
+        return _point_to_point.schedule(self.plan, rank, self.dtype.itemsize, self.message, strides)
+
+    def local_shape(self, rank: int) -> tuple[int, ...]:
+        """Of the target's tile."""
+        return self.layouts[1].tile_shape(rank)
+
+
+@functools.lru_cache(maxsize=4096)
+def _movement(
+    source: str, target: str, shape: tuple[int, ...], dtype: torch.dtype, planner: str, max_bytes: int | None
+) -> _Movement:
+    movement = _Movement(source, target, shape, dtype, planner, max_bytes)
+    movement.plan  # which may be refused
+    return movement
+
+
+# --- Moving it: an operation on this rank's tile.
+
+
+def _move_now(
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
+) -> torch.Tensor:
+    movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
+    rank = dist.get_rank()
+    is_strided = not tile.is_contiguous()
+    if is_strided and "Partial" in source:
+        tile, is_strided = tile.contiguous(), False
+    stages = movement.stages(rank, tile.stride() if is_strided else ())
+    _meet_first(tile.device)
+    return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
+
+
+@torch.library.custom_op("retile::redistribute", mutates_args=())
+def _operation(
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
+) -> torch.Tensor:
+    return _move_now(tile, source, target, shape, planner, max_bytes)
+
+
+@_operation.register_fake
+def _(tile, source, target, shape, planner, max_bytes):
+    movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
+    return tile.new_empty(movement.local_shape(dist.get_rank()))
+
+
+def _keep(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    ctx.arguments = inputs[1:]
+
+
+def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
+    source, target, *rest = ctx.arguments
+    return _move(gradient, _without_sums(target), _without_sums(source), *rest), *(None,) * len(ctx.arguments)
+
+
+_operation.register_autograd(_move_back, setup_context=_keep)
+
+
+def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
+    """By the operation where somebody looks on: a compiler, autograd, or what stands for a tensor."""
+    is_plain = type(tile) is torch.Tensor and not tile.requires_grad and not torch.compiler.is_compiling()
+    return (_move_now if is_plain else _operation)(tile, *arguments)
+
+
+@functools.lru_cache
+def _meet_first(device: torch.device) -> None:
+    """All ranks of an NCCL group have to take part in the first thing that it does."""
+    if device.type == "cuda" and "nccl" in dist.get_backend():
+        dist.all_reduce(torch.zeros(1, device=device))
+
+
+# --- Bad input.
+
+
+def _faults(dt: Any, placements: Sequence[Any], mesh: DeviceMesh) -> list[str]:
+    """Everything that is wrong with what was given."""
+    faults = []
+    for placement in (*dt.placements, *placements):
+        try:
+            placement_text(placement)
+        except InputError as error:
+            faults.append(str(error))
+    if len(placements) != mesh.ndim:
+        faults.append(f"there are {len(placements)} placements for a mesh of {mesh.ndim} dimensions")
+    for placement in placements:
+        if not -dt.ndim <= getattr(placement, "dim", 0) < max(dt.ndim, 1):
+            faults.append(f"{placement!r} cuts a dimension that a tensor of {dt.ndim} dimensions has not")
+    partial = [placement for placement in placements if isinstance(placement, Partial)]
+    if partial and (mesh != dt.device_mesh or any(p not in dt.placements for p in partial)):
+        faults.append(f"{partial[0]!r} cannot be a target: the source is no such sum on this mesh")
+    if mesh.device_type != dt.device_mesh.device_type:
+        faults.append(f"the source is on {dt.device_mesh.device_type}, the target on {mesh.device_type}")
+    return faults
+
+
+def _check(dt: Any, placements: Sequence[Any], mesh: DeviceMesh | None) -> tuple[DeviceMesh, tuple[Placement, ...]]:
+    if not isinstance(dt, DTensor):
+        raise InputError(f"{type(dt).__name__} is no DTensor")
+    mesh = dt.device_mesh if mesh is None else mesh
+    faults = _faults(dt, placements, mesh)
+    if faults:
+        raise InputError("\n".join(faults))
+    return mesh, tuple(_from_the_front(placement, dt.ndim) for placement in placements)
+
+
+def _from_the_front(placement: Placement, rank: int) -> Placement:
+    return Shard(placement.dim + rank) if type(placement) is Shard and placement.dim < 0 else placement
+
+
+# --- What users call.
+
+
+def redistribute(
+    dt: DTensor,
+    placements: Sequence[Placement],
+    *,
+    mesh: DeviceMesh | None = None,
+    max_bytes: int | None = None,
+    planner: str = "auto",
+) -> DTensor:
+    """The same tensor in other placements, and on another mesh where one is given: like `dt.redistribute`, by a plan.
+
+    It can be differentiated: what flows back takes the way back, and what is replicated stays so, and is not added up.
+    `torch.compile(fullgraph=True)` sees one operation. A plan that would hold more than `max_bytes` on a rank (tiles
+    and staging) is not used: MemoryLimitError names the smallest limit that works. What is wrong with the input is one
+    InputError that lists it all, before anything moves.
+    """
+    mesh, placements = _check(dt, placements, mesh)
+    kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
+    tile = _move(
+        dt.to_local(grad_placements=kept),
+        _text_of(dt.device_mesh, tuple(dt.placements)),
+        _text_of(mesh, placements),
+        dt.shape,
+        planner,
+        max_bytes,
+    )
+    return DTensor.from_local(tile, mesh, placements, run_check=False, shape=dt.shape, stride=dt.stride())
+
+
+def plan_of(
+    dt: DTensor,
+    placements: Sequence[Placement],
+    *,
+    mesh: DeviceMesh | None = None,
+    max_bytes: int | None = None,
+    planner: str = "auto",
+) -> Plan:
+    """The plan by which `redistribute` would move a tensor. Nothing moves."""
+    mesh, placements = _check(dt, placements, mesh)
+    ends = _text_of(dt.device_mesh, tuple(dt.placements)), _text_of(mesh, placements)
+    return _movement(*ends, tuple(dt.shape), dt.dtype, planner, max_bytes).plan
+
+
+def explain(dt: DTensor, placements: Sequence[Placement], **options: Any) -> str:
+    """What `redistribute` would do, as text."""
+    return plan_of(dt, placements, **options).explain()
+
+
+# --- Inside DTensor.
+
+
+def _moved_by_plan(local_tensor: torch.Tensor, current: Any, target: Any) -> torch.Tensor | None:
+    """Nothing where DTensor should do it: what retile does not know, or has no plan for."""
+    shape = tuple(current.shape)
+    if any(isinstance(length, torch.SymInt) for length in shape) or dist.get_rank() not in current.mesh.mesh:
+        return None
+    ends = [(spec.mesh, tuple(spec.placements)) for spec in (current, target)]
+    if ends[0] == ends[1]:
+        return None
+    try:
+        texts = [_text_of(*end) for end in ends]
+        _movement(*texts, shape, local_tensor.dtype, "auto", None)
+    except InputError:
+        return None
+    return _move(local_tensor, *texts, shape, "auto", None)
+
+
+def _patched_modules() -> list[Any]:
+    from torch.distributed.tensor import _api, _dispatch
+
+    return [module for module in (_redistribute, _dispatch, _api) if hasattr(module, "redistribute_local_tensor")]
+
+
+def _version_faults() -> list[str]:
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    faults = []
+    if version < OLDEST_VERSION:
+        faults.append(f"PyTorch {torch.__version__} is older than {'.'.join(map(str, OLDEST_VERSION))}")
+    function = getattr(_redistribute, "redistribute_local_tensor", None)
+    names = list(inspect.signature(function).parameters)[:3] if function else []
+    if names != ["local_tensor", "current_spec", "target_spec"]:
+        faults.append(f"PyTorch {torch.__version__} redistributes in a way that retile does not know")
+    return faults
+
+
+@contextlib.contextmanager
+def enabled() -> Iterator[None]:
+    """DTensor's own redistributions go by plans: explicit ones, those that operations need, and those that flow back.
+
+    What retile does not know stays with DTensor. All ranks have to be in this context, or none. Throws InputError where
+    the version of PyTorch is not one that retile knows.
+    """
+    faults = _version_faults()
+    if faults:
+        raise InputError("\n".join(faults))
+    originals = [(module, module.redistribute_local_tensor) for module in _patched_modules()]
+
+    def replacing(original: Any) -> Any:
+        @functools.wraps(original)
+        def redistribute_local_tensor(local_tensor, current_spec, target_spec, **options):
+            moved = _moved_by_plan(local_tensor, current_spec, target_spec)
+            return original(local_tensor, current_spec, target_spec, **options) if moved is None else moved
+
+        return redistribute_local_tensor
+
+    for module, original in originals:
+        module.redistribute_local_tensor = replacing(original)
+    try:
+        yield
+    finally:
+        for module, original in originals:
+            module.redistribute_local_tensor = original

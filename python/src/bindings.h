@@ -1,0 +1,42 @@
+// What the parts of the extension share: the library's values as Python holds them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "retile/retile.h"
+
+namespace retile::python {
+
+template <typename Value>
+Value require(const std::optional<Value>& value, const char* what, const std::string& given, std::string_view known) {
+  if (value) return *value;
+  throw InputError("'" + given + "' is no " + what, "one of: " + std::string(known));
+}
+
+// Layouts are keys of caches, so their text is made once.
+
+struct PythonLayout {
+  Layout layout;
+  std::string text;
+  std::size_t hash;
+
+  // NOLINTNEXTLINE(*-explicit-*): the same value
+  PythonLayout(Layout given)
+      : layout(std::move(given)), text(to_string(layout)), hash(std::hash<std::string>{}(text)) {}
+  bool operator==(const PythonLayout& other) const {
+    return hash == other.hash && text == other.text && layout == other.layout;
+  }
+};
+
+// Each is a part of the module.
+void bind_layouts(nanobind::module_& module);
+void bind_plans(nanobind::module_& module);
+void bind_runs(nanobind::module_& module);
+
+}  // namespace retile::python

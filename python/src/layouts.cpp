@@ -1,0 +1,279 @@
+// Meshes and layouts. Those of frameworks' own are read in Python, or by the library's readers of their texts.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace retile::python {
+namespace {
+
+// --- Meshes.
+
+Mesh mesh_of(const nb::dict& sizes) {
+  std::vector<Axis> axes;
+  for (const auto& [name, size] : sizes) axes.push_back({nb::cast<std::string>(name), nb::cast<std::int64_t>(size)});
+  return Mesh(std::move(axes));
+}
+
+nb::dict axes_of(const Mesh& mesh) {
+  nb::dict axes;
+  for (const Axis& axis : mesh.axes()) axes[axis.name.c_str()] = axis.size;
+  return axes;
+}
+
+std::string repr_of(const Mesh& mesh) { return "Mesh(" + std::string(nb::repr(axes_of(mesh)).c_str()) + ")"; }
+
+// --- Layouts.
+
+// Boxes alone know no axes: there, one axis of all devices.
+Mesh mesh_of(const Layout& layout) {
+  if (const std::optional<MeshLayout> cuts = layout.cuts()) return cuts->mesh;
+  return Mesh({{"device", layout.device_count()}});
+}
+
+AxisPart find_axis(const Mesh& mesh, const std::string& name) {
+  const std::optional<int> axis = mesh.find_axis(name);
+  if (axis) return mesh.whole(*axis);
+  const Fault fault = unknown_axis(mesh, name);
+  throw InputError(fault.message, fault.hint);
+}
+
+std::vector<AxisPart> find_axes(const Mesh& mesh, const std::vector<std::string>& names) {
+  std::vector<AxisPart> parts;
+  for (const std::string& name : names) parts.push_back(find_axis(mesh, name));
+  return parts;
+}
+
+PythonLayout cut(const Mesh& mesh, const Shape& shape, const std::vector<std::vector<std::string>>& axes,
+                 const std::string& uneven, const std::vector<std::string>& sum, const std::vector<Device>& devices) {
+  if (axes.size() != shape.size()) {
+    throw InputError("there are axes for " + count_of(static_cast<std::int64_t>(axes.size()), "dimension") +
+                         " of an array of rank " + std::to_string(shape.size()),
+                     "give a list for each dimension, empty where it is not cut");
+  }
+  MeshLayout layout{mesh, {}, UnevenRule::ceiling, {}, Reduction::sum, devices};
+  for (std::size_t i = 0; i < shape.size(); ++i) layout.view.push_back({{shape[i], find_axes(mesh, axes[i])}});
+  layout.rule = require(find_uneven_rule(uneven), "rule for uneven cuts", uneven, uneven_rule_names);
+  layout.partial = find_axes(mesh, sum);
+  return Layout(std::move(layout));
+}
+
+using BoxCorners = std::pair<Shape, Shape>;
+
+std::vector<BoxCorners> boxes_of(const PythonLayout& self, Device device) {
+  const std::int64_t count = self.layout.device_count();
+  if (device < 0 || device >= count) throw nb::index_error("there is no such device");
+  std::vector<BoxCorners> boxes;
+  for (const Part& part : self.layout.placement().parts(device)) boxes.emplace_back(part.box.lo, part.box.hi);
+  return boxes;
+}
+
+// The array of a device of a mesh: what it holds of each dimension, factor by factor.
+Shape tile_shape(const MeshLayout& layout, Device device) {
+  Shape shape(layout.view.size());
+  if (!layout.devices.empty()) {
+    const auto found = std::find(layout.devices.begin(), layout.devices.end(), device);
+    device = static_cast<Device>(found - layout.devices.begin());
+  }
+  if (device < 0 || device >= layout.mesh.device_count()) return shape;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    shape[i] = 1;
+    for (const Factor& factor : layout.view[i]) {
+      std::int64_t coordinate = 0;
+      for (std::size_t axis = factor.axes.size(); axis-- > 0;) {
+        coordinate = coordinate * factor.axes[axis].size + layout.mesh.coordinate(device, factor.axes[axis]);
+      }
+      shape[i] *= cut_interval(factor.size, factor.axes, layout.rule, coordinate).size();
+    }
+  }
+  return shape;
+}
+
+nb::tuple tile_shape(const PythonLayout& self, Device device) {
+  if (const std::optional<MeshLayout> cuts = self.layout.cuts()) return nb::tuple(nb::cast(tile_shape(*cuts, device)));
+  const std::vector<BoxCorners> boxes = boxes_of(self, device);
+  Shape shape(self.layout.global_shape().size());
+  if (boxes.size() == 1) {
+    std::transform(boxes[0].second.begin(), boxes[0].second.end(), boxes[0].first.begin(), shape.begin(),
+                   std::minus<>());
+  } else if (!boxes.empty()) {
+    shape = {self.layout.placement().size(device)};
+  }
+  return nb::tuple(nb::cast(shape));
+}
+
+// --- Layouts of other systems.
+
+using interchange::PlacedMesh;
+
+// retile's own mesh, or the text of anybody's.
+std::optional<PlacedMesh> placed_mesh(const nb::object& mesh, const std::vector<Device>& devices) {
+  if (mesh.is_none()) return std::nullopt;
+  if (nb::isinstance<Mesh>(mesh)) return PlacedMesh{nb::cast<Mesh>(mesh), devices};
+  return interchange::parse_placed_mesh({"mesh", nb::cast<std::string>(mesh)});
+}
+
+std::pair<PythonLayout, PythonLayout> read_ends(const std::string& source, const std::string& target,
+                                                const Shape& shape, const nb::object& mesh) {
+  interchange::Ends ends =
+      interchange::parse_ends({"source", source}, {"target", target}, shape, placed_mesh(mesh, {}));
+  return {PythonLayout(std::move(ends.source)), PythonLayout(std::move(ends.target))};
+}
+
+PythonLayout read_layout(const std::string& text, const Shape& shape, const nb::object& mesh,
+                         const std::vector<Device>& devices) {
+  const SourceText source{"layout", text};
+  return interchange::parse_ends(source, source, shape, placed_mesh(mesh, devices)).source;
+}
+
+// Objects of frameworks' own are read in Python.
+nb::object translated(const char* function, const nb::args& args, const nb::kwargs& kwargs) {
+  return nb::module_::import_("retile._shardings").attr(function)(*args, **kwargs);
+}
+
+void bind_mesh(nb::module_& module) {
+  nb::class_<Mesh>(module, "Mesh",
+                   "Devices in a grid of named axes, numbered row-major: the first axis varies slowest.\n\n"
+                   ">>> Mesh({'x': 2, 'y': 4}).size\n8")
+      .def(
+          "__init__", [](Mesh* self, const nb::dict& axes) { new (self) Mesh(mesh_of(axes)); }, "axes"_a,
+          nb::sig("def __init__(self, axes: dict[str, int]) -> None"))
+      .def_prop_ro(
+          "axes", [](const Mesh& self) { return axes_of(self); }, nb::sig("def axes(self) -> dict[str, int]"),
+          "Sizes of the axes, in order.")
+      .def_prop_ro("size", &Mesh::device_count, "How many devices there are.")
+      .def("__repr__", [](const Mesh& self) { return repr_of(self); })
+      .def(
+          "__eq__", [](const Mesh& self, const Mesh& other) { return self == other; }, nb::is_operator())
+      .def("__hash__", [](const Mesh& self) { return std::hash<std::string>{}(to_string(self)); })
+      .def("__reduce__",
+           [](const Mesh& self) { return nb::make_tuple(nb::type<Mesh>(), nb::make_tuple(axes_of(self))); });
+}
+
+void bind_layout(nb::module_& module) {
+  nb::class_<PythonLayout>(module, "Layout",
+                           "Which boxes of an array each device holds.\n\n"
+                           ">>> mesh = Mesh({'x': 2, 'y': 4})\n"
+                           ">>> rows = Layout('[4{y,x}32, 6]', mesh)   # y varies fastest\n"
+                           ">>> rows == Layout.cut(mesh, (32, 6), [['y', 'x'], []])\nTrue\n"
+                           ">>> rows.boxes(1)\n[([4, 0], [8, 6])]",
+                           nb::is_final())
+      .def(
+          "__init__",
+          [](PythonLayout* self, const std::string& text, const Mesh& mesh) {
+            new (self) PythonLayout(parse_layout(SourceText{"layout", text}, mesh));
+          },
+          "text"_a, "mesh"_a)
+      .def_static("cut", &cut, "mesh"_a, "shape"_a, "axes"_a, nb::kw_only(), "uneven"_a = "ceil",
+                  "sum"_a = std::vector<std::string>(), "devices"_a = std::vector<Device>(),
+                  "An array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
+                  "`uneven` is the rule where sizes do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
+                  "(numpy.array_split). Devices along the axes in `sum` hold parts that are to be added up. `devices`\n"
+                  "are those of the mesh, in its order; 0, 1, 2, … unless told.")
+      .def_static(
+          "from_text", &read_layout, "text"_a, "shape"_a, "mesh"_a = nb::none(), "devices"_a = std::vector<Device>(),
+          nb::sig("def from_text(text: str, shape: collections.abc.Sequence[int], mesh: Mesh | str | None = None, "
+                  "devices: collections.abc.Sequence[int] = ()) -> Layout"),
+          "What XLA, JAX, Shardy, DTensor or MLIR print of an array's sharding, or retile. Some need a mesh, as they\n"
+          "print it, or retile's with its devices.\n\n"
+          ">>> Layout.from_text('{devices=[4,1,2]<=[8] last_tile_dim_replicate}', (32, 6)).text\n"
+          "'[8{a}32, 6]'\n"
+          ">>> Layout.from_text('(Shard(dim=0), Replicate())', (5, 6), Mesh({'dp': 2, 'tp': 2})).text\n"
+          "'[3{dp}5, 6]'")
+      .def_static(
+          "from_partition_spec",
+          [](nb::args args, nb::kwargs kwargs) { return translated("from_partition_spec", args, kwargs); },
+          nb::sig("def from_partition_spec(spec: typing.Any, mesh: typing.Any, shape: "
+                  "collections.abc.Sequence[int], devices: collections.abc.Sequence[int] = ()) -> Layout"),
+          "What a jax.sharding.PartitionSpec (or a tuple like one) says of an array of this shape.\n\n"
+          ">>> Layout.from_partition_spec((('x', 'y'), None), {'x': 2, 'y': 4}, (32, 6)).text\n"
+          "'[4{y,x}32, 6]'")
+      .def_static(
+          "from_sharding", [](nb::args args, nb::kwargs kwargs) { return translated("from_sharding", args, kwargs); },
+          nb::sig("def from_sharding(sharding: typing.Any, shape: collections.abc.Sequence[int], "
+                  "devices: collections.abc.Sequence[int] = ()) -> Layout"),
+          "What a jax.sharding.NamedSharding says. `devices` are the numbers of its mesh's devices, in order.")
+      .def_static(
+          "from_placements",
+          [](nb::args args, nb::kwargs kwargs) { return translated("from_placements", args, kwargs); },
+          nb::sig("def from_placements(device_mesh: typing.Any, placements: "
+                  "collections.abc.Sequence[typing.Any], shape: collections.abc.Sequence[int]) -> Layout"),
+          "What a DeviceMesh of PyTorch and the placements of a DTensor on it say.")
+      .def_prop_ro("text", [](const PythonLayout& self) { return self.text; })
+      .def_prop_ro("mesh", [](const PythonLayout& self) { return mesh_of(self.layout); })
+      .def_prop_ro(
+          "shape", [](const PythonLayout& self) { return nb::tuple(nb::cast(self.layout.global_shape())); },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Of the whole array.")
+      .def_prop_ro("device_count", [](const PythonLayout& self) { return self.layout.device_count(); })
+      .def_prop_ro(
+          "devices",
+          [](const PythonLayout& self) {
+            const std::optional<MeshLayout> cuts = self.layout.cuts();
+            return cuts && !cuts->devices.empty() ? cuts->devices : all_devices(self.layout.device_count());
+          },
+          "Those of the mesh, in its order.")
+      .def(
+          "to_notation",
+          [](const PythonLayout& self, const std::string& notation) {
+            const interchange::NotationText text = interchange::to_notation(
+                self.layout,
+                require(interchange::find_notation(notation), "notation", notation, interchange::notation_names));
+            return std::make_pair(text.mesh, text.layout);
+          },
+          "notation"_a,
+          "The texts of mesh and layout as xla, jax, shardy, dtensor or mlir print them; no mesh where the layout says "
+          "it.\n\n"
+          ">>> Layout('[4{y,x}32, 6]', Mesh({'x': 2, 'y': 4})).to_notation('jax')\n"
+          "(\"Mesh('x': 2, 'y': 4)\", \"PartitionSpec(('x', 'y'), None)\")")
+      .def_prop_ro(
+          "partial",
+          [](const PythonLayout& self) {
+            std::vector<std::string> axes;
+            for (const AxisPart& part : self.layout.partial()) axes.push_back(to_string(mesh_of(self.layout), part));
+            return axes;
+          },
+          "The axes whose devices hold parts of a sum, or the like.")
+      .def(
+          "tile_shape", [](const PythonLayout& self, Device device) { return tile_shape(self, device); }, "device"_a,
+          nb::sig("def tile_shape(self, device: int) -> tuple[int, ...]"),
+          "The shape of the array that the device holds; of several boxes that are listed, how many elements.")
+      .def_prop_ro(
+          "local_size", [](const PythonLayout& self) { return self.layout.local_size(); },
+          "Elements of the device that holds the most.")
+      .def("boxes", &boxes_of, "device"_a,
+           "The corners (first and beyond the last) of the boxes that the device holds.")
+      .def("__str__", [](const PythonLayout& self) { return self.text; })
+      .def(
+          "__repr__",
+          [](const PythonLayout& self) { return "Layout('" + self.text + "', " + repr_of(mesh_of(self.layout)) + ")"; })
+      .def(
+          "__eq__", [](const PythonLayout& self, const PythonLayout& other) { return self == other; },
+          nb::is_operator())
+      .def("__hash__", [](const PythonLayout& self) { return self.hash; })
+      .def("__reduce__", [](const PythonLayout& self) {
+        return nb::make_tuple(nb::type<PythonLayout>(), nb::make_tuple(self.text, mesh_of(self.layout)));
+      });
+}
+
+}  // namespace
+
+void bind_layouts(nb::module_& module) {
+  bind_mesh(module);
+  bind_layout(module);
+  module.def("parse_ends", &read_ends, "source"_a, "target"_a, "shape"_a, "mesh"_a.none());
+}
+
+}  // namespace retile::python

@@ -1,0 +1,222 @@
+// Plans and their steps.
+#include "plans.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace retile::python {
+namespace {
+
+// --- Plans.
+
+std::unique_ptr<PythonPlan> plan(const PythonLayout& source, const PythonLayout& target,
+                                 const std::string& element_type, const std::string& planner, const std::string& cost,
+                                 std::optional<std::int64_t> memory_limit, bool exchange, std::int64_t staging) {
+  PlanOptions options;
+  options.planner = require(find_planner(planner), "planner", planner, planner_names);
+  const CostModel* model = find_cost_model(cost);
+  if (model == nullptr) throw InputError("'" + cost + "' is no cost model", "one of: " + cost_model_names());
+  options.cost_model = model;
+  options.exchange = exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  options.memory_limit = memory_limit;
+  if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
+  const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
+  return std::make_unique<PythonPlan>(make_plan(Problem("", source.layout, target.layout, type), options));
+}
+
+std::unique_ptr<PythonPlan> plan_from_json(const std::string& text) {
+  return std::make_unique<PythonPlan>(parse_plan({"plan", text}).plan);
+}
+
+// A step and the plan that it belongs to.
+struct PythonStep {
+  std::shared_ptr<const Plan> plan;
+  std::size_t index;
+
+  const Step& step() const { return plan->steps()[index]; }
+  template <typename Operation>
+  const Operation* as() const {
+    return std::get_if<Operation>(&step().operation);
+  }
+};
+
+std::vector<Shape> offsets_of(const Placement& placement) {
+  std::vector<Shape> offsets;
+  for (Device device = 0; device < placement.device_count(); ++device) offsets.push_back(placement.box(device).lo);
+  return offsets;
+}
+
+std::vector<PythonStep> steps_of(const PythonPlan& self) {
+  std::vector<PythonStep> steps;
+  for (std::size_t i = 0; i < self.plan().steps().size(); ++i) steps.push_back({self.listed(), i});
+  return steps;
+}
+
+using PythonRound = std::tuple<std::vector<Device>, std::vector<Shape>, std::vector<Shape>>;
+using PythonRounds = std::tuple<Shape, std::vector<PythonRound>, std::vector<PythonRound>>;
+
+std::vector<PythonRound> to_python(const std::vector<Round>& rounds) {
+  std::vector<PythonRound> result;
+  for (const Round& round : rounds) result.emplace_back(round.senders, round.taken_from, round.written_to);
+  return result;
+}
+
+std::optional<PythonRounds> rounds_of(const PythonPlan& self, std::size_t first, std::size_t last) {
+  const Movement& movement = self.plan().movement;
+  const std::optional<Rounds> rounds = find_rounds(movement.before(first), movement.before(last + 1));
+  if (!rounds) return std::nullopt;
+  return PythonRounds{rounds->cell, to_python(rounds->own), to_python(rounds->exchanged)};
+}
+
+void bind_step(nb::module_& module) {
+  nb::class_<PythonStep>(module, "Step", "A step of a plan. Devices are numbers, boxes are pairs of corners.")
+      .def_prop_ro(
+          "op", [](const PythonStep& self) { return name_of(op_of(self.step())); },
+          "dynslice, alltoall, allgather, allpermute or exchange.")
+      .def_prop_ro("cost", [](const PythonStep& self) { return self.plan->cost.steps.at(self.index); })
+      .def_prop_ro(
+          "groups",
+          [](const PythonStep& self) {
+            const Groups* groups = groups_of(self.step().operation);
+            return groups == nullptr ? std::optional<Groups>() : *groups;
+          },
+          "Of an alltoall or allgather: members in row-major order of the corners that they held.")
+      .def_prop_ro(
+          "pairs",
+          [](const PythonStep& self) {
+            using Pairs = std::vector<std::pair<Device, Device>>;
+            const auto* permute = self.as<PermuteStep>();
+            if (permute == nullptr) return std::optional<Pairs>();
+            Pairs pairs;
+            for (const DevicePair& pair : *permute->pairs) pairs.emplace_back(pair.source, pair.target);
+            return std::optional<Pairs>(std::move(pairs));
+          },
+          "Of an allpermute: who sends its tile to whom.")
+      .def_prop_ro(
+          "transfers",
+          [](const PythonStep& self) {
+            using Transfers = std::vector<std::tuple<Device, Device, Shape, Shape>>;
+            const auto* exchange = self.as<ExchangeStep>();
+            if (exchange == nullptr) return std::optional<Transfers>();
+            Transfers transfers;
+            for (const Transfer& one : *exchange->transfers) {
+              transfers.emplace_back(one.from, one.to, one.box.lo, one.box.hi);
+            }
+            return std::optional<Transfers>(std::move(transfers));
+          },
+          "Of an exchange: sender, receiver, and the corners of the box.")
+      .def_prop_ro("local_in",
+                   [](const PythonStep& self) { return self.plan->movement.before(self.index).local_shape(); })
+      .def_prop_ro("local_out", [](const PythonStep& self) { return self.step().local_out(); })
+      .def_prop_ro(
+          "offsets_in", [](const PythonStep& self) { return offsets_of(self.plan->movement.before(self.index)); },
+          "The corner of each device's tile before the step.")
+      .def_prop_ro(
+          "offsets_out", [](const PythonStep& self) { return offsets_of(self.step().after); }, "The same after it.")
+      .def("__repr__", [](const PythonStep& self) { return to_string(self.step()); });
+}
+
+void bind_plan(nb::module_& module) {
+  nb::class_<PythonPlan>(module, "Plan",
+                         "Steps from one layout to another, what they cost, and what is proved of that. Made by "
+                         "`retile.plan`.")
+      .def_static("from_json", &plan_from_json, "text"_a, "The plan that to_json() wrote, or anybody else.")
+      .def_prop_ro("source", [](const PythonPlan& self) { return PythonLayout(self.plan().source); })
+      .def_prop_ro("target", [](const PythonPlan& self) { return PythonLayout(self.plan().target); })
+      .def_prop_ro("planner", [](const PythonPlan& self) { return self.plan().planner; })
+      .def_prop_ro("steps", &steps_of)
+      .def_prop_ro("cost", [](const PythonPlan& self) { return self.plan().cost.total; })
+      .def_prop_ro("cost_model", [](const PythonPlan& self) { return self.plan().cost.model; })
+      .def_prop_ro(
+          "lower_bound", [](const PythonPlan& self) { return self.plan().cost.lower_bound; },
+          "No plan of the planner's steps costs less.")
+      .def_prop_ro(
+          "floor", [](const PythonPlan& self) { return self.plan().cost.floor; },
+          "Elements that some device must receive, whatever the plan.")
+      .def_prop_ro(
+          "optimal", [](const PythonPlan& self) { return self.plan().cost.optimal; },
+          "Whether it is proved that no plan of the planner's steps costs less.")
+      .def_prop_ro(
+          "peak", [](const PythonPlan& self) { return self.plan().memory.peak; },
+          "Elements of the largest tile on the way.")
+      .def_prop_ro(
+          "_combined",
+          [](const PythonPlan& self) {
+            std::optional<std::string> element;
+            for (const Step& step : self.plan().steps()) {
+              if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) element = name_of(reduce->element);
+            }
+            return element;
+          },
+          "The type of the elements that it adds up, where it does.")
+      .def_prop_ro("planning_ns", [](const PythonPlan& self) { return self.plan().planning_ns; })
+      .def(
+          "explain", [](const PythonPlan& self) { return to_string(self.plan()); },
+          "The plan as text: layouts, steps and costs.")
+      .def(
+          "to_json", [](const PythonPlan& self) { return to_json(self.plan(), PlanLists::always); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "verify", [](const PythonPlan& self) { return find_faults(self.plan()); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Replays the plan box by box: a sentence for each fault, none where it is right.")
+      .def("_rounds", &rounds_of, "first"_a, "last"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Steps first to last as rounds in which each device sends and receives one cell: the cell's shape, the\n"
+           "rounds that every device keeps to itself and those between devices, each as the senders to each device,\n"
+           "the corners that they take a cell from, and those that it is written to. None where tiles are uneven.")
+      .def("__str__", [](const PythonPlan& self) { return to_string(self.plan()); })
+      .def("__repr__", [](const PythonPlan& self) { return "Plan.from_json('" + self.key() + "')"; })
+      .def(
+          "__eq__", [](const PythonPlan& self, const PythonPlan& other) { return self.key() == other.key(); },
+          nb::is_operator())
+      .def("__hash__", [](const PythonPlan& self) { return std::hash<std::string>{}(self.key()); })
+      .def("__getstate__", [](const PythonPlan& self) { return to_json(self.plan(), PlanLists::always); })
+      .def("__setstate__", [](PythonPlan& self, const std::string& text) {
+        new (&self) PythonPlan(parse_plan({"plan", text}).plan);
+      });
+}
+
+}  // namespace
+
+Plan with_lists(Plan plan) {
+  bool is_listed = true;
+  for (const Step& step : plan.steps()) {
+    if (const auto* all = std::get_if<AllToAllStep>(&step.operation)) is_listed &= all->groups.has_value();
+    if (const auto* gather = std::get_if<GatherStep>(&step.operation)) is_listed &= gather->groups.has_value();
+    if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) is_listed &= permute->pairs.has_value();
+    if (const auto* exchange = std::get_if<ExchangeStep>(&step.operation)) is_listed &= exchange->transfers.has_value();
+  }
+  if (is_listed) return plan;
+  return parse_plan({"plan", to_json(plan, PlanLists::always)}).plan;
+}
+
+void bind_plans(nb::module_& module) {
+  bind_step(module);
+  bind_plan(module);
+  module.def("plan", &plan, "source"_a, "target"_a, "element_type"_a, "planner"_a, "cost"_a, "memory_limit"_a.none(),
+             "exchange"_a, "staging"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+             "`staging` are the bytes that whoever runs the plan takes beside tiles.");
+  module.def(
+      "parse_problem",
+      [](const std::string& line) {
+        const Problem problem = parse_problem(SourceText{"problem", line});
+        return std::make_tuple(PythonLayout(problem.source()), PythonLayout(problem.target()),
+                               std::string(name_of(problem.element_type())));
+      },
+      "line"_a);
+}
+
+}  // namespace retile::python

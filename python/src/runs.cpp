@@ -1,0 +1,114 @@
+// Runs: of all devices on threads, and what one device does where somebody else carries messages.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plans.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace retile::python {
+namespace {
+
+// --- On threads.
+
+// Where an array lies: the address of its first element, its shape, and bytes from an element to the next one; none
+// where it is packed.
+using PythonArray = std::tuple<std::uintptr_t, Shape, Strides>;
+
+struct ArraysInMemory {
+  std::vector<MemoryLayout> layouts;
+  std::vector<std::pair<std::byte*, std::size_t>> spans;
+};
+
+ArraysInMemory in_memory(const std::vector<PythonArray>& arrays, std::int64_t element_size) {
+  ArraysInMemory result;
+  for (const auto& [address, shape, strides] : arrays) {
+    const std::optional<Reach> reach = reach_of({box_at(Shape(shape.size()), shape), strides}, element_size);
+    if (!reach) throw RuntimeError("an array reaches beyond 62 bits");
+    result.layouts.push_back({-reach->begin, strides});
+    // NOLINTNEXTLINE(*-reinterpret-cast): NumPy gives addresses as numbers
+    result.spans.emplace_back(reinterpret_cast<std::byte*>(address) + reach->begin,
+                              static_cast<std::size_t>(reach->end - reach->begin));
+  }
+  const auto is_packed = [](const MemoryLayout& layout) { return layout.strides.empty(); };
+  if (std::all_of(result.layouts.begin(), result.layouts.end(), is_packed)) result.layouts.clear();
+  return result;
+}
+
+void redistribute_arrays(const PythonPlan& plan, std::int64_t element_size, const std::vector<PythonArray>& sources,
+                         const std::vector<PythonArray>& targets) {
+  const ArraysInMemory from = in_memory(sources, element_size);
+  const ArraysInMemory to = in_memory(targets, element_size);
+  RedistributeOptions options;
+  options.sources = from.layouts;
+  options.targets = to.layouts;
+  ByteRedistribution redistribution(plan.plan(), element_size, options);
+  std::vector<std::span<const std::byte>> source_spans;
+  std::vector<std::span<std::byte>> target_spans;
+  for (const auto& [data, size] : from.spans) source_spans.emplace_back(data, size);
+  for (const auto& [data, size] : to.spans) target_spans.emplace_back(data, size);
+  redistribution.run(source_spans, target_spans);
+}
+
+// --- One device of many.
+
+using PythonRegion = std::tuple<std::int64_t, Shape, Strides>;
+using PythonCopy = std::tuple<PythonRegion, PythonRegion>;
+using PythonMessage = std::tuple<Device, std::int64_t, std::vector<PythonRegion>>;
+using PythonMessageRound = std::tuple<std::optional<PythonMessage>, std::optional<PythonMessage>>;
+using PythonStage =
+    std::tuple<std::int64_t, std::vector<PythonCopy>, std::vector<PythonMessageRound>, std::optional<std::string>>;
+
+PythonRegion to_python(const Region& region) { return {region.offset, region.shape, region.strides}; }
+
+std::optional<PythonMessage> to_python(const std::optional<Message>& message) {
+  if (!message) return std::nullopt;
+  std::vector<PythonRegion> regions;
+  for (const Region& region : message->regions) regions.push_back(to_python(region));
+  return PythonMessage{message->peer, message->bytes, std::move(regions)};
+}
+
+PythonStage to_python(const DeviceStage& stage) {
+  PythonStage result;
+  auto& [elements, copies, rounds, reduction] = result;
+  elements = stage.elements;
+  for (const RegionCopy& copy : stage.copies) copies.emplace_back(to_python(copy.from), to_python(copy.to));
+  for (const MessageRound& round : stage.rounds) rounds.emplace_back(to_python(round.send), to_python(round.receive));
+  if (stage.reduction) reduction = name_of(stage.reduction->reduction);
+  return result;
+}
+
+std::vector<PythonStage> schedule_of(const PythonPlan& plan, Device device, std::int64_t element_size,
+                                     std::int64_t message_bytes, const Strides& source, const Strides& target) {
+  std::vector<PythonStage> stages;
+  for (const DeviceStage& stage : device_schedule(plan.plan(), device, {element_size, message_bytes, source, target})) {
+    stages.push_back(to_python(stage));
+  }
+  return stages;
+}
+
+}  // namespace
+
+void bind_runs(nb::module_& module) {
+  module.def("redistribute", &redistribute_arrays, "plan"_a, "element_size"_a, "sources"_a, "targets"_a,
+             nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "schedule", &schedule_of, "plan"_a, "device"_a, "element_size"_a, "message_bytes"_a, "source"_a = Strides(),
+      "target"_a = Strides(), nb::call_guard<nb::gil_scoped_release>(),
+      "What one device does, stage by stage: the elements of its tile afterwards, copies (from, to), rounds (send\n"
+      "or None, receive or None) and, where the stage is a reduction, its name. A message is a peer, bytes and\n"
+      "regions; a region is an offset, a shape and strides, in bytes from the first element of the tile. Strides of\n"
+      "the device's own arrays are in bytes; none where they are packed.");
+}
+
+}  // namespace retile::python

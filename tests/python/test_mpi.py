@@ -1,0 +1,27 @@
+"""Arrays of NumPy between processes, by the plan's messages over MPI. Skipped where there is no MPI."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+RANKS = Path(__file__).with_name("mpi_ranks.py")
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+def test_ranks_move_arrays_among_themselves():
+    options = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    command = ["mpirun", "-np", "4", sys.executable, str(RANKS)]
+    run = subprocess.run(command, env=os.environ | options, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.split() == [
+        "every_rank_gets_its_slice",
+        "strided_targets_are_written_where_they_lie",
+        "sums_are_added_up",
+        "the_callers_communicator_is_used",
+        "what_one_rank_cannot_do_all_refuse",
+    ]

@@ -1,0 +1,18 @@
+"""Tensors of PyTorch, moved by plans between eight processes. Skipped where PyTorch is not installed (make test-torch)."""
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch installs it")
+
+from torch_cases import CASES
+from torch_ranks import run_cases
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    return run_cases(CASES, 8, tmp_path_factory.mktemp("ranks"))
+
+
+@pytest.mark.parametrize("name", [case.__name__ for case in CASES])
+def test_in_all_ranks(outcomes, name):
+    assert outcomes[name] == ""

@@ -1,0 +1,425 @@
+"""What is true of `retile.torch`, as every rank of eight sees it. Run by test_torch.py."""
+
+import itertools
+import math
+import os
+
+import torch
+import torch.distributed as dist
+from problems import problems, small_shape
+from test_docs import DOCS, blocks_of
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.placement_types import _StridedShard
+
+import retile
+import retile.torch
+from retile.torch import enabled, explain, plan_of, redistribute
+
+CASES = []
+WHOLE = [Shard(0), Shard(1), Replicate()]
+DEVICE = os.environ.get("RETILE_TEST_DEVICE", "cpu")
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def mesh_of(*sizes, names=None, ranks=None):
+    ranks = torch.arange(math.prod(sizes)) if ranks is None else torch.tensor(ranks)
+    return DeviceMesh(DEVICE, ranks.reshape(sizes), mesh_dim_names=names)
+
+
+def tensor_of(*shape, dtype=torch.float32):
+    return torch.arange(math.prod(shape), device=DEVICE).reshape(shape).to(dtype)
+
+
+def slice_of(tensor, mesh, placements):
+    """This rank's, by the rule that DTensor's documentation has: torch.chunk, from the mesh's first dimension on."""
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        return tensor.new_empty(0)
+    for index, size, placement in zip(coordinate, mesh.shape, placements, strict=True):
+        if isinstance(placement, Shard):
+            chunks = tensor.chunk(size, placement.dim)
+            empty = tensor.narrow(placement.dim, 0, 0)
+            tensor = chunks[index] if index < len(chunks) else empty
+    return tensor
+
+
+def put(tensor, mesh, placements, local=None):
+    local = slice_of(tensor, mesh, placements).contiguous() if local is None else local
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=tensor.shape, stride=tensor.stride())
+
+
+def is_slice(moved, tensor, mesh, placements):
+    expected = slice_of(tensor, mesh, placements)
+    local = moved.to_local()
+    return local.shape == expected.shape and torch.equal(local, expected)
+
+
+def assert_moved(moved, tensor, mesh, placements):
+    assert isinstance(moved, DTensor) and moved.shape == tensor.shape and moved.dtype == tensor.dtype
+    assert moved.device_mesh == mesh and moved.placements == tuple(placements)
+    assert is_slice(moved, tensor, mesh, placements), (moved.to_local(), slice_of(tensor, mesh, placements))
+
+
+def all_ranks(flag):
+    """How many of them say so."""
+    count = torch.tensor(int(flag), device=DEVICE)
+    dist.all_reduce(count)
+    return int(count)
+
+
+def message_of(function, *arguments, error=retile.InputError, **keywords):
+    try:
+        function(*arguments, **keywords)
+    except error as caught:
+        return str(caught)
+    raise AssertionError("nothing was raised")
+
+
+# --- Every rank gets its slice.
+
+
+@case
+def placements_of_a_mesh_lead_to_each_other():
+    for sizes, shape in [((8,), (16, 24)), ((2, 4), (16, 24)), ((2, 4), (5, 7)), ((4, 2), (3, 9))]:
+        mesh, tensor = mesh_of(*sizes), tensor_of(*shape)
+        for source, target in itertools.product(itertools.product(WHOLE, repeat=len(sizes)), repeat=2):
+            assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+
+
+@case
+def problems_of_the_paper_give_each_rank_its_slice():
+    mesh = mesh_of(2, 2, 2, names=("a", "b", "c"))
+    checked = 0
+    for problem in problems()[::7]:
+        sides = []
+        for side in ("src", "dst"):
+            placements = [Replicate()] * 3
+            for dimension, axes in enumerate(problem[side]):
+                for axis in axes:
+                    placements["abc".index(axis)] = Shard(dimension)
+            sides.append(placements if all(axes == sorted(axes, reverse=True) for axes in problem[side]) else None)
+        if None in sides:
+            continue  # DTensor cuts along a mesh's dimensions in order
+        tensor = tensor_of(*small_shape(problem))
+        assert_moved(redistribute(put(tensor, mesh, sides[0]), sides[1]), tensor, mesh, sides[1])
+        checked += 1
+    assert checked > 20
+
+
+@case
+def elements_of_all_types_are_moved():
+    mesh = mesh_of(2, 4)
+    for dtype in (torch.bool, torch.int8, torch.int64, torch.bfloat16, torch.float16, torch.float64, torch.complex64):
+        tensor = tensor_of(9, 8).remainder(3).to(dtype)
+        for source, target in (([Shard(0)] * 2, [Shard(1)] * 2), ([Shard(1), Replicate()], [Shard(0), Shard(1)])):
+            assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+
+
+@case
+def messages_of_long_tiles_are_cut():
+    mesh, tensor = mesh_of(8), tensor_of(512, 1024)
+    assert_moved(redistribute(put(tensor, mesh, [Shard(0)]), [Shard(1)]), tensor, mesh, [Shard(1)])
+    assert_moved(redistribute(put(tensor, mesh, [Shard(1)]), [Replicate()]), tensor, mesh, [Replicate()])
+
+
+@case
+def tiles_are_moved_as_they_lie():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    local = slice_of(tensor, mesh, [Shard(0), Replicate()]).t().contiguous().t()
+    moved = redistribute(put(tensor, mesh, [Shard(0), Replicate()], local), [Shard(1), Shard(0)])
+    assert_moved(moved, tensor, mesh, [Shard(1), Shard(0)])
+
+
+@case
+def scalars_and_empty_tensors_are_moved():
+    mesh = mesh_of(2, 4)
+    for tensor, source, target in (
+        (tensor_of(1).reshape(()), [Replicate()] * 2, [Replicate()] * 2),
+        (tensor_of(0, 8), [Shard(1), Replicate()], [Shard(0), Shard(1)]),
+    ):
+        assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+
+
+@case
+def dimensions_may_be_counted_from_the_end():
+    mesh, tensor = mesh_of(8), tensor_of(8, 16)
+    assert_moved(redistribute(put(tensor, mesh, [Shard(0)]), [Shard(-1)]), tensor, mesh, [Shard(1)])
+
+
+@case
+def strided_shards_are_moved():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 8)
+    strided = [_StridedShard(0, split_factor=4), Shard(0)]  # cut along the mesh's second dimension first
+    x, y = mesh.get_coordinate()
+    local = tensor.chunk(4)[y].chunk(2)[x].contiguous()
+    dt = put(tensor, mesh, strided, local)
+    for target in itertools.product(WHOLE, repeat=2):
+        moved = redistribute(dt, target)
+        assert_moved(moved, tensor, mesh, target)
+        back = redistribute(moved, strided)
+        assert back.placements == tuple(strided) and torch.equal(back.to_local(), local)
+
+
+@case
+def other_meshes_are_reached():
+    tensor = tensor_of(10, 12)
+    mesh, flat, backwards = mesh_of(2, 4), mesh_of(8), mesh_of(4, 2, ranks=[7, 6, 5, 4, 3, 2, 1, 0])
+    for source, target in itertools.product(WHOLE, repeat=2):
+        dt = put(tensor, mesh, [source, Shard(1)])
+        assert_moved(redistribute(dt, [target], mesh=flat), tensor, flat, [target])
+        assert_moved(redistribute(dt, [target, Shard(0)], mesh=backwards), tensor, backwards, [target, Shard(0)])
+
+
+@case
+def tensors_go_from_some_ranks_to_others():
+    tensor = tensor_of(10, 12)
+    trainers, servers = mesh_of(2, 2), mesh_of(4, ranks=[4, 5, 6, 7])
+    dt = put(tensor, trainers, [Shard(0), Shard(1)])
+    moved = redistribute(dt, [Shard(1)], mesh=servers)
+    if dist.get_rank() >= 4:
+        assert_moved(moved, tensor, servers, [Shard(1)])
+    else:
+        assert moved.to_local().numel() == 0
+
+
+# --- Sums.
+
+
+@case
+def sums_are_added_up():
+    mesh, tensor = mesh_of(2, 4), tensor_of(8, 12)
+    combined = {"sum": sum, "max": lambda parts: max(parts), "min": lambda parts: min(parts)}
+    for name, other in itertools.product(combined, WHOLE):
+        source = [Partial(name), other]
+        own = slice_of(tensor, mesh, [Replicate(), other]) + 100 * mesh.get_coordinate()[0]
+        expected = tensor * 2 + 100 if name == "sum" else tensor + (100 if name == "max" else 0)
+        for target in itertools.product(WHOLE, repeat=2):
+            moved = redistribute(put(tensor, mesh, source, own.contiguous()), target)
+            assert_moved(moved, expected, mesh, target)
+
+
+@case
+def sums_may_stay_open():
+    mesh, tensor = mesh_of(2, 4), tensor_of(8, 12)
+    local = slice_of(tensor, mesh, [Replicate(), Shard(0)]) + mesh.get_coordinate()[0]
+    moved = redistribute(put(tensor, mesh, [Partial(), Shard(0)], local), [Partial(), Shard(1)])
+    expected = slice_of(tensor, mesh, [Replicate(), Shard(1)]) + mesh.get_coordinate()[0]
+    assert moved.placements == (Partial(), Shard(1)) and torch.equal(moved.to_local(), expected)
+
+
+# --- Gradients.
+
+
+@case
+def gradients_take_the_way_back():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    for source, target in itertools.product(itertools.product(WHOLE, repeat=2), repeat=2):
+        dt = put(tensor, mesh, source).requires_grad_()
+        weights = put(tensor * 3, mesh, target)
+        (redistribute(dt, target) * weights).to_local().sum().backward()
+        assert_moved(dt.grad, tensor * 3, mesh, source)  # what is replicated is neither summed nor divided
+
+
+@case
+def gradients_of_sums_are_replicated():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Partial(), Shard(0)], slice_of(tensor, mesh, [Replicate(), Shard(0)]).clone())
+    dt.requires_grad_()
+    (redistribute(dt, [Shard(1), Shard(0)]) * put(tensor, mesh, [Shard(1), Shard(0)])).to_local().sum().backward()
+    assert_moved(dt.grad, tensor, mesh, [Replicate(), Shard(0)])
+
+
+@case
+def the_compiler_sees_one_operation():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    operations = []
+
+    def count(graph, inputs):
+        operations.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    def function(x):
+        return redistribute(x * 2, [Shard(1), Shard(1)]) + 1
+
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiled = torch.compile(function, fullgraph=True, backend=aot_autograd(fw_compiler=count))
+    dt = put(tensor, mesh, [Shard(0), Replicate()]).requires_grad_()
+    moved = compiled(dt)
+    assert_moved(moved, tensor * 2 + 1, mesh, [Shard(1), Shard(1)])
+    assert operations.count("retile.redistribute.default") == 1, operations
+    (moved * put(tensor, mesh, [Shard(1), Shard(1)])).to_local().sum().backward()
+    assert_moved(dt.grad, tensor * 2, mesh, [Shard(0), Replicate()])
+    torch.library.opcheck(
+        torch.ops.retile.redistribute.default,
+        (dt.to_local().detach(), *(retile.torch._text_of(mesh, one) for one in ((Shard(0), Replicate()),) * 2),
+         (16, 24), "auto", None),
+        test_utils=("test_schema", "test_faketensor"),
+    )  # fmt: skip
+
+
+# --- Right where DTensor is wrong.
+
+
+@case
+def meshes_in_another_order_are_kept():
+    mesh, tensor = mesh_of(8, ranks=[7, 6, 5, 4, 3, 2, 1, 0]), tensor_of(8, 16)
+    moves = [([Shard(0)], [Shard(1)]), ([Shard(0)], [Replicate()])]
+    theirs = [all_ranks(is_slice(put(tensor, mesh, s).redistribute(mesh, t), tensor, mesh, t)) for s, t in moves]
+    ours = [all_ranks(is_slice(redistribute(put(tensor, mesh, s), t), tensor, mesh, t)) for s, t in moves]
+    with enabled():
+        taken = [all_ranks(is_slice(put(tensor, mesh, s).redistribute(mesh, t), tensor, mesh, t)) for s, t in moves]
+    assert ours == taken == [8, 8]
+    assert theirs == [0, 0]  # of 8 ranks right; where this fails, DTensor has learnt it
+
+
+@case
+def flattened_meshes_keep_uneven_shards():
+    mesh, tensor = init_device_mesh(DEVICE, (2, 4), mesh_dim_names=("x", "y")), tensor_of(10, 3)
+    source, target = [Shard(0), Shard(0)], [Replicate(), Replicate()]
+    assert_moved(put(tensor, mesh, source).redistribute(mesh, target), tensor, mesh, target)
+    mesh._flatten()  # from now on DTensor gathers along both dimensions at once
+    theirs = all_ranks(is_slice(put(tensor, mesh, source).redistribute(mesh, target), tensor, mesh, target))
+    assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+    with enabled():
+        assert_moved(put(tensor, mesh, source).redistribute(mesh, target), tensor, mesh, target)
+    assert theirs == 0
+
+
+# --- Inside DTensor.
+
+
+def counted(function):
+    """What the function gives where plans are enabled, and how many movements it took."""
+    moved = []
+    move = retile.torch._move
+
+    def counting(*arguments):
+        moved.append(arguments[1:3])
+        return move(*arguments)
+
+    retile.torch._move = counting
+    try:
+        with enabled():
+            return function(), len(moved)
+    finally:
+        retile.torch._move = move
+
+
+@case
+def dtensors_own_redistributions_go_by_plans():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 16)
+    rows, columns = [Shard(0), Shard(0)], [Shard(1), Shard(1)]
+    moved, count = counted(lambda: put(tensor, mesh, rows).redistribute(mesh, columns))
+    assert_moved(moved, tensor, mesh, columns)
+    assert count == 1
+    moved, count = counted(lambda: put(tensor, mesh, rows) + put(tensor, mesh, columns))  # which have to meet
+    assert_moved(moved, tensor * 2, mesh, moved.placements)
+    assert count == 1
+    product, count = counted(lambda: put(tensor, mesh, columns) @ put(tensor, mesh, rows))
+    full, more = counted(product.full_tensor)
+    torch.testing.assert_close(full, tensor @ tensor)
+    assert more == 1  # the sum
+
+
+@case
+def dtensors_gradients_go_by_plans():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 16)
+
+    def run():
+        dt = put(tensor, mesh, [Shard(0), Shard(0)]).requires_grad_()
+        moved = dt.redistribute(mesh, [Shard(1), Replicate()])
+        (moved * put(tensor, mesh, [Shard(1), Replicate()])).to_local().sum().backward()
+        return dt.grad
+
+    gradient, count = counted(run)
+    assert_moved(gradient, tensor, mesh, [Shard(0), Shard(0)])
+    assert count == 2
+
+
+@case
+def what_retile_does_not_know_stays_with_dtensor():
+    mesh, tensor = mesh_of(8), tensor_of(8, 16)
+    dt = put(tensor, mesh, [Partial("avg")], tensor.clone())
+    moved, count = counted(lambda: dt.redistribute(mesh, [Replicate()]))
+    assert_moved(moved, tensor, mesh, [Replicate()])
+    assert count == 0
+    original = torch.distributed.tensor._redistribute.redistribute_local_tensor
+    with enabled():
+        assert torch.distributed.tensor._redistribute.redistribute_local_tensor is not original
+    assert torch.distributed.tensor._redistribute.redistribute_local_tensor is original
+
+
+@case
+def versions_that_retile_does_not_know_are_refused():
+    own = torch.distributed.tensor._redistribute.redistribute_local_tensor
+    version = torch.__version__
+    torch.distributed.tensor._redistribute.redistribute_local_tensor = lambda tensor, spec: tensor
+    torch.__version__ = "2.5.1"
+    try:
+        message = message_of(enabled().__enter__)
+    finally:
+        torch.distributed.tensor._redistribute.redistribute_local_tensor = own
+        torch.__version__ = version
+    assert message == (
+        "PyTorch 2.5.1 is older than 2.6\nPyTorch 2.5.1 redistributes in a way that retile does not know"
+    )
+
+
+# --- What it says.
+
+
+@case
+def the_pages_code_runs():
+    (block,) = blocks_of((DOCS / "python.md").read_text().split("## From PyTorch")[1])
+    names = {
+        "tensor": tensor_of(16, 24).requires_grad_(),
+        "mesh": mesh_of(2, 4),
+        "other_mesh": mesh_of(4, ranks=[7, 6, 5, 4]),
+        "model": lambda x: x * 2,
+    }
+    exec(compile(block, "python.md", "exec"), names)
+    assert_moved(names["columns"].detach(), tensor_of(16, 24), names["mesh"], [Shard(1), Shard(1)])
+
+
+@case
+def plans_can_be_seen_before_they_run():
+    mesh, tensor = mesh_of(2, 4, names=("dp", "tp")), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Shard(0), Replicate()])
+    assert [step.op for step in plan_of(dt, [Shard(1), Shard(1)]).steps] == ["exchange"]
+    assert explain(dt, [Replicate(), Replicate()], planner="paper").startswith(
+        "mesh {dp: 2, tp: 4}  // planner paper\n  [8{dp}16, 24]  // 192 elements per device\n"
+    )
+
+
+@case
+def memory_limits_name_the_smallest_that_works():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Shard(0), Shard(0)])
+    message = message_of(redistribute, dt, [Shard(1), Shard(1)], max_bytes=10, error=retile.MemoryLimitError)
+    assert message.startswith("error: a memory limit of 10 bytes per device is too small"), message
+    smallest = int(message.split("the smallest limit that works is ")[1].split(" bytes")[0].replace(",", ""))
+    assert_moved(
+        redistribute(dt, [Shard(1), Shard(1)], max_bytes=smallest), tensor, mesh, [Shard(1), Shard(1)]
+    )
+
+
+@case
+def everything_that_is_wrong_is_said_at_once():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Shard(0), Replicate()])
+    assert message_of(redistribute, dt, [Shard(2), Partial("avg"), Partial()]) == (
+        f"{Partial('avg')!r} is no placement that retile knows\n"
+        "there are 3 placements for a mesh of 2 dimensions\n"
+        "Shard(dim=2) cuts a dimension that a tensor of 2 dimensions has not\n"
+        f"{Partial('avg')!r} cannot be a target: the source is no such sum on this mesh"
+    )
+    assert message_of(redistribute, tensor, [Shard(0)]) == "Tensor is no DTensor"
+    assert message_of(redistribute, dt, [Shard(0), Shard(0)], planner="fast") == (
+        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
+    )
