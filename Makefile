@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test test-mpich sanitize fuzz bench bench-mpi compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,13 +21,20 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+test: checkers test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+
+checkers: # of the code that is emitted for others
+	@tools/install-dependencies.sh mlir-19-tools
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
 test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
+
+test-page: build-release ## the page of retile draw in headless Chromium; elsewhere these tests are skipped without it
+	@tools/install-dependencies.sh chromium
+	build/release/tests/retile_drawing_tests
 
 fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
 	@set -e; \
@@ -39,6 +46,10 @@ bench: build-bench ## run the benchmarks
 
 bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw, on 8 ranks; on 4 hosts with CLUSTER=1
 	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/mpi_benchmark $(MPI_BENCH_OPTIONS)
+
+bench-transfer: build-bench ## transfers against other ways to move a model, on threads and on 8 ranks
+	build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
+	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
 
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla

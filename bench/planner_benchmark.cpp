@@ -91,6 +91,16 @@ void add_family(const std::string& name, const Problems& problems, const std::ve
   }
 }
 
+// From a mesh of all devices to one of the first half of them.
+std::vector<Problem> cross_mesh_problems() {
+  const Shape shape{256, 256, 256, 256};
+  const std::vector<Problem> from = sample_problems({"from", {16, 16}, shape, 200});
+  const std::vector<Problem> to = sample_problems({"to", {8, 16}, shape, 200});
+  std::vector<Problem> problems;
+  for (std::size_t i = 0; i < from.size(); ++i) problems.emplace_back(from[i].id(), from[i].source(), to[i].target());
+  return problems;
+}
+
 void add_families() {
   using enum PlannerKind;
   add_family(
@@ -105,6 +115,7 @@ void add_families() {
   add_sampled({"12x12_3D", {12, 12}, {288, 288, 288}, 200}, 20);
   add_sampled({"8x8x8_6D", {8, 8, 8}, {512, 512, 512, 512, 512, 512}, 200}, 20);
   add_sampled({"16x16x16_4D", {16, 16, 16}, {4096, 4096, 4096, 4096}, 200}, 20);
+  add_family("256_to_128_4D", cross_mesh_problems, {automatic}, 20);
   add_sampled({"32x32x32x32_4D", {32, 32, 32, 32}, {32768, 32768, 32768, 32768}, 100}, 5);
 }
 

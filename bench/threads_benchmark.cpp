@@ -84,46 +84,83 @@ class MemcpyFloor {
 struct Times {
   double floor = 0;
   std::vector<double> planners;
+  double uneven = 0;  // of the neighbour that does not divide, planned by itself
 };
 
-void require_right(const MadeArray& array, const Tiles& tiles, const Plan& plan) {
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const auto device = static_cast<Device>(i);
-    const auto difference = find_difference(array, tiles[i], device, plan.target.placement().box(device));
-    if (difference) throw RuntimeError(fmt::format("{}, planner {}: {}", plan.id, plan.planner, *difference));
+// The same cuts of an array that is one element shorter wherever it is cut.
+Problem uneven_neighbour(const Problem& problem) {
+  MeshLayout source = *problem.source().cuts();
+  MeshLayout target = *problem.target().cuts();
+  for (std::size_t i = 0; i < source.view.size(); ++i) {
+    Factor& from = source.view[i].front();
+    Factor& to = target.view[i].front();
+    if (from.axes.empty() && to.axes.empty()) continue;
+    from.size = to.size = std::max<std::int64_t>(1, from.size - 1);
   }
+  return {problem.id(), Layout(std::move(source)), Layout(std::move(target)), problem.element_type()};
 }
 
-Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int repetitions) {
-  const MadeArray array{problem.source().global_shape(), element_size, 1};
-  Tiles sources = made_tiles(array, problem.source().placement());
-  Tiles expected = made_tiles(array, problem.target().placement());
-  Tiles targets = expected;
-  const std::vector<std::byte*> from = starts_of(sources);
-  const std::vector<const std::byte*> const_from(from.begin(), from.end());
-  const std::vector<std::byte*> to = starts_of(targets);
+// The tiles of a problem and runs between them, each checked before it is timed.
+class Runs {
+ public:
+  Runs(const Problem& problem, Engine& engine)
+      : problem_(problem),
+        engine_(engine),
+        array_{problem.source().global_shape(), element_size, 1},
+        sources_(made_tiles(array_, problem.source().placement())),
+        expected_(made_tiles(array_, problem.target().placement())),
+        targets_(expected_) {}
 
-  std::vector<std::unique_ptr<PreparedRun>> runs;
-  for (const PlannerKind planner : planners) {
+  void add(PlannerKind planner) {
     PlanOptions options;
     options.planner = planner;
-    const Plan plan = make_plan(problem, options);
-    runs.push_back(engine.prepare(plan.movement, element_size));
-    for (Tile& tile : targets) std::memset(tile.bytes.data(), 0, tile.bytes.size());
-    runs.back()->execute(const_from, to);
-    require_right(array, targets, plan);
-  }
-
-  const MemcpyFloor floor(pool, targets[0].bytes.size(), targets.size());
-  std::vector<double> floor_times;
-  std::vector<std::vector<double>> run_times(runs.size());
-  for (int i = 0; i < repetitions; ++i) {
-    floor_times.push_back(floor.seconds(starts_of(expected), to));
-    for (std::size_t run = 0; run < runs.size(); ++run) {
-      run_times[run].push_back(seconds_of([&] { return runs[run]->execute(const_from, to); }));
+    const Plan plan = make_plan(problem_, options);
+    runs_.push_back(engine_.prepare(plan.movement, element_size));
+    for (Tile& tile : targets_) std::fill(tile.bytes.begin(), tile.bytes.end(), std::byte{0});
+    seconds(runs_.size() - 1);
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const auto difference = find_difference(array_, targets_[i], static_cast<Device>(i), expected_[i].box);
+      if (difference) throw RuntimeError(fmt::format("{}, planner {}: {}", plan.id, plan.planner, *difference));
     }
   }
-  Times times{median(floor_times), {}};
+
+  double seconds(std::size_t run) {
+    const std::vector<std::byte*> from = starts_of(sources_);
+    const std::vector<const std::byte*> const_from(from.begin(), from.end());
+    const std::vector<std::byte*> to = starts_of(targets_);
+    return seconds_of([&] { return runs_[run]->execute(const_from, to); });
+  }
+
+  Tiles& expected() { return expected_; }
+  Tiles& targets() { return targets_; }
+
+ private:
+  const Problem& problem_;
+  Engine& engine_;
+  const MadeArray array_;
+  Tiles sources_;
+  Tiles expected_;
+  Tiles targets_;
+  std::vector<std::unique_ptr<PreparedRun>> runs_;
+};
+
+Times time_problem(const Problem& problem, Engine& engine, WorkerPool& pool, int repetitions) {
+  Runs even(problem, engine);
+  for (const PlannerKind planner : planners) even.add(planner);
+  const Problem neighbour = uneven_neighbour(problem);
+  Runs uneven(neighbour, engine);
+  uneven.add(PlannerKind::wide);
+
+  const MemcpyFloor floor(pool, even.targets()[0].bytes.size(), even.targets().size());
+  std::vector<double> floor_times;
+  std::vector<double> uneven_times;
+  std::vector<std::vector<double>> run_times(std::size(planners));
+  for (int i = 0; i < repetitions; ++i) {
+    floor_times.push_back(floor.seconds(starts_of(even.expected()), starts_of(even.targets())));
+    for (std::size_t run = 0; run < run_times.size(); ++run) run_times[run].push_back(even.seconds(run));
+    uneven_times.push_back(uneven.seconds(0));
+  }
+  Times times{median(floor_times), {}, median(uneven_times)};
   for (std::vector<double>& seconds : run_times) times.planners.push_back(median(std::move(seconds)));
   return times;
 }
@@ -134,12 +171,13 @@ struct Ratios {
   double wide;
   double better;  // of the two
   double paper;
+  double uneven;  // over the even neighbour's
 };
 
 Ratios ratios_of(const Times& times) {
   const double direct = times.planners[0] / times.floor;
   const double wide = times.planners[1] / times.floor;
-  return {direct, wide, std::min(direct, wide), times.planners[2] / times.floor};
+  return {direct, wide, std::min(direct, wide), times.planners[2] / times.floor, times.uneven / times.planners[1]};
 }
 
 std::string summary(const char* name, const std::vector<Ratios>& all, double Ratios::*ratio) {
@@ -150,9 +188,9 @@ std::string summary(const char* name, const std::vector<Ratios>& all, double Rat
 
 std::string row(const Problem& problem, const Times& times, const Ratios& ratios) {
   const std::int64_t bytes = problem.target().local_size() * problem.device_count() * element_size;
-  return fmt::format("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
+  return fmt::format("{:12} {:9.1f} {:9.2f}   {:23.2f} {:6.2f} {:6.2f} {:6.2f} {:6.2f}   {} to {}\n", problem.id(),
                      static_cast<double>(bytes) / 1e6, 1e3 * times.floor, ratios.direct, ratios.wide, ratios.better,
-                     ratios.paper, to_string(problem.source()), to_string(problem.target()));
+                     ratios.paper, ratios.uneven, to_string(problem.source()), to_string(problem.target()));
 }
 
 void run(const Arguments& arguments) {
@@ -166,8 +204,8 @@ void run(const Arguments& arguments) {
       "arrays {} times smaller; medians of {} repetitions\n\n",
       RETILE_VERSION, processor_name(), threads, problems.size(), arguments.comparison.count,
       arguments.comparison.scale, arguments.comparison.repetitions);
-  fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
-             "direct", "wide", "better", "paper");
+  fmt::print("{:12} {:>9} {:>9}   times the floor: {:>6} {:>6} {:>6} {:>6} {:>6}\n", "problem", "target MB", "floor ms",
+             "direct", "wide", "better", "paper", "uneven");
   std::vector<Ratios> all;
   for (const Problem& problem : problems) {
     const Times times = time_problem(problem, *engine, pool, arguments.comparison.repetitions);
@@ -177,6 +215,8 @@ void run(const Arguments& arguments) {
   }
   fmt::print("\n{}{}{}{}", summary("direct", all, &Ratios::direct), summary("wide", all, &Ratios::wide),
              summary("better", all, &Ratios::better), summary("paper", all, &Ratios::paper));
+  fmt::print("uneven is a neighbour that does not divide, in multiples of wide:\n{}",
+             summary("uneven", all, &Ratios::uneven));
 }
 
 void declare(CLI::App& app, Arguments& arguments) {

@@ -16,19 +16,21 @@ class TileSet {
  public:
   TileSet(const Placement& placement, const MadeArray& array, Engine& engine)
       : placement_(placement), array_(array), devices_(engine.devices(placement.device_count())) {
-    const auto bytes = static_cast<std::size_t>(checked_bytes(placement.local_size(), array.element_size));
-    for (const Device device : devices_)
-      tiles_.push_back(make_tile(array, placement.box(device), engine.allocate(bytes)));
+    for (const Device device : devices_) {
+      const std::int64_t bytes = checked_bytes(placement.size(device), array.element_size);
+      tiles_.push_back(engine.allocate(static_cast<std::size_t>(bytes)));
+      make_parts(array, placement.parts(device), tiles_.back().data());
+    }
   }
 
   // So that a result of an earlier contender cannot pass for that of the next one.
   void clear() {
-    for (Tile& tile : tiles_) std::fill(tile.bytes.begin(), tile.bytes.end(), std::byte{0});
+    for (Buffer& tile : tiles_) std::fill(tile.begin(), tile.end(), std::byte{0});
   }
 
   std::optional<std::string> difference() const {
     for (std::size_t i = 0; i < tiles_.size(); ++i) {
-      auto difference = find_difference(array_, tiles_[i], devices_[i], placement_.box(devices_[i]));
+      auto difference = find_difference(array_, tiles_[i].data(), devices_[i], placement_.parts(devices_[i]));
       if (difference) return difference;
     }
     return std::nullopt;
@@ -38,12 +40,12 @@ class TileSet {
 
   std::vector<const std::byte*> sources() const {
     std::vector<const std::byte*> pointers;
-    for (const Tile& tile : tiles_) pointers.push_back(tile.bytes.data());
+    for (const Buffer& tile : tiles_) pointers.push_back(tile.data());
     return pointers;
   }
   std::vector<std::byte*> targets() {
     std::vector<std::byte*> pointers;
-    for (Tile& tile : tiles_) pointers.push_back(tile.bytes.data());
+    for (Buffer& tile : tiles_) pointers.push_back(tile.data());
     return pointers;
   }
 
@@ -51,7 +53,7 @@ class TileSet {
   const Placement placement_;
   const MadeArray array_;
   const std::vector<Device> devices_;
-  Tiles tiles_;
+  std::vector<Buffer> tiles_;
 };
 
 class Race {

@@ -131,6 +131,7 @@ Problem sample_problem(const SampleOptions& options, std::int64_t number) {
 }
 
 Problem scale_problem(const Problem& problem, double factor) {
+  if (factor >= 1) return problem;
   const TypedProblem ends = require_typed(problem);
   Shape shape = ends.source().global_shape();
   Shape units(shape.size());  // the least sizes that both ends can be cut from

@@ -41,6 +41,13 @@ enum class MemoryOrder { row_major, column_major };
 MemoryLayout layout_within(const Shape& allocated, const Shape& corner, std::int64_t element_size,
                            MemoryOrder order = MemoryOrder::row_major);
 
+// What a span must have room for, in bytes from its start.
+struct TileRoom {
+  std::int64_t first = 0;  // element
+  std::int64_t end = 0;
+  bool is_packed = true;
+};
+
 // Layouts are those of all tiles, or one for each of this process's devices; none: row-major and packed from the start
 // of the spans. Elements of a target do not share memory; those of a source may.
 struct RedistributeOptions {
@@ -67,21 +74,12 @@ class ByteRedistribution {
                        std::span<const std::span<std::byte>> targets);
 
  private:
-  // What a device's span must have room for, in bytes from its start.
-  struct Room {
-    std::int64_t first;  // element
-    std::int64_t end;
-    bool is_packed;
-  };
-  static std::vector<Room> rooms_of(const std::vector<MemoryLayout>& layouts, const std::vector<Strides>& strides,
-                                    const Placement& placement, const std::vector<Device>& devices,
-                                    std::int64_t element_size);
   void require_memory(std::span<const std::span<const std::byte>> sources,
                       std::span<const std::span<std::byte>> targets) const;
 
   std::vector<Device> devices_;
-  std::vector<Room> source_rooms_;
-  std::vector<Room> target_rooms_;
+  std::vector<TileRoom> source_rooms_;
+  std::vector<TileRoom> target_rooms_;
   std::unique_ptr<PreparedRun> run_;
 };
 

@@ -13,10 +13,13 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
+//   steps as permutations of equal cells                      plan/rounds.h
+//   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
+//   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -26,6 +29,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
+#include "retile/draw.h"
 #include "retile/engines/device_schedule.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"
@@ -33,11 +37,13 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
+#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
+#include "retile/transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/layout.h"

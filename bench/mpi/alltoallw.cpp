@@ -1,7 +1,9 @@
 #include "bench/mpi/alltoallw.h"
 
+#include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/plan/lists.h"
+#include "retile/planner/planner.h"
 
 namespace retile::bench {
 namespace {
@@ -33,6 +35,13 @@ MPI_Datatype element_of(std::int64_t element_size) {
   return MPI_BYTE;
 }
 
+std::vector<Transfer> transfers_of(const Movement& movement) {
+  if (movement.steps.empty() || op_of(movement.steps.front()) != StepOp::exchange) return {};
+  Step step = movement.steps.front();
+  list_devices(step, movement.source);
+  return *std::get<ExchangeStep>(step.operation).transfers;
+}
+
 }  // namespace
 
 Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
@@ -46,9 +55,15 @@ Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
     side->displacements.assign(static_cast<std::size_t>(size), 0);
     side->types.assign(static_cast<std::size_t>(size), element_);
   }
-  const Placement before = problem.source().placement();
-  const Placement after = problem.target().placement();
-  for (const Transfer& transfer : balanced_transfers(before.global_shape(), tile_table(before), tile_table(after))) {
+  PlanOptions options;
+  options.planner = PlannerKind::direct;
+  const Movement movement = make_plan(problem, options).movement;  // perhaps with dimensions seen in factors
+  const Placement& before = movement.source;
+  const Placement& after = movement.target();
+  if (!before.has_single_boxes() || !after.has_single_boxes()) {
+    throw RuntimeError("one datatype for each rank is made for one box on each");
+  }
+  for (const Transfer& transfer : transfers_of(movement)) {
     if (transfer.from == rank) add(sent_, static_cast<int>(transfer.to), before.box(rank), transfer.box);
     if (transfer.to == rank) add(received_, static_cast<int>(transfer.from), after.box(rank), transfer.box);
   }

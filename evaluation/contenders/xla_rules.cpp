@@ -14,6 +14,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/plan/lists.h"
+#include "retile/planner/frame.h"
 
 namespace retile::contenders {
 namespace {
@@ -500,18 +501,31 @@ std::optional<XlaOp> collective_of(StepOp op) {
   throw InternalError("unknown step");
 }
 
+// The partitioner pads arrays whose sizes do not divide; these are the types it sees.
+Frame compiled_frame(const Problem& problem) {
+  if (const auto ends = typed(problem)) return {ends->source(), ends->target(), ends->source().global_shape(), {}};
+  if (problem.source().is_partial()) throw InputError("XLA's rules for sums are not in the model", {});
+  auto frame = find_frame(problem);
+  if (frame && frame->view.empty()) return std::move(*frame);
+  throw InputError("XLA's rules are modelled for one mesh and for sizes that have a common padding",
+                   "dimensions are cut as a whole, and rounded up to tiles of one size they are as long on both sides");
+}
+
 }  // namespace
 
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
   const auto start = std::chrono::steady_clock::now();
-  const TypedProblem ends = require_typed(problem);
+  const Frame frame = compiled_frame(problem);
+  const TypedProblem ends(frame.source, frame.target);
   check_device_count(ends.mesh());
-  Movement movement{ends.mesh(), Placement(ends.source()), plan_steps(ends)};
-  Plan plan{problem.id(), ends.source(), ends.target(), std::move(movement), {}, "xla", {}, {}, 0};
+  Movement movement{ends.mesh(), Placement(frame.shape, ends.source()), plan_steps(ends)};
+  for (Step& step : movement.steps) step.after = clip(step.after, frame.shape);
+  Plan plan{problem.id(), problem.source(), problem.target(), std::move(movement), {}, "xla", {}, {}, 0};
   const std::int64_t peak = height(plan.movement);
-  plan.memory = {ends.source().local_size(), ends.target().local_size(), peak, peak};
+  plan.memory = {problem.source().local_size(), problem.target().local_size(), peak, peak};
   plan.cost = price(model, plan.movement);
-  plan.cost.floor = received_floor(ends.source(), ends.target());
+  plan.cost.floor = typed(problem) ? received_floor(ends.source(), ends.target())
+                                   : received_floor(plan.movement.source, Placement(frame.shape, ends.target()));
   plan.cost.lower_bound = plan.cost.floor;
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
@@ -519,7 +533,8 @@ Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
 }
 
 bool xla_fails(const Problem& problem) {
-  const TypedProblem ends = require_typed(problem);
+  const Frame frame = compiled_frame(problem);
+  const TypedProblem ends(frame.source, frame.target);
   check_device_count(ends.mesh());
   return !steps_by_rules(assignment_of(ends.source()), assignment_of(ends.target()));
 }

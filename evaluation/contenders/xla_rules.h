@@ -11,7 +11,9 @@ namespace retile::contenders {
 
 // The planner is called "xla". It knows no memory bound: the peak may exceed source and target. Where the compiler
 // would end in a failed check, see xla_fails(), the plan is its last resort: gather everything, then slice.
-// Throws InputError where the mesh has more than 2^20 devices: plans list them.
+// Arrays that do not divide are padded for the rules, and clipped in the plan. Throws InputError where the ends have no
+// padding in common, are sums or see dimensions in factors, and where the mesh has more than 2^20 devices: plans list
+// them.
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_model());
 
 // True where the rules lead the compiler into a check of its own that fails.

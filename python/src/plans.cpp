@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "rounds.h"
-
 namespace nb = nanobind;
 using namespace nb::literals;
 

@@ -5,8 +5,13 @@
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "retile/engines/streams.h"
 
 namespace retile {
+
+std::unique_ptr<PreparedStreams> Engine::prepare_streams(Streams) {
+  throw RuntimeError(fmt::format("the {} engine moves one array at a time", name()));
+}
 
 std::vector<Device> all_devices(std::int64_t count) {
   std::vector<Device> devices(static_cast<std::size_t>(count));

@@ -49,6 +49,9 @@ class PreparedRun {
   virtual void free_scratch() {}
 };
 
+struct Streams;  // streams.h
+class PreparedStreams;
+
 class Engine {
  public:
   Engine() = default;
@@ -76,6 +79,9 @@ class Engine {
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size) {
     return prepare(movement, element_size, {});
   }
+
+  // Many boxes of many arrays at once. Throws RuntimeError where the engine moves one array at a time.
+  virtual std::unique_ptr<PreparedStreams> prepare_streams(Streams streams);
 
   // What its runs take beside the tiles of source and target.
   virtual EngineMemory memory() const { return {}; }

@@ -3,6 +3,7 @@
 //   PartitionSpec('x', ('y', 'z'), None)    or P(…): the axes of each dimension, of the last ones none
 //   PartitionSpec('x', unreduced={'y'})     parts of a sum along y
 //   NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec('x', None), memory_kind=device)
+//   SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)    all of it on one
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,6 +37,17 @@ void skip_value(Scanner& scanner) {
   } else {
     scanner.name("a value");
   }
+}
+
+// { ',' name '=' value } ')': the known fields but the first ones, which come before.
+void skip_fields(Scanner& scanner, std::string_view what, const std::vector<std::string>& known) {
+  while (scanner.accept(",")) {
+    const std::string field = scanner.name("a field");
+    if (field != "memory_kind" && field != "logical_device_ids") fail_at_field(scanner, what, field, known);
+    scanner.expect("=", "after a field");
+    skip_value(scanner);
+  }
+  scanner.expect(")", fmt::format("at the end of {}", what));
 }
 
 class SpecScanner {
@@ -92,16 +104,26 @@ Layout scan_named_sharding(Scanner& scanner, const Shape& shape) {
   scanner.expect_word("spec", "after the mesh");
   scanner.expect("=", "after 'spec'");
   Layout layout = SpecScanner(scanner, mesh, shape).scan();
-  while (scanner.accept(",")) {
-    const std::string field = scanner.name("a field");
-    if (field != "memory_kind" && field != "logical_device_ids") {
-      fail_at_field(scanner, "a NamedSharding", field, {"mesh", "spec", "memory_kind", "logical_device_ids"});
-    }
-    scanner.expect("=", "after a field");
-    skip_value(scanner);
-  }
-  scanner.expect(")", "at the end of a NamedSharding");
+  skip_fields(scanner, "a NamedSharding", {"mesh", "spec", "memory_kind", "logical_device_ids"});
   return layout;
+}
+
+// single ::= 'SingleDeviceSharding' '(' 'device' '=' name '(' 'id' '=' index { … } ')' { ',' name '=' value } ')'
+Layout scan_single_device(Scanner& scanner, const Shape& shape) {
+  scanner.expect("(", "after 'SingleDeviceSharding'");
+  scanner.expect_word("device", "at the start of a SingleDeviceSharding");
+  scanner.expect("=", "after 'device'");
+  scanner.name("a device, as in CpuDevice(id=0)");
+  const std::size_t begin = scanner.next_position();
+  scanner.expect("(", "after the kind of a device");
+  scanner.expect_word("id", "of a device");
+  scanner.expect("=", "after 'id'");
+  const std::int64_t device = scanner.index("a device");
+  if (device >= Mesh::most_devices) scanner.fail(scanner.last(), "there are not so many devices");
+  scanner.go_to(begin);
+  skip_brackets(scanner);  // other things that it says of the device, such as where it is
+  skip_fields(scanner, "a SingleDeviceSharding", {"device", "memory_kind"});
+  return layout_on_one(device, shape);
 }
 
 std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
@@ -175,6 +197,7 @@ Layout parse_jax(const SourceText& text, const Shape& shape, const std::optional
   Scanner scanner(text);
   const auto scan = [&] {
     if (scanner.accept_word("NamedSharding")) return scan_named_sharding(scanner, shape);
+    if (scanner.accept_word("SingleDeviceSharding")) return scan_single_device(scanner, shape);
     const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, mesh_example);
     return SpecScanner(scanner, given, shape).scan();
   };

@@ -28,6 +28,7 @@ constexpr std::array openings{
     Opening{"PartitionSpec(", Notation::jax},
     Opening{"P(", Notation::jax},
     Opening{"NamedSharding(", Notation::jax},
+    Opening{"SingleDeviceSharding(", Notation::jax},
     Opening{"#sdy.", Notation::shardy},
     Opening{"<", Notation::shardy},
     Opening{"(", Notation::dtensor},
@@ -104,6 +105,7 @@ Layout parse_one(const SourceText& text, const Shape& shape, const std::optional
   }
   switch (*notation) {
     case Notation::xla:
+      if (is_named_xla(text.text)) return parse_named_xla(text, shape, mesh);
       return std::move(parse_xla({&text, 1}, shape, mesh).front());
     case Notation::jax:
       return parse_jax(text, shape, mesh);
@@ -168,9 +170,10 @@ ArrayText parse_array(const SourceText& source) {
 
 Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
                 const std::optional<PlacedMesh>& mesh) {
-  const bool are_xla =
-      recognise_notation(source.text) == Notation::xla && recognise_notation(target.text) == Notation::xla;
-  if (!are_xla) return {parse_one(source, shape, mesh), parse_one(target, shape, mesh)};
+  const auto is_tiled = [](const SourceText& text) {
+    return recognise_notation(text.text) == Notation::xla && !is_named_xla(text.text);
+  };
+  if (!is_tiled(source) || !is_tiled(target)) return {parse_one(source, shape, mesh), parse_one(target, shape, mesh)};
   const std::array texts{source, target};
   std::vector<Layout> layouts = parse_xla(texts, shape, mesh);
   return {std::move(layouts[0]), std::move(layouts[1])};

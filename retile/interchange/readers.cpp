@@ -41,6 +41,13 @@ Layout make_layout(const Scanner& scanner, const PlacedMesh& mesh, const Shape& 
   return Layout(std::move(layout));
 }
 
+Layout layout_on_one(Device device, const Shape& shape) {
+  MeshLayout layout{Mesh({}), {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
+  for (const std::int64_t size : shape) layout.view.push_back({{size, {}}});
+  if (device != 0) layout.devices = {device};
+  return Layout(std::move(layout));
+}
+
 void require_rank(const Scanner& scanner, SourceRange entry, std::size_t entries, const Shape& shape) {
   if (entries <= shape.size()) return;
   scanner.fail(entry, fmt::format("there is no dimension {}: the array has rank {}", entries - 1, shape.size()),

@@ -35,6 +35,9 @@ struct CutsText {
 // Cut by the rule of ceilings.
 Layout make_layout(const Scanner& scanner, const PlacedMesh& mesh, const Shape& shape, const CutsText& cuts);
 
+// All of it on one device.
+Layout layout_on_one(Device device, const Shape& shape);
+
 // Fails at the entry that the array has no dimension for.
 void require_rank(const Scanner& scanner, SourceRange entry, std::size_t entries, const Shape& shape);
 // The axis of this name, or a failure at the last token.
@@ -54,6 +57,9 @@ void skip_brackets(Scanner& scanner);
 // Several shardings of one array: they share a mesh where they can, with axes a, b, c, … where none is given.
 std::vector<Layout> parse_xla(std::span<const SourceText> texts, const Shape& shape,
                               const std::optional<PlacedMesh>& mesh);
+// Those that name the axes of a mesh of their own: {mesh['x'=2,'y'=4], [{'x'}, {}]}.
+bool is_named_xla(std::string_view text);
+Layout parse_named_xla(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
 Layout parse_jax(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
 Layout parse_shardy(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
 Layout parse_dtensor(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);

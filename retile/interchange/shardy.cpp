@@ -1,15 +1,19 @@
-// Shardy's shardings.
+// Shardy's shardings, and those of XLA that name axes, which are the same in other brackets.
 //
 //   #sdy.sharding<@mesh, [{"x", "y"}, {"z":(1)2}]>    the axes of each dimension, or parts of them
 //   … , replicated={"w"}, unreduced={"v"}>            {"x", ?} and {"x"}p1 are read as {"x"}
 //   sdy.mesh @mesh = <["x"=2, "y"=4], device_ids=[…]>
+//   {mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'x', 'y':(1)2}, {}], unreduced=max{'z'}}    XLA; or, for all axes,
+//   {mesh['x'=2,'y'=4], replicated}    {mesh['x'=2,'y'=4], unreduced}    {single_device[device_id=0]}
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "retile/base/scanner.h"
 #include "retile/interchange/readers.h"
+#include "retile/interchange/xla_sharding.h"
 #include "retile/types/text.h"
 
 namespace retile::interchange {
@@ -46,6 +50,25 @@ class ShardingScanner {
   ShardingScanner(Scanner& scanner, const Shape& shape, const std::optional<PlacedMesh>& mesh)
       : scanner_(scanner), shape_(shape), given_(mesh) {}
 
+  Layout scan_xla() {
+    scanner_.expect("{", "at the start of a sharding");
+    for (const char* single : {"single_device[", "maximal_mesh["}) {
+      if (scanner_.accept(single)) return scan_single_device();
+    }
+    const PlacedMesh mesh = scan_xla_mesh();
+    scanner_.expect(",", "after the mesh of a sharding");
+    if (scanner_.looking_at("[")) {
+      scan_dimensions(mesh.mesh);
+    } else {
+      scan_kind(mesh.mesh);
+    }
+    while (scanner_.accept(",")) scan_field(mesh.mesh);
+    scanner_.expect("}", "or ',' after the dimensions of a sharding");
+    scanner_.expect_end("the sharding");
+    require_free(mesh.mesh);
+    return make_layout(scanner_, mesh, shape_, cuts_);
+  }
+
   Layout scan() {
     if (scanner_.accept("#sdy.")) scanner_.expect_word("sharding", "after '#sdy.'");
     scanner_.expect("<", "at the start of a sharding");
@@ -60,6 +83,76 @@ class ShardingScanner {
   }
 
  private:
+  Layout scan_single_device() {
+    scanner_.expect_word("device_id", "of a single device");
+    scanner_.expect("=", "before the device");
+    const Device device = scanner_.index("a device");
+    if (device >= Mesh::most_devices) scanner_.fail(scanner_.last(), "there are not so many devices");
+    scanner_.expect("]", "after the device");
+    scanner_.expect("}", "at the end of a sharding");
+    scanner_.expect_end("the sharding");
+    return layout_on_one(device, shape_);
+  }
+
+  // 'mesh' '[' [ axis '=' size { ',' axis '=' size } ] ']' [ ',' 'device_ids' '=' '(' order ')' ]
+  PlacedMesh scan_xla_mesh() {
+    const std::size_t begin = scanner_.next_position();
+    scanner_.expect_word("mesh", "at the start of a sharding");
+    scanner_.expect("[", "before the axes of a mesh");
+    std::vector<Axis> axes;
+    while (!scanner_.accept("]")) {
+      if (!axes.empty()) scanner_.expect(",", "or ']' after an axis");
+      axes.push_back({scan_name(), 1});
+      scanner_.expect("=", "between an axis and its size");
+      axes.back().size = scanner_.size("the size of an axis");
+    }
+    if (axes.empty()) return require_mesh(given_, scanner_, {begin, scanner_.last().end}, mesh_example);
+    const SourceRange place{begin, scanner_.last().end};
+    const std::size_t next = scanner_.next_position();
+    std::vector<Device> devices;
+    if (scanner_.accept(",") && scanner_.accept_word("device_ids")) {
+      devices = scan_device_ids();
+    } else {
+      scanner_.go_to(next);
+    }
+    return place_mesh(scanner_, place, std::move(axes), std::move(devices));
+  }
+
+  std::vector<Device> scan_device_ids() {
+    scanner_.expect("=", "after 'device_ids'");
+    scanner_.expect("(", "before the devices of a mesh");
+    const std::size_t begin = scanner_.next_position();
+    DeviceOrder order = scanner_.looking_at("[") ? scan_shaped_order(scanner_) : scan_listed_order(scanner_);
+    if (order.count > most_listed) {
+      scanner_.fail({begin, scanner_.last().end}, fmt::format("{} devices are too many to be listed", order.count));
+    }
+    scanner_.expect(")", "after the devices of a mesh");
+    return order.devices.empty() ? listed(order.digits) : std::move(order.devices);
+  }
+
+  // What all axes of the mesh do.
+  void scan_kind(const Mesh& mesh) {
+    const std::string kind = scanner_.name("the dimensions of a sharding, 'replicated' or 'unreduced'");
+    if (kind == "manual") fail_at_manual();
+    if (kind != "replicated" && kind != "unreduced") {
+      fail_at_field(scanner_, "a sharding", kind, {"replicated", "unreduced", "manual"});
+    }
+    for (int axis = 0; kind == "unreduced" && axis < mesh.axis_count(); ++axis) {
+      cuts_.partial.push_back({mesh.whole(axis), scanner_.last()});
+    }
+  }
+
+  [[noreturn]] void fail_at_manual() const {
+    scanner_.fail(scanner_.last(), "devices along manual axes hold arrays of their own",
+                  "redistribute the array of one of them: leave the axes out of the mesh");
+  }
+
+  // In quotes, but for older versions of XLA.
+  std::string scan_name() {
+    const bool is_quoted = !scanner_.looking_at_name() || scanner_.looking_at("\"");
+    return is_quoted ? scanner_.quoted("an axis") : scanner_.name("an axis");
+  }
+
   // '@' name | 'mesh' '<' mesh '>'
   PlacedMesh scan_mesh() {
     const std::size_t begin = scanner_.next_position();
@@ -111,7 +204,7 @@ class ShardingScanner {
 
   // string [ ':' '(' size ')' size ]
   AxisText scan_axis(const Mesh& mesh) {
-    const std::string name = scanner_.quoted("an axis");
+    const std::string name = scan_name();
     AxisText axis = find_axis(scanner_, mesh, name);
     if (!scanner_.accept(":")) return axis;
     scanner_.expect("(", "before the size of the more major parts");
@@ -124,16 +217,29 @@ class ShardingScanner {
 
   void scan_field(const Mesh& mesh) {
     const std::string field = scanner_.name("a field");
-    if (field != "replicated" && field != "unreduced") {
-      fail_at_field(scanner_, "a sharding", field, {"replicated", "unreduced"});
+    if (field == "manual") fail_at_manual();
+    if (field != "replicated" && field != "unreduced" && field != "metadata") {
+      fail_at_field(scanner_, "a sharding", field, {"replicated", "unreduced", "manual"});
     }
     scanner_.expect("=", "after a field");
+    if (field == "metadata") return skip_brackets(scanner_);
+    if (field == "unreduced" && scanner_.looking_at_name()) scan_reduction();
     std::vector<AxisText> axes = scan_axes(mesh);
     if (field == "replicated") {
       replicated_ = std::move(axes);
     } else {
       cuts_.partial = std::move(axes);
     }
+  }
+
+  void scan_reduction() {
+    const std::string name = scanner_.name("a reduction");
+    const auto reduction = find_reduction(name);
+    if (!reduction) {
+      scanner_.fail(scanner_.last(), fmt::format("unknown reduction '{}'", name),
+                    fmt::format("use one of {}", reduction_names));
+    }
+    cuts_.reduction = *reduction;
   }
 
   // Axes that are said to be replicated cut nothing.
@@ -188,6 +294,18 @@ PlacedMesh scan_shardy_mesh(Scanner& scanner) {
   scanner.expect(">", "after a mesh");
   mesh.symbol = std::move(symbol);
   return mesh;
+}
+
+bool is_named_xla(std::string_view text) {
+  const std::size_t brace = text.find_first_not_of(" \t\r\n");
+  if (brace == std::string_view::npos || text[brace] != '{') return false;
+  const std::string_view inner = text.substr(std::min(text.find_first_not_of(" \t\r\n", brace + 1), text.size()));
+  return inner.starts_with("mesh[") || inner.starts_with("single_device[") || inner.starts_with("maximal_mesh[");
+}
+
+Layout parse_named_xla(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
+  Scanner scanner(text);
+  return ShardingScanner(scanner, shape, mesh).scan_xla();
 }
 
 Layout parse_shardy(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {

@@ -1,4 +1,4 @@
-// XLA's HloSharding.
+// XLA's HloSharding by tiles, as layouts and back; those with named axes are in shardy.cpp.
 //
 //   {devices=[2,1,4]<=[4,2]T(1,0)}      tiles along each dimension; their devices, row-major over the tiles, are 0, 1,
 //   2, …
@@ -14,226 +14,12 @@
 #include <set>
 #include <utility>
 
-#include "retile/base/arithmetic.h"
-#include "retile/base/scanner.h"
-#include "retile/interchange/device_digits.h"
 #include "retile/interchange/readers.h"
+#include "retile/interchange/xla_sharding.h"
 #include "retile/types/text.h"
 
 namespace retile::interchange {
 namespace {
-
-// --- From text.
-
-enum class Subgroup { replicated, unreduced };
-
-struct Sharding {
-  enum class Kind { tiled, replicated, unreduced, maximal };
-
-  Kind kind = Kind::tiled;
-  SourceRange place;  // of all of it
-  Shape counts;       // tiles of each dimension, then devices of each subgroup
-  SourceRange counts_place;
-  std::vector<Subgroup> subgroups;
-  std::int64_t device_count = 1;
-  Device device = 0;            // maximal
-  std::vector<Digit> order;     // of the devices, major to minor
-  std::vector<Device> devices;  // instead, where no digits number them
-  std::size_t rank() const { return counts.size() - subgroups.size(); }
-};
-
-class ShardingScanner {
- public:
-  explicit ShardingScanner(const SourceText& text) : scanner_(text) {}
-
-  Scanner& scanner() { return scanner_; }
-
-  Sharding scan() {
-    const bool is_wrapped = scanner_.accept("GSPMDSharding(");
-    const std::size_t begin = scanner_.next_position();
-    scanner_.expect("{", "at the start of a sharding");
-    if (scanner_.looking_at("{")) {
-      scanner_.fail_here("this is a tuple of shardings", "give the one of the array");
-    }
-    scan_kind();
-    while (!scanner_.accept("}")) scan_field();
-    sharding_.place = {begin, scanner_.last().end};
-    if (is_wrapped) scanner_.expect(")", "after a GSPMDSharding");
-    scanner_.expect_end("the sharding");
-    if (sharding_.kind == Sharding::Kind::tiled) require_counts();
-    return std::move(sharding_);
-  }
-
- private:
-  void scan_kind() {
-    const std::string kind = scanner_.name("'devices', 'replicated' or 'maximal'");
-    if (kind == "devices") return scan_tiles();
-    if (kind == "replicated") {
-      sharding_.kind = Sharding::Kind::replicated;
-    } else if (kind == "unreduced") {
-      sharding_.kind = Sharding::Kind::unreduced;
-    } else if (kind == "maximal") {
-      sharding_.kind = Sharding::Kind::maximal;
-      scanner_.expect_word("device", "of a maximal sharding");
-      scanner_.expect("=", "before the device");
-      sharding_.device = scanner_.index("a device");
-      if (sharding_.device >= Mesh::most_devices) scanner_.fail(scanner_.last(), "there are not so many devices");
-    } else if (kind == "manual" || kind == "unknown") {
-      scanner_.fail(scanner_.last(), fmt::format("a sharding that is {} does not say who holds what", kind),
-                    "give one with devices=[...]");
-    } else {
-      fail_at_field(scanner_, "a sharding", kind, {"devices", "replicated", "maximal", "unreduced"});
-    }
-  }
-
-  // tiles ::= '=' numbers ( '<=' numbers [ 'T' permutation ] | device { ',' device } )
-  void scan_tiles() {
-    scanner_.expect("=", "after 'devices'");
-    sharding_.counts = scan_sizes("a number of tiles");
-    sharding_.counts_place = last_list_;
-    const auto product = checked_product(sharding_.counts);
-    if (!product || *product > Mesh::most_devices) {
-      scanner_.fail(last_list_, "these are more tiles than there can be devices",
-                    fmt::format("at most {}", Mesh::most_devices));
-    }
-    if (scanner_.accept("<=")) {
-      scan_order();
-    } else {
-      scan_devices();
-    }
-  }
-
-  std::vector<std::int64_t> scan_sizes(std::string_view what) {
-    std::vector<std::int64_t> sizes;
-    scanner_.expect("[", fmt::format("before {}", what));
-    last_list_.begin = scanner_.last().begin;
-    do {
-      sizes.push_back(scanner_.size(what));
-    } while (scanner_.accept(","));
-    scanner_.expect("]", fmt::format("or ',' after {}", what));
-    last_list_.end = scanner_.last().end;
-    return sizes;
-  }
-
-  void scan_order() {
-    const std::vector<std::int64_t> shape = scan_sizes("a size of the list of devices");
-    order_place_ = last_list_;
-    const auto product = checked_product(shape);
-    if (!product || *product > Mesh::most_devices) {
-      scanner_.fail(last_list_, "there are not so many devices", fmt::format("at most {}", Mesh::most_devices));
-    }
-    sharding_.device_count = *product;
-    std::vector<Digit> digits;
-    std::int64_t stride = *product;
-    for (const std::int64_t size : shape) digits.push_back({size, stride /= size});
-    if (scanner_.accept_word("T")) digits = transposed(digits);
-    sharding_.order = joined(digits);
-  }
-
-  // permutation ::= '(' index { ',' index } ')'
-  std::vector<Digit> transposed(const std::vector<Digit>& digits) {
-    std::vector<Digit> result;
-    std::set<std::int64_t> seen;
-    std::string text;
-    scanner_.expect("(", "before a permutation");
-    const std::size_t begin = scanner_.last().begin;
-    bool is_right = true;
-    do {
-      const std::int64_t index = scanner_.index("a dimension");
-      text += fmt::format("{}{}", text.empty() ? "" : ",", index);
-      is_right = is_right && index < static_cast<std::int64_t>(digits.size()) && seen.insert(index).second;
-      if (is_right) result.push_back(digits[static_cast<std::size_t>(index)]);
-    } while (scanner_.accept(","));
-    scanner_.expect(")", "or ',' after a dimension of a permutation");
-    if (is_right && result.size() == digits.size()) return result;
-    scanner_.fail({begin, scanner_.last().end},
-                  fmt::format("({}) is no permutation of {} dimensions", text, digits.size()),
-                  digits.size() == 1 ? "it is (0)" : fmt::format("it names each of 0 to {} once", digits.size() - 1));
-  }
-
-  void scan_devices() {
-    std::vector<Device> devices;
-    order_place_.begin = scanner_.next_position();
-    std::set<Device> seen;
-    do {
-      devices.push_back(scanner_.index("'<=' or a device"));
-      if (devices.back() >= Mesh::most_devices) scanner_.fail(scanner_.last(), "there are not so many devices");
-      if (!seen.insert(devices.back()).second) {
-        scanner_.fail(scanner_.last(), fmt::format("device {} is listed twice", devices.back()));
-      }
-    } while (scanner_.accept(","));
-    order_place_.end = scanner_.last().end;
-    sharding_.device_count = static_cast<std::int64_t>(devices.size());
-    if (auto digits = find_digits(devices)) {
-      sharding_.order = joined(*digits);
-    } else {
-      sharding_.devices = std::move(devices);
-    }
-  }
-
-  void scan_field() {
-    scanner_.accept(",");
-    if (scanner_.at_end()) scanner_.expect("}", "at the end of a sharding");
-    const std::string field = scanner_.name("a field of the sharding, or '}'");
-    const bool is_tiled = sharding_.kind == Sharding::Kind::tiled;
-    if (field == "last_tile_dim_replicate" && is_tiled) {
-      add_subgroup(Subgroup::replicated);
-    } else if (field == "last_tile_dims" && is_tiled) {
-      scan_subgroups();
-    } else if (field == "metadata") {
-      scanner_.expect("=", "after 'metadata'");
-      skip_brackets(scanner_);
-    } else if (field == "shard_as" || field == "shard_like") {
-      scanner_.index("the number of a group of shardings");
-    } else {
-      std::vector<std::string> known{"metadata", "shard_as", "shard_like"};
-      if (is_tiled) known.insert(known.begin(), {"last_tile_dim_replicate", "last_tile_dims"});
-      fail_at_field(scanner_, "a sharding", field, std::move(known));
-    }
-  }
-
-  void scan_subgroups() {
-    scanner_.expect("=", "after 'last_tile_dims'");
-    scanner_.expect("{", "before the kinds of the last tile dimensions");
-    do {
-      const std::string kind = scanner_.name("a kind of tile dimension");
-      if (kind == "manual") {
-        scanner_.fail(scanner_.last(), "devices of a manual tile dimension hold arrays of their own",
-                      "redistribute the array of one of them: leave the dimension out, and its devices");
-      }
-      if (kind != "replicated" && kind != "unreduced") {
-        fail_at_field(scanner_, "last_tile_dims", kind, {"replicated", "unreduced", "manual"});
-      }
-      add_subgroup(kind == "replicated" ? Subgroup::replicated : Subgroup::unreduced);
-    } while (scanner_.accept(","));
-    scanner_.expect("}", "or ',' after a kind of tile dimension");
-  }
-
-  void add_subgroup(Subgroup subgroup) {
-    if (sharding_.subgroups.size() == sharding_.counts.size()) {
-      scanner_.fail(scanner_.last(), "there is no tile dimension left for this");
-    }
-    sharding_.subgroups.push_back(subgroup);
-  }
-
-  void require_counts() const {
-    const std::int64_t tiles = product(sharding_.counts);
-    if (tiles == sharding_.device_count) return;
-    const bool may_replicate = sharding_.subgroups.empty() && sharding_.device_count % tiles == 0;
-    scanner_.fail(sharding_.counts_place,
-                  fmt::format("[{}] are {} tiles, for {} devices", fmt::join(sharding_.counts, ","), tiles,
-                              sharding_.device_count),
-                  may_replicate ? fmt::format("where {} devices hold each tile: [{},{}], and last_tile_dim_replicate",
-                                              sharding_.device_count / tiles, fmt::join(sharding_.counts, ","),
-                                              sharding_.device_count / tiles)
-                                : "every tile has one device");
-  }
-
-  Scanner scanner_;
-  Sharding sharding_;
-  SourceRange last_list_;
-  SourceRange order_place_;
-};
 
 // --- To layouts.
 
@@ -254,12 +40,12 @@ std::vector<Digit> in_order(std::vector<Digit> digits) {
 std::optional<Cuts> find_cuts(const Sharding& sharding, std::size_t rank) {
   Cuts cuts;
   cuts.dimensions.resize(rank);
-  const std::vector<Digit> all{{sharding.device_count, 1}};
+  const std::vector<Digit> all{{sharding.order.count, 1}};
   if (sharding.kind == Sharding::Kind::replicated) cuts.replicas = joined(all);
   if (sharding.kind == Sharding::Kind::unreduced) cuts.partial = joined(all);
   if (sharding.kind != Sharding::Kind::tiled) return cuts;
-  if (!sharding.devices.empty()) return std::nullopt;
-  std::vector<Digit> left = sharding.order;
+  if (!sharding.order.devices.empty()) return std::nullopt;
+  std::vector<Digit> left = sharding.order.digits;
   for (std::size_t i = 0; i < sharding.counts.size(); ++i) {
     auto taken = take(left, sharding.counts[i]);
     if (!taken) return std::nullopt;
@@ -341,8 +127,8 @@ Layout layout_by_list(const Sharding& sharding, const Shape& shape) {
   for (const std::int64_t count : sharding.counts) {
     if (count > 1) axes.push_back({axis_name(axes.size()), count});
   }
-  MeshLayout layout{Mesh(std::move(axes)), {}, UnevenRule::ceiling, {}, Reduction::sum, sharding.devices};
-  if (layout.devices.empty()) layout.devices = listed(sharding.order);
+  MeshLayout layout{Mesh(std::move(axes)), {}, UnevenRule::ceiling, {}, Reduction::sum, sharding.order.devices};
+  if (layout.devices.empty()) layout.devices = listed(sharding.order.digits);
   int axis = 0;
   for (std::size_t i = 0; i < sharding.counts.size(); ++i) {
     std::vector<AxisPart> axes_here;
@@ -356,13 +142,6 @@ Layout layout_by_list(const Sharding& sharding, const Shape& shape) {
   return Layout(std::move(layout));
 }
 
-Layout layout_on_one(Device device, const Shape& shape) {
-  MeshLayout layout{Mesh({}), {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
-  for (const std::int64_t size : shape) layout.view.push_back({{size, {}}});
-  if (device != 0) layout.devices = {device};
-  return Layout(std::move(layout));
-}
-
 class ShardingReader {
  public:
   ShardingReader(std::span<const SourceText> texts, const Shape& shape, const std::optional<PlacedMesh>& mesh)
@@ -370,7 +149,7 @@ class ShardingReader {
 
   std::vector<Layout> read() {
     for (const SourceText& text : texts_) {
-      shardings_.push_back(ShardingScanner(text).scan());
+      shardings_.push_back(scan_sharding(text));
       require_rank_of(shardings_.size() - 1);
     }
     count_devices();
@@ -408,12 +187,12 @@ class ShardingReader {
     for (std::size_t i = 0; i < shardings_.size(); ++i) {
       const Sharding& sharding = shardings_[i];
       if (sharding.kind != Sharding::Kind::tiled) continue;
-      if (given_ && sharding.device_count != device_count_) {
-        fail(i, sharding.place, fmt::format("{} devices, where the mesh has {}", sharding.device_count, device_count_),
+      if (given_ && sharding.order.count != device_count_) {
+        fail(i, sharding.place, fmt::format("{} devices, where the mesh has {}", sharding.order.count, device_count_),
              {});
       }
-      is_one_world_ = is_one_world_ && (device_count_ == 0 || device_count_ == sharding.device_count);
-      device_count_ = std::max(device_count_, sharding.device_count);
+      is_one_world_ = is_one_world_ && (device_count_ == 0 || device_count_ == sharding.order.count);
+      device_count_ = std::max(device_count_, sharding.order.count);
     }
     for (std::size_t i = 0; i < shardings_.size(); ++i) {
       Sharding& sharding = shardings_[i];
@@ -421,7 +200,7 @@ class ShardingReader {
       if (device_count_ == 0) {
         fail(i, sharding.place, "nothing says how many devices there are", "give a mesh, as in --mesh a=8");
       }
-      sharding.device_count = device_count_;
+      sharding.order.count = device_count_;
     }
   }
 
@@ -437,10 +216,10 @@ class ShardingReader {
            fmt::format("these tiles do not lie along the axes of the mesh {}", to_string(given_->mesh)),
            "without --mesh, the mesh is the one that follows from the shardings");
     }
-    const auto own = cuts ? find_mesh({*cuts}, sharding.device_count) : std::nullopt;
+    const auto own = cuts ? find_mesh({*cuts}, sharding.order.count) : std::nullopt;
     if (own) return *layout_on(*own, *cuts, shape_);
-    if (sharding.device_count > most_listed) {
-      fail(i, sharding.place, fmt::format("{} devices are too many to be listed", sharding.device_count),
+    if (sharding.order.count > most_listed) {
+      fail(i, sharding.place, fmt::format("{} devices are too many to be listed", sharding.order.count),
            "these tiles follow no axes of a mesh in the order of the devices");
     }
     return layout_by_list(sharding, shape_);

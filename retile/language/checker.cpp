@@ -235,9 +235,6 @@ class ProgramChecker {
 
 CheckResult check_program(const SyntaxTree& tree) { return ProgramChecker(tree).check(); }
 
-ProgramError::ProgramError(std::vector<Diagnostic> diagnostics)
-    : InputError(diagnostics.front()), diagnostics_(std::move(diagnostics)) {}
-
 CheckedProgram read_program(SourceText source) {
   ParseResult parsed = parse_program(std::move(source));
   CheckResult checked = check_program(parsed.tree);

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "retile/base/diagnostic.h"
+#include "retile/base/input_errors.h"
 #include "retile/language/program.h"
 #include "retile/language/syntax.h"
 
@@ -18,15 +18,7 @@ struct CheckResult {
 CheckResult check_program(const SyntaxTree& tree);
 
 // A program that is at fault, with all that is wrong with it.
-class ProgramError : public InputError {
- public:
-  // At least one diagnostic.
-  explicit ProgramError(std::vector<Diagnostic> diagnostics);
-  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
-
- private:
-  std::vector<Diagnostic> diagnostics_;
-};
+using ProgramError = InputErrors;
 
 struct CheckedProgram {
   SyntaxTree tree;

@@ -12,6 +12,7 @@
 #include "retile/language/step_rules.h"
 #include "retile/language/type_text.h"
 #include "retile/plan/text.h"
+#include "retile/planner/problem.h"
 #include "retile/types/text.h"
 
 namespace retile::language {
@@ -21,7 +22,28 @@ std::string count_of(std::size_t count, const char* noun) {
   return retile::count_of(static_cast<std::int64_t>(count), noun);
 }
 
-bool is_replicated(const Placement& placement) { return placement.local_shape() == placement.global_shape(); }
+bool is_replicated(const Placement& placement) {
+  if (placement.is_even()) return placement.local_shape() == placement.global_shape();
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    if (placement.size(device) != product(placement.global_shape())) return false;
+  }
+  return true;
+}
+
+// A type's tiles, their uneven dimensions named by their place in a list that grows.
+LocalType tile_of(const ArrayType& type, std::vector<UnevenCut>& cuts) {
+  LocalType tile{type.element, tile_shape(type), {}};
+  for (std::optional<UnevenCut>& cut : uneven_cuts(type)) {
+    if (!cut) {
+      tile.cuts.push_back(-1);
+      continue;
+    }
+    const auto found = std::find(cuts.begin(), cuts.end(), *cut);
+    tile.cuts.push_back(static_cast<int>(found - cuts.begin()));
+    if (found == cuts.end()) cuts.push_back(std::move(*cut));
+  }
+  return tile;
+}
 
 class FunctionChecker {
  public:
@@ -123,53 +145,58 @@ class FunctionChecker {
   // t-spmd of fig:spmd.
   void check_operation(const SpmdOpSyntax& syntax, const StatementSyntax& statement) {
     SpmdOp op{find_all(syntax.operands), {}};
-    const std::vector<bool> faulty = check_operands(syntax, op.operands);
+    LocalScope local{scope_.mesh, {}, {}, {}, {}};
+    check_operands(syntax, op.operands, local);
     result_types_.clear();
     std::vector<std::optional<ElementType>> elements;
     for (const TypeSyntax& type : syntax.types) {
       result_types_.push_back(scope_.resolve(type));
       elements.push_back(result_types_.back() ? std::optional(result_types_.back()->element) : std::nullopt);
     }
-    const auto find_outside = [&](const std::string& name) -> std::optional<SourceRange> {
+    local.find_outside = [&](const std::string& name) -> std::optional<SourceRange> {
       const auto entry = names_.find(name);
       if (entry == names_.end()) return std::nullopt;
       return at(values_, entry->second).name.place;
     };
-    LocalCheckResult body = check_local_function(syntax, elements, {scope_.mesh, find_outside, faulty}, diagnostics_);
+    LocalCheckResult body = check_local_function(syntax, elements, local, diagnostics_);
     check_result_count(statement, syntax.types.size(), "spmd_op");
-    if (!syntax.has_gap) check_local_results(syntax, body.result_types);
+    if (!syntax.has_gap) check_local_results(syntax, body.result_types, local.cuts);
     op.body = std::move(body.function);
     statement_.operation = std::move(op);
   }
 
-  // Which parameters are at fault.
-  std::vector<bool> check_operands(const SpmdOpSyntax& syntax, const std::vector<int>& operands) {
-    std::vector<bool> faulty(syntax.parameters.size());
+  // Finds the parameters' tiles, and which are at fault.
+  void check_operands(const SpmdOpSyntax& syntax, const std::vector<int>& operands, LocalScope& local) {
+    for (const LocalParameter& parameter : syntax.parameters) local.tiles.push_back(parameter.type.type);
+    local.faulty.resize(syntax.parameters.size());
     for (std::size_t i = 0; i < operands.size(); ++i) refuse_sum(syntax.operands[i], operands[i], "spmd_op");
     if (operands.size() != syntax.parameters.size()) {
       const Place place = syntax.operands.empty() ? syntax.parameters.front().name.place : syntax.operands.back().place;
       diagnostics_.add(place, fmt::format("{} for {} of spmd_op", count_of(operands.size(), "operand"),
                                           count_of(syntax.parameters.size(), "parameter")));
-      return faulty;
+      return;
     }
-    for (std::size_t i = 0; i < operands.size(); ++i) faulty[i] = !check_parameter(syntax.parameters[i], operands[i]);
-    return faulty;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const std::optional<ArrayType>& type = type_of(operands[i]);
+      if (!type) continue;
+      local.tiles[i] = tile_of(*type, local.cuts);
+      local.faulty[i] = !check_parameter(syntax.parameters[i], operands[i], local.tiles[i]);
+    }
   }
 
-  bool check_parameter(const LocalParameter& parameter, int operand) {
-    const std::optional<ArrayType>& type = type_of(operand);
-    if (!type) return true;
-    const LocalType tile{type->element, type->placement.local_shape()};
-    if (tile == parameter.type.type) return true;
+  bool check_parameter(const LocalParameter& parameter, int operand, const LocalType& tile) {
+    const LocalType& written = parameter.type.type;
+    if (tile.element == written.element && tile.shape == written.shape) return true;
     diagnostics_.add(parameter.type.place, fmt::format("the tiles of {} are {}, not {}", value_name(operand),
-                                                       to_string(tile), to_string(parameter.type.type)));
+                                                       to_string(tile), to_string(written)));
     note_declaration(operand);
     return false;
   }
 
   const std::string& value_name(int value) const { return at(values_, value).name.text; }
 
-  void check_local_results(const SpmdOpSyntax& syntax, const std::vector<std::optional<LocalType>>& types) {
+  void check_local_results(const SpmdOpSyntax& syntax, const std::vector<std::optional<LocalType>>& types,
+                           std::vector<UnevenCut>& cuts) {
     if (types.size() != syntax.types.size()) {
       diagnostics_.add(
           syntax.types.front().place,
@@ -179,10 +206,17 @@ class FunctionChecker {
     for (std::size_t i = 0; i < types.size(); ++i) {
       const std::optional<ArrayType>& type = result_types_[i];
       if (!type || !types[i]) continue;
-      const LocalType tile{type->element, type->placement.local_shape()};
+      const LocalType tile = tile_of(*type, cuts);
       if (tile == *types[i]) continue;
-      diagnostics_.add(syntax.types[i].place,
-                       fmt::format("tiles of this type are {}, not {}", to_string(tile), to_string(*types[i])));
+      const bool differs_on_some = tile.element == types[i]->element && tile.shape == types[i]->shape;
+      diagnostics_.add(
+          syntax.types[i].place,
+          differs_on_some
+              ? Fault{fmt::format("not on every device tiles of this type are as large as what is "
+                                  "returned, at most {}",
+                                  to_string(tile)),
+                      "dimensions that do not divide are cut as those of an operand"}
+              : Fault{fmt::format("tiles of this type are {}, not {}", to_string(tile), to_string(*types[i])), {}});
       diagnostics_.note(syntax.results[i].place, fmt::format("{} is returned here", to_string(*types[i])));
     }
   }
@@ -196,11 +230,10 @@ class FunctionChecker {
     std::optional<ArrayType> target = syntax.type ? scope_.resolve(*syntax.type) : replicated(operand);
     result_types_ = {target};
     statement_.operation = Redistribute{syntax.kind, operand};
-    const std::optional<ArrayType> source = type_of(operand);
-    if (refuse_sum(syntax.operand, operand, word) || !source || !target) return;
+    if (!type_of(operand) || !target) return;
     const SourceRange place = syntax.type ? syntax.type->place : syntax.operand.place;
     if (!check_same_array(place, word, operand, *target)) return;
-    check_ends(syntax, operand, *target);
+    check_ends(syntax, place, operand, *target);
   }
 
   std::optional<ArrayType> replicated(int operand) {
@@ -210,13 +243,9 @@ class FunctionChecker {
         type->element, Placement(DistributedType::replicated(scope_.mesh, type->placement.global_shape())), {}};
   }
 
-  // Element types and global shapes agree, and the result is no sum.
+  // Element types and global shapes agree.
   bool check_same_array(SourceRange place, const std::string& word, int operand, const ArrayType& target) {
     const ArrayType& source = *type_of(operand);
-    if (!target.sums.empty()) {
-      diagnostics_.add(place, fmt::format("{} makes no sum", word), "only the results of spmd_op introduce sums");
-      return false;
-    }
     if (source.element != target.element) {
       diagnostics_.add(place,
                        fmt::format("{} keeps the element type: {} has {}, and this is {}", word, value_name(operand),
@@ -235,10 +264,12 @@ class FunctionChecker {
     return true;
   }
 
-  void check_ends(const RedistributeSyntax& syntax, int operand, const ArrayType& target) {
+  void check_ends(const RedistributeSyntax& syntax, SourceRange place, int operand, const ArrayType& target) {
     const std::string word = name_of(syntax.kind);
     const ArrayType& source = *type_of(operand);
-    if (source.placement.type() == nullptr || target.placement.type() == nullptr) {
+    const std::optional<Layout> from = layout_of(source);
+    const std::optional<Layout> to = layout_of(target);
+    if (!from || !to) {
       diagnostics_.add(syntax.operand.place, fmt::format("{} leads from a type to a type", word),
                        "no type describes this placement; only steps of plans and spmd_op do with it");
     } else if (syntax.kind == Redistribute::Kind::distribute && !is_replicated(source.placement)) {
@@ -247,45 +278,37 @@ class FunctionChecker {
                                    text_of(source)),
                        "redistribute takes any operand");
       note_declaration(operand);
-    } else if (syntax.kind == Redistribute::Kind::undistribute && !is_replicated(target.placement)) {
+    } else if (syntax.kind == Redistribute::Kind::undistribute &&
+               (!is_replicated(target.placement) || !target.partial.empty())) {
       diagnostics_.add(syntax.type->place, "undistribute gives every device all of the array",
                        fmt::format("its result is {}", text_of(*replicated(operand))));
+    } else if (syntax.kind != Redistribute::Kind::allreduce || check_all_reduce(syntax, operand, target)) {
+      if (auto fault = Problem::find_fault(*from, *to, source.element)) {
+        diagnostics_.add(place, *fault);
+        note_declaration(operand);
+      }
     }
   }
 
-  void check_operation(const AllReduceSyntax& syntax, const StatementSyntax& statement) {
-    const int operand = find(syntax.operand);
-    check_result_count(statement, 1, "allreduce");
-    const std::optional<ArrayType> target = scope_.resolve(syntax.type);
-    result_types_ = {target};
-    statement_.operation = AllReduce{operand};
-    const std::optional<ArrayType>& source = type_of(operand);
-    if (!source || !target) return;
-    if (source->sums.empty()) {
+  bool check_all_reduce(const RedistributeSyntax& syntax, int operand, const ArrayType& target) {
+    const ArrayType& source = *type_of(operand);
+    if (source.partial.empty()) {
       diagnostics_.add(syntax.operand.place, fmt::format("{} is no sum", value_name(operand)),
                        "a sum has a type such as [8] sum {x}");
-      note_declaration(operand);
-      return;
-    }
-    check_all_reduce(syntax, *source, *target, operand);
-  }
-
-  void check_all_reduce(const AllReduceSyntax& syntax, const ArrayType& source, const ArrayType& target, int operand) {
-    const bool same_tiles = source.element == target.element && source.placement == target.placement;
-    const bool fewer_sums =
-        target.sums.size() < source.sums.size() &&
-        std::includes(source.sums.begin(), source.sums.end(), target.sums.begin(), target.sums.end());
-    if (!same_tiles || !fewer_sums) {
+    } else if (source.placement != target.placement) {
       ArrayType all_reduced = source;
-      all_reduced.sums.clear();
-      diagnostics_.add(syntax.type.place,
-                       same_tiles ? "allreduce sums over some of the operand's axes, and over no others"
-                                  : "allreduce keeps element type and placement",
-                       fmt::format("with all sums done the type is {}", text_of(all_reduced)));
-      note_declaration(operand);
-    } else if (!checked_multiply(source.placement.local_size(), scope_.mesh.device_count())) {
-      diagnostics_.add(syntax.operand.place, "the tiles of all devices together do not fit in 63 bits");
+      all_reduced.partial.clear();
+      diagnostics_.add(
+          syntax.type->place, "allreduce keeps the placement",
+          fmt::format("with all sums done the type is {}; redistribute goes elsewhere at once", text_of(all_reduced)));
+    } else if (source.partial == target.partial) {
+      diagnostics_.add(syntax.type->place, "allreduce sums over some of the operand's axes",
+                       "leave those that are summed over out of the type");
+    } else {
+      return true;
     }
+    note_declaration(operand);
+    return false;
   }
 
   void check_operation(const StepSyntax& syntax, const StatementSyntax& statement) {
@@ -297,6 +320,11 @@ class FunctionChecker {
     const std::optional<ArrayType> source = type_of(operand);
     if (refuse_sum(syntax.operand, operand, word) || !source || !target) return;
     if (!check_same_array(syntax.type.place, word, operand, *target)) return;
+    if (source->layout || target->layout || !target->partial.empty()) {
+      diagnostics_.add(syntax.type.place, fmt::format("{} leads between types whose tiles are all of one size", word),
+                       "redistribute takes others");
+      return;
+    }
     if (const auto fault = find_step_fault(syntax.operation, source->placement, target->placement)) {
       diagnostics_.add(statement.place, *fault);
       note_declaration(operand);
@@ -307,10 +335,11 @@ class FunctionChecker {
 
   bool refuse_sum(const Name& name, int operand, const std::string& word) {
     const std::optional<ArrayType>& type = type_of(operand);
-    if (!type || type->sums.empty()) return false;
-    diagnostics_.add(
-        name.place, fmt::format("{} needs the sum of what devices hold, and {} is {}", word, name.text, text_of(*type)),
-        "allreduce it first");
+    if (!type || type->partial.empty()) return false;
+    diagnostics_.add(name.place,
+                     fmt::format("{} needs the {} of what devices hold, and {} is {}", word, name_of(type->reduction),
+                                 name.text, text_of(*type)),
+                     "allreduce or redistribute it first");
     note_declaration(operand);
     return true;
   }
@@ -414,7 +443,7 @@ std::optional<Function> check_function(const FunctionSyntax& function, const Sig
 }
 
 std::string describe(const Mesh& mesh, const ArrayType& type) {
-  if (type.placement.type() != nullptr) return to_string(mesh, type);
+  if (layout_of(type)) return to_string(mesh, type);
   const char* element = type.element == ElementType::f32 ? "" : name_of(type.element);
   return fmt::format("{}{} of {} at corners of its own", element, retile::to_string(type.placement.local_shape()),
                      retile::to_string(type.placement.global_shape()));

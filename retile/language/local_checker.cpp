@@ -74,9 +74,11 @@ class LocalChecker {
   LocalChecker(const LocalScope& scope, DiagnosticList& diagnostics) : scope_(scope), diagnostics_(diagnostics) {}
 
   LocalCheckResult check(const SpmdOpSyntax& op, const std::vector<std::optional<ElementType>>& wanted) {
+    function_.cuts = scope_.cuts;
     for (const LocalParameter& parameter : op.parameters) {
       const int index = static_cast<int>(function_.instructions.size());
-      LocalInstruction instruction = make(LocalOp::parameter, {}, parameter.type.type, parameter.name.place);
+      const LocalType& type = at(scope_.faulty, index) ? parameter.type.type : at(scope_.tiles, index);
+      LocalInstruction instruction = make(LocalOp::parameter, {}, type, parameter.name.place);
       instruction.index = index;
       function_.instructions.push_back(std::move(instruction));
       declare(parameter.name, at(scope_.faulty, index) ? Operand() : Operand(index));
@@ -166,7 +168,8 @@ class LocalChecker {
         check_result(*statement.expression, ascription ? std::optional(ascription->type.element) : std::nullopt);
     if (const int* index = operand.instruction(); index != nullptr && ascription) {
       const LocalType& type = type_of(*index);
-      if (type != ascription->type) operand = fail_ascription(type, *ascription);
+      if (type.element != ascription->type.element || type.shape != ascription->type.shape)
+        operand = fail_ascription(type, *ascription);
     }
     declare(statement.result, operand);
   }
@@ -250,9 +253,25 @@ class LocalChecker {
                                      "only numbers and scalars [] combine with any shape; broadcast the rest"});
     }
     const LocalType type = a.shape.empty() ? b : a;
+    if (!a.shape.empty() && !b.shape.empty() && a != b) return fail_unlike(expression, left, right);
     const int wide_left = widen(left, type, expression.operands[0].place);
     const int wide_right = widen(right, type, expression.operands[1].place);
     return emit(op, {wide_left, wide_right}, type, expression.place);
+  }
+
+  // Some devices' tiles are shorter than the type says.
+  Operand fail_uneven(const Expression& expression, const std::string& message) {
+    return fail(expression.place, {message, "redistribute first to a type that divides the array"});
+  }
+
+  Operand fail_unlike(const Expression& expression, int a, int b) {
+    return fail_uneven(expression, fmt::format("the dimensions of {} and {} are not equally long on every device",
+                                               to_string(type_of(a)), to_string(type_of(b))));
+  }
+
+  static void append(LocalType& to, const LocalType& from, std::size_t dimension) {
+    to.shape.push_back(from.shape[dimension]);
+    to.cuts.push_back(from.cut(dimension));
   }
 
   // The type's bytes are known to fit.
@@ -290,7 +309,8 @@ class LocalChecker {
       case LocalOp::reduce_max:
         return check_reduction(op, operands[0], expression);
       case LocalOp::convert:
-        return emit(op, operands, {*find_element_type(expression.attribute), type_of(operands[0]).shape},
+        return emit(op, operands,
+                    {*find_element_type(expression.attribute), type_of(operands[0]).shape, type_of(operands[0]).cuts},
                     expression.place);
       default:
         return check_function(op, operands[0], expression);
@@ -332,8 +352,12 @@ class LocalChecker {
       return fail(expression.place, {fmt::format("matmul does not multiply {} by {}", to_string(a), to_string(b)),
                                      "[..., m, k] by [..., k, n] of one element type gives [..., m, n]"});
     }
-    LocalType type = a;
-    type.shape.back() = b.shape.back();
+    bool are_alike = a.cut(rank - 1) == b.cut(rank - 2);
+    for (std::size_t i = 0; i + 2 < rank; ++i) are_alike = are_alike && a.cut(i) == b.cut(i);
+    if (!are_alike) return fail_unlike(expression, operands[0], operands[1]);
+    LocalType type{a.element, {}};
+    for (std::size_t i = 0; i + 1 < rank; ++i) append(type, a, i);
+    append(type, b, rank - 1);
     return emit(LocalOp::matmul, operands, std::move(type), expression.place);
   }
 
@@ -345,7 +369,7 @@ class LocalChecker {
     for (const std::int64_t dimension : order) {
       if (!has_dimension(dimension, type.shape, expression.place)) return {};
       seen[static_cast<std::size_t>(dimension)] = true;
-      result.shape.push_back(type.shape[static_cast<std::size_t>(dimension)]);
+      append(result, type, static_cast<std::size_t>(dimension));
     }
     const bool all_seen = std::find(seen.begin(), seen.end(), false) == seen.end();
     if (!all_seen || order.size() != type.shape.size()) {
@@ -364,7 +388,21 @@ class LocalChecker {
           expression.place,
           {fmt::format("{} and {} have different numbers of elements", to_string(type), retile::to_string(shape)), {}});
     }
-    return emit(LocalOp::reshape, {operand}, {type.element, shape}, expression.place);
+    // A dimension that is uneven is there afterwards, behind as many elements.
+    LocalType result{type.element, shape, std::vector<int>(shape.size(), -1)};
+    for (std::size_t i = 0; i < type.shape.size(); ++i) {
+      if (type.cut(i) < 0) continue;
+      const std::int64_t before = product(std::span(type.shape).first(i));
+      std::size_t j = 0;
+      while (j < shape.size() && (shape[j] != type.shape[i] || product(std::span(shape).first(j)) != before)) ++j;
+      if (j == shape.size()) {
+        return fail_uneven(expression, fmt::format("dimension {} of {} is shorter on some devices, and a reshape keeps "
+                                                   "such dimensions",
+                                                   i, to_string(type)));
+      }
+      result.cuts[j] = type.cut(i);
+    }
+    return emit(LocalOp::reshape, {operand}, std::move(result), expression.place);
   }
 
   Operand check_broadcast(int operand, const Expression& expression) {
@@ -380,7 +418,17 @@ class LocalChecker {
                   {fmt::format("{} does not broadcast to {}", to_string(type), retile::to_string(shape)),
                    "dimensions align at the end, and those of size 1 repeat"});
     }
-    return emit(LocalOp::broadcast, {operand}, {type.element, shape}, expression.place);
+    LocalType result{type.element, shape, std::vector<int>(shape.size(), -1)};
+    const std::size_t added = shape.size() - type.shape.size();
+    for (std::size_t i = 0; i < type.shape.size(); ++i) {
+      if (type.cut(i) >= 0 && type.shape[i] != shape[added + i]) {
+        return fail_uneven(expression, fmt::format("dimension {} of {} is empty on some devices, which have nothing to "
+                                                   "repeat",
+                                                   i, to_string(type)));
+      }
+      result.cuts[added + i] = type.cut(i);
+    }
+    return emit(LocalOp::broadcast, {operand}, std::move(result), expression.place);
   }
 
   Operand check_slice(int operand, const Expression& expression) {
@@ -393,11 +441,19 @@ class LocalChecker {
     for (std::size_t i = 0; fits && i < rank; ++i) {
       fits = lo[i] < hi[i] && hi[i] <= type.shape[i];
       result.shape.push_back(hi[i] - lo[i]);
+      result.cuts.push_back(type.cut(i));
     }
     if (!fits) {
       return fail(expression.place, {fmt::format("{} up to {} is no part of {}", retile::to_string(lo),
                                                  retile::to_string(hi), to_string(type)),
                                      "each dimension has lo < hi, and hi at most its size"});
+    }
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (type.cut(i) >= 0 && result.shape[i] != type.shape[i]) {
+        return fail_uneven(expression, fmt::format("dimension {} of {} is shorter on some devices, which may lack what "
+                                                   "is sliced",
+                                                   i, to_string(type)));
+      }
     }
     std::vector<std::int64_t> numbers = lo;
     numbers.insert(numbers.end(), hi.begin(), hi.end());
@@ -408,11 +464,19 @@ class LocalChecker {
     LocalType result = type_of(operands[0]);
     if (!has_dimension(expression.dimension, result.shape, expression.place)) return {};
     const auto along = static_cast<std::size_t>(expression.dimension);
+    if (result.cut(along) >= 0) {
+      return fail_uneven(expression, fmt::format("dimension {} of {} is shorter on some devices, and what follows it "
+                                                 "would begin elsewhere",
+                                                 along, to_string(result)));
+    }
     for (std::size_t i = 1; i < operands.size(); ++i) {
       LocalType next = type_of(operands[i]);
       const std::optional<std::int64_t> size =
           next.shape.size() > along ? checked_add(result.shape[along], next.shape[along]) : std::nullopt;
       if (size) next.shape[along] = result.shape[along];
+      if (size && next.element == result.element && next.shape == result.shape && next != result) {
+        return fail_unlike(expression, operands[0], operands[i]);
+      }
       if (!size || next != result) {
         return fail(expression.operands[i].place,
                     {fmt::format("{} does not continue {} along dimension {}", to_string(type_of(operands[i])),
@@ -437,7 +501,7 @@ class LocalChecker {
     LocalType result{type.element, {}};
     for (std::size_t i = 0; i < type.shape.size(); ++i) {
       const bool goes = std::binary_search(gone.begin(), gone.end(), static_cast<std::int64_t>(i));
-      if (!goes) result.shape.push_back(type.shape[i]);
+      if (!goes) append(result, type, i);
     }
     return emit(op, {operand}, std::move(result), expression.place, std::move(gone));
   }

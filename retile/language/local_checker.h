@@ -21,7 +21,9 @@ struct LocalScope {
   const Mesh& mesh;
   // Where the function around the body declares a value of this name, if it does.
   std::function<std::optional<SourceRange>(const std::string& name)> find_outside;
-  std::vector<bool> faulty;  // by parameter: its type was reported
+  std::vector<bool> faulty;      // by parameter: its type was reported
+  std::vector<LocalType> tiles;  // by parameter, where it is not
+  std::vector<UnevenCut> cuts;   // that the tiles' types name
 };
 
 // `wanted`: the element types that results are declared with, for numbers and constants; nothing where unknown.

@@ -87,10 +87,15 @@ class FunctionLowering {
       return;
     }
     const Plan& plan = *lowered_[number].plan;
-    if (plan.steps().empty()) {
+    const ArrayType& from = operand_of(function_, function_.statements[number]).type;
+    const ArrayType& to = result_of(function_, function_.statements[number]).type;
+    const auto is_plain = [](const ArrayType& type) { return !type.layout && type.partial.empty(); };
+    if (!is_plain(from) || !is_plain(to)) {
+      describe_steps(std::move(syntax), plan);
+    } else if (plan.steps().empty()) {
       drop(std::move(syntax));
     } else {
-      replace(std::move(syntax), plan, result_of(function_, function_.statements[number]).type.element);
+      replace(std::move(syntax), plan, to.element);
     }
   }
 
@@ -137,6 +142,24 @@ class FunctionLowering {
     if (!syntax.surroundings.beside.empty()) pending_.push_back({std::move(syntax.surroundings.beside), false});
   }
 
+  // What types do not describe stays one statement. Its comments are there already where it was lowered before.
+  void describe_steps(StatementSyntax syntax, const Plan& plan) {
+    put_pending(syntax.surroundings);
+    std::vector<Comment>& above = syntax.surroundings.above;
+    Surroundings said{{}, above.empty() && syntax.surroundings.after_blank, {}};
+    put_plan(said, std::get<RedistributeSyntax>(syntax.operation), plan);
+    for (std::size_t i = 0; i < plan.steps().size(); ++i) {
+      said.above.push_back(
+          {fmt::format("//   {}, cost {}", retile::to_string(plan.steps()[i]), plan.cost.steps[i]), false});
+    }
+    const auto same_text = [](const Comment& a, const Comment& b) { return a.text == b.text; };
+    const bool is_said = above.size() >= said.above.size() &&
+                         std::equal(said.above.rbegin(), said.above.rend(), above.rbegin(), same_text);
+    if (!is_said) above.insert(above.end(), said.above.begin(), said.above.end());
+    syntax.surroundings.after_blank = false;
+    statements_.push_back(std::move(syntax));
+  }
+
   void replace(StatementSyntax syntax, const Plan& plan, ElementType element) {
     const auto operation = std::get<RedistributeSyntax>(syntax.operation);
     Name operand = operation.operand;
@@ -156,14 +179,19 @@ class FunctionLowering {
   }
 
   // The comments of the whole plan, before those of its first step.
-  void put_first(Surroundings& surroundings, const RedistributeSyntax& operation, const Surroundings& written,
-                 const Plan& plan) const {
-    std::vector<Comment> above = written.above;
-    above.push_back({fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
-                                 operation.operand.text, retile::to_string(plan.source), plan.cost.total,
-                                 plan.cost.model, plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
-                     written.after_blank});
-    surroundings.above.insert(surroundings.above.begin(), above.begin(), above.end());
+  static void put_first(Surroundings& surroundings, const RedistributeSyntax& operation, const Surroundings& written,
+                        const Plan& plan) {
+    Surroundings first{written.above, written.after_blank, {}};
+    put_plan(first, operation, plan);
+    surroundings.above.insert(surroundings.above.begin(), first.above.begin(), first.above.end());
+  }
+
+  static void put_plan(Surroundings& surroundings, const RedistributeSyntax& operation, const Plan& plan) {
+    surroundings.above.push_back(
+        {fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
+                     operation.operand.text, retile::to_string(plan.source), plan.cost.total, plan.cost.model,
+                     plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
+         surroundings.after_blank});
   }
 
   StatementSyntax step_statement(const Plan& plan, std::size_t index, const Name& operand, ElementType element) const {
@@ -181,7 +209,7 @@ class FunctionLowering {
 
   ArrayType with_type(const Placement& placement, ElementType element) const {
     const auto type = find_type(mesh_, placement);
-    return {element, type ? Placement(*type) : placement, {}};
+    return {element, type ? Placement(*type) : placement};
   }
 
   const Function& function_;

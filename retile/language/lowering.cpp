@@ -14,55 +14,6 @@
 namespace retile::language {
 namespace {
 
-// --- Allreduce: the partial sums are redistributed, added locally, and the sums gathered.
-
-// The devices' tiles, n elements each, seen as an array in which every device has a row of its own. "Others" are the
-// mesh axes that are not summed over now, N their product, and k that of the axes that are:
-//
-//   partial    [1{others}N, 1{summed}k, n]       what the devices hold
-//   to_add     [1{others}N, k, (n/k){summed}n]   n instead of (n/k){summed}n where k does not divide n
-//   sums       [1{others}N, (n/k){summed}n]      dimension 1 of to_add added up in order
-//   result     [1{others}N, n]
-//
-// The partial tiles of a sum are numbered row-major along the summed axes, the first axis slowest: every device adds in
-// that order, so replicas of the result have the same bits.
-struct AllReduceTypes {
-  DistributedType partial;
-  DistributedType to_add;
-  DistributedType sums;
-  DistributedType result;
-};
-
-// One row for each combination of coordinates along the parts, given minor to major.
-Dimension rows_along(const std::vector<AxisPart>& parts) {
-  std::int64_t count = 1;  // at most the number of devices
-  for (const AxisPart& part : parts) count *= part.size;
-  return {1, parts, count};
-}
-
-Dimension uncut(std::int64_t size) { return {size, {}, size}; }
-
-// Throws InputError where the whole has too many elements.
-AllReduceTypes all_reduce_types(const Mesh& mesh, const ArrayType& operand, const ArrayType& result) {
-  std::vector<AxisPart> summed;
-  std::vector<AxisPart> others;
-  const auto sums_over = [](const ArrayType& type, int axis) {
-    return std::count(type.sums.begin(), type.sums.end(), axis) > 0;
-  };
-  for (int axis = mesh.axis_count() - 1; axis >= 0; --axis) {  // minor to major is the last axis first
-    (sums_over(operand, axis) && !sums_over(result, axis) ? summed : others).push_back(mesh.whole(axis));
-  }
-  const Dimension rows = rows_along(others);
-  const Dimension partial_rows = rows_along(summed);
-  const std::int64_t count = partial_rows.global;
-  const std::int64_t size = operand.placement.local_size();
-  const Dimension shares = size % count == 0 ? Dimension{size / count, summed, size} : uncut(size);
-  return {DistributedType(mesh, {rows, partial_rows, uncut(size)}), DistributedType(mesh, {rows, uncut(count), shares}),
-          DistributedType(mesh, {rows, shares}), DistributedType(mesh, {rows, uncut(size)})};
-}
-
-// --- Statements.
-
 class Lowering {
  public:
   Lowering(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
@@ -90,30 +41,19 @@ class Lowering {
     const ArrayType& from = operand_of(function, statement).type;
     const ArrayType& to = result_of(function, statement).type;
     if (const auto* op = std::get_if<StepStatement>(&statement.operation)) {
-      return {{std::make_shared<const Movement>(Movement{program_.mesh, from.placement, {op->step}})}, nullptr};
+      return {std::make_shared<const Movement>(Movement{program_.mesh, from.placement, {op->step}}), nullptr};
     }
-    if (std::holds_alternative<AllReduce>(statement.operation)) {
-      const AllReduceTypes types = all_reduce_types(program_.mesh, from, to);
-      return {{movement_of(plan(types.partial, types.to_add, from.element, statement)),
-               movement_of(plan(types.sums, types.result, from.element, statement))},
-              nullptr};
-    }
-    const auto redistribution = plan(*from.placement.type(), *to.placement.type(), from.element, statement);
-    return {{movement_of(redistribution)}, redistribution};
+    std::shared_ptr<const Plan> plan = plan_between(from, to, statement);
+    return {{plan, &plan->movement}, plan};
   }
 
-  std::shared_ptr<const Plan> plan(const DistributedType& source, const DistributedType& target, ElementType element,
-                                   const Statement& statement) {
+  std::shared_ptr<const Plan> plan_between(const ArrayType& from, const ArrayType& to, const Statement& statement) {
     try {
-      return plans_.plan(Problem({}, source, target, element), options_);
+      return plans_.plan(Problem({}, *layout_of(from), *layout_of(to), from.element), options_);
     } catch (const InputError& error) {
       const Diagnostic& fault = error.diagnostic();
       throw InputError(diagnose(*program_.source, statement.range, fault.message, fault.hint));
     }
-  }
-
-  static std::shared_ptr<const Movement> movement_of(const std::shared_ptr<const Plan>& plan) {
-    return {plan, &plan->movement};
   }
 
   const Program& program_;

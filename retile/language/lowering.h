@@ -1,4 +1,4 @@
-// Lowering: every statement that moves data gets its movements. What is lowered is what prints, is counted and runs.
+// Lowering: every statement that moves data gets its movement. What is lowered is what prints, is counted and runs.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,9 @@
 
 namespace retile::language {
 
-using Movements = std::vector<std::shared_ptr<const Movement>>;
-
 struct LoweredStatement {
-  // Of a redistribution or a step one, of others none. Of an allreduce two: before the second every device adds up its
-  // tiles along the second dimension of three, in order, for the sum of the partial tiles of its row.
-  Movements movements;
-  std::shared_ptr<const Plan> plan;  // of a redistribution
+  std::shared_ptr<const Movement> movement;  // of what moves data
+  std::shared_ptr<const Plan> plan;          // of a redistribution
 };
 
 struct LoweredProgram {

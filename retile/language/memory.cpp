@@ -81,10 +81,10 @@ class MemoryAnalysis {
     std::iota(owners.begin(), owners.end(), 0);
     for (std::size_t i = 0; i < lowered.size(); ++i) {
       const Statement& statement = function.statements[i];
-      const Movements& movements = lowered[i].movements;
+      const Movement* movement = lowered[i].movement.get();
       if (const auto* call = std::get_if<Call>(&statement.operation)) {
         find_owners(*call, statement.results, owners);
-      } else if (movements.size() == 1 && movements.front()->steps.empty()) {
+      } else if (movement != nullptr && movement->steps.empty()) {
         at(owners, statement.results.front()) = at(owners, operands_of(statement).front());
       }
     }
@@ -189,10 +189,10 @@ class MemoryAnalysis {
     }
     const int operand = *frame.operands(statement).begin();
     const TileUse use = frame.last_use(operand) > number ? TileUse::kept : TileUse::donated;
-    const Movements& movements = at(at(lowered_.statements, frame.index), number).movements;
+    const Movement& movement = *at(at(lowered_.statements, frame.index), number).movement;
     const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
     return count_at(statement.range, [&] {
-      return add_bytes(live - frame.bytes(operand), peak_of_movements(movements, size, use, engine_));
+      return add_bytes(live - frame.bytes(operand), peak_of_movement(movement, size, use, engine_));
     });
   }
 
@@ -210,24 +210,10 @@ MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& e
   return MemoryAnalysis(lowered, engine).find();
 }
 
-std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
-                               const EngineMemory& engine) {
-  const auto bytes = [&](const Placement& tiles) {
-    return fitting(checked_multiply(tiles.local_size(), element_size));
-  };
-  const auto peak_of = [&](const Movement& movement, TileUse tiles) {
-    return movement.steps.empty() ? bytes(movement.source) : predict_peak_bytes(movement, element_size, tiles, engine);
-  };
-  const Movement& first = *movements.front();
-  const std::int64_t first_peak = peak_of(first, use);
-  if (movements.size() == 1) return first_peak;
-  const Movement& last = *movements.back();
-  const bool is_kept = use == TileUse::kept;
-  const std::int64_t kept = is_kept ? bytes(first.source) : 0;
-  const bool adds_operand = is_kept && first.steps.empty();  // which is counted already
-  const std::int64_t partial = adds_operand ? 0 : bytes(first.target());
-  const std::int64_t adding = add_bytes(partial, bytes(last.source));
-  return std::max(first_peak, add_bytes(kept, std::max(adding, peak_of(last, TileUse::donated))));
+std::int64_t peak_of_movement(const Movement& movement, std::int64_t element_size, TileUse use,
+                              const EngineMemory& engine) {
+  if (!movement.steps.empty()) return predict_peak_bytes(movement, element_size, use, engine);
+  return fitting(checked_multiply(movement.source.local_size(), element_size));
 }
 
 SourceRange place_of(const MemoryPeak& peak, const Program& program) {

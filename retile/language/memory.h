@@ -22,15 +22,14 @@ struct MemoryPeak {
 //                  that its function returns, and what the main function returns again is copied at the end
 //   spmd_op        local_peak_bytes() beside its operands
 //   movements      predict_peak_bytes() of them, the operand being donated where nobody needs its array any longer
-//   allreduce      the same for both, and between them the partial sums beside their sums
 //   calls          the callee's peak
 // Where a function is called in very many ways, it is counted as if callers needed all arguments after the call.
 // Throws InputError where bytes do not fit in 63 bits.
 MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine = {});
 
 // Of one statement that moves data, its operand counted and nothing else. Throws as the prediction does.
-std::int64_t peak_of_movements(const Movements& movements, std::int64_t element_size, TileUse use,
-                               const EngineMemory& engine = {});
+std::int64_t peak_of_movement(const Movement& movement, std::int64_t element_size, TileUse use,
+                              const EngineMemory& engine = {});
 
 // Where it is in the source.
 SourceRange place_of(const MemoryPeak& peak, const Program& program);

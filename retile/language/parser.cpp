@@ -248,8 +248,6 @@ class Parser {
       statement.operation = spmd_op(statement.surroundings);
     } else if (const auto kind = find_redistribution(word)) {
       statement.operation = redistribution(*kind);
-    } else if (word == "allreduce") {
-      statement.operation = all_reduce();
     } else if (const auto op = find_step_op(word); op && *op != StepOp::reduce) {
       statement.operation = collective(*op);
     } else if (find_operation(word) != nullptr) {
@@ -259,7 +257,8 @@ class Parser {
     }
   }
 
-  // redistribution = ( "redistribute" | "distribute" ) name "as" type | "undistribute" name [ "as" type ] ;
+  // redistribution = ( "redistribute" | "distribute" | "allreduce" ) name "as" type
+  //                | "undistribute" name [ "as" type ] ;
   RedistributeSyntax redistribution(Redistribute::Kind kind) {
     const std::string word = scanner_.name("an operation");
     RedistributeSyntax syntax{kind, scan_value_name(scanner_, "the operand of " + word), {}};
@@ -272,13 +271,6 @@ class Parser {
   TypeSyntax as_type(const std::string& word) {
     scanner_.expect_word("as", "before the type of the result of " + word);
     return type();
-  }
-
-  // all_reduce = "allreduce" name "as" type ;
-  AllReduceSyntax all_reduce() {
-    const std::string word = scanner_.name("an operation");
-    Name operand = scan_value_name(scanner_, "the operand of " + word);
-    return {std::move(operand), as_type(word)};
   }
 
   // collective = ( ( "dynslice" | "allgather" | "alltoall" ) changes | "allpermute" | "exchange" ) name "as" type ;
@@ -309,7 +301,7 @@ class Parser {
       case StepOp::exchange:
         return ExchangeStep{};
       case StepOp::reduce:
-        break;  // programs add up with allreduce
+        break;  // part of a redistribution
     }
     throw InternalError("unknown step");
   }

@@ -23,7 +23,6 @@ void spell_out(StatementSyntax& syntax, const Function& function, const Statemen
   if (!moves_data(statement)) return;
   const ArrayType& type = result_of(function, statement).type;
   if (auto* op = std::get_if<RedistributeSyntax>(&syntax.operation)) op->type = TypeSyntax{type, {}};
-  if (auto* op = std::get_if<AllReduceSyntax>(&syntax.operation)) op->type.type = type;
   if (auto* op = std::get_if<StepSyntax>(&syntax.operation)) op->type.type = type;
 }
 

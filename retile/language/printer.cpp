@@ -209,10 +209,6 @@ class Printer {
     print_line(start + name_of(op.kind) + " " + op.operand.text + type, 2, beside);
   }
 
-  void print_operation(const std::string& start, const AllReduceSyntax& op, const std::string& beside) {
-    print_line(fmt::format("{}allreduce {} as {}", start, op.operand.text, type_text(op.type)), 2, beside);
-  }
-
   void print_operation(const std::string& start, const StepSyntax& op, const std::string& beside) {
     print_line(
         fmt::format("{}{} {} as {}", start, retile::to_string(op.operation), op.operand.text, type_text(op.type)), 2,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,31 +12,62 @@
 #include "retile/base/diagnostic.h"
 #include "retile/plan/plan.h"
 #include "retile/types/element_type.h"
+#include "retile/types/layout.h"
 #include "retile/types/placement.h"
 
 namespace retile::language {
 
 // --- Types.
 
-// f32[8{x}64, 3] sum {y}: a distributed array. Where it is a sum, the value is the sum of what the devices that differ
-// only along those axes hold; such axes cut no dimension. Replicas of anything else agree bit by bit.
+// f32[8{x}64, 3] sum {y}: a distributed array. Where it is a sum (or a maximum, a minimum), the value is the sum of
+// what the devices that differ only along those axes hold; such axes cut no dimension. Replicas of anything else agree
+// bit by bit.
 struct ArrayType {
   ElementType element = ElementType::f32;  // f32, f64 or i32
-  Placement placement;                     // a type, or between the steps of a redistribution perhaps a table
-  std::vector<int> sums;                   // indices of mesh axes, ascending
+  Placement placement;                     // what each device holds, of a sum its part; between steps perhaps a table
+  std::vector<AxisPart> partial = {};      // that are summed over, in the mesh's order; perhaps of size 1
+  Reduction reduction = Reduction::sum;
+  std::optional<Layout> layout =
+      std::nullopt;  // that says what devices hold, where neither a type nor a table does; no sum
 
-  bool operator==(const ArrayType&) const = default;  // placements are equal where every device holds the same box
+  // The same element type and sums, and on every device the same boxes.
+  bool operator==(const ArrayType& other) const;
 };
 
-// f32[8, 1024]: an array on one device. Rank 0 is a scalar.
+// Cut along axes of a mesh as a text says.
+ArrayType array_type_of(ElementType element, MeshLayout cuts);
+// The layout of the whole, parts of a sum included; nothing for a table.
+std::optional<Layout> layout_of(const ArrayType& type);
+
+// f32[8, 1024]: an array on one device. Rank 0 is a scalar. Where devices' tiles differ in size, it is the largest.
 struct LocalType {
   ElementType element = ElementType::f32;
   Shape shape;
+  // By dimension: which of the LocalFunction's cuts says how long it is on each device, -1 where it has its size on
+  // all; empty where all have.
+  std::vector<int> cuts = {};
 
-  bool operator==(const LocalType&) const = default;
+  int cut(std::size_t dimension) const { return cuts.empty() ? -1 : cuts[dimension]; }
+  bool is_uneven() const;
+  bool operator==(const LocalType& other) const;
 };
 
-// Of a tile or a local array. The checker refuses types whose bytes do not fit in 63 bits.
+// How a dimension is cut into tiles of different sizes.
+struct UnevenCut {
+  std::vector<Factor> factors;
+  UnevenRule rule = UnevenRule::ceiling;
+
+  // On the device at this place of the mesh.
+  std::int64_t size_on(const Mesh& mesh, Device device) const;
+  bool operator==(const UnevenCut&) const = default;
+};
+
+// Of the type's tiles, by dimension; nothing where they are all of one size.
+std::vector<std::optional<UnevenCut>> uneven_cuts(const ArrayType& type);
+// Of the largest tile.
+Shape tile_shape(const ArrayType& type);
+
+// Of a tile (the largest) or a local array. The checker refuses types whose bytes do not fit in 63 bits.
 std::int64_t bytes_of(const ArrayType& type);
 std::int64_t bytes_of(const LocalType& type);
 
@@ -81,7 +113,11 @@ struct LocalInstruction {
 struct LocalFunction {
   std::vector<LocalInstruction> instructions;
   std::vector<int> results;
+  std::vector<UnevenCut> cuts = {};  // that types name
 };
+
+// With the sizes that arrays have on the device.
+LocalFunction on_device(LocalFunction function, const Mesh& mesh, Device device);
 
 // --- Statements. Values are indices into the function's list.
 
@@ -95,14 +131,10 @@ struct SpmdOp {
   LocalFunction body;
 };
 
-// redistribute, distribute and undistribute: from the operand's type to the result's, both types of the mesh.
+// From the operand's type to the result's, of which none is a table. What the operand's sums over and the result's does
+// not is added up. The kinds differ in what they may be asked for.
 struct Redistribute {
-  enum class Kind { redistribute, distribute, undistribute } kind = Kind::redistribute;
-  int operand = 0;
-};
-
-// Adds up what devices hold along the axes that the operand's type sums over and the result's does not.
-struct AllReduce {
+  enum class Kind { redistribute, distribute, undistribute, allreduce } kind = Kind::redistribute;
   int operand = 0;
 };
 
@@ -118,7 +150,7 @@ struct Call {
 };
 
 struct Statement {
-  std::variant<SpmdOp, Redistribute, AllReduce, StepStatement, Call> operation;
+  std::variant<SpmdOp, Redistribute, StepStatement, Call> operation;
   std::vector<int> results;
   SourceRange range;
 };
@@ -150,7 +182,7 @@ const Function& main_of(const Program& program);
 
 std::vector<int> operands_of(const Statement& statement);
 
-// Whether the statement is a Redistribute, an AllReduce or a StepStatement; its one operand, and its result.
+// Whether the statement is a Redistribute or a StepStatement; its one operand, and its result.
 bool moves_data(const Statement& statement);
 const Value& operand_of(const Function& function, const Statement& statement);
 const Value& result_of(const Function& function, const Statement& statement);

@@ -19,8 +19,7 @@ namespace {
 
 std::string operation_name(const Statement& statement) {
   if (const auto* op = std::get_if<Redistribute>(&statement.operation)) return name_of(op->kind);
-  if (const auto* op = std::get_if<StepStatement>(&statement.operation)) return retile::name_of(op_of(op->step));
-  return "allreduce";
+  return retile::name_of(op_of(std::get<StepStatement>(statement.operation).step));
 }
 
 // Lines of places that come in ascending order, in one pass over the text.
@@ -42,26 +41,24 @@ class LineCounter {
 };
 
 // Throws RuntimeError where a figure does not fit.
-MovementFigures figures_of(const Movements& movements, const CostModel& model, std::int64_t element_size) {
+MovementFigures figures_of(const Movement& movement, const CostModel& model, std::int64_t element_size) {
   MovementFigures figures;
-  for (const auto& movement : movements) {
-    figures.steps += static_cast<std::int64_t>(movement->steps.size());
-    for (std::size_t i = 0; i < movement->steps.size(); ++i) {
-      const Step& step = movement->steps[i];
-      const Placement& before = movement->before(i);
-      const auto received = checked_multiply(step_cost(volume_model(), step, before), element_size);
-      figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before)));
-      figures.received_bytes = add_bytes(figures.received_bytes, fitting(received));
-    }
+  figures.steps = static_cast<std::int64_t>(movement.steps.size());
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    const Step& step = movement.steps[i];
+    const Placement& before = movement.before(i);
+    const auto received = checked_multiply(step_cost(volume_model(), step, before), element_size);
+    figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before)));
+    figures.received_bytes = add_bytes(figures.received_bytes, fitting(received));
   }
-  figures.peak_bytes = peak_of_movements(movements, element_size, TileUse::donated);
+  figures.peak_bytes = peak_of_movement(movement, element_size, TileUse::donated);
   return figures;
 }
 
-MovementFigures figures_of(const LoweredProgram& lowered, const Statement& statement, const Movements& movements,
+MovementFigures figures_of(const LoweredProgram& lowered, const Statement& statement, const Movement& movement,
                            ElementType element) {
   try {
-    return figures_of(movements, *lowered.options.cost_model, bytes_of(element));
+    return figures_of(movement, *lowered.options.cost_model, bytes_of(element));
   } catch (const RuntimeError&) {
     throw InputError(diagnose(*lowered.program.source, statement.range,
                               "the cost or memory of this statement does not fit in 63 bits"));
@@ -75,13 +72,13 @@ void add_movements(const LoweredProgram& lowered, std::size_t number, LineCounte
   const Function& function = lowered.program.functions[number];
   for (std::size_t i = 0; i < function.statements.size(); ++i) {
     const Statement& statement = function.statements[i];
-    const Movements& movements = lowered.statements[number][i].movements;
-    if (movements.empty()) continue;
+    const auto& movement = lowered.statements[number][i].movement;
+    if (movement == nullptr) continue;
     const Value& operand = operand_of(function, statement);
     const Value& result = result_of(function, statement);
     summaries.push_back({function.name, result.name, lines.line_at(statement.range.begin), operation_name(statement),
                          describe(mesh, operand.type), describe(mesh, result.type),
-                         figures_of(lowered, statement, movements, operand.type.element)});
+                         figures_of(lowered, statement, *movement, operand.type.element)});
   }
 }
 

@@ -7,7 +7,7 @@
 namespace retile::language {
 namespace {
 
-constexpr Names<Redistribute::Kind, 3> redistributions{{"redistribute", "distribute", "undistribute"}};
+constexpr Names<Redistribute::Kind, 4> redistributions{{"redistribute", "distribute", "undistribute", "allreduce"}};
 
 }  // namespace
 
@@ -43,10 +43,11 @@ const OperationForm* find_operation(std::string_view word) {
 
 const std::vector<std::string_view>& keywords() {
   static const std::vector<std::string_view> words = [] {
-    std::vector<std::string_view> list{
-        "mesh",         "type",      "fn",       "return",    "as",       "sum",          "of",
-        "at",           "f32",       "f64",      "i32",       "spmd_op",  "redistribute", "distribute",
-        "undistribute", "allreduce", "dynslice", "allgather", "alltoall", "allpermute",   "exchange"};
+    std::vector<std::string_view> list{"mesh",     "type",         "fn",         "return",       "as",
+                                       "sum",      "min",          "ceil",       "nested",       "balanced",
+                                       "of",       "at",           "f32",        "f64",          "i32",
+                                       "spmd_op",  "redistribute", "distribute", "undistribute", "allreduce",
+                                       "dynslice", "allgather",    "alltoall",   "allpermute",   "exchange"};
     for (const OperationForm& form : operation_forms()) list.emplace_back(form.word);
     return list;
   }();

@@ -137,7 +137,7 @@ struct SpmdOpSyntax {
   bool operator==(const SpmdOpSyntax&) const = default;
 };
 
-// "redistribute", "distribute", "undistribute".
+// "redistribute", "distribute", "undistribute", "allreduce".
 const char* name_of(Redistribute::Kind kind);
 std::optional<Redistribute::Kind> find_redistribution(std::string_view word);
 
@@ -147,13 +147,6 @@ struct RedistributeSyntax {
   std::optional<TypeSyntax> type;  // only undistribute may do without
 
   bool operator==(const RedistributeSyntax&) const = default;
-};
-
-struct AllReduceSyntax {
-  Name operand;
-  TypeSyntax type;
-
-  bool operator==(const AllReduceSyntax&) const = default;
 };
 
 struct StepSyntax {
@@ -173,7 +166,7 @@ struct CallSyntax {
 
 struct StatementSyntax {
   std::vector<Name> results;
-  std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, AllReduceSyntax, StepSyntax, CallSyntax> operation;
+  std::variant<Gap, SpmdOpSyntax, RedistributeSyntax, StepSyntax, CallSyntax> operation;
   Surroundings surroundings;
   Place place;
 

@@ -80,31 +80,22 @@ Placement scan_table(Scanner& scanner, const Mesh& mesh) {
   return table;
 }
 
-// sum = "sum" "{" axis { "," axis } "}" ;
-std::vector<int> scan_sums(Scanner& scanner, const Mesh& mesh, const Placement& placement) {
-  std::vector<int> axes;
-  if (placement.type() == nullptr) scanner.fail_here("a placement that no type describes cannot be a sum");
-  scanner.expect_word("sum", "before the axes that are summed over");
-  scanner.expect("{", "before the axes that are summed over");
-  do {
-    const std::string name = scanner.name("an axis name");
-    const std::optional<int> axis = mesh.find_axis(name);
-    if (!axis) {
-      const Fault fault = unknown_axis(mesh, name);
-      scanner.fail(scanner.last(), fault.message, fault.hint);
+// A type, an uneven layout or one that sees dimensions in factors; perhaps a sum.
+ArrayType scan_cut_type(Scanner& scanner, const Mesh& mesh, ElementType element) {
+  const std::size_t begin = scanner.next_position();
+  MeshLayout cuts = scan_cuts(scanner, mesh);
+  const SourceRange place{begin, scanner.last().end};
+  for (const std::vector<Factor>& factors : cuts.view) {
+    const auto is_empty = [](const Factor& factor) { return factor.size == 0; };
+    if (std::any_of(factors.begin(), factors.end(), is_empty)) {
+      scanner.fail(place, "arrays of programs have elements", "sizes are 1 or more");
     }
-    if (std::find(axes.begin(), axes.end(), *axis) != axes.end()) {
-      scanner.fail(scanner.last(), fmt::format("axis {} is summed over twice", quote_name(name)));
-    }
-    if (placement.type()->uses(mesh.whole(*axis))) {
-      scanner.fail(scanner.last(), fmt::format("axis {} cuts a dimension", quote_name(name)),
-                   "an axis either cuts a dimension or is summed over");
-    }
-    axes.push_back(*axis);
-  } while (scanner.accept(","));
-  scanner.expect("}", "or ',' after an axis that is summed over");
-  std::sort(axes.begin(), axes.end());
-  return axes;
+  }
+  try {
+    return array_type_of(element, std::move(cuts));
+  } catch (const InputError& error) {
+    scanner.fail(place, error.diagnostic().message, error.diagnostic().hint);
+  }
 }
 
 void check_bytes(const Scanner& scanner, SourceRange place, const Shape& shape, ElementType element) {
@@ -139,14 +130,17 @@ ElementType scan_element_type(Scanner& scanner) {
   return *find_element_type(scanner.name("an element type"));
 }
 
-// type = [ element ] ( distributed_type | table ) [ sum ] ;
+// type = [ element ] ( cuts | table ) ;
 ArrayType scan_array_type(Scanner& scanner, const Mesh& mesh) {
   const std::size_t begin = scanner.next_position();
   const bool named = scanner.looking_at_name();
   const ElementType element = named ? scan_element_type(scanner) : ElementType::f32;
-  ArrayType type{element, is_table(scanner) ? scan_table(scanner, mesh) : Placement(scan_type(scanner, mesh)), {}};
-  check_bytes(scanner, {begin, scanner.last().end}, type.placement.local_shape(), element);
-  if (scanner.peek_word() == "sum") type.sums = scan_sums(scanner, mesh, type.placement);
+  const bool tabled = is_table(scanner);
+  const ArrayType type = tabled ? ArrayType{element, scan_table(scanner, mesh)} : scan_cut_type(scanner, mesh, element);
+  check_bytes(scanner, {begin, scanner.last().end}, tile_shape(type), element);
+  if (tabled && find_reduction(scanner.peek_word())) {
+    scanner.fail_here(fmt::format("a placement that no type describes cannot be a {}", scanner.peek_word()));
+  }
   return type;
 }
 
@@ -168,12 +162,11 @@ LocalType scan_local_type(Scanner& scanner) {
 
 std::string to_string(const Mesh& mesh, const ArrayType& type) {
   const DistributedType* distributed = type.placement.type();
-  std::string out = element_prefix(type.element);
-  out += distributed != nullptr ? retile::to_string(*distributed) : table_text(type.placement);
-  for (std::size_t i = 0; i < type.sums.size(); ++i) {
-    out += (i == 0 ? " sum {" : ", ") + quote_name(mesh.axis(type.sums[i]).name);
-  }
-  return type.sums.empty() ? out : out + "}";
+  return element_prefix(type.element) +
+         (type.layout              ? retile::to_string(*type.layout)
+          : distributed != nullptr ? retile::to_string(*distributed)
+                                   : table_text(type.placement)) +
+         partial_text(mesh, type.reduction, type.partial);
 }
 
 std::string to_string(const LocalType& type) { return element_prefix(type.element) + retile::to_string(type.shape); }

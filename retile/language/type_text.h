@@ -1,6 +1,6 @@
 // The text form of the types of programs.
 //
-//   f32[8{x}64, 3] sum {y}           element type (f32 where it is left out), distributed type, axes summed over
+//   f32[8{x}64, 3] sum {y}           element type (f32 where it is left out), then as types/layout.h has it
 //   [2 of 4] at [0] [2] [2] [0]      a placement that no type describes: tile and global sizes, a corner per device
 //   i32[8, 16]                       an array on one device
 #pragma once

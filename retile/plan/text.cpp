@@ -9,7 +9,6 @@
 #include "retile/types/text.h"
 
 namespace retile {
-namespace {
 
 std::string compare_peak(const PlanMemory& memory) {
   const std::int64_t larger = std::max(memory.source, memory.target);
@@ -18,16 +17,19 @@ std::string compare_peak(const PlanMemory& memory) {
                      static_cast<double>(memory.peak) / static_cast<double>(larger));
 }
 
-// The source's mesh, and the target's where that is another.
-std::string mesh_text(const Plan& plan) {
+std::string describe_meshes(const Plan& plan) {
   const auto source = plan.source.cuts();
   const auto target = plan.target.cuts();
-  std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
+  const std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
   if (!source || !target || source->mesh == target->mesh) return from;
   return fmt::format("{} to {}", from, to_string(target->mesh));
 }
 
-}  // namespace
+std::string to_string(const PlanCost& cost) {
+  return fmt::format("cost {} ({}{}), floor {}", group_digits(cost.total), cost.model,
+                     cost.optimal ? ", optimal" : ", lower bound " + group_digits(cost.lower_bound),
+                     group_digits(cost.floor));
+}
 
 std::string group_digits(std::int64_t number) {
   std::string digits = fmt::format("{}", number);
@@ -63,7 +65,7 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   };
 
   const std::string id = plan.id.empty() ? "" : printable(plan.id) + ", ";
-  const std::string heading = fmt::format("mesh {}  // {}planner {}", mesh_text(plan), id, plan.planner);
+  const std::string heading = fmt::format("mesh {}  // {}planner {}", describe_meshes(plan), id, plan.planner);
   std::string out = Palette::paint(palette.heading, heading) + "\n";
   out += fmt::format("{} {} per device\n", type_line(0), plan.memory.source == 1 ? "element" : "elements");
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
@@ -72,9 +74,7 @@ std::string to_string(const Plan& plan, const Palette& palette) {
     out += type_line(i + 1) + "\n";
   }
   if (plan.steps().empty()) out += "    // nothing to do\n";
-  out += fmt::format("// cost {} ({}{}), floor {}\n", group_digits(plan.cost.total), plan.cost.model,
-                     plan.cost.optimal ? ", optimal" : ", lower bound " + group_digits(plan.cost.lower_bound),
-                     group_digits(plan.cost.floor));
+  out += fmt::format("// {}\n", to_string(plan.cost));
   out += fmt::format("// peak {} per device, {}\n", count_of(plan.memory.peak, "element"), compare_peak(plan.memory));
   return out;
 }

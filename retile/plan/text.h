@@ -14,6 +14,13 @@ namespace retile {
 // as comments.
 std::string to_string(const Plan& plan, const Palette& palette = plain);
 
+// Parts of it: "{x: 4}", and where the target's mesh is another, "{x: 4} to {a: 2, b: 2}".
+std::string describe_meshes(const Plan& plan);
+// "cost 384 (paper, optimal), floor 224".
+std::string to_string(const PlanCost& cost);
+// "no more than the larger of source and target".
+std::string compare_peak(const PlanMemory& memory);
+
 // 1234567 as "1,234,567".
 std::string group_digits(std::int64_t number);
 

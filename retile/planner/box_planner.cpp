@@ -1,7 +1,9 @@
 // One exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
 #include <algorithm>
-#include <map>
+#include <cstdlib>
+#include <iterator>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "retile/grids/box_index.h"
@@ -17,15 +19,22 @@ struct HeldBox {
 };
 
 std::vector<HeldBox> held_boxes(const Placement& placement) {
-  std::map<std::pair<Shape, Shape>, std::size_t> numbers;
   std::vector<HeldBox> boxes;
   for (Device device = 0; device < placement.device_count(); ++device) {
-    for (Part& part : placement.parts(device)) {
-      const auto [found, is_new] = numbers.try_emplace({part.box.lo, part.box.hi}, boxes.size());
-      if (is_new) boxes.push_back({std::move(part.box), {}});
-      boxes[found->second].holders.push_back(device);
+    for (Part& part : placement.parts(device)) boxes.push_back({std::move(part.box), {device}});
+  }
+  std::stable_sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) {
+    return std::tie(a.box.lo, a.box.hi) < std::tie(b.box.lo, b.box.hi);
+  });
+  std::size_t count = 0;  // of different ones
+  for (HeldBox& held : boxes) {
+    if (count > 0 && boxes[count - 1].box == held.box) {
+      boxes[count - 1].holders.push_back(held.holders.front());
+    } else if (&boxes[count++] != &held) {
+      boxes[count - 1] = std::move(held);
     }
   }
+  boxes.resize(count);
   return boxes;
 }
 
@@ -45,20 +54,21 @@ std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
 class BoxExchange {
  public:
   BoxExchange(const Placement& source, const Placement& target)
-      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())) {}
+      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())), received_(sent_.size()) {}
 
   std::vector<Transfer> transfers() {
     std::vector<std::vector<Transfer>> wanted = find_pieces();
-    // Boxes with few holders have the least choice.
-    std::vector<std::size_t> order(held_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return held_[a].holders.size() < held_[b].holders.size(); });
-    for (const std::size_t box : order) deal(held_[box].holders, std::move(wanted[box]));
-    std::sort(transfers_.begin(), transfers_.end(), [](const Transfer& a, const Transfer& b) {
-      return std::tie(a.to, a.from, a.box.lo) < std::tie(b.to, b.from, b.box.lo);
-    });
-    return std::move(transfers_);
+    share_out(wanted);
+    for (std::size_t box = 0; box < held_.size(); ++box) deal(held_[box].holders, shares_[box], std::move(wanted[box]));
+    std::vector<Transfer> all;
+    all.reserve(count_);
+    for (std::vector<Transfer>& received : received_) {
+      std::sort(received.begin(), received.end(), [](const Transfer& a, const Transfer& b) {
+        return a.from != b.from ? a.from < b.from : a.box.lo < b.box.lo;
+      });
+      std::move(received.begin(), received.end(), std::back_inserter(all));
+    }
+    return all;
   }
 
  private:
@@ -83,56 +93,91 @@ class BoxExchange {
     return pieces;
   }
 
-  // Fills the holders up to a common level of elements sent, within what is not worth another message.
-  void deal(const std::vector<Device>& holders, std::vector<Transfer> pieces) {
-    std::int64_t left = 0;
-    for (const Transfer& piece : pieces) left += volume(piece.box);
-    std::vector<Device> order = holders;
-    const auto load = [&](Device device) -> std::int64_t& { return sent_[size(device)]; };
-    std::stable_sort(order.begin(), order.end(), [&](Device a, Device b) { return load(a) < load(b); });
+  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can: box
+  // after box fills its holders up to a common level, until nothing moves. That is descent on the sum of the squares of
+  // what devices send, and where it ends no choice has a smaller maximum.
+  void share_out(const std::vector<std::vector<Transfer>>& wanted) {
+    std::vector<std::int64_t> demands;
+    for (const std::vector<Transfer>& pieces : wanted) {
+      std::int64_t& demand = demands.emplace_back(0);
+      for (const Transfer& piece : pieces) demand += volume(piece.box);
+    }
+    // Boxes with few holders have the least choice.
+    std::vector<std::size_t> order(held_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return held_[a].holders.size() < held_[b].holders.size(); });
+    for (const HeldBox& held : held_) shares_.emplace_back(held.holders.size());
+    for (int round = 0; round < most_rounds; ++round) {
+      std::int64_t moved = 0;
+      for (const std::size_t box : order) moved = std::max(moved, fill(box, demands[box]));
+      if (moved * 100 <= *std::max_element(sent_.begin(), sent_.end())) return;
+    }
+  }
+
+  // Fills the holders of a box up to a common level. How much the share of one of them changes by, at most.
+  std::int64_t fill(std::size_t box, std::int64_t demand) {
+    const std::vector<Device>& holders = held_[box].holders;
+    std::vector<std::int64_t>& shares = shares_[box];
+    std::vector<std::size_t> order(holders.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto load = [&](std::size_t holder) -> std::int64_t& { return sent_[size(holders[holder])]; };
+    for (const std::size_t holder : order) load(holder) -= shares[holder];
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load(a) < load(b); });
+    // The level, and how many holders lie below it.
+    std::int64_t sum = demand;
+    std::int64_t level = 0;
+    std::size_t count = 0;
+    for (; count < order.size() && (count == 0 || load(order[count]) < level); ++count) {
+      sum += load(order[count]);
+      const auto filled = static_cast<std::int64_t>(count + 1);
+      level = (sum + filled - 1) / filled;
+    }
+    std::int64_t moved = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::int64_t share = i < count ? std::min(demand, std::max<std::int64_t>(0, level - load(order[i]))) : 0;
+      moved = std::max(moved, std::abs(share - std::exchange(shares[order[i]], share)));
+      load(order[i]) += share;
+      demand -= share;
+    }
+    return moved;
+  }
+
+  // Gives every holder its share of the pieces, within what is not worth another message.
+  void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Transfer> pieces) {
     std::reverse(pieces.begin(), pieces.end());  // the first is last, to be taken off
-    for (std::size_t i = 0; i < order.size() && !pieces.empty(); ++i) {
-      const bool is_last = i + 1 == order.size();
-      const std::int64_t room = level(order, i, left) - load(order[i]);
-      const std::int64_t slack = room / 50;
+    std::size_t last = holders.size();
+    while (last > 1 && shares[last - 1] == 0) --last;
+    for (std::size_t i = 0; i < last && !pieces.empty(); ++i) {
+      const bool is_last = i + 1 == last;
+      const std::int64_t slack = shares[i] / 50;
       std::int64_t taken = 0;
-      while (!pieces.empty() && (is_last || taken + slack < room)) {
+      while (!pieces.empty() && (is_last || taken + slack < shares[i])) {
         Transfer& piece = pieces.back();
         const std::int64_t elements = volume(piece.box);
-        if (!is_last && taken + elements > room + slack) {
-          auto [first, rest] = cut_box(piece.box, room + slack - taken);
+        if (!is_last && taken + elements > shares[i] + slack) {
+          auto [first, rest] = cut_box(piece.box, shares[i] + slack - taken);
           const Device to = piece.to;
           piece.box = std::move(rest);
           pieces.push_back({0, to, std::move(first)});
           continue;
         }
-        transfers_.push_back({order[i], piece.to, std::move(piece.box)});
+        received_[size(piece.to)].push_back({holders[i], piece.to, std::move(piece.box)});
         pieces.pop_back();
+        ++count_;
         taken += elements;
       }
-      load(order[i]) += taken;
-      left -= taken;
     }
   }
 
-  // What each of the devices from `first` on has sent once they share this many elements. By rising loads.
-  std::int64_t level(const std::vector<Device>& order, std::size_t first, std::int64_t elements) const {
-    std::int64_t sum = elements;
-    std::int64_t result = 0;
-    for (std::size_t i = first; i < order.size(); ++i) {
-      const std::int64_t load = sent_[size(order[i])];
-      if (i > first && load >= result) break;
-      sum += load;
-      const auto count = static_cast<std::int64_t>(i - first + 1);
-      result = (sum + count - 1) / count;
-    }
-    return result;
-  }
+  static constexpr int most_rounds = 64;
 
   const Placement& target_;
   const std::vector<HeldBox> held_;
-  std::vector<std::int64_t> sent_;  // elements, by device
-  std::vector<Transfer> transfers_;
+  std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
+  std::vector<std::int64_t> sent_;                 // elements, by device
+  std::vector<std::vector<Transfer>> received_;    // by device
+  std::size_t count_ = 0;                          // of all of them
 };
 
 }  // namespace
@@ -140,7 +185,9 @@ class BoxExchange {
 PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
   std::vector<Transfer> transfers = BoxExchange(source, target).transfers();
   if (transfers.empty()) return {{{SliceStep{}, target}}, 0};
-  return {{{ExchangeStep{std::move(transfers)}, target}}, target.local_size()};
+  PlannedSteps planned{{}, target.local_size()};
+  planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
+  return planned;
 }
 
 }  // namespace retile

@@ -165,6 +165,16 @@ std::optional<std::int64_t> padded_size(std::int64_t size, std::int64_t source_t
   return result;
 }
 
+// A factor of a dimension that both ends see, and the axes along which they cut it.
+struct CommonFactor {
+  std::int64_t size = 1;
+  std::vector<AxisPart> from;
+  std::vector<AxisPart> to;
+
+  bool is_cut() const { return !from.empty() || !to.empty(); }
+  bool divides() const { return size % tile_count(from) == 0 && size % tile_count(to) == 0; }
+};
+
 class FrameFinder {
  public:
   FrameFinder(MeshLayout source, MeshLayout target, CommonMesh common)
@@ -200,20 +210,31 @@ class FrameFinder {
     const auto source_axes = common ? refined_axes(*from, *common) : std::nullopt;
     const auto target_axes = common ? refined_axes(*to, *common) : std::nullopt;
     if (!source_axes || !target_axes) return false;
+    std::vector<CommonFactor> factors;  // minor to major
+    for (std::size_t j = 0; j < common->size(); ++j) {
+      CommonFactor factor{(*common)[j], (*source_axes)[j], (*target_axes)[j]};
+      if (!factors.empty() && !factors.back().is_cut() && factor.divides()) {  // the same tiles as one factor
+        factor.size *= factors.back().size;
+        factors.pop_back();
+      }
+      factors.push_back(std::move(factor));
+    }
     view_.emplace_back();
-    for (std::size_t j = common->size(); j-- > 0;) {  // major to minor
-      if (!add_factor((*common)[j], (*source_axes)[j], (*target_axes)[j])) return false;
+    for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
+      if (!add_factor(*factor)) return false;
     }
     return true;
   }
 
-  bool add_factor(std::int64_t size, const std::vector<AxisPart>& from, const std::vector<AxisPart>& to) {
-    const auto padded = padded_size(size, tile_count(from), tile_count(to));
+  bool add_factor(const CommonFactor& factor) {
+    const std::int64_t from_tiles = tile_count(factor.from);
+    const std::int64_t to_tiles = tile_count(factor.to);
+    const auto padded = padded_size(factor.size, from_tiles, to_tiles);
     if (!padded) return false;
-    shape_.push_back(size);
-    view_.back().push_back(size);
-    from_.push_back({*padded / tile_count(from), from, *padded});
-    to_.push_back({*padded / tile_count(to), to, *padded});
+    shape_.push_back(factor.size);
+    view_.back().push_back(factor.size);
+    from_.push_back({*padded / from_tiles, factor.from, *padded});
+    to_.push_back({*padded / to_tiles, factor.to, *padded});
     return true;
   }
 

@@ -132,12 +132,16 @@ Plan finish_plan(const Problem& problem, const PlanOptions& options, Movement mo
 
 class ProblemPlanner {
  public:
-  // On the devices of a world at least as large as the problem's. Refers to the problem.
-  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world)
+  enum class Dimensions { any_view, own };
+
+  // On the devices of a world at least as large as the problem's; refers to the problem. Plans may see dimensions in
+  // factors, or not.
+  ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world, Dimensions dimensions)
       : problem_(problem), options_(options), world_(world) {
     if (problem.device_count() < world) return;
     typed_ = typed(problem_);
     if (!typed_) frame_ = find_frame(problem_);
+    if (frame_ && !frame_->view.empty() && dimensions == Dimensions::own) frame_.reset();
     if (frame_) typed_.emplace(frame_->source, frame_->target);
   }
 
@@ -238,7 +242,7 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   part_options.memory_limit.reset();  // a promise for the whole
   SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
     const Problem part(problem.id(), source, target, problem.element_type());
-    return ProblemPlanner(part, part_options, problem.device_count()).plan();
+    return ProblemPlanner(part, part_options, problem.device_count(), ProblemPlanner::Dimensions::own).plan();
   });
   Movement movement = std::move(parts.first.movement);
   std::string planner = parts.first.planner;
@@ -249,7 +253,7 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
     std::move(rest.begin(), rest.end(), std::back_inserter(movement.steps));
   }
   const PlanCost& first = parts.first.cost;
-  Plan plan = finish_plan(problem, options, std::move(movement), parts.first.view, std::move(planner),
+  Plan plan = finish_plan(problem, options, std::move(movement), {}, std::move(planner),
                           parts.second ? Proved{0, sum_floor(problem)} : Proved{first.lower_bound, first.floor});
   require_fit(plan, problem, options);
   return plan;
@@ -263,8 +267,10 @@ std::optional<PlannerKind> find_planner(std::string_view name) { return kind_nam
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Plan plan = problem.source().is_partial() ? plan_partial(problem, options)
-                                            : ProblemPlanner(problem, options, problem.device_count()).plan();
+  Plan plan =
+      problem.source().is_partial()
+          ? plan_partial(problem, options)
+          : ProblemPlanner(problem, options, problem.device_count(), ProblemPlanner::Dimensions::any_view).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG

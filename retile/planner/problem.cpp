@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/json.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
@@ -155,6 +157,14 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
       (element_type == ElementType::c64 || element_type == ElementType::c128)) {
     return Fault{fmt::format("complex numbers have no {}", name_of(source.cuts()->reduction)), {}};
   }
+  std::optional<std::int64_t> elements = checked_product(source.global_shape());
+  for (const AxisPart& part : source.partial()) {
+    elements = elements ? checked_multiply(*elements, part.size) : std::nullopt;
+  }
+  if (!elements) {
+    return Fault{fmt::format("the parts of the {} together do not fit in 63 bits", name_of(source.cuts()->reduction)),
+                 {}};
+  }
   if (!target.is_partial()) return std::nullopt;
   const MeshLayout wanted = *target.cuts();
   const std::string op = name_of(wanted.reduction);
@@ -164,12 +174,23 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
                  "a target may be the same sum over fewer axes of the source's mesh"};
   }
   const std::vector<AxisPart> held = split_into_primes(wanted.mesh, source.cuts()->partial);
-  for (const AxisPart& part : split_into_primes(wanted.mesh, wanted.partial)) {
-    if (std::find(held.begin(), held.end(), part) != held.end()) continue;
+  for (const AxisPart& part : wanted.partial) {
+    const std::vector<AxisPart> primes = split_into_primes(wanted.mesh, std::span(&part, 1));
+    const auto is_held = [&](const AxisPart& prime) {
+      return std::find(held.begin(), held.end(), prime) != held.end();
+    };
+    if (std::all_of(primes.begin(), primes.end(), is_held)) continue;
     return Fault{fmt::format("the target is a {} over {}, and the source is not", op, to_string(wanted.mesh, part)),
                  "a target may be the same sum over fewer axes of the source's mesh"};
   }
   return std::nullopt;
+}
+
+// The same sum, over prime parts of its axes.
+Layout with_prime_parts(const Layout& layout) {
+  MeshLayout cuts = *layout.cuts();
+  cuts.partial = split_into_primes(cuts.mesh, cuts.partial);
+  return Layout(std::move(cuts));
 }
 
 }  // namespace
@@ -198,6 +219,13 @@ Problem::Problem(std::string id, Layout source, Layout target, ElementType eleme
   if (auto fault = find_fault(source_, target_, element_type_)) {
     throw InputError(std::move(fault->message), std::move(fault->hint));
   }
+  const std::vector<AxisPart>& parts = source_.partial();
+  const bool are_named_alike =
+      std::all_of(target_.partial().begin(), target_.partial().end(),
+                  [&](const AxisPart& part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); });
+  if (are_named_alike) return;
+  source_ = with_prime_parts(source_);
+  target_ = with_prime_parts(target_);
 }
 
 std::int64_t Problem::device_count() const { return std::max(source_.device_count(), target_.device_count()); }

@@ -14,7 +14,8 @@ namespace retile {
 // Source and target are layouts of one array on the devices of one world, 0 to device_count() - 1.
 class Problem {
  public:
-  // Throws InputError where find_fault() finds one.
+  // Where a target is a sum over parts of the source's axes, both are over prime parts. Throws InputError where
+  // find_fault() finds one.
   Problem(std::string id, Layout source, Layout target, ElementType element_type = ElementType::f32);
 
   static std::optional<Fault> find_fault(const Layout& source, const Layout& target, ElementType element_type);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 
 namespace retile {
 namespace {
@@ -43,7 +44,8 @@ class SumProblem {
   Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
 
   // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses:
-  // in one dimension, or each prime where the target is cut deepest.
+  // in one dimension, or each prime where the target is cut deepest. Of each a device holds one box: what is combined
+  // lies together.
   std::vector<MeshLayout> candidates(const Layout& target) const {
     std::vector<MeshLayout> layouts{plain_source()};
     if (source_.view.empty()) return layouts;
@@ -63,9 +65,18 @@ class SumProblem {
   }
 
  private:
+  // Dimensions that are seen in factors are cut as a whole along the same axes.
   MeshLayout plain_source() const {
     MeshLayout layout = source_;
     layout.partial.clear();
+    for (std::vector<Factor>& factors : layout.view) {
+      Factor whole;
+      for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
+        whole.size *= factor->size;
+        whole.axes.insert(whole.axes.end(), factor->axes.begin(), factor->axes.end());
+      }
+      factors = {std::move(whole)};
+    }
     return layout;
   }
 
@@ -95,15 +106,10 @@ class SumProblem {
     return free;
   }
 
-  // In the dimension's largest factor, innermost.
+  // Innermost.
   static void cut_further(MeshLayout& layout, std::size_t dimension, const AxisPart& part) {
-    std::vector<Factor>& factors = layout.view[dimension];
-    const auto tile = [&](const Factor& factor) {
-      return cut_interval(factor.size, factor.axes, layout.rule, 0).size();
-    };
-    auto largest = std::max_element(factors.begin(), factors.end(),
-                                    [&](const Factor& a, const Factor& b) { return tile(a) < tile(b); });
-    largest->axes.insert(largest->axes.begin(), part);
+    std::vector<AxisPart>& axes = layout.view[dimension].front().axes;
+    axes.insert(axes.begin(), part);
   }
 
   MeshLayout toward(const Layout& target, const std::vector<AxisPart>& more) const {
@@ -141,6 +147,8 @@ class SumProblem {
   std::vector<AxisPart> combined_;
 };
 
+constexpr std::int64_t most_tabled_devices = 256;  // above it, plans are made of types where they can be
+
 }  // namespace
 
 std::int64_t sum_floor(const Problem& problem) {
@@ -151,8 +159,10 @@ std::int64_t sum_floor(const Problem& problem) {
   const auto elements = static_cast<double>(product(problem.source().global_shape()));
   double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
   std::int64_t most = 0;
-  for (Device device = 0; device < problem.device_count(); ++device) {
-    arriving += static_cast<double>(target.size(device));
+  const Device distinct = target.is_even() ? 1 : problem.device_count();  // that tell all there is to know
+  for (Device device = 0; device < distinct; ++device) {
+    arriving += static_cast<double>(target.size(device)) *
+                (static_cast<double>(problem.device_count()) / static_cast<double>(distinct));
     most = std::max(most, target.size(device));
   }
   const double average = arriving / static_cast<double>(problem.device_count());
@@ -172,15 +182,26 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
     MeshLayout straight = *wanted;
     straight.partial.clear();
     const std::int64_t parts = tile_count(sum.combined());
-    if (problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
+    const bool has_single_boxes = std::all_of(straight.view.begin(), straight.view.end(),
+                                              [](const std::vector<Factor>& factors) { return factors.size() == 1; });
+    if (has_single_boxes && problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
   }
+  // Pieces that divide first: on large meshes what does not is looked at only where it must be, and not at all where it
+  // cannot be listed.
+  const auto divides = [&](const MeshLayout& pieces) {
+    return !Layout::find_fault(pieces) && Layout(pieces).type() != nullptr;
+  };
+  const auto uneven = std::stable_partition(candidates.begin(), candidates.end(), divides);
+  const bool is_large = problem.device_count() > most_tabled_devices;
   std::optional<SumPlan> best;
   std::pair<std::int64_t, std::int64_t> least;  // elements above the bound, where tiles do not divide; then cost
-  for (const MeshLayout& pieces : candidates) {
+  for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
+    const MeshLayout& pieces = *candidate;
     if (Layout::find_fault(pieces)) continue;
+    const bool has_better = best && ((is_large && least.first == 0) || problem.device_count() > most_listed_world);
+    if (candidate >= uneven && has_better) continue;
     SumPlan plan{plan_part(problem.source().stacked(), sum.all_parts(pieces)),
                  plan_part(sum.combined_parts(pieces), problem.target().stacked()), reduce};
-    if (!plan.first.view.empty() || !plan.second->view.empty()) continue;  // in dimensions of their own
     const std::int64_t peak = std::max(height(plan.first.movement), height(plan.second->movement));
     const std::pair rank(std::max<std::int64_t>(0, peak - bound), plan.first.cost.total + plan.second->cost.total);
     if (best && rank >= least) continue;
@@ -188,9 +209,8 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
     best = std::move(plan);
   }
   if (best) return std::move(*best);
-  throw InputError(
-      fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())),
-      "a sum whose dimensions are seen in factors goes to a target that sees the same");
+  throw InternalError(
+      fmt::format("there is no plan from {} to {}", to_string(problem.source()), to_string(problem.target())));
 }
 
 }  // namespace retile

@@ -16,11 +16,11 @@ struct SumPlan {
   ReduceStep reduce;
 };
 
-// Plans between layouts of which none is partial.
+// Plans between layouts of which none is partial, in the array's own dimensions.
 using PlanPart = std::function<Plan(const Layout& source, const Layout& target)>;
 
 // The cheapest of some that hold no more than the larger of source and target, or little more where tiles do not
-// divide. Throws InputError where there is none.
+// divide.
 SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part);
 
 // The most elements that some device must receive. Parts are combined pair by pair, and each element of the target is

@@ -6,6 +6,7 @@
 #include "retile/base/mixing.h"
 #include "retile/runtime/numbers.h"
 #include "retile/runtime/strided.h"
+#include "retile/runtime/tile_parts.h"
 
 namespace retile::runtime {
 namespace {
@@ -37,15 +38,14 @@ ReadBox made_up_array(ElementType element, const Shape& shape, std::uint64_t see
 }
 
 TileBuffers read_tiles(const language::ArrayType& type, const std::vector<Device>& devices, const ReadBox& read) {
-  const auto bytes = static_cast<std::size_t>(bytes_of(type));
+  const std::int64_t size = bytes_of(type.element);
   std::map<Shape, std::size_t> known;  // where the tile with this corner is
   TileBuffers tiles;
   for (const Device device : devices) {
-    const Box box = type.placement.box(device);
-    const auto [same, is_new] = known.try_emplace(box.lo, tiles.size());
+    const auto [same, is_new] = known.try_emplace(corner_of(type.placement, device), tiles.size());
     if (is_new) {
-      tiles.emplace_back(bytes);
-      read(box, tiles.back().data());
+      tiles.emplace_back(static_cast<std::size_t>(type.placement.size(device) * size));
+      write_parts(type.placement, device, tiles.back().data(), size, read);
     } else {
       tiles.push_back(Buffer(tiles[same->second]));
     }

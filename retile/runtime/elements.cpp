@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "retile/base/error.h"
 #include "retile/runtime/numbers.h"
+#include "retile/runtime/tile_parts.h"
 
 namespace retile::runtime {
 
@@ -33,10 +35,15 @@ Shape element_index(const Shape& shape, std::int64_t number) {
 }
 
 Shape element_index(const Placement& placement, Device device, std::int64_t number) {
-  Shape index = element_index(placement.local_shape(), number);
-  const Shape corner = placement.offset(device);
-  for (std::size_t d = 0; d < index.size(); ++d) index[d] += corner[d];
-  return index;
+  for (const Part& part : placement.parts(device)) {
+    Shape index = part.box.lo;
+    std::int64_t left = number - part.offset;
+    for (std::size_t d = 0; d < index.size() && left >= 0; left %= part.strides[d], ++d) {
+      index[d] += left / part.strides[d];
+    }
+    if (place_in(part, index) == number) return index;
+  }
+  throw InternalError("the device holds fewer elements");
 }
 
 }  // namespace retile::runtime

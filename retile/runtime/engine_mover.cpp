@@ -5,9 +5,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/scanner.h"
-#include "retile/engines/combine.h"
 #include "retile/plan/verify.h"
-#include "retile/runtime/local.h"
 #include "retile/runtime/mover.h"
 #include "retile/runtime/replicas.h"
 #include "retile/types/text.h"
@@ -20,8 +18,9 @@ using language::Program;
 
 // A movement and what it needs; with nothing to run where it has no steps.
 struct ReadyMovement {
-  std::vector<Box> sources;  // of this process's devices
-  std::int64_t source_bytes = 0;
+  std::vector<Box> sources;           // of this process's devices
+  std::vector<std::int64_t> targets;  // their bytes of the target
+  std::int64_t source_bytes = 0;      // of the device that has the most
   std::int64_t target_bytes = 0;
   std::unique_ptr<PreparedRun> run;
 };
@@ -48,13 +47,9 @@ class EngineMover final : public Mover {
 
   const std::vector<Device>& devices() const override { return devices_; }
 
-  SharedArray move(const language::Movements& movements, const ArrayType& from, const ArrayType& /*to*/,
+  SharedArray move(const Movement& movement, const ArrayType& from, const ArrayType& /*to*/,
                    SharedArray operand) override {
-    SharedArray moved = execute(prepared(*movements.front(), from.element), std::move(operand));
-    if (movements.size() == 1) return moved;
-    const ReadyMovement& gathering = prepared(*movements.back(), from.element);
-    SharedArray sums = add_up(std::move(moved), gathering.source_bytes, from.element);  // what was added is freed here
-    return execute(gathering, std::move(sums));
+    return execute(prepared(movement, from.element), std::move(operand));
   }
 
   std::optional<Diagnostic> find_disagreement(const language::Value& declaration, const Array& array) override {
@@ -79,7 +74,10 @@ class EngineMover final : public Mover {
   ReadyMovement prepare(const Movement& movement, ElementType element) {
     ensure(find_faults(movement).empty(), "planners and checked programs move data rightly");
     ReadyMovement ready;
-    for (const Device device : devices_) ready.sources.push_back(movement.source.box(device));
+    for (const Device device : devices_) {
+      ready.sources.push_back(box_of_tile(movement.source, device));
+      ready.targets.push_back(checked_bytes(movement.target().size(device), bytes_of(element)));
+    }
     ready.source_bytes = checked_bytes(movement.source.local_size(), bytes_of(element));
     ready.target_bytes = checked_bytes(movement.target().local_size(), bytes_of(element));
     if (!movement.steps.empty()) ready.run = engine_.prepare(movement, bytes_of(element));
@@ -103,7 +101,7 @@ class EngineMover final : public Mover {
   }
 
   SharedArray execute_beside(const ReadyMovement& movement, const Array& operand) {
-    TileBuffers results = allocate(movement.target_bytes);
+    TileBuffers results = allocate(movement.targets);
     std::vector<const std::byte*> sources;
     std::vector<std::byte*> targets;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -116,23 +114,10 @@ class EngineMover final : public Mover {
     return std::make_shared<Array>(meter_, movement.target_bytes, std::move(results));
   }
 
-  // Tiles of several partial sums, one after the other. They are freed at the end.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  SharedArray add_up(SharedArray to_add, std::int64_t sum_bytes, ElementType element) {
-    TileBuffers sums = allocate(sum_bytes);
-    const std::int64_t size = sum_bytes / bytes_of(element);
-    for (std::size_t i = 0; i < devices_.size(); ++i) {
-      const Buffer& tile = to_add->tiles[i];
-      combine_rows(Reduction::sum, element, static_cast<std::int64_t>(tile.size()) / sum_bytes, size, tile.data(),
-                   sums[i].data());
-    }
-    return std::make_shared<Array>(meter_, sum_bytes, std::move(sums));
-  }
-
-  TileBuffers allocate(std::int64_t bytes) {
+  TileBuffers allocate(const std::vector<std::int64_t>& bytes) {
     TileBuffers tiles(devices_.size());
     engine_.processes().do_together([&] {
-      for (Buffer& tile : tiles) tile = Buffer(static_cast<std::size_t>(bytes));
+      for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = Buffer(static_cast<std::size_t>(bytes[i]));
     });
     return tiles;
   }

@@ -77,7 +77,7 @@ std::vector<SharedArray> Interpreter::run(int number, std::size_t index, std::ve
     results = compute(function, statement, *operation, operands);
     require_agreement(function, statement, results);
   } else {
-    results.push_back(mover_.move(lowered_.statements[static_cast<std::size_t>(number)][index].movements,
+    results.push_back(mover_.move(*lowered_.statements[static_cast<std::size_t>(number)][index].movement,
                                   operand_of(function, statement).type, result_of(function, statement).type,
                                   std::move(operands.front())));
   }
@@ -92,7 +92,10 @@ std::vector<SharedArray> Interpreter::compute(const Function& function, const St
   const auto compute_on = [&](std::size_t i) {
     std::vector<const std::byte*> tiles;
     for (const SharedArray& operand : operands) tiles.push_back(operand->tiles[i].data());
-    computed[i] = evaluate(operation.body, tiles, {program_.mesh, devices[i], *program_.source});
+    const LocalContext context{program_.mesh, devices[i], *program_.source};
+    const bool is_even = operation.body.cuts.empty();
+    computed[i] = is_even ? evaluate(operation.body, tiles, context)
+                          : evaluate(on_device(operation.body, program_.mesh, devices[i]), tiles, context);
   };
   const double operations = count_operations(operation.body) * static_cast<double>(devices.size());
   mover_.processes().do_together([&] { for_each_device(operations, compute_on); });

@@ -314,7 +314,7 @@ class Evaluation {
         continue;
       }
       results.arrays.push_back(allocate(type(result)));
-      std::memcpy(results.arrays.back().data(), array(result), results.arrays.back().size());
+      std::copy_n(array(result), results.arrays.back().size(), results.arrays.back().data());
     }
     results.peak_bytes = meter_.peak();
     return results;

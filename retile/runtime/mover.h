@@ -22,10 +22,10 @@ class Mover {
   // Whose tiles live in this process, ascending.
   virtual const std::vector<Device>& devices() const = 0;
 
-  // From the type of a statement's operand to that of its result, by its movements. The operand's memory is reused
+  // From the type of a statement's operand to that of its result, by its movement. The operand's memory is reused
   // where nobody else holds it.
-  virtual SharedArray move(const language::Movements& movements, const language::ArrayType& from,
-                           const language::ArrayType& to, SharedArray operand) = 0;
+  virtual SharedArray move(const Movement& movement, const language::ArrayType& from, const language::ArrayType& to,
+                           SharedArray operand) = 0;
 
   // What is wrong with a value that a statement has computed, where its type says that devices hold the same and they
   // do not.
@@ -38,7 +38,7 @@ class Mover {
 // it.
 std::unique_ptr<Mover> make_engine_mover(const language::Program& program, Engine& engine, MemoryMeter& meter);
 
-// Puts every array together and cuts it anew, adds partial sums one by one: no movements and no engine, all devices in
+// Puts every array together and cuts it anew, adds parts of sums one by one: no movements and no engine, all devices in
 // this process. What engines do is checked against it.
 std::unique_ptr<Mover> make_slicing_mover(const language::Program& program, MemoryMeter& meter);
 

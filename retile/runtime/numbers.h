@@ -61,6 +61,11 @@ inline constexpr auto larger = []<typename Number>(Number a, Number b) -> Number
   return a > b || a != a ? a : b;
 };
 
+inline constexpr auto smaller = []<typename Number>(Number a, Number b) -> Number {
+  if constexpr (std::is_integral_v<Number>) return a < b ? a : b;
+  return a < b || a != a ? a : b;
+};
+
 // x + sum_identity is x, bit by bit: -0 for floats, as 0 + -0 is 0.
 template <typename Number>
 constexpr Number sum_identity = std::is_integral_v<Number> ? Number{0} : -Number{0};

@@ -57,10 +57,11 @@ void require_names(const std::map<std::string, std::string>& files, const std::v
 
 void require_no_sums(const Program& program, const std::vector<language::Value>& values, const std::string& what) {
   for (const language::Value& value : values) {
-    if (value.type.sums.empty()) continue;
+    if (value.type.partial.empty()) continue;
     throw InputError(diagnose(*program.source, value.range,
-                              fmt::format("the main function cannot {} '{}' in a run: it is a sum", what, value.name),
-                              "partial sums are for between functions: use allreduce"));
+                              fmt::format("the main function cannot {} '{}' in a run: it is a {}", what, value.name,
+                                          name_of(value.type.reduction)),
+                              "parts of sums are for between functions: redistribute them"));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "retile/plan/lists.h"
 #include "retile/runtime/elements.h"
+#include "retile/runtime/tile_parts.h"
 #include "retile/types/text.h"
 
 namespace retile::runtime {
@@ -22,8 +23,8 @@ constexpr std::int64_t most_elements_at_once = 1 << 14;
 std::vector<Device> previous_replicas(const Mesh& mesh, const ArrayType& type) {
   std::map<Shape, std::vector<Device>> replicas;  // by corner and by coordinates along the axes that are summed over
   for (Device device = 0; device < mesh.device_count(); ++device) {
-    Shape key = type.placement.offset(device);
-    for (const int axis : type.sums) key.push_back(mesh.coordinate(device, mesh.whole(axis)));
+    Shape key = corner_of(type.placement, device);
+    for (const AxisPart& part : type.partial) key.push_back(mesh.coordinate(device, part));
     replicas[key].push_back(device);
   }
   std::vector<Device> previous(static_cast<std::size_t>(mesh.device_count()));
@@ -73,16 +74,31 @@ std::optional<Disagreement> ReplicaCheck::run(const TileBuffers& tiles) {
   std::vector<const std::byte*> sources(tiles.size());
   std::vector<std::byte*> targets(tiles.size());
   TileBuffers received(tiles.size());
+  TileBuffers padded(tiles.size());  // pieces of tiles that end before the largest do
   engine_.processes().do_together([&] {
-    for (Buffer& buffer : received) buffer = Buffer(static_cast<std::size_t>(piece_ * size));
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      received[i] = Buffer(static_cast<std::size_t>(piece_ * size));
+      if (tiles[i].size() < static_cast<std::size_t>(elements * size)) {
+        padded[i] = Buffer(static_cast<std::size_t>(piece_ * size));
+      }
+    }
   });
   for (std::size_t i = 0; i < tiles.size(); ++i) targets[i] = received[i].data();
   std::optional<Disagreement> found;
   for (std::int64_t done = 0; done < elements; done += piece_) {
     const std::int64_t begin = std::min(done, elements - piece_);  // the last piece may overlap the one before
-    for (std::size_t i = 0; i < tiles.size(); ++i) sources[i] = tiles[i].data() + begin * size;
+    std::vector<std::int64_t> counts(tiles.size(), piece_);
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      sources[i] = tiles[i].data() + begin * size;
+      if (padded[i].empty()) continue;
+      counts[i] = std::clamp<std::int64_t>(static_cast<std::int64_t>(tiles[i].size()) / size - begin, 0, piece_);
+      std::copy_n(tiles[i].data() + (counts[i] > 0 ? begin * size : 0), counts[i] * size, padded[i].data());
+      sources[i] = padded[i].data();
+    }
     rotation_->execute(sources, targets);
-    for (std::size_t i = 0; i < tiles.size() && !found; ++i) found = compare(i, sources[i], targets[i], begin, piece_);
+    for (std::size_t i = 0; i < tiles.size() && !found; ++i) {
+      found = compare(i, sources[i], targets[i], begin, counts[i]);
+    }
   }
   rotation_->free_scratch();
   return found;

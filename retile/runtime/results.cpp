@@ -11,6 +11,7 @@
 #include "retile/runtime/elements.h"
 #include "retile/runtime/npy.h"
 #include "retile/runtime/strided.h"
+#include "retile/runtime/tile_parts.h"
 
 namespace retile::runtime {
 namespace {
@@ -22,15 +23,14 @@ std::vector<bool> first_holders(const Placement& placement) {
   std::map<Shape, Device> seen;
   std::vector<bool> first;
   for (Device device = 0; device < placement.device_count(); ++device) {
-    first.push_back(seen.try_emplace(placement.offset(device), device).second);
+    first.push_back(seen.try_emplace(corner_of(placement, device), device).second);
   }
   return first;
 }
 
-std::uint64_t checksum_of_tile(const ArrayType& type, const Box& box, const Buffer& tile) {
+std::uint64_t checksum_of_box(const ArrayType& type, const Box& box, const std::byte* element) {
   const StridedView rows = sliced(type.placement.global_shape(), box.lo, box.hi);
   const std::int64_t size = bytes_of(type.element);
-  const std::byte* element = tile.data();
   std::uint64_t sum = 0;
   for_each_row(rows, [&](std::int64_t start) {
     for (std::int64_t i = start; i < start + row_length(rows); ++i, element += size) {
@@ -38,20 +38,6 @@ std::uint64_t checksum_of_tile(const ArrayType& type, const Box& box, const Buff
     }
   });
   return sum;
-}
-
-bool contains_element(const Box& box, const Shape& element) {
-  for (std::size_t d = 0; d < element.size(); ++d) {
-    if (element[d] < box.lo[d] || element[d] >= box.hi[d]) return false;
-  }
-  return true;
-}
-
-// Where the element lies in a tile that holds the box.
-std::int64_t place_in(const Box& box, const Shape& element) {
-  std::int64_t place = 0;
-  for (std::size_t d = 0; d < element.size(); ++d) place = place * (box.hi[d] - box.lo[d]) + element[d] - box.lo[d];
-  return place;
 }
 
 }  // namespace
@@ -62,7 +48,8 @@ std::uint64_t checksum(const Mesh& mesh, const ArrayType& type, const TileBuffer
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
-    sum += checksum_of_tile(type, type.placement.box(devices[i]), tiles[i]);
+    read_parts(type.placement, devices[i], tiles[i].data(), bytes_of(type.element),
+               [&](const Box& box, const std::byte* bytes) { sum += checksum_of_box(type, box, bytes); });
   }
   engine.processes().add_up({&sum, 1});
   return sum;
@@ -78,11 +65,12 @@ std::vector<std::string> first_elements(const Mesh& mesh, const ArrayType& type,
   std::vector<std::uint64_t> elements(static_cast<std::size_t>(std::min(product(shape), most)));
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
-    const Box box = type.placement.box(devices[i]);
-    for (std::size_t number = 0; number < elements.size(); ++number) {
-      const Shape element = element_index(shape, static_cast<std::int64_t>(number));
-      if (!contains_element(box, element)) continue;
-      std::memcpy(&elements[number], tiles[i].data() + static_cast<std::size_t>(place_in(box, element)) * size, size);
+    for (const Part& part : type.placement.parts(devices[i])) {
+      for (std::size_t number = 0; number < elements.size(); ++number) {
+        const std::int64_t place = place_in(part, element_index(shape, static_cast<std::int64_t>(number)));
+        if (place < 0) continue;
+        std::memcpy(&elements[number], tiles[i].data() + static_cast<std::size_t>(place) * size, size);
+      }
     }
   }
   engine.processes().add_up(elements);
@@ -105,7 +93,8 @@ void write_npy(const std::string& path, const Mesh& mesh, const ArrayType& type,
     const NpyWriter writer(path, type.element, shape, NpyWriter::Mode::open);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
-      writer.write_box(type.placement.box(devices[i]), tiles[i].data());
+      read_parts(type.placement, devices[i], tiles[i].data(), bytes_of(type.element),
+                 [&](const Box& box, const std::byte* bytes) { writer.write_box(box, bytes); });
     }
   });
 }

@@ -21,18 +21,19 @@ void require_argument(bool condition, const char* what) {
   if (!condition) throw RuntimeError(std::string("the arguments do not fit the program: ") + what);
 }
 
-std::vector<SharedArray> arrays_of(const Program& program, MemoryMeter& meter, std::size_t device_count,
+std::vector<SharedArray> arrays_of(const Program& program, MemoryMeter& meter, const std::vector<Device>& devices,
                                    std::vector<TileBuffers> arguments) {
   const Function& main = main_of(program);
   require_argument(arguments.size() == static_cast<std::size_t>(main.parameter_count), "one for each parameter");
   std::vector<SharedArray> arrays;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::int64_t bytes = bytes_of(main.values[i].type);
-    require_argument(arguments[i].size() == device_count, "one tile for each device");
-    for (const Buffer& tile : arguments[i]) {
-      require_argument(tile.size() == static_cast<std::size_t>(bytes), "tiles as long as their types say");
+    const language::ArrayType& type = main.values[i].type;
+    require_argument(arguments[i].size() == devices.size(), "one tile for each device");
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+      const std::int64_t bytes = type.placement.size(devices[d]) * bytes_of(type.element);
+      require_argument(arguments[i][d].size() == static_cast<std::size_t>(bytes), "tiles as long as their types say");
     }
-    arrays.push_back(std::make_shared<Array>(meter, bytes, std::move(arguments[i])));
+    arrays.push_back(std::make_shared<Array>(meter, bytes_of(type), std::move(arguments[i])));
   }
   return arrays;
 }
@@ -66,7 +67,7 @@ ProgramRun ProgramRunner::run(std::vector<TileBuffers> arguments) {
     interpreter_ = std::make_unique<Interpreter>(lowered_, *mover_, meter_, after_statement_);
   }
   return run_and_time(*interpreter_, *mover_, meter_,
-                      arrays_of(lowered_.program, meter_, mover_->devices().size(), std::move(arguments)));
+                      arrays_of(lowered_.program, meter_, mover_->devices(), std::move(arguments)));
 }
 
 ProgramRun run_program(const LoweredProgram& lowered, Engine& engine, std::vector<TileBuffers> arguments,
@@ -80,7 +81,7 @@ ProgramRun run_by_slicing(const LoweredProgram& lowered, std::vector<TileBuffers
   const std::unique_ptr<Mover> mover = make_slicing_mover(lowered.program, meter);
   Interpreter interpreter(lowered, *mover, meter, after_statement);
   return run_and_time(interpreter, *mover, meter,
-                      arrays_of(lowered.program, meter, mover->devices().size(), std::move(arguments)));
+                      arrays_of(lowered.program, meter, mover->devices(), std::move(arguments)));
 }
 
 std::int64_t count_statements(const Program& program) {

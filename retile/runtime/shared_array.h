@@ -16,7 +16,7 @@ using language::MemoryMeter;
 // The row-major bytes of one array's tile on each of this process's devices.
 using TileBuffers = std::vector<Buffer>;
 
-// Counted by a meter, which outlives it, as long as it lives: bytes per device, which all have tiles of equal sizes.
+// Counted by a meter, which outlives it, as long as it lives: bytes of the device that has the most.
 class Array {
  public:
   Array(MemoryMeter& meter, std::int64_t tile_bytes, TileBuffers buffers)

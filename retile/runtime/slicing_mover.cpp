@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/engines/array.h"
 #include "retile/runtime/mover.h"
 #include "retile/runtime/numbers.h"
 
@@ -14,10 +15,16 @@ namespace {
 using language::ArrayType;
 using language::Program;
 
-// The devices' numbers with their coordinates along the axes set to 0.
-Device without_axes(const Mesh& mesh, const std::vector<int>& axes, Device device) {
+Shape coordinates_along(const Mesh& mesh, const std::vector<AxisPart>& parts, Device device) {
+  Shape coordinates;
+  for (const AxisPart& part : parts) coordinates.push_back(mesh.coordinate(device, part));
+  return coordinates;
+}
+
+// The device's number with its coordinates along the parts set to 0.
+Device without_parts(const Mesh& mesh, const std::vector<AxisPart>& parts, Device device) {
   Device base = device;
-  for (const int axis : axes) base -= mesh.coordinate(device, mesh.whole(axis)) * mesh.stride(mesh.whole(axis));
+  for (const AxisPart& part : parts) base -= mesh.coordinate(device, part) * mesh.stride(part);
   return base;
 }
 
@@ -30,51 +37,76 @@ class SlicingMover final : public Mover {
 
   const std::vector<Device>& devices() const override { return devices_; }
 
-  SharedArray move(const language::Movements& /*movements*/, const ArrayType& from, const ArrayType& to,
+  SharedArray move(const Movement& /*movement*/, const ArrayType& from, const ArrayType& to,
                    SharedArray operand) override {
-    TileBuffers tiles = from.sums == to.sums ? cut_anew(from, to, *operand) : add_up(from, to, *operand);
-    return std::make_shared<Array>(meter_, bytes_of(to), std::move(tiles));
+    TileBuffers combined;
+    const TileBuffers* tiles = &operand->tiles;
+    if (from.partial != to.partial) {
+      combined = combine(from, to, *tiles);
+      tiles = &combined;
+    }
+    return std::make_shared<Array>(meter_, bytes_of(to), cut_anew(from, to, *tiles));
   }
 
   std::optional<Diagnostic> find_disagreement(const language::Value&, const Array&) override { return std::nullopt; }
 
  private:
-  TileBuffers cut_anew(const ArrayType& from, const ArrayType& to, const Array& operand) const {
+  // Each of the arrays that are parts of a sum.
+  TileBuffers cut_anew(const ArrayType& from, const ArrayType& to, const TileBuffers& tiles) const {
+    std::map<Shape, std::vector<Device>> arrays;
+    for (const Device device : devices_) arrays[coordinates_along(mesh_, to.partial, device)].push_back(device);
+    TileBuffers results(tiles.size());
+    for (const auto& [part, devices] : arrays) cut_anew(from, to, tiles, devices, results);
+    return results;
+  }
+
+  static void cut_anew(const ArrayType& from, const ArrayType& to, const TileBuffers& tiles,
+                       const std::vector<Device>& devices, TileBuffers& results) {
     const std::int64_t size = bytes_of(from.element);
     const Shape& global = from.placement.global_shape();
     Tile whole = allocate_tile(box_at(Shape(global.size(), 0), global), size);
-    for (const Device device : devices_) {
-      const Tile tile{from.placement.box(device), operand.tiles[static_cast<std::size_t>(device)]};
-      copy_box(tile, whole, tile.box, size);
+    for (const Device device : devices) {
+      for (const Part& part : from.placement.parts(device)) {
+        copy_box(tiles[static_cast<std::size_t>(device)].data(), retile::layout_of(part, size), whole.bytes.data(),
+                 whole.box, part.box, size);
+      }
     }
-    TileBuffers tiles;
-    for (Tile& tile : slice_array(whole, to.placement, size)) tiles.push_back(std::move(tile.bytes));
-    return tiles;
+    for (const Device device : devices) {
+      Buffer& tile = results[static_cast<std::size_t>(device)];
+      tile = Buffer(static_cast<std::size_t>(to.placement.size(device) * size));
+      for (const Part& part : to.placement.parts(device)) {
+        copy_box(whole.bytes.data(), whole.box, tile.data(), retile::layout_of(part, size), part.box, size);
+      }
+    }
   }
 
   // Device numbers are row-major: in ascending order, those of a sum are in order of their coordinates.
-  TileBuffers add_up(const ArrayType& from, const ArrayType& to, const Array& operand) const {
-    std::vector<int> summed;
-    std::set_difference(from.sums.begin(), from.sums.end(), to.sums.begin(), to.sums.end(), std::back_inserter(summed));
+  TileBuffers combine(const ArrayType& from, const ArrayType& to, const TileBuffers& operands) const {
+    std::vector<AxisPart> combined;
+    for (const AxisPart& part : from.partial) {
+      if (std::find(to.partial.begin(), to.partial.end(), part) == to.partial.end()) combined.push_back(part);
+    }
     std::map<Device, Buffer> totals;
     for (const Device device : devices_) {
-      const Buffer& tile = operand.tiles[static_cast<std::size_t>(device)];
-      const auto [total, is_first] = totals.try_emplace(without_axes(mesh_, summed, device), tile);
-      if (!is_first) add_to(total->second, tile, from.element);
+      const Buffer& tile = operands[static_cast<std::size_t>(device)];
+      const auto [total, is_first] = totals.try_emplace(without_parts(mesh_, combined, device), tile);
+      if (!is_first) combine_with(total->second, tile, from);
     }
     TileBuffers tiles;
-    for (const Device device : devices_) tiles.push_back(totals.at(without_axes(mesh_, summed, device)));
+    for (const Device device : devices_) tiles.push_back(totals.at(without_parts(mesh_, combined, device)));
     return tiles;
   }
 
-  static void add_to(Buffer& total, const Buffer& tile, ElementType element) {
-    with_number(element, [&]<typename Number>(Number) {
+  static void combine_with(Buffer& total, const Buffer& tile, const ArrayType& type) {
+    with_number(type.element, [&]<typename Number>(Number) {
       for (std::size_t i = 0; i < total.size(); i += sizeof(Number)) {
         Number a{};
         Number b{};
         std::memcpy(&a, total.data() + i, sizeof a);
         std::memcpy(&b, tile.data() + i, sizeof b);
-        a = add(a, b);
+        a = type.reduction == Reduction::sum   ? add(a, b)
+            : type.reduction == Reduction::max ? larger(a, b)
+                                               : smaller(a, b);
         std::memcpy(total.data() + i, &a, sizeof a);
       }
     });

@@ -2,6 +2,7 @@
 // stride along each dimension.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,9 +34,10 @@ StridedView with_long_rows(const StridedView& view);
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size);
 
 // Calls visit(start) for each row of the view, in row-major order: the place of the row's first element. The last
-// dimension is the row; a scalar is a row of one element.
+// dimension is the row; a scalar is a row of one element. An empty view has no rows.
 template <typename Visit>
 void for_each_row(const StridedView& view, Visit visit) {
+  if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) return;
   const std::size_t outer = view.shape.empty() ? 0 : view.shape.size() - 1;
   Shape index(outer, 0);
   std::int64_t start = view.offset;

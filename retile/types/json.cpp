@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/types/text.h"
 
@@ -140,7 +141,9 @@ Layout read_box_layout(const LayoutMembers& members) {
 template <typename Value>
 Value read_name(const JsonReader& reader, std::optional<Value> found, const char* what, std::string_view names) {
   if (found) return *found;
-  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()), fmt::format("use one of {}", names));
+  const auto nearest = nearest_name(reader.string(), split_names(names));
+  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()),
+              fmt::format("{}use one of {}", nearest ? fmt::format("did you mean {}? ", *nearest) : "", names));
 }
 
 }  // namespace

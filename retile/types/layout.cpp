@@ -34,18 +34,7 @@ std::int64_t size_of(const std::vector<Factor>& factors) {
   return size;
 }
 
-// Of more devices, boxes are not listed: each takes memory.
-constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
-
 // --- Intervals along one dimension.
-
-std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device) {
-  std::int64_t coordinate = 0;
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    coordinate = coordinate * axis->size + mesh.coordinate(device, *axis);
-  }
-  return coordinate;
-}
 
 // What is held of a factor, whose size is known.
 struct HeldFactor {
@@ -244,6 +233,14 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
     left = end - begin;
   }
   return {lo, lo + left};
+}
+
+std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device) {
+  std::int64_t coordinate = 0;
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    coordinate = coordinate * axis->size + mesh.coordinate(device, *axis);
+  }
+  return coordinate;
 }
 
 bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {

@@ -19,6 +19,8 @@
 
 namespace retile {
 
+class Scanner;
+
 // How a dimension is cut whose size its tiles do not divide.
 enum class UnevenRule {
   ceiling,   // tiles of ⌈n/k⌉, the last ones shorter or empty (XLA)
@@ -67,6 +69,9 @@ struct BoxLayout {
 
   bool operator==(const BoxLayout&) const = default;
 };
+
+// Of more devices, boxes are not listed: each takes memory.
+constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
 
 // Well-formed by construction. Sizes may be 0: an empty array.
 class Layout {
@@ -125,6 +130,9 @@ class Layout {
 // The tile with this coordinate along the axes together, by the rule. No tile is larger than the first.
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate);
 
+// The device's coordinate along the axes together, given minor to major.
+std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device);
+
 // Whether the two rules cut the factor alike.
 bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
 
@@ -149,5 +157,12 @@ std::string to_string(const Layout& layout);
 //   [8, 4] boxes {[0:4, 0:4] [6:8, 0:4]; ; [4:6, 0:4]}    device by device
 Layout parse_layout(const SourceText& source, const Mesh& mesh);
 Layout parse_layout(std::string_view text, const Mesh& mesh);
+
+// What comes next in a longer text, up to the parts of a sum: cut along axes of the mesh, well-formed, and as it is
+// written.
+MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh);
+
+// " sum {x}"; nothing where there are no axes.
+std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes);
 
 }  // namespace retile

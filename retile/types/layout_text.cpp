@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/types/layout.h"
 #include "retile/types/text.h"
@@ -78,16 +79,36 @@ class LayoutScanner {
     begin_ = scanner_.next_position();
     scan_dimensions();
     if (scanner_.accept_word("boxes")) return scan_boxes();
-    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
-    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
-    scanner_.accept_word("ceil");
+    scan_rule();
     scan_partial();
     scan_devices();
+    require_no_word();
     require_right();
     return Layout(std::move(layout_));
   }
 
+  MeshLayout scan_cuts() {
+    begin_ = scanner_.next_position();
+    scan_dimensions();
+    scan_rule();
+    scan_partial();
+    require_right();
+    return std::move(layout_);
+  }
+
  private:
+  // A misspelt word of a layout; others are told by whoever expects the end.
+  void require_no_word() {
+    if (!scanner_.looking_at_name() || scanner_.looking_at("\"")) return;
+    const std::string word(scanner_.peek_word());
+    const std::vector<std::string> known{"ceil", "nested", "balanced", "sum", "max", "min", "on", "boxes"};
+    const auto nearest = nearest_name(word, known);
+    if (!nearest || *nearest == word) return;
+    const std::size_t begin = scanner_.next_position();
+    scanner_.fail({begin, begin + word.size()}, fmt::format("unknown word '{}' after a type", word),
+                  fmt::format("did you mean {}?", *nearest));
+  }
+
   // dimensions ::= '[' [ dimension { ',' dimension } ] ']', dimension ::= factor { '*' factor }
   void scan_dimensions() {
     scanner_.expect("[", "at the start of a type");
@@ -101,6 +122,12 @@ class LayoutScanner {
       } while (scanner_.accept(","));
     }
     scanner_.expect("]", "or ',' after a dimension");
+  }
+
+  void scan_rule() {
+    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
+    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
+    scanner_.accept_word("ceil");
   }
 
   // boxes ::= '{' { box } { ';' { box } } '}'
@@ -206,9 +233,7 @@ std::string to_string(const MeshLayout& layout) {
   }
   text += "]";
   if (layout.rule != UnevenRule::ceiling) text += fmt::format(" {}", name_of(layout.rule));
-  if (!layout.partial.empty()) {
-    text += fmt::format(" {} {{{}}}", name_of(layout.reduction), axes_text(layout.mesh, layout.partial));
-  }
+  text += partial_text(layout.mesh, layout.reduction, layout.partial);
   if (!layout.devices.empty()) text += fmt::format(" on [{}]", fmt::join(layout.devices, ", "));
   return text;
 }
@@ -235,6 +260,12 @@ Layout parse_layout(const SourceText& source, const Mesh& mesh) {
 
 Layout parse_layout(std::string_view text, const Mesh& mesh) {
   return parse_layout(SourceText{"layout", std::string(text)}, mesh);
+}
+
+MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh) { return LayoutScanner(scanner, mesh).scan_cuts(); }
+
+std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes) {
+  return axes.empty() ? "" : fmt::format(" {} {{{}}}", name_of(reduction), axes_text(mesh, axes));
 }
 
 std::string to_string(const Layout& layout) {

@@ -31,8 +31,11 @@ const std::vector<FolderRule> folder_rules{
     {"costs", {"base", "types", "grids", "plan"}},
     {"planner", {"base", "types", "grids", "collectives", "plan", "costs"}},
     {"engines", {"base", "types", "grids", "plan"}},
+    {"emission", {"base", "types", "grids", "collectives", "plan", "engines"}},
+    {"transfer", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines"}},
     {"language", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"runtime", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "language", "engines"}},
+    {"drawing", {"base", "types", "grids", "collectives", "plan"}},
     {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"contenders", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"evaluation", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "engines", "contenders"}},
@@ -47,9 +50,12 @@ struct NamespaceRule {
 const std::vector<NamespaceRule> namespace_rules{
     {"retile/engines/mpi[/_].*", {"retile::mpi"}},
     {"retile/(base|types|grids|collectives|plan|costs|planner|engines)/.*", {"retile"}},
+    {"retile/transfer[/.].*", {"retile::transfer"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
+    {"retile/drawing/.*", {"retile::drawing"}},
     {"retile/interchange/.*", {"retile::interchange"}},
+    {"retile/emission/.*", {"retile::emission"}},
     {"evaluation/contenders/.*", {"retile::contenders"}},
     {"evaluation/.*", {"retile::evaluation"}},
     {"retile/mpi.h", {"retile::mpi"}},
@@ -59,7 +65,10 @@ const std::vector<NamespaceRule> namespace_rules{
 
 // Files directly in retile/ that join its folders.
 const std::vector<std::string> joining_files{"retile/pipeline.h",       "retile/pipeline.cpp", "retile/redistribute.h",
-                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h"};
+                                             "retile/redistribute.cpp", "retile/mpi.h",        "retile/retile.h",
+                                             "retile/draw.h",           "retile/draw.cpp",
+
+                                             "retile/transfer.h",       "retile/transfer.cpp"};
 
 struct LibraryRule {
   std::string header;  // a regular expression for the whole name

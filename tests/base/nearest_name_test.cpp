@@ -29,5 +29,11 @@ TEST(NearestName, is_none_where_all_are_too_far_away) {
   EXPECT_EQ(nearest_name("json", {}), std::nullopt);
 }
 
+TEST(SplitNames, takes_commas_and_spaces) {
+  EXPECT_EQ(split_names("ceil, nested, balanced"), (std::vector<std::string>{"ceil", "nested", "balanced"}));
+  EXPECT_EQ(split_names("i8 f16"), (std::vector<std::string>{"i8", "f16"}));
+  EXPECT_EQ(split_names(""), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace retile

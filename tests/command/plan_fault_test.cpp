@@ -337,7 +337,7 @@ TEST(PlanProblemFault, members) {
 {R"({"mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]], "dtype": "f33"})", R"(1:69: error: unknown element type "f33"
     1 | {"mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]], "dtype": "f33"}
       |                                                                     ^~~~~
-hint: use one of i8 f16 bf16 i32 f32 f64 c64 c128
+hint: did you mean f32? use one of i8 f16 bf16 i32 f32 f64 c64 c128
 )"},
   });
 }

@@ -169,7 +169,7 @@ fn main(a: [2{x}8, 8]) -> [8, 8] {
   EXPECT_EQ(run_retile({"lower", "--summary", "-"}, program),
             done(R"(line  statement               from            to          steps  cost  received bytes  peak bytes
 3     main: b = redistribute  [2{x}8, 8]      [8, 2{x}8]      1    16              48         128
-7     main: c = allreduce     [8, 8] sum {x}  [8, 8]          2   128             384         512
+7     main: c = allreduce     [8, 8] sum {x}  [8, 8]          3   128             384         512
 planner wide, costs in elements (paper); bytes are per device
 the program's peak: 512 bytes at c of main, line 7
 )"));

@@ -149,7 +149,7 @@ TEST_F(RunProgram, reports_sums_that_leave_main) {
             input_fault("sum.spmd:2:9: error: the main function cannot take 'a' in a run: it is a sum\n"
                         "    2 | fn main(a : [8] sum {x}) -> [8] {\n"
                         "      |         ^\n"
-                        "hint: partial sums are for between functions: use allreduce\n"));
+                        "hint: parts of sums are for between functions: redistribute them\n"));
 }
 
 TEST_F(RunProgram, keeps_to_the_memory_limit) {

@@ -292,5 +292,29 @@ TEST(XlaAgreement, compares_kinds_order_and_sizes) {
   EXPECT_FALSE(has_collectives_of(plan, {"", {swap, {XlaOp::collective_permute, {{8, 8}}}}}));
 }
 
+TEST(XlaRules, pad_arrays_that_do_not_divide_and_clip_them_again) {
+  const Mesh mesh = parse_mesh("a=2,b=3");
+  const Problem problem("", parse_layout("[12{a}23, 7]", mesh), parse_layout("[23, 4{a}7]", mesh));
+  const Plan plan = plan_by_xla_rules(problem);
+  EXPECT_THAT(find_faults(plan), IsEmpty());
+  EXPECT_EQ(plan.movement.target(), problem.target().placement());
+  EXPECT_EQ(plan.memory.source, 12 * 7);
+  EXPECT_FALSE(xla_fails(problem));
+}
+
+TEST(XlaRules, refuse_what_the_model_has_not) {
+  const Mesh mesh = parse_mesh("a=2,b=3");
+  const auto fault = [&](const char* source, const char* target) {
+    return diagnostic_of([&] {
+      return plan_by_xla_rules({"", parse_layout(source, mesh), parse_layout(target, mesh)});
+    });
+  };
+  EXPECT_EQ(fault("[8] sum {a}", "[8]"), "error: XLA's rules for sums are not in the model\n");
+  EXPECT_EQ(
+      fault("[4{a}7]", "[3{b}7]"),
+      "error: XLA's rules are modelled for one mesh and for sizes that have a common padding\n"
+      "hint: dimensions are cut as a whole, and rounded up to tiles of one size they are as long on both sides\n");
+}
+
 }  // namespace
 }  // namespace retile::test

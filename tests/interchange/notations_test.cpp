@@ -121,6 +121,18 @@ TEST(JaxSharding, lists_axes_major_to_minor) {
   EXPECT_EQ(shown("P('x')", {8}, "Mesh(device_ids=array([1, 0]), axis_names=('x',))"), "[4{x}8] on [1, 0] on {x: 2}");
 }
 
+TEST(JaxSharding, may_be_of_a_single_device) {
+  EXPECT_EQ(shown("SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)", {8, 4}), "[8, 4] on {}");
+  EXPECT_EQ(shown("SingleDeviceSharding(device=TpuDevice(id=3, process_index=0, coords=(1,1,0), core_on_chip=0))", {8}),
+            "[8] on [3] on {}");
+  EXPECT_EQ(fault("SingleDeviceSharding(device=CpuDevice(id=0), kind=1)", {8}),
+            R"(sharding:1:46: error: unknown field 'kind' of a SingleDeviceSharding
+    1 | SingleDeviceSharding(device=CpuDevice(id=0), kind=1)
+      |                                              ^~~~
+hint: known are device, memory_kind
+)");
+}
+
 TEST(JaxFault, spec_longer_than_the_rank) {
   EXPECT_EQ(fault("PartitionSpec('x', None, 'y')", {8, 8}, "x=2,y=2"),
             R"(sharding:1:26: error: there is no dimension 2: the array has rank 2

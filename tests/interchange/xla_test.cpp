@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/interchange/notation.h"
 #include "retile/interchange/readers.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
@@ -245,6 +246,60 @@ TEST(XlaFault, what_it_cannot_say_is_refused_with_the_reason) {
             "of ceilings\n");
   EXPECT_EQ(refused("[8] max {x}"),
             "error: XLA cannot say a max over axes\nhint: what it leaves to be reduced is a sum\n");
+}
+
+// --- Shardings that name axes of a mesh.
+
+std::string named(const std::string& text, const Shape& shape) {
+  const Layout layout = parse_named_xla({"sharding", text}, shape, {});
+  return to_string(layout) + " on " + to_string(layout.cuts()->mesh);
+}
+
+std::string named_fault(const std::string& text, const Shape& shape) {
+  return diagnostic_of([&] { return parse_named_xla({"sharding", text}, shape, {}); });
+}
+
+TEST(NamedXla, says_axes_or_parts_of_them) {
+  EXPECT_EQ(named("{mesh['a'=2,'b'=4,'c'=3], [{'c'}, {'a', 'b':(2)2, ?}]}", {12, 16}),
+            "[4{c}12, 4{b:(2)2,a}16] on {a: 2, b: 4, c: 3}");
+  EXPECT_EQ(named("{mesh[a=2,b=8], [{b:(4)2}, {}], replicated={a}}", {12, 16}), "[6{b:(4)2}12, 16] on {a: 2, b: 8}");
+  EXPECT_EQ(named("{mesh['a'=2,'b'=8], replicated}", {12}), "[12] on {a: 2, b: 8}");
+  EXPECT_EQ(named("{mesh['a'=2,'b'=8], unreduced}", {12}), "[12] sum {a,b} on {a: 2, b: 8}");
+  EXPECT_EQ(named("{mesh['a'=2,'b'=8], [{}], unreduced=max{'b'}, metadata={{op_name=\"f\"}}}", {12}),
+            "[12] max {b} on {a: 2, b: 8}");
+  EXPECT_EQ(named("{mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}]}", {4}),
+            "[2{a}4] on [0, 2, 1, 3] on {a: 2, b: 2}");
+  EXPECT_EQ(named("{mesh['a'=4], device_ids=(0,1,3,2), [{'a'}]}", {4}), "[1{a}4] on [0, 1, 3, 2] on {a: 4}");
+  EXPECT_EQ(named("{single_device[device_id=5]}", {4}), "[4] on [5] on {}");
+  EXPECT_EQ(named(" { maximal_mesh[device_id=0]}", {4}), "[4] on {}");
+}
+
+TEST(NamedXla, goes_with_tiles_and_with_any_other_notation) {
+  const Ends ends =
+      parse_ends({"from", "{mesh['x'=2,'y'=4], [{'x'}, {'y'}]}"}, {"to", "{devices=[8,1]<=[8]}"}, {16, 16}, {});
+  EXPECT_EQ(to_string(ends.source), "[8{x}16, 4{y}16]");
+  EXPECT_EQ(to_string(ends.target), "[2{a}16, 16]");
+}
+
+TEST(NamedXlaFault, has_a_place_and_a_hint) {
+  EXPECT_EQ(named_fault("{mesh['x'=2], [{'z'}]}", {4}),
+            "sharding:1:17: error: unknown axis z\n    1 | {mesh['x'=2], [{'z'}]}\n      |                 ^~~\n"
+            "hint: the mesh has x\n");
+  EXPECT_EQ(named_fault("{mesh['x'=2], [{}], manual={'x'}}", {4}),
+            "sharding:1:21: error: devices along manual axes hold arrays of their own\n"
+            "    1 | {mesh['x'=2], [{}], manual={'x'}}\n      |                     ^~~~~~\n"
+            "hint: redistribute the array of one of them: leave the axes out of the mesh\n");
+  EXPECT_EQ(named_fault("{mesh['x'=2], [{}, {}]}", {4}),
+            "sharding:1:20: error: there is no dimension 1: the array has rank 1\n"
+            "    1 | {mesh['x'=2], [{}, {}]}\n      |                    ^~\nhint: its shape is [4]\n");
+  EXPECT_EQ(named_fault("{mesh['x'=4], device_ids=([4]T(1)), [{}]}", {4}),
+            "sharding:1:31: error: (1) is no permutation of 1 dimensions\n"
+            "    1 | {mesh['x'=4], device_ids=([4]T(1)), [{}]}\n      |                               ^~~\nhint: it is "
+            "(0)\n");
+  EXPECT_EQ(
+      named_fault("{mesh['x'=2], replicate}", {4}),
+      "sharding:1:15: error: unknown field 'replicate' of a sharding\n    1 | {mesh['x'=2], replicate}\n"
+      "      |               ^~~~~~~~~\nhint: did you mean replicated? known are replicated, unreduced, manual\n");
 }
 
 }  // namespace

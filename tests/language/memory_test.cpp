@@ -98,8 +98,8 @@ TEST(MemoryPeak, collectives_are_counted_like_plans_of_one_step) {
 TEST(MemoryPeak, an_all_reduce_scatters_and_gathers) {
   // 4 elements: [4] to [4 x 1] (16 + 16), added (16 + 4), gathered (4 + 16).
   EXPECT_EQ(peak_of(main_of("a: [4] sum {x}", "b = allreduce a as [4]", "b", "[4]")), (Found{32, "main: b"}));
-  // 3 elements do not divide by 4: every device gets all 12 and adds them.
-  EXPECT_EQ(peak_of(main_of("a: [3] sum {x}", "b = allreduce a as [3]", "b", "[3]")), (Found{12 + 48, "main: b"}));
+  // 3 elements do not divide by 4: three devices get the 4 parts of one each.
+  EXPECT_EQ(peak_of(main_of("a: [3] sum {x}", "b = allreduce a as [3]", "b", "[3]")), (Found{12 + 16, "main: b"}));
 }
 
 TEST(MemoryPeak, unused_values_die_at_once) {

@@ -155,10 +155,15 @@ TypeSyntax random_type(const Mesh& mesh) {
   if (kind == 0) {
     return {ArrayType{element, Placement({4, 2}, {2, 2}, {0, 0, 2, 0, 2, 0, 0, 0}), {}}, {}};
   }
-  const std::string text = pick<std::string>({"[8]", "[]", "[4{x}8, 3]", "[2{\"a b\",x}8, 5]"});
-  const DistributedType type = parse_type(text, mesh);
-  const bool summed = !type.uses(mesh.whole(1)) && flip();
-  return {ArrayType{element, Placement(type), summed ? std::vector<int>{1} : std::vector<int>{}}, {}};
+  const std::string text = pick<std::string>({"[8]", "[]", "[4{x}8, 3]", "[2{\"a b\",x}8, 5]", "[4{x}7, 3]",
+                                              "[2{\"a b\",x}5] nested", "[3{x}5, 1] balanced", "[2*3{x}5*4]"});
+  MeshLayout cuts = *parse_layout(text, mesh).cuts();
+  const bool is_cut = text.find("a b") != std::string::npos;
+  if (!is_cut && flip()) {
+    cuts.partial = {mesh.whole(1)};
+    cuts.reduction = pick<Reduction>({Reduction::sum, Reduction::max, Reduction::min});
+  }
+  return {array_type_of(element, std::move(cuts)), {}};
 }
 
 LocalTypeSyntax random_local_type() {
@@ -193,21 +198,19 @@ StatementSyntax random_statement(const Mesh& mesh, bool is_first) {
   StatementSyntax statement;
   statement.results = some(1, 2, random_name);
   statement.surroundings = random_surroundings(is_first);
-  switch (number(5)) {
+  switch (number(4)) {
     case 0:
       statement.operation = random_spmd_op(mesh);
       break;
     case 1: {
       using Kind = Redistribute::Kind;
-      RedistributeSyntax op{pick<Kind>({Kind::redistribute, Kind::distribute, Kind::undistribute}), random_name(), {}};
+      RedistributeSyntax op{
+          pick<Kind>({Kind::redistribute, Kind::distribute, Kind::undistribute, Kind::allreduce}), random_name(), {}};
       if (op.kind != Kind::undistribute || flip()) op.type = random_type(mesh);
       statement.operation = std::move(op);
       break;
     }
-    case 2:
-      statement.operation = AllReduceSyntax{random_name(), random_type(mesh)};
-      break;
-    case 3: {
+    case 2: {
       const std::vector<DimensionFactor> factors = some(1, 2, [&] {
         return DimensionFactor{number(3), 1 + number(9)};
       });

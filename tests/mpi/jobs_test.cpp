@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/process.h"
+#include "tests/mpi/launch.h"
 
 namespace retile::test {
 namespace {
@@ -17,45 +17,9 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-constexpr int waits_forever = 124;  // the status of a job that takes more than a minute, which is ended then
-
-// mpirun with the flags that this machine needs, then what it is to start.
-ProcessResult launch(const std::vector<std::string>& job, const ProcessInput& input = {}) {
-  std::vector<std::string> arguments{"/usr/bin/timeout", "60"};
-  const std::vector<std::string> launcher = split(RETILE_MPI_LAUNCHER, '|');
-  arguments.insert(arguments.end(), launcher.begin(), launcher.end());
-  arguments.insert(arguments.end(), job.begin(), job.end());
-  const ProcessResult result = run_process(arguments, input);
-  EXPECT_NE(result.status, waits_forever) << result.errors;
-  return result;
-}
-
-ProcessResult run_job(int ranks, std::vector<std::string> program, const ProcessInput& input = {}) {
-  program.insert(program.begin(), {"-n", std::to_string(ranks)});
-  return launch(program, input);
-}
-
 ProcessResult run_retile_job(int ranks, std::vector<std::string> arguments, const ProcessInput& input = {}) {
   arguments.insert(arguments.begin(), RETILE_COMMAND);
   return run_job(ranks, arguments, input);
-}
-
-int count_of(const std::string& part, const std::string& text) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 const std::vector<std::string> transpose{"run", "--mesh", "x=4,y=2", "[32{x,y}256, 64]", "[256, 8{y,x}64]"};
@@ -193,6 +157,47 @@ TEST(MpiJobFault, without_a_fault_the_same_job_ends_well) {
   const ProcessResult result = run_with_fault("error", "1000000");
   EXPECT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output, HasSubstr("verified"));
+}
+
+// --- Transfers.
+
+const std::string manifest =
+    R"({"name": "v", "mesh": {"x": 8}, "shape": [256, 64], "src": [["x"], []], "dst": [[], ["x"]]}
+{"name": "w", "mesh": {"x": 8}, "shape": [256, 64], "src": [["x"], []], "dst": [[], ["x"]]}
+)";
+
+ProcessResult transfer_with_fault(const char* fault, const char* call) {
+  return run_job(4,
+                 {"/usr/bin/env", std::string("LD_PRELOAD=") + RETILE_MPI_FAULT, "RETILE_FAULT_RANK=2",
+                  std::string("RETILE_FAULT_CALL=") + call, std::string("RETILE_FAULT=") + fault,
+                  "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0", RETILE_COMMAND, "transfer", "-",
+                  "--max-bytes", "4KiB", "--transport", "messages"},
+                 {manifest});
+}
+
+TEST(MpiJobTransfer, is_verified_within_the_cap) {
+  for (const char* transport : {"auto", "messages"}) {
+    const ProcessResult result =
+        run_retile_job(4, {"transfer", "-", "--max-bytes", "4KiB", "--transport", transport}, {manifest});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
+  }
+}
+
+TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessResult result = transfer_with_fault("error", "5");
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_EQ(result.status, 3) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("retile: rank 2: MPI_Isend: "));
+}
+
+TEST(MpiJobTransfer, ends_where_a_rank_is_killed) {
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessResult result = transfer_with_fault("kill", "5");
+  EXPECT_LT(seconds_since(start), soon);
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, Not(HasSubstr("verified")));
 }
 
 // --- A rank with little address space. Sanitizers need terabytes of it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
@@ -163,6 +164,96 @@ TEST(BoxPlanner, balances_senders_between_meshes) {
     EXPECT_LE(static_cast<double>(loads.most_sent), 1.05 * static_cast<double>(loads.least)) << test::describe(problem);
   }
   EXPECT_GT(exchanges, 300);
+}
+
+// What holders must be able to send at most for all demands to be met: the least level at which a flow from boxes to
+// their holders meets all of them, found by halving.
+class SharingBound {
+ public:
+  SharingBound(std::vector<std::int64_t> demands, std::vector<std::vector<std::size_t>> holders, std::size_t devices)
+      : demands_(std::move(demands)), holders_(std::move(holders)), devices_(devices) {}
+
+  std::int64_t least() const {
+    std::int64_t low = 0;
+    std::int64_t high = std::accumulate(demands_.begin(), demands_.end(), std::int64_t{0});
+    while (low < high) {
+      const std::int64_t middle = (low + high) / 2;
+      (fits(middle) ? high : low) = fits(middle) ? middle : middle + 1;
+    }
+    return low;
+  }
+
+ private:
+  // Augmenting paths from boxes that lack senders, through boxes whose senders could be others.
+  bool fits(std::int64_t level) const {
+    std::vector<std::vector<std::int64_t>> flow(demands_.size(), std::vector<std::int64_t>(devices_));
+    std::vector<std::int64_t> sent(devices_);
+    for (std::size_t box = 0; box < demands_.size(); ++box) {
+      for (std::int64_t left = demands_[box]; left > 0;) {
+        std::vector<bool> seen(devices_);
+        const std::int64_t moved = push(box, left, level, flow, sent, seen);
+        if (moved == 0) return false;
+        left -= moved;
+      }
+    }
+    return true;
+  }
+
+  std::int64_t push(std::size_t box, std::int64_t amount, std::int64_t level,
+                    std::vector<std::vector<std::int64_t>>& flow, std::vector<std::int64_t>& sent,
+                    std::vector<bool>& seen) const {
+    for (const std::size_t device : holders_[box]) {
+      if (seen[device]) continue;
+      seen[device] = true;
+      std::int64_t moved = std::min(amount, level - sent[device]);
+      if (moved > 0) {
+        sent[device] += moved;
+        flow[box][device] += moved;
+        return moved;
+      }
+      for (std::size_t other = 0; other < flow.size(); ++other) {
+        if (other == box || flow[other][device] == 0) continue;
+        moved = push(other, std::min(amount, flow[other][device]), level, flow, sent, seen);
+        if (moved == 0) continue;
+        flow[other][device] -= moved;
+        flow[box][device] += moved;
+        return moved;
+      }
+    }
+    return 0;
+  }
+
+  const std::vector<std::int64_t> demands_;
+  const std::vector<std::vector<std::size_t>> holders_;
+  const std::size_t devices_;
+};
+
+// Devices hold several boxes, each with some others: what one sends of one box it need not send of another.
+TEST(BoxPlanner, balances_senders_of_boxes_that_are_shared_in_any_way) {
+  RandomProblems random(34);
+  constexpr std::size_t devices = 8;
+  for (int i = 0; i < 60; ++i) {
+    BoxLayout source{{240, 240}, std::vector<std::vector<Box>>(devices + 4)};
+    std::vector<std::vector<std::size_t>> holders;
+    std::vector<Box> boxes;
+    for (const std::int64_t row : {0, 80, 160}) {
+      for (const std::int64_t column : {0, 60, 120, 180}) {
+        boxes.push_back({{row, column}, {row + 80, column + 60}});
+        std::vector<std::size_t>& some = holders.emplace_back();
+        const std::int64_t wanted = 1 + static_cast<std::int64_t>(random.number(3));
+        for (const Device device : random.permutation(devices)) {
+          if (static_cast<std::int64_t>(some.size()) < wanted) some.push_back(static_cast<std::size_t>(device));
+        }
+        for (const std::size_t device : some) source.boxes[device].push_back(boxes.back());
+      }
+    }
+    const Layout target = parse_layout("[60{a}240, 240] on [8, 9, 10, 11]", parse_mesh("a=4"));
+    const Problem problem("", Layout(source), target);
+    const Plan plan = make_plan(problem);
+    EXPECT_EQ(find_faults(plan), std::vector<std::string>());
+    const std::int64_t least = SharingBound(std::vector<std::int64_t>(boxes.size(), 80 * 60), holders, devices).least();
+    EXPECT_LE(static_cast<double>(loads_of(plan).most_sent), 1.05 * static_cast<double>(least)) << i;
+  }
 }
 
 TEST(BoxPlanner, shares_a_box_among_its_holders) {

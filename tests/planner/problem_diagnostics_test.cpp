@@ -264,6 +264,12 @@ TEST(ParseProblem, says_what_is_wrong_with_rules) {
             "\"floor\"}\n"
             "      |                                                                                  ^~~~~~~\n"
             "hint: use one of ceil, nested, balanced\n");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": "nestd")")),
+            "problems.jsonl:3:82: error: unknown rule \"nestd\"\n"
+            "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": "
+            "\"nestd\"}\n"
+            "      |                                                                                  ^~~~~~~\n"
+            "hint: did you mean nested? use one of ceil, nested, balanced\n");
   EXPECT_EQ(
       fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": {"dst": "padded"})")),
       "problems.jsonl:3:90: error: unknown rule \"padded\"\n"

@@ -110,6 +110,26 @@ TEST(SumPlanner, random_sums_are_right) {
   }
 }
 
+TEST(SumPlanner, views_go_to_any_target_within_the_bound) {
+  const std::vector<const char*> layouts{"[24, 8]",       "[6{y}24, 8]",        "[2*3{y}12, 8]", "[3*1{y}4*2, 8]",
+                                         "[24, 2*1{y}4]", "[2*2{z}4*3, 2{y}8]", "[3{z,y}24, 8]"};
+  for (const char* from : layouts) {
+    for (const char* to : layouts) {
+      for (const char* sums : {"", " sum {x}"}) {
+        const Problem problem = sum_problem("x=4,y=4,z=2", std::string(from) + " sum {x}", std::string(to) + sums);
+        expect_right(problem, {});
+        const Plan plan = make_plan(problem);
+        EXPECT_LE(plan.memory.peak, std::max(plan.memory.source, plan.memory.target)) << to_string(problem);
+      }
+    }
+  }
+}
+
+TEST(SumPlanner, a_target_may_be_a_sum_over_a_part_of_an_axis) {
+  expect_right(sum_problem("x=4,y=2", "[8] sum {x}", "[8] sum {x:(1)2}"), {});
+  expect_right(sum_problem("x=4,y=2", "[8] sum {x}", "[4{y}8] sum {x:(2)2}"), {});
+}
+
 TEST(SumPlanner, sums_that_cannot_be_are_refused) {
   const auto fault = [](const char* source, const char* target, ElementType element = ElementType::f32) {
     return test::diagnostic_of([&] { return sum_problem("x=2,y=2", source, target, element); });
@@ -126,6 +146,8 @@ TEST(SumPlanner, sums_that_cannot_be_are_refused) {
             "error: the target is a sum over y, and the source is not\n"
             "hint: a target may be the same sum over fewer axes of the source's mesh\n");
   EXPECT_EQ(fault("[8] max {x}", "[8]", ElementType::c64), "error: complex numbers have no max\n");
+  EXPECT_EQ(fault("[9223372036854775807] sum {x}", "[9223372036854775807]"),
+            "error: the parts of the sum together do not fit in 63 bits\n");
 }
 
 TEST(SumPlanner, the_verifier_sees_parts_that_are_missing) {

@@ -1,19 +1,43 @@
-"""The code of docs/python.md, as it stands there; that for PyTorch is run by torch_cases.py."""
+"""The code of the pages for Python, as it stands there; that for PyTorch is run by torch_cases.py."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 def blocks_of(text):
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_pages_code_runs(capsys):
-    blocks = blocks_of(PAGE.read_text().split("## From PyTorch")[0])
-    assert len(blocks) == 3
+def run_blocks(page):
+    blocks = blocks_of((DOCS / page).read_text().split("## From PyTorch")[0])
     names = {}
     for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
-    assert "alltoall(0 -> 1; 8)" in capsys.readouterr().out
+        exec(compile(block, page, "exec"), names)
+    return len(blocks)
+
+
+@pytest.mark.parametrize(("page", "blocks"), [("python.md", 3), ("from-jax.md", 1)])
+def test_the_pages_code_runs(page, blocks, capsys):
+    assert run_blocks(page) == blocks
+    assert "alltoall(0 -> 1; " in capsys.readouterr().out
+
+
+def test_the_pages_commands_for_python_run(tmp_path):
+    commands = re.findall(r"^\$ (retile .*python .*)\n(.*)$", (DOCS / "from-jax.md").read_text(), re.MULTILINE)
+    programs = os.environ.get("RETILE_COMMAND", ROOT / "build/release/retile"), sys.executable
+    path = os.pathsep.join([*(str(Path(program).parent) for program in programs), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
+    for command, expected in commands:
+        result = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert result.stdout == expected + "\n", result.stderr
+    assert len(commands) == 1

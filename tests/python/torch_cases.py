@@ -7,7 +7,7 @@ import os
 import torch
 import torch.distributed as dist
 from problems import problems, small_shape
-from test_docs import PAGE, blocks_of
+from test_docs import DOCS, blocks_of
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -376,14 +376,14 @@ def versions_that_retile_does_not_know_are_refused():
 
 @case
 def the_pages_code_runs():
-    (block,) = blocks_of(PAGE.read_text().split("## From PyTorch")[1])
+    (block,) = blocks_of((DOCS / "python.md").read_text().split("## From PyTorch")[1])
     names = {
         "tensor": tensor_of(16, 24).requires_grad_(),
         "mesh": mesh_of(2, 4),
         "other_mesh": mesh_of(4, ranks=[7, 6, 5, 4]),
         "model": lambda x: x * 2,
     }
-    exec(compile(block, str(PAGE), "exec"), names)
+    exec(compile(block, "python.md", "exec"), names)
     assert_moved(names["columns"].detach(), tensor_of(16, 24), names["mesh"], [Shard(1), Shard(1)])
 
 

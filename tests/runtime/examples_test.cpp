@@ -48,6 +48,22 @@ double error_of(const Numbers& is, const Numbers& should) {
   return difference / largest;
 }
 
+TEST(Examples, uneven_means_and_turns) {
+  const LoweredProgram program = example("uneven.spmd");
+  const Numbers a = global_argument(program, 0);
+  Numbers means(23);
+  Numbers turned(23 * 17);
+  for (std::size_t i = 0; i < 17; ++i) {
+    for (std::size_t j = 0; j < 23; ++j) {
+      means[j] += a[i * 23 + j] / 17;
+      turned[j * 17 + i] = a[i * 23 + j];
+    }
+  }
+  const runtime::ProgramRun result = run(program, *make_threads_engine());
+  EXPECT_LT(error_of(global_array(program, result, 0), means), 1e-12);
+  EXPECT_EQ(global_array(program, result, 1), turned);
+}
+
 TEST(Examples, lst_simple_multiplies_matrices) {
   const LoweredProgram program = example("paper/simple.spmd");
   EXPECT_EQ(result_of(program), multiply(global_argument(program, 0), global_argument(program, 1), 256, 1024, 10));

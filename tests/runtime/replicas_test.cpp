@@ -67,11 +67,11 @@ TEST(Replicas, every_change_is_found_exactly_where_there_are_replicas) {
 TEST(Replicas, devices_that_are_summed_over_may_differ) {
   const Mesh mesh = parse_mesh("a=2,b=2");
   const auto engine = make_reference_engine();
-  ArrayType type{ElementType::f32, Placement(parse_type("[3]", mesh)), {0}};
+  ArrayType type{ElementType::f32, Placement(parse_type("[3]", mesh)), {mesh.whole(0)}};
   TileBuffers tiles = made_up_tiles(type, engine->devices(4));
   for (const std::size_t device : {2U, 3U}) std::memset(tiles[device].data(), 0, tiles[device].size());  // a = 1
   EXPECT_EQ(disagreement_of(*engine, type, mesh, tiles), "none");
-  type.sums = {1};
+  type.partial = {mesh.whole(1)};
   EXPECT_NE(disagreement_of(*engine, type, mesh, tiles), "none");
 }
 

@@ -28,7 +28,7 @@ using language::ArrayType;
 ArrayType array_type(const DistributedType& type, ElementType element) { return {element, Placement(type), {}}; }
 
 ArrayType array_type(const Mesh& mesh, const char* text, ElementType element = ElementType::f32) {
-  return array_type(parse_type(text, mesh), element);
+  return language::array_type_of(element, *parse_layout(text, mesh).cuts());
 }
 
 TileBuffers made_up_tiles(const ArrayType& type, const std::vector<Device>& devices, std::uint64_t seed) {
@@ -126,7 +126,8 @@ TEST(Checksum, depends_neither_on_the_layout_nor_on_the_number_of_processes) {
   const Mesh mesh = parse_mesh("a=2,b=3");
   std::set<std::uint64_t> sums;
   std::set<std::vector<std::string>> elements;
-  for (const char* text : {"[4, 6]", "[2{a}4, 6]", "[4, 1{b,a}6]", "[4, 1{a,b}6]", "[2{a}4, 2{b}6]"}) {
+  for (const char* text : {"[4, 6]", "[2{a}4, 6]", "[4, 1{b,a}6]", "[4, 1{a,b}6]", "[2{a}4, 2{b}6]", "[1{a,b}4, 6]",
+                           "[2{b}4, 6] balanced", "[1{b,a}4, 6] nested", "[2*1{a}2, 2*1{b}3]"}) {
     for (const int processes : {1, 2, 3, 6}) {
       test::run_split(processes, [&](int process, Engine& engine) {
         const ArrayType type = array_type(mesh, text);
@@ -173,7 +174,8 @@ class ResultFile : public ::testing::Test {
 TEST_F(ResultFile, is_the_same_for_every_layout_and_number_of_processes) {
   const Mesh mesh = parse_mesh("a=2,b=3");
   std::set<std::string> files;
-  for (const char* text : {"[4, 6]", "[2{a}4, 6]", "[4, 1{b,a}6]", "[2{a}4, 2{b}6]"}) {
+  for (const char* text :
+       {"[4, 6]", "[2{a}4, 6]", "[4, 1{b,a}6]", "[2{a}4, 2{b}6]", "[2{b}4, 6]", "[1{a,b}4, 6]", "[2*1{a}2, 2*1{b}3]"}) {
     for (const int processes : {1, 4}) {
       test::run_split(processes, [&](int, Engine& engine) {
         const ArrayType type = array_type(mesh, text);

@@ -151,6 +151,66 @@ fn main(a : {0}) -> {0} {{
   }
 }
 
+// Sums, largest and smallest, of even and uneven arrays, to every kind of target.
+TEST(Redistribution, of_sums_to_any_target_gives_the_same_bits_everywhere) {
+  for (const char* kind : {"sum", "max", "min"}) {
+    for (const char* element : {"f32", "f64", "i32"}) {
+      for (const char* target : {"[5, 4]", "[3{{x}}5, 4]", "[1{{y,x}}5, 4] nested", "[2{{y}}5, 2{{x}}4] balanced",
+                                 "[5, 2*1{{x}}2]", "[5, 4] {} {{y}}"}) {
+        const std::string type = fmt::format(fmt::runtime(target), kind);
+        const std::string text = fmt::format(R"(mesh {{x: 2, y: 3}}
+fn main(a : {0}[3{{x}}5, 4]) -> {0}[5, 4] {{
+  w = redistribute a as {0}[5, 4]
+  s = spmd_op w (t : {0}[5, 4]) {{
+      return (t * 7 + convert (coordinate x * 5 + coordinate y) {0}) / 3
+    }} as {0}[5, 4] {1} {{x, y}}
+  b = redistribute s as {0}{2}
+  c = redistribute b as {0}[5, 4]
+  return c
+}}
+)",
+                                             element, kind, type);
+        SCOPED_TRACE(text);
+        run_everywhere(program_of(text));
+      }
+    }
+  }
+}
+
+TEST(Uneven, arrays_are_computed_on_as_on_their_tiles) {
+  const LoweredProgram program = program_of(R"(mesh {x: 4, y: 2}
+fn main(a : f64[2{x}5, 6], b : f64[6, 2{y}3], p : f64[2*1{y}2*5, 1]) -> f64[2{x}5, 2{y}3], f64[3], f64[1{y,x}5], f64[20, 1] {
+  c = spmd_op a b (s : f64[2, 6], t : f64[6, 2]) { return matmul s t } as f64[2{x}5, 2{y}3]
+  d = spmd_op c (t : f64[2, 2]) { return reduce_sum t [0] } as f64[2{y}3] sum {x}
+  e = redistribute d as f64[3]
+  f = spmd_op c (t : f64[2, 2]) { return reduce_max t [1] } as f64[2{x}5] max {y}
+  g = redistribute f as f64[1{y,x}5]
+  q = spmd_op p (t : f64[10, 1]) { return t * 2 } as f64[2*1{y}2*5, 1]
+  r = redistribute q as f64[20, 1]
+  return c, e, g, r
+}
+)");
+  const runtime::ProgramRun run = run_everywhere(program);
+  const std::vector<double> a = global_argument(program, 0);
+  const std::vector<double> b = global_argument(program, 1);
+  std::vector<double> product(15);
+  std::vector<double> sums(3);
+  std::vector<double> largest(5, -1e9);
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) {
+      for (std::size_t k = 0; k < 6; ++k) product[i * 3 + j] += a[i * 6 + k] * b[k * 3 + j];
+      sums[j] += product[i * 3 + j];
+      largest[i] = std::max(largest[i], product[i * 3 + j]);
+    }
+  }
+  std::vector<double> doubled = global_argument(program, 2);
+  for (double& number : doubled) number *= 2;
+  EXPECT_EQ(global_array(program, run, 0), product);
+  EXPECT_EQ(global_array(program, run, 1), sums);
+  EXPECT_EQ(global_array(program, run, 2), largest);
+  EXPECT_EQ(global_array(program, run, 3), doubled);
+}
+
 template <typename Number>
 Number sum_in_order(const std::vector<Number>& numbers) {
   Number sum = numbers[0];
@@ -476,7 +536,7 @@ fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
 }
 )");
   constexpr std::int64_t tile = 128 * 128 * 64 * 4;  // of x and y, bytes
-  const Movement& movement = *program.statements[0][0].movements.front();
+  const Movement& movement = *program.statements[0][0].movement;
   ASSERT_GE(predict_peak_bytes(movement, 4, TileUse::kept), tile / 2 + tile + tile / 2)
       << "otherwise there is no scratch";
   const auto engine = make_threads_engine();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "retile/types/layout.h"
@@ -23,7 +24,8 @@ class Replay {
   explicit Replay(const json& plan)
       : plan_(plan), source_(read_end("source", "mesh")), target_(read_end("target", "dst_mesh")) {
     devices_ = std::max(source_.device_count(), target_.device_count());
-    global_ = source_.global_shape();
+    global_ = source_.stacked().global_shape();
+    parts_ = source_.partial();
     held_ = elements_of(source_);
     // Elements have the same numbers in every view.
     if (!plan.contains("view")) return;
@@ -35,7 +37,8 @@ class Replay {
 
   void run() {
     for (const json& step : plan_.at("steps")) run_step(step);
-    global_ = target_.global_shape();
+    if (parts_ != target_.partial()) throw Wrong{"the plan ends in another sum than its target"};
+    global_ = target_.stacked().global_shape();
     if (held_ != elements_of(target_)) throw Wrong{"the plan does not end in its target"};
   }
 
@@ -154,8 +157,39 @@ class Replay {
     return available;
   }
 
+  // Every device can combine the elements of which it holds all parts. The first dimensions are those of parts.
+  std::vector<Elements> combined_in(const json& step) {
+    const Shape stacked = global_;
+    std::vector<bool> goes(global_.size());
+    for (const json& dimension : step.at("dims")) {
+      const auto at = dimension.get<std::int64_t>();
+      if (at < 0 || at >= static_cast<std::int64_t>(parts_.size()) || goes[static_cast<std::size_t>(at)]) {
+        throw Wrong{"there are no such parts"};
+      }
+      goes[static_cast<std::size_t>(at)] = true;
+    }
+    for (std::size_t i = goes.size(); i-- > 0;) {
+      if (!goes[i]) continue;
+      global_.erase(global_.begin() + static_cast<std::ptrdiff_t>(i));
+      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    std::vector<Elements> available(held_.size(), Elements(element_count(), true));
+    for (std::size_t part = 0; part < held_.front().size(); ++part) {
+      std::size_t number = 0;  // of what it is a part of
+      std::size_t rest = part;
+      std::size_t stride = 1;
+      for (std::size_t i = stacked.size(); i-- > 0;) {
+        const auto extent = static_cast<std::size_t>(stacked[i]);
+        if (!goes[i]) number += rest % extent * std::exchange(stride, stride * extent);
+        rest /= extent;
+      }
+      for (std::size_t d = 0; d < held_.size(); ++d) available[d][number] = available[d][number] && held_[d][part];
+    }
+    return available;
+  }
+
   void run_step(const json& step) {
-    const std::vector<Elements> available = available_in(step);
+    const std::vector<Elements> available = step.at("op") == "reduce" ? combined_in(step) : available_in(step);
     std::vector<Elements> after = elements_after(step);
     for (std::size_t i = 0; i < after.size(); ++i) require(after[i], available[i], "a device lacks part of its box");
     held_ = std::move(after);
@@ -165,7 +199,8 @@ class Replay {
   Layout source_;
   Layout target_;
   std::int64_t devices_ = 0;
-  Shape global_;                // of the array, in the view of the steps
+  Shape global_;  // of the array, in the view of the steps; before it a dimension for each of
+  std::vector<AxisPart> parts_;
   std::vector<Elements> held_;  // by device
 };
 

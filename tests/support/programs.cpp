@@ -36,8 +36,9 @@ std::vector<double> put_together(const ArrayType& type, const TileBuffers& tiles
   const Shape& global = type.placement.global_shape();
   Tile whole = allocate_tile({Shape(global.size(), 0), global}, size);
   for (std::size_t device = 0; device < tiles.size(); ++device) {
-    const Tile tile{type.placement.box(static_cast<Device>(device)), tiles[device]};
-    copy_box(tile, whole, tile.box, size);
+    for (const Part& part : type.placement.parts(static_cast<Device>(device))) {
+      copy_box(tiles[device].data(), retile::layout_of(part, size), whole.bytes.data(), whole.box, part.box, size);
+    }
   }
   std::vector<double> elements;
   for (std::size_t i = 0; i < whole.bytes.size(); i += static_cast<std::size_t>(size)) {

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "retile/language/program.h"
+#include "retile/types/layout.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/problems.h"
@@ -17,7 +19,10 @@ class ProgramWriter {
       : random_(seed),
         mesh_(parse_mesh(random_.pick<std::string>({"a=2,b=2", "a=2,b=3", "a=6", "a=2,b=2,c=2", "a=4,b=1,c=2"}))),
         element_(random_.pick<std::string>({"f32", "f64", "i32"})),
-        shape_(divisible_shape(mesh_, 1 + static_cast<int>(random_.number(2)))) {}
+        divides_(random_.number(2) == 0),
+        shape_(divisible_shape(mesh_, 1 + static_cast<int>(random_.number(2)))) {
+    for (std::int64_t& size : shape_) size = divides_ ? size : 1 + static_cast<std::int64_t>(random_.number(9));
+  }
 
   std::string write() {
     std::vector<std::string> parameters;
@@ -38,17 +43,53 @@ class ProgramWriter {
                        fmt::join(parameters, ", "), fmt::join(types, ", "), statements_, fmt::join(results, ", "));
   }
 
+  bool divides() const { return divides_; }
+
  private:
   struct Value {
     std::string name;
-    DistributedType type;
+    Layout type;
   };
 
-  DistributedType random_type() { return random_.type(mesh_, shape_); }
-  std::string text_of(const DistributedType& type) const { return element_ + to_string(type); }
-  std::string local_text(const DistributedType& type) const { return element_ + to_string(type.local_shape()); }
+  // Of any array but those that all layouts divide: cut unevenly, perhaps in factors.
+  Layout random_type() {
+    if (divides_) return random_.type(mesh_, shape_);
+    MeshLayout layout{mesh_, {}, static_cast<UnevenRule>(random_.number(3)), {}, Reduction::sum, {}};
+    for (const std::int64_t size : shape_) {
+      std::vector<Factor>& factors = layout.view.emplace_back();
+      if (size % 2 == 0 && random_.number(3) == 0) {
+        factors = {{2, {}}, {size / 2, {}}};
+      } else {
+        factors = {{size, {}}};
+      }
+    }
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      const std::size_t dimension = random_.number(shape_.size() + 1);
+      if (dimension == shape_.size()) continue;
+      std::vector<AxisPart>& axes = layout.view[dimension][random_.number(layout.view[dimension].size())].axes;
+      axes.insert(random_.number(2) == 0 ? axes.begin() : axes.end(), mesh_.whole(axis));
+    }
+    return Layout(std::move(layout));
+  }
 
-  std::string declare(DistributedType type) {
+  static bool uses(const Layout& layout, int axis) {
+    const MeshLayout cuts = *layout.cuts();
+    for (const std::vector<Factor>& factors : cuts.view) {
+      for (const Factor& factor : factors) {
+        for (const AxisPart& part : factor.axes) {
+          if (part.axis == axis) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  std::string text_of(const Layout& type) const { return element_ + to_string(type); }
+  std::string local_text(const Layout& type) const {
+    return element_ + to_string(tile_shape(language::array_type_of(ElementType::f32, *type.cuts())));
+  }
+
+  std::string declare(Layout type) {
     values_.push_back({fmt::format("v{}", values_.size()), std::move(type)});
     return values_.back().name;
   }
@@ -69,7 +110,7 @@ class ProgramWriter {
 
   void redistribute() {
     const Value from = random_.pick(values_);
-    const DistributedType type = random_type();
+    const Layout type = random_type();
     statements_ += fmt::format("  {} = redistribute {} as {}\n", declare(type), from.name, text_of(type));
   }
 
@@ -94,27 +135,33 @@ class ProgramWriter {
                     local_text(first.type), local_text(first.type), work, type, two ? ", " + type : "");
   }
 
-  // A partial sum over axes that cut nothing, where there are some.
+  // Parts of a sum or the like over axes that cut nothing, where there are some.
   void add_up() {
     const Value from = random_.pick(values_);
     std::vector<std::string> axes;
     for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
-      if (!from.type.uses(mesh_.whole(axis)) && random_.number(3) > 0) axes.push_back(mesh_.axis(axis).name);
+      if (!uses(from.type, axis) && random_.number(3) > 0) axes.push_back(mesh_.axis(axis).name);
     }
     if (axes.empty()) return compute();
     const std::string type = text_of(from.type);
     const std::string partial = fmt::format("partial{}", values_.size());
     statements_ +=
-        fmt::format("  {} = spmd_op {} (t : {}) {{ return t * convert (coordinate {} + 1) {} / 3 }} as {} sum {{{}}}\n",
-                    partial, from.name, local_text(from.type), axes[0], element_, type, fmt::join(axes, ", "));
-    statements_ += fmt::format("  {} = allreduce {} as {}\n", declare(from.type), partial, type);
+        fmt::format("  {} = spmd_op {} (t : {}) {{ return t * convert (coordinate {} + 1) {} / 3 }} as {} {} {{{}}}\n",
+                    partial, from.name, local_text(from.type), axes[0], element_, type,
+                    random_.pick<std::string>({"sum", "sum", "max", "min"}), fmt::join(axes, ", "));
+    if (random_.number(2) == 0) {
+      statements_ += fmt::format("  {} = allreduce {} as {}\n", declare(from.type), partial, type);
+    } else {
+      const Layout target = random_type();
+      statements_ += fmt::format("  {} = redistribute {} as {}\n", declare(target), partial, text_of(target));
+    }
   }
 
   // Of a function that perhaps calls another one, keeps one argument and gives one back.
   void call() {
     const Value first = random_.pick(values_);
     const Value second = like(first);
-    const DistributedType type = random_type();
+    const Layout type = random_type();
     const std::string name = fmt::format("function{}", values_.size());
     const std::string from = text_of(first.type);
     const std::string to = text_of(type);
@@ -135,6 +182,7 @@ class ProgramWriter {
   RandomProblems random_;
   Mesh mesh_;
   std::string element_;
+  bool divides_;  // whether all types divide the arrays
   Shape shape_;
   std::vector<Value> values_;
   std::string functions_;
@@ -144,5 +192,7 @@ class ProgramWriter {
 }  // namespace
 
 std::string random_program(std::uint32_t seed) { return ProgramWriter(seed).write(); }
+
+bool divides_everywhere(std::uint32_t seed) { return ProgramWriter(seed).divides(); }
 
 }  // namespace retile::test

@@ -8,5 +8,7 @@ namespace retile::test {
 
 // The same for the same seed.
 std::string random_program(std::uint32_t seed);
+// Whether all types of this program divide their arrays.
+bool divides_everywhere(std::uint32_t seed);
 
 }  // namespace retile::test

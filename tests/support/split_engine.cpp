@@ -111,14 +111,21 @@ class SplitRun final : public PreparedRun {
   EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     Tiles tiles;
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      const Box box = source_.box(devices_[i]);
-      tiles.push_back(allocate_tile(box, element_size_));
-      const Strides strides = strides_.sources.empty() ? Strides() : strides_.sources[i];
-      copy_box(sources[i], {box, strides}, tiles[i].bytes.data(), box, box, element_size_);
+      const Box box = box_of_tile(source_, devices_[i]);
+      tiles.push_back({box, Buffer(static_cast<std::size_t>(source_.size(devices_[i]) * element_size_))});
+      if (strides_.sources.empty()) {
+        std::copy_n(sources[i], tiles[i].bytes.size(), tiles[i].bytes.data());
+      } else {
+        copy_box(sources[i], {box, strides_.sources[i]}, tiles[i].bytes.data(), box, box, element_size_);
+      }
     }
     const EngineStatistics statistics = execute(tiles);
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      const Strides strides = strides_.targets.empty() ? Strides() : strides_.targets[i];
+      if (strides_.targets.empty()) {
+        std::copy_n(tiles[i].bytes.data(), tiles[i].bytes.size(), targets[i]);
+        continue;
+      }
+      const Strides strides = strides_.targets[i];
       copy_box(tiles[i].bytes.data(), tiles[i].box, targets[i], {tiles[i].box, strides}, tiles[i].box, element_size_);
     }
     return statistics;

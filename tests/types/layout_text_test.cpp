@@ -103,10 +103,23 @@ TEST(LayoutText, unknown_axis) {
 }
 
 TEST(LayoutText, unknown_rule) {
-  EXPECT_EQ(read("[9{x}17] nestd"),
-            "layout:1:10: error: expected the end of the layout, found 'nestd'\n"
-            "    1 | [9{x}17] nestd\n"
-            "      |          ^~~~~\n");
+  EXPECT_EQ(read("[9{x}17] padded"),
+            "layout:1:10: error: expected the end of the layout, found 'padded'\n"
+            "    1 | [9{x}17] padded\n"
+            "      |          ^~~~~~\n");
+}
+
+TEST(LayoutText, misspelt_words) {
+  EXPECT_EQ(read("[2{y,x}5] nestd"), R"(layout:1:11: error: unknown word 'nestd' after a type
+    1 | [2{y,x}5] nestd
+      |           ^~~~~
+hint: did you mean nested?
+)");
+  EXPECT_EQ(read("[8, 4] boxs {[0:8, 0:4]}"), R"(layout:1:8: error: unknown word 'boxs' after a type
+    1 | [8, 4] boxs {[0:8, 0:4]}
+      |        ^~~~
+hint: did you mean boxes?
+)");
 }
 
 TEST(LayoutText, devices) {

@@ -17,7 +17,10 @@ enum ExitStatus : int {
 // Each adds a subcommand; when it is chosen, *status becomes its exit status.
 void add_plan_command(CLI::App& app, int* status);
 void add_run_command(CLI::App& app, int* status);
+void add_transfer_command(CLI::App& app, int* status);
 void add_explain_command(CLI::App& app, int* status);
+void add_draw_command(CLI::App& app, int* status);
+void add_emit_command(CLI::App& app, int* status);
 void add_verify_command(CLI::App& app, int* status);
 void add_normalize_command(CLI::App& app, int* status);
 void add_check_command(CLI::App& app, int* status);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/scanner.h"
 #include "retile/base/utf8.h"
 #include "retile/pipeline.h"
@@ -261,9 +262,16 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
       ->type_name("FACTOR");
 }
 
+bool is_plan_file(const ProblemArguments& arguments) {
+  return arguments.source && !arguments.target && !arguments.problems;
+}
+
 PlanOptions planner_options(const ProblemArguments& arguments) {
   if (arguments.no_exchange && arguments.planner == "direct") {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
+  }
+  if (arguments.planner == xla_planner && (arguments.memory_limit || arguments.no_exchange)) {
+    throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
   }
   PlanOptions options;
   if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
@@ -279,6 +287,13 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
     options.memory_limit = bytes_of(memory_limit_of(arguments), problem);
   }
   return options;
+}
+
+Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles) {
+  PlanOptions options = plan_options(arguments, problem);
+  options.tiles = tiles;
+  if (arguments.planner == xla_planner) return contenders::plan_by_xla_rules(problem, *options.cost_model);
+  return make_plan(problem, options);
 }
 
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments) {
@@ -328,8 +343,14 @@ std::string remarks_on(const ProblemArguments& arguments, const Problem& problem
 
 std::vector<SourceText> problem_lines(const std::string& path) { return read_values(path, "problems"); }
 
+void require_at_most(std::size_t most, const std::vector<SourceText>& values, std::string_view what) {
+  if (values.size() <= most) return;
+  throw InputError(diagnose(values[most], {0, 0}, fmt::format("there are {} {} in this file", values.size(), what),
+                            fmt::format("give {} at a time", most == 1 ? "one" : fmt::format("{}", most))));
+}
+
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
-                     const std::function<void(const Problem& problem)>& visit) {
+                     const std::function<void(const Problem& problem)>& visit, std::size_t most) {
   check_usage(arguments);
   if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
   if (!arguments.problems) {
@@ -342,6 +363,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
     return done;
   }
   const std::vector<SourceText> lines = problem_lines(*arguments.problems);
+  require_at_most(most, lines, "problems");
   Progress progress(std::string(action), lines.size());
   int status = done;
   for (const SourceText& line : lines) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -51,10 +52,15 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
 // Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
 void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
 
+// Whether SRC alone is given: a file of plans, for those who take one.
+bool is_plan_file(const ProblemArguments& arguments);
+
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
 // Without a memory limit. Throws UsageError where they contradict each other.
 PlanOptions planner_options(const ProblemArguments& arguments);
+// The problem's plan by the planner that was asked for, XLA's rules among them.
+Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles = TileUse::kept);
 
 // The mesh that --mesh gives, in any notation.
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments);
@@ -69,8 +75,10 @@ std::string describe(const Layout& layout);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a
-// progress bar says is being done, once it takes long.
+// progress bar says is being done, once it takes long. A file of more than so many problems is refused.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
-                     const std::function<void(const Problem& problem)>& visit);
+                     const std::function<void(const Problem& problem)>& visit, std::size_t most = SIZE_MAX);
+// Throws InputError where there are more values than that; `what` names them.
+void require_at_most(std::size_t most, const std::vector<SourceText>& values, std::string_view what);
 
 }  // namespace retile::command

@@ -47,7 +47,10 @@ int run(int argument_count, char** arguments) {
   int status = done;
   add_plan_command(app, &status);
   add_run_command(app, &status);
+  add_transfer_command(app, &status);
   add_explain_command(app, &status);
+  add_draw_command(app, &status);
+  add_emit_command(app, &status);
   add_verify_command(app, &status);
   add_normalize_command(app, &status);
   add_check_command(app, &status);

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <vector>
 
 #include "retile/base/error.h"
-#include "retile/language/checker.h"
+#include "retile/base/input_errors.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
 #include "tools/retile/progress.h"
@@ -71,6 +73,16 @@ void write_result(std::string_view text) {
   std::fflush(stdout);
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  const auto fail_to_write = [&] {
+    throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) fail_to_write();
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) fail_to_write();
+}
+
 void write_remark(const std::string& text) {
   clear_progress();
   do_once_in_job([&] { std::fputs(text.c_str(), stderr); });
@@ -85,7 +97,7 @@ int fail(int status, const std::string& message) {
 int attempt(const std::function<int()>& work, const SourceText* line) {
   try {
     return work();
-  } catch (const language::ProgramError& error) {
+  } catch (const InputErrors& error) {
     return fail(bad_input, text_of(error.diagnostics()));
   } catch (const InputError& error) {
     return fail(bad_input, text_of({placed(error.diagnostic(), line)}));

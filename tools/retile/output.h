@@ -22,6 +22,9 @@ void write_result(std::string_view text);
 // Writes what is no whole result yet.
 void write_part(std::string_view text);
 
+// Writes a file of its own. Throws RuntimeError where that cannot be.
+void write_file(const std::string& path, std::string_view text);
+
 // Writes to standard error what is worth knowing beside the result.
 void write_remark(const std::string& text);
 

@@ -5,10 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "evaluation/contenders/xla_rules.h"
 #include "retile/plan/json.h"
 #include "retile/plan/text.h"
-#include "retile/planner/planner.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -68,18 +66,11 @@ int run(const Arguments& arguments) {
   if (arguments.full && !arguments.json) throw UsageError("--full goes with --json");
   if (arguments.donate && !arguments.problem.memory_limit) throw UsageError("--donate goes with --memory-limit");
   if (arguments.json && arguments.problem.notation) throw UsageError("--notation goes with text, not with --json");
-  const bool is_xla = arguments.problem.planner == xla_planner;
-  if (is_xla && (arguments.problem.memory_limit || arguments.problem.no_exchange)) {
-    throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
-  }
   const PlanLists lists = arguments.full ? PlanLists::always : PlanLists::when_small;
   bool first = true;
   return for_each_problem(arguments.problem, "planning", [&](const Problem& problem) {
     if (arguments.full) check_lists(problem);
-    PlanOptions options = plan_options(arguments.problem, problem);
-    if (arguments.donate) options.tiles = TileUse::donated;
-    const Plan plan =
-        is_xla ? contenders::plan_by_xla_rules(problem, *options.cost_model) : make_plan(problem, options);
+    const Plan plan = plan_for(arguments.problem, problem, arguments.donate ? TileUse::donated : TileUse::kept);
     if (arguments.json) return write_line(plan, lists);
     write_result((std::exchange(first, false) ? "" : "\n") + remarks_on(arguments.problem, problem) +
                  to_string(plan, palette_of(stdout)));

@@ -22,16 +22,6 @@ std::optional<std::uint64_t> parse_whole_number(const std::string& text) {
   return value;
 }
 
-std::vector<std::string> split_names(std::string_view text) {
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(", "), text.size());
-    if (end > 0) names.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return names;
-}
-
 // The subcommand that the arguments name; null before one is found.
 const CLI::App* chosen_command(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();

@@ -1,5 +1,6 @@
 #include "bench/mpi/peers/scalapack.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <memory>
@@ -22,48 +23,85 @@ void Cpdgemr2d(int rows, int columns, double* a, int ia, int ja, int* a_descript
 namespace retile::bench {
 namespace {
 
+// How ScaLAPACK deals a dimension out: blocks in turn.
+struct DealtDimension {
+  std::int64_t size = 0;
+  std::int64_t block = 0;
+  int processes = 1;
+  std::vector<AxisPart> axes;  // along which they lie, minor to major
+};
+
+void require(bool holds, const char* message) {
+  if (!holds) throw RuntimeError(std::string("p?gemr2d moves ") + message);
+}
+
+// One block for each process, or blocks x processes x elements of a block, cut in the middle.
+DealtDimension dealt(const std::vector<Factor>& factors) {
+  DealtDimension dimension{1, 1, 1, {}};
+  const Factor* cut = nullptr;
+  for (const Factor& factor : factors) {
+    dimension.size *= factor.size;
+    if (cut != nullptr) dimension.block *= factor.size;
+    if (factor.axes.empty()) continue;
+    require(cut == nullptr, "dimensions that are cut once");
+    cut = &factor;
+  }
+  if (cut == nullptr) return {dimension.size, dimension.size, 1, {}};
+  const std::int64_t count = tile_count(cut->axes);
+  require(cut == &factors.front() || cut->size == count, "blocks in turn");
+  dimension.block *= (cut->size + count - 1) / count;
+  dimension.processes = static_cast<int>(count);
+  dimension.axes = cut->axes;
+  return dimension;
+}
+
 void require_expressible(const Problem& problem) {
-  const auto require = [](bool holds, const char* message) {
-    if (!holds) throw RuntimeError(std::string("p?gemr2d moves ") + message);
-  };
   require(problem.source().rank() == 2, "matrices");
   require(problem.element_type() == ElementType::f32 || problem.element_type() == ElementType::f64,
           "elements of f32 or f64");
-  const std::int64_t devices = problem.device_count();
-  const TypedProblem ends = require_typed(problem);
-  for (const DistributedType* type : {&ends.source(), &ends.target()}) {
-    require(type->local_size() * devices == type->global_size(), "layouts without replicas");
-    require(type->local_size() <= INT_MAX, "tiles of fewer than 2^31 elements");
+  for (const Layout* layout : {&problem.source(), &problem.target()}) {
+    const auto cuts = layout->cuts();
+    require(cuts && cuts->devices.empty() && cuts->partial.empty() && cuts->rule == UnevenRule::ceiling,
+            "matrices that are cut along a mesh by ceilings");
+    std::int64_t processes = 1;
+    for (const std::vector<Factor>& factors : cuts->view) processes *= dealt(factors).processes;
+    require(processes == problem.device_count(), "layouts without replicas");
+    require(layout->local_size() <= INT_MAX, "tiles of fewer than 2^31 elements");
   }
 }
 
-// A layout as one block on each process of a grid. ScaLAPACK's matrices are column-major: a row-major array is its
-// transpose, whose rows are the array's last dimension.
+// A layout as blocks on a grid of processes. ScaLAPACK's matrices are column-major: a row-major array is its transpose,
+// whose rows are the array's last dimension.
 class BlockLayout {
  public:
-  BlockLayout(const DistributedType& type, MPI_Comm comm) : handle_(Csys2blacs_handle(comm)) {
-    const Shape global = type.global_shape();
-    const Shape local = type.local_shape();
-    const auto rows = static_cast<int>(global[1] / local[1]);
-    const auto columns = static_cast<int>(global[0] / local[0]);
-    std::vector<int> ranks(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
-    for (Device device = 0; device < type.mesh().device_count(); ++device) {
-      const Shape corner = type.base_offset(device);
-      const std::int64_t place = corner[1] / local[1] + corner[0] / local[0] * rows;
+  BlockLayout(const MeshLayout& cuts, MPI_Comm comm) : handle_(Csys2blacs_handle(comm)) {
+    const DealtDimension rows = dealt(cuts.view[1]);
+    const DealtDimension columns = dealt(cuts.view[0]);
+    int rank = 0;
+    MPI_Comm_rank(comm, &rank);
+    std::vector<int> ranks(static_cast<std::size_t>(rows.processes) * static_cast<std::size_t>(columns.processes));
+    for (Device device = 0; device < cuts.mesh.device_count(); ++device) {
+      const std::int64_t place = coordinate_along(cuts.mesh, rows.axes, device) +
+                                 coordinate_along(cuts.mesh, columns.axes, device) * rows.processes;
       ranks[static_cast<std::size_t>(place)] = static_cast<int>(device);
     }
     context_ = handle_;
-    Cblacs_gridmap(&context_, ranks.data(), rows, rows, columns);
+    Cblacs_gridmap(&context_, ranks.data(), rows.processes, rows.processes, columns.processes);
+    std::int64_t leading = 1;  // this rank's rows
+    for (const Factor& factor : cuts.view[1]) {
+      leading *=
+          cut_interval(factor.size, factor.axes, cuts.rule, coordinate_along(cuts.mesh, factor.axes, rank)).size();
+    }
     constexpr int dense = 1;
     descriptor_ = {dense,
                    context_,
-                   static_cast<int>(global[1]),
-                   static_cast<int>(global[0]),
-                   static_cast<int>(local[1]),
-                   static_cast<int>(local[0]),
+                   static_cast<int>(rows.size),
+                   static_cast<int>(columns.size),
+                   static_cast<int>(rows.block),
+                   static_cast<int>(columns.block),
                    0,
                    0,
-                   static_cast<int>(local[1])};
+                   std::max(1, static_cast<int>(leading))};
   }
   BlockLayout(const BlockLayout&) = delete;
   BlockLayout& operator=(const BlockLayout&) = delete;
@@ -104,9 +142,8 @@ TileMover mover(std::shared_ptr<Layouts> layouts, Routine routine) {
 evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("scalapack", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
-    const TypedProblem ends = require_typed(problem);
-    auto layouts =
-        std::shared_ptr<Layouts>(new Layouts{BlockLayout(ends.source(), comm), BlockLayout(ends.target(), comm)});
+    auto layouts = std::shared_ptr<Layouts>(
+        new Layouts{BlockLayout(*problem.source().cuts(), comm), BlockLayout(*problem.target().cuts(), comm)});
     if (problem.element_type() == ElementType::f32) return mover<float>(std::move(layouts), Cpsgemr2d);
     return mover<double>(std::move(layouts), Cpdgemr2d);
   });

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,30 +13,14 @@
 #include "retile/engines/mpi/device_ranks.h"
 #include "retile/engines/mpi/fingerprint.h"
 #include "retile/engines/mpi/gather_strides.h"
-#include "retile/engines/mpi/host.h"
+#include "retile/engines/mpi/job.h"
 #include "retile/engines/mpi/rank_work.h"
+#include "retile/engines/mpi/stream_run.h"
 #include "retile/engines/schedule.h"
 #include "retile/engines/tile_memory.h"
 
 namespace retile::mpi {
 namespace {
-
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-// What all runs of an engine share. Runs outlive the engine.
-struct Job {
-  Job(MPI_Comm comm, MpiOptions job_options)
-      : options(std::move(job_options)),
-        world(Communicator::duplicate(comm)),
-        host(world, options.hosts, options.reading) {}
-
-  const MpiOptions options;
-  const Communicator world;
-  Host host;
-};
 
 // Tiles between source and target are in memory that the ranks of a host share, which the target's may not be.
 constexpr EngineMemory::Between between = EngineMemory::Between::in_scratch;
@@ -264,7 +247,6 @@ class MpiRun final : public PreparedRun {
     return (bytes + devices - 1) / devices;
   }
 
-  // Clocks are compared within a host only: those of different hosts have nothing in common.
   EngineStatistics statistics(std::int64_t start, TileUse use, TileSight sight, std::int64_t tiles_measured) const {
     std::int64_t received = 0;
     for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
@@ -275,17 +257,10 @@ class MpiRun final : public PreparedRun {
       received = std::max(received, bytes);
     }
     const std::int64_t predicted = use == TileUse::donated ? donated_peak_ : kept_peak_;
-    std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device(), now(),
-                           -start};
-    const std::span<std::int64_t> times = std::span(most).last<2>();
-    const Communicator& team = job_->host.team();
-    if (team.size() < job_->world.size()) {
-      team.most(times);
-      times[0] += times[1];
-      times[1] = 0;
-    }
+    const double seconds = job_->seconds_since(start);
+    std::int64_t most[] = {received, predicted + staging_per_device(), tiles_measured + staging_per_device()};
     job_->world.most(most);
-    return {most[0], most[1], most[2], static_cast<double>(times[0] + times[1]) * 1e-9};
+    return {most[0], most[1], most[2], seconds};
   }
 
   const std::shared_ptr<Job> job_;
@@ -341,6 +316,11 @@ class MpiEngine final : public Engine {
     DeviceRanks ranks = ranks_of(listed.mesh.device_count());
     BufferStrides all = gather_strides(strides, listed, element_size, job_->world, ranks);
     return std::make_unique<MpiRun>(job_, listed, element_size, std::move(all), std::move(ranks));
+  }
+
+  std::unique_ptr<PreparedStreams> prepare_streams(Streams streams) override {
+    DeviceRanks ranks = ranks_of(streams.device_count);
+    return make_stream_run(job_, std::move(streams), std::move(ranks));
   }
 
   EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }

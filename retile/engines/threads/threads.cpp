@@ -11,6 +11,7 @@
 
 #include "retile/engines/schedule.h"
 #include "retile/engines/threads/copy_tasks.h"
+#include "retile/engines/threads/stream_tasks.h"
 #include "retile/engines/threads/worker_pool.h"
 
 namespace retile {
@@ -166,6 +167,31 @@ class ThreadsRun final : public PreparedRun {
   std::unique_ptr<KeptMemory> kept_memory_;
 };
 
+class ThreadsStreams final : public PreparedStreams {
+ public:
+  ThreadsStreams(std::shared_ptr<Workers> workers, Streams streams)
+      : workers_(std::move(workers)), tasks_(std::move(streams), workers_->pool.workers()) {}
+
+  StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    const std::lock_guard lock(workers_->running);
+    const auto start = Clock::now();
+    tasks_.run(workers_->pool, sources, targets);
+    return {tasks_.received_max(), {}, seconds_since(start)};
+  }
+
+  StreamStatistics execute_rounds(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                                  const RoundDone& done) override {
+    const std::lock_guard lock(workers_->running);
+    const auto start = Clock::now();
+    tasks_.run_rounds(workers_->pool, sources, targets, done);
+    return {tasks_.received_max(), {}, seconds_since(start)};
+  }
+
+ private:
+  const std::shared_ptr<Workers> workers_;
+  const StreamTasks tasks_;
+};
+
 class ThreadsEngine final : public Engine {
  public:
   explicit ThreadsEngine(const ThreadsOptions& options) : workers_(std::make_shared<Workers>(options)) {}
@@ -178,6 +204,10 @@ class ThreadsEngine final : public Engine {
                                        const BufferStrides& strides) override {
     require_element_size(movement, element_size);
     return std::make_unique<ThreadsRun>(workers_, movement, element_size, strides);
+  }
+
+  std::unique_ptr<PreparedStreams> prepare_streams(Streams streams) override {
+    return std::make_unique<ThreadsStreams>(workers_, std::move(streams));
   }
 
  private:

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "retile/retile.h"
+#include "retile/types/placement.h"
 
-namespace retile::python {
+namespace retile {
 
 // By device, and all three of the same length. Corners are in elements from the corner of the device's own tile.
 struct Round {
@@ -27,4 +27,4 @@ struct Rounds {
 // side's tiles are not equally large, side by side, and each held by equally many devices.
 std::optional<Rounds> find_rounds(const Placement& before, const Placement& after);
 
-}  // namespace retile::python
+}  // namespace retile

@@ -1,11 +1,11 @@
-#include "rounds.h"
+#include "retile/plan/rounds.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
 
-namespace retile::python {
+namespace retile {
 namespace {
 
 struct Edge {
@@ -183,4 +183,4 @@ std::optional<Rounds> find_rounds(const Placement& placement_before, const Place
   return rounds;
 }
 
-}  // namespace retile::python
+}  // namespace retile

@@ -1,0 +1,127 @@
+// Times a transfer against its arrays moved one after the other, and against what people do: gather and broadcast in
+// buckets, gather and slice, MPI_Alltoallw. Under mpirun with a rank for each device; alone, on the threads engine.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/mpi/mpi_program.h"
+#include "bench/mpi/transfer_contenders.h"
+#include "retile/engines/mpi/job.h"
+#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/transfer/run.h"
+#include "retile/transfer/text.h"
+#include "retile/transfer/tiles.h"
+
+namespace retile::bench {
+namespace {
+
+struct Arguments {
+  std::string manifest;
+  std::int64_t devices = 8;
+  std::int64_t max_bytes = 16 << 20;
+  std::int64_t bucket_bytes = 512 << 20;
+  int repetitions = 5;
+  std::string transport = "auto";
+};
+
+// 1,000 arrays of 64 KB, from rows to columns.
+transfer::Manifest small_arrays(std::int64_t devices) {
+  const Mesh mesh({{"x", devices}});
+  const Shape shape{128, 128};
+  const Problem problem("", DistributedType::cut(mesh, shape, {{mesh.whole(0)}, {}}),
+                        DistributedType::cut(mesh, shape, {{}, {mesh.whole(0)}}));
+  std::vector<std::pair<std::string, Problem>> arrays;
+  for (int i = 0; i < 1000; ++i) arrays.emplace_back(std::to_string(i), problem);
+  return transfer::make_manifest(arrays);
+}
+
+transfer::Manifest manifest_of(const Arguments& arguments, std::int64_t devices) {
+  if (arguments.manifest.empty()) return small_arrays(devices);
+  std::ifstream file(arguments.manifest);
+  if (!file) throw RuntimeError("cannot read " + arguments.manifest);
+  std::vector<SourceText> lines;
+  for (std::string text; std::getline(file, text);) {
+    lines.push_back({arguments.manifest, text, static_cast<int>(lines.size()) + 1});
+  }
+  return transfer::parse_manifest(lines);
+}
+
+// The clock stops when the last rank is done.
+double seconds_of_run(Contender& contender, const TilePointers& tiles, const mpi::Communicator& world) {
+  world.barrier();
+  const std::int64_t start = mpi::now();
+  contender.run(tiles);
+  world.barrier();
+  return static_cast<double>(mpi::now() - start) * 1e-9;
+}
+
+void run(const Arguments& arguments) {
+  const mpi::Communicator world = mpi::Communicator::duplicate(MPI_COMM_WORLD);
+  const bool is_alone = world.size() == 1;
+  mpi::MpiOptions options;
+  options.transport = mpi::find_transport(arguments.transport).value_or(mpi::Transport::automatic);
+  const std::unique_ptr<Engine> engine = is_alone ? make_threads_engine() : mpi::make_mpi_engine(world.get(), options);
+  const transfer::TransferPlan plan(manifest_of(arguments, is_alone ? arguments.devices : world.size()),
+                                    arguments.max_bytes);
+  if (!is_alone && plan.device_count() != world.size()) {
+    throw RuntimeError(fmt::format("there are {} devices: start as many ranks", plan.device_count()));
+  }
+  std::vector<std::unique_ptr<Contender>> contenders;
+  contenders.push_back(make_transfer(plan, *engine));
+  contenders.push_back(make_one_by_one(plan, *engine));
+  if (!is_alone) {
+    contenders.push_back(make_alltoallw(plan, world.get()));
+    contenders.push_back(make_gather_slice(plan, world.get()));
+    contenders.push_back(make_buckets(plan, world.get(), arguments.bucket_bytes));
+  }
+  transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1,
+                            [&](std::size_t bytes) { return engine->allocate(bytes); });
+  const TilePointers pointers{tiles.sources(), tiles.targets()};
+  for (const auto& contender : contenders) {
+    tiles.clear_targets();
+    contender->run(pointers);
+    const auto difference = world.first_text(tiles.difference());
+    if (difference) throw RuntimeError(fmt::format("{}: {}", contender->name(), *difference));
+  }
+  std::vector<double> fastest(contenders.size(), 1e300);
+  for (int i = 0; i < arguments.repetitions; ++i) {
+    for (std::size_t j = 0; j < contenders.size(); ++j) {
+      fastest[j] = std::min(fastest[j], seconds_of_run(*contenders[j], pointers, world));
+    }
+  }
+  if (world.is_speaker()) fmt::print("{}\n", to_string(plan));
+  for (std::size_t j = 0; j < contenders.size(); ++j) {
+    std::int64_t most[] = {contenders[j]->received(), contenders[j]->extra()};
+    world.most(most);
+    if (!world.is_speaker()) continue;
+    fmt::print("{:12} {:9.3f} ms {:6.2f} times   {:14} bytes received, {:14} beside the tiles\n", contenders[j]->name(),
+               1e3 * fastest[j], fastest[j] / fastest[0], most[0], most[1]);
+  }
+}
+
+void declare(CLI::App& app, Arguments& arguments) {
+  app.add_option("MANIFEST", arguments.manifest, "one array a line; 1,000 arrays of 64 KB unless given");
+  app.add_option("--devices", arguments.devices, "where it runs alone");
+  app.add_option("--max-bytes", arguments.max_bytes, "beside the tiles");
+  app.add_option("--bucket-bytes", arguments.bucket_bytes, "of gather and broadcast");
+  app.add_option("--repeat", arguments.repetitions, "in turn; the fastest counts");
+  app.add_option("--transport", arguments.transport, "of our engine: auto, messages");
+}
+
+constexpr Program<Arguments> transfer_benchmark{"transfer_benchmark",
+                                                "Times a transfer against other ways to move a model.", declare, run};
+
+}  // namespace
+}  // namespace retile::bench
+
+int main(int argument_count, char** arguments) {
+  return retile::bench::run_mpi_program(retile::bench::transfer_benchmark, argument_count, arguments);
+}

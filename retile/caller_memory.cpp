@@ -1,0 +1,74 @@
+#include "retile/caller_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+
+namespace retile {
+
+std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::size_t devices, const char* side) {
+  if (layouts.size() == devices) return layouts;
+  if (layouts.size() > 1) {
+    throw RuntimeError(fmt::format("there are layouts of {} {}s for {} devices", layouts.size(), side, devices));
+  }
+  return {devices, layouts.empty() ? MemoryLayout() : layouts.front()};
+}
+
+std::vector<Strides> strides_in(const std::vector<MemoryLayout>& layouts) {
+  std::vector<Strides> strides;
+  for (const MemoryLayout& layout : layouts) strides.push_back(layout.strides);
+  return strides;
+}
+
+std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const std::vector<Strides>& strides,
+                               const Placement& placement, const std::vector<Device>& devices,
+                               std::int64_t element_size) {
+  std::vector<TileRoom> rooms;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const bool is_single = placement.has_single_boxes();
+    const TileLayout tile(is_single ? placement.box(devices[i]) : Box{}, strides.empty() ? Strides() : strides[i]);
+    std::optional<Reach> reach = Reach{0, checked_bytes(placement.size(devices[i]), element_size)};
+    if (is_single) reach = reach_of(tile, element_size);
+    const auto begin = reach ? checked_add(layouts[i].offset, reach->begin) : std::nullopt;
+    const auto end = reach ? checked_add(layouts[i].offset, reach->end) : std::nullopt;
+    if (!begin || *begin < 0 || !end) {
+      throw RuntimeError(
+          fmt::format("device {}'s tile of {} begins outside of its memory: its first element is at byte {}",
+                      devices[i], to_string(tile.box), layouts[i].offset));
+    }
+    rooms.push_back({layouts[i].offset, *end, strides.empty()});
+  }
+  return rooms;
+}
+
+void RoomCheck::add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target) {
+  const auto bytes = static_cast<std::int64_t>(memory.size());
+  if (bytes < room.end) {
+    throw RuntimeError(
+        fmt::format("{} has {} bytes of memory, and its tile takes {}", name_(tile, is_target), bytes, room.end));
+  }
+  if (room.is_packed) packed_.push_back({memory.data() + room.first, memory.data() + room.end, tile, is_target});
+}
+
+void RoomCheck::require_apart() {
+  const std::less<> is_less;
+  std::sort(packed_.begin(), packed_.end(), [&](const Range& a, const Range& b) { return is_less(a.begin, b.begin); });
+  const Range* farthest = nullptr;  // of those before, the one that ends last
+  const Range* farthest_target = nullptr;
+  for (const Range& range : packed_) {
+    const Range* other = range.is_target ? farthest : farthest_target;
+    if (other != nullptr && is_less(range.begin, other->end)) {
+      throw RuntimeError(
+          fmt::format("{} overlaps {}", name_(range.tile, range.is_target), name_(other->tile, other->is_target)));
+    }
+    if (farthest == nullptr || is_less(farthest->end, range.end)) farthest = &range;
+    if (range.is_target) farthest_target = &range;
+  }
+}
+
+}  // namespace retile

@@ -1,0 +1,56 @@
+// Memory that callers own: how tiles lie in it, and whether it has room for them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "retile/redistribute.h"
+
+namespace retile {
+
+// The layout of each device's tile: one for all, or one for each. Throws RuntimeError where there are other than that.
+std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::size_t devices, const char* side);
+
+std::vector<Strides> strides_in(const std::vector<MemoryLayout>& layouts);
+
+// Of the devices' tiles. `strides` are those that require_strides() gives. Throws RuntimeError where a tile begins
+// outside of its memory.
+std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const std::vector<Strides>& strides,
+                               const Placement& placement, const std::vector<Device>& devices,
+                               std::int64_t element_size);
+
+// Tiles are known by numbers, and named where something is wrong with them.
+class RoomCheck {
+ public:
+  using TileName = std::function<std::string(std::size_t tile, bool is_target)>;
+
+  explicit RoomCheck(TileName name) : name_(std::move(name)) {}
+
+  // Throw RuntimeError where the memory is too short for its tile.
+  void add_source(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
+    add(tile, memory, room, false);
+  }
+  void add_target(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
+    add(tile, memory, room, true);
+  }
+  // Throws RuntimeError where a packed target shares memory with another packed tile.
+  void require_apart();
+
+ private:
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    std::size_t tile;
+    bool is_target;
+  };
+
+  void add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target);
+
+  const TileName name_;
+  std::vector<Range> packed_;
+};
+
+}  // namespace retile

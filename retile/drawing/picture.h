@@ -1,0 +1,62 @@
+// Where things lie in a picture of a frame: rows and columns of boxes, layers side by side. page.js has the same
+// geometry, for dimensions that are chosen in the page.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "retile/drawing/scene.h"
+
+namespace retile::drawing {
+
+struct Rectangle {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+
+  bool operator==(const Rectangle&) const = default;
+};
+
+// An interval of the dimension of layers, as a slab that shows its front.
+struct Layer {
+  Interval interval;
+  Rectangle front;
+  double depth = 0;  // of the slab behind it, up and to the right; 0 in pictures without layers
+};
+
+// A part of a box in a layer.
+struct PlacedBox {
+  std::size_t box = 0;  // in the frame
+  Rectangle place;
+};
+
+// The dimensions of a frame that are drawn, as the scene counts them; -1: none.
+struct DrawnDimensions {
+  int layers = -1;
+  int rows = -1;
+  int columns = -1;
+};
+
+DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame);
+
+// Whether the box has index 0 of the dimensions that are not drawn.
+bool is_shown(const Frame& frame, const DrawnDimensions& drawn, const Box& box);
+
+struct Picture {
+  double width = 0;
+  double height = 0;
+  DrawnDimensions drawn;
+  std::vector<Layer> layers;
+  std::vector<PlacedBox> boxes;
+};
+
+// Fits into a square of this side, with the boxes that are shown.
+Picture make_picture(const Scene& scene, const Frame& frame, double side);
+
+// Where a box lies in the picture, if it is shown: in each layer that it meets.
+std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const Picture& picture, const Box& box);
+
+}  // namespace retile::drawing

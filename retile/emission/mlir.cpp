@@ -1,0 +1,217 @@
+// MLIR's mesh dialect, as LLVM 19 has it: collectives along axes of a mesh, and messages between its processes.
+#include <utility>
+
+#include "retile/emission/device_form.h"
+#include "retile/emission/mlir_text.h"
+#include "retile/emission/targets.h"
+#include "retile/emission/tensor_program.h"
+#include "retile/types/text.h"
+
+namespace retile::emission {
+namespace {
+
+// A mesh along whose axes all groups lie: the program's, or the one with an axis for each prime.
+Mesh mesh_of(const TensorProgram& program) {
+  for (const std::vector<TensorStatement>& step : program.steps) {
+    for (const TensorStatement& statement : step) {
+      const Groups* groups = groups_of(statement.operation);
+      if (groups == nullptr || find_group_axes(program.mesh, *groups)) continue;
+      return refine(program.mesh, program.mesh.prime_parts());
+    }
+  }
+  return program.mesh;
+}
+
+class MlirPrinter : public MlirText {
+ public:
+  MlirPrinter(const Plan& plan, ElementType element)
+      : MlirText(element, "  "), plan_(plan), program_(lower(plan, Target::mlir)), mesh_(mesh_of(program_)) {}
+
+  std::string print() {
+    std::vector<std::int64_t> sizes;
+    for (const Axis& axis : mesh_.axes()) sizes.push_back(axis.size);
+    std::string value = "%tile";
+    Shape shape = program_.tile;
+    if (program_.shape != plan_.movement.source.global_shape()) {
+      remark(fmt::format("tiles are padded: they make up an array of {}", retile::to_string(program_.shape)));
+    }
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      remark(step_text(plan_, i));
+      for (const TensorStatement& statement : program_.steps[i]) {
+        value = std::visit([&](const auto& op) { return add(op, value, shape, statement.shape); }, statement.operation);
+        shape = statement.shape;
+      }
+    }
+    add_line("return {} : {}", value, tensor_of(shape));
+    return fmt::format(
+        "// {}\n//\n{}mesh.mesh @mesh(shape = {})\n\nfunc.func @redistribute(%tile: {}) -> {} {{\n{}}}\n",
+        summary_of(plan_, element()), plan_text(plan_, "//   "), fmt::join(sizes, "x"), tensor_of(program_.tile),
+        tensor_of(shape), text());
+  }
+
+ private:
+  // --- Numbers by device.
+
+  std::string number_by_device(const std::vector<std::int64_t>& numbers) {
+    const std::string device = once("mesh.process_linear_index on @mesh : index");
+    const std::string table =
+        once(fmt::format("arith.constant dense<{}> : tensor<{}xindex>", listed("[", numbers, "]"), numbers.size()));
+    return add_value("tensor.extract {}[{}] : tensor<{}xindex>", table, device, numbers.size());
+  }
+
+  std::string axes_of(const std::vector<int>& axes) const { return listed("[", axes, "]"); }
+
+  // --- Statements: the value that each gives.
+
+  // Along axes where the tile is cut along them, else at corners by device.
+  std::string slice(const std::vector<Shape>& corners, std::string value, Shape before, const Shape& after) {
+    std::vector<std::string> starts;
+    bool is_left = false;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const auto form = find_form(mesh_, along(corners, i));
+      starts.push_back(form && form->is_constant() ? fmt::format("{}", form->constant) : "");
+      if (before[i] == after[i]) continue;
+      const auto axes = form ? find_cut_axes(mesh_, *form, after[i]) : std::nullopt;
+      std::int64_t tiles = 1;
+      for (const int axis : axes.value_or(std::vector<int>{})) tiles *= mesh_.axis(axis).size;
+      if (!axes || tiles * after[i] != before[i]) {
+        is_left = true;
+        continue;
+      }
+      Shape cut = before;
+      cut[i] = after[i];
+      value = add_value("mesh.all_slice {} on @mesh mesh_axes = {} slice_axis = {} : {} -> {}", value, axes_of(*axes),
+                        i, tensor_of(before), tensor_of(cut));
+      before = cut;
+      starts[i] = "0";
+    }
+    if (!is_left) return value;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (starts[i].empty()) starts[i] = number_by_device(along(corners, i));
+    }
+    return extract(value, starts, before, after);
+  }
+
+  std::string extract(const std::string& value, const std::vector<std::string>& starts, const Shape& before,
+                      const Shape& after) {
+    const Shape ones(after.size(), 1);
+    return add_value("tensor.extract_slice {}{} {} {} : {} to {}", value, listed("[", starts, "]"),
+                     listed("[", after, "]"), listed("[", ones, "]"), tensor_of(before), tensor_of(after));
+  }
+
+  std::string add(const SliceOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    return slice(op.corners, value, before, after);
+  }
+
+  std::string add(const ReshapeOp& /*op*/, const std::string& value, const Shape& before, const Shape& after) {
+    const std::string shape_type = fmt::format("tensor<{}xindex>", after.size());
+    const std::string shape =
+        once(after.empty() ? fmt::format("tensor.empty() : {}", shape_type)
+                           : fmt::format("arith.constant dense<{}> : {}", listed("[", after, "]"), shape_type));
+    return add_value("tensor.reshape {}({}) : ({}, {}) -> {}", value, shape, tensor_of(before), shape_type,
+                     tensor_of(after));
+  }
+
+  std::string add(const TransposeOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    const std::string empty = add_value("tensor.empty() : {}", tensor_of(after));
+    return add_value("linalg.transpose ins({} : {}) outs({} : {}) permutation = {}", value, tensor_of(before), empty,
+                     tensor_of(after), listed("[", op.order, "]"));
+  }
+
+  std::string add(const GatherOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    return add_value("mesh.all_gather {} on @mesh mesh_axes = {} gather_axis = {} : {} -> {}", value,
+                     axes_of(*find_group_axes(mesh_, op.groups)), op.dimension, tensor_of(before), tensor_of(after));
+  }
+
+  std::string add(const AllToAllOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    return add_value("mesh.all_to_all {} on @mesh mesh_axes = {} split_axis = {} concat_axis = {} : {} -> {}", value,
+                     axes_of(*find_group_axes(mesh_, op.groups)), op.split, op.join, tensor_of(before),
+                     tensor_of(after));
+  }
+
+  // Every process sends its tile and receives one.
+  std::string add(const PermuteOp& op, const std::string& value, const Shape& /*before*/, const Shape& after) {
+    std::vector<Device> receivers(op.senders.size());
+    for (std::size_t target = 0; target < op.senders.size(); ++target) {
+      receivers[static_cast<std::size_t>(op.senders[target])] = static_cast<Device>(target);
+    }
+    const std::string sent = message("send", "destination", receivers, value, after);
+    return message("recv", "source", op.senders, sent, after);
+  }
+
+  std::string message(const char* operation, const char* peer, const std::vector<Device>& peers,
+                      const std::string& value, const Shape& shape) {
+    std::vector<std::string> coordinates;
+    std::vector<int> axes;
+    for (int axis = 0; axis < mesh_.axis_count(); ++axis) {
+      std::vector<std::int64_t> along_axis;
+      for (const Device device : peers) along_axis.push_back(mesh_.coordinate(device, mesh_.whole(axis)));
+      coordinates.push_back(number_by_device(along_axis));
+      axes.push_back(axis);
+    }
+    const std::vector<std::string> types(axes.size(), "index");
+    return add_value("mesh.{} {} on @mesh mesh_axes = {} {} = {} : ({}, {}) -> {}", operation, value, axes_of(axes),
+                     peer, listed("[", coordinates, "]"), tensor_of(shape), fmt::join(types, ", "), tensor_of(shape));
+  }
+
+  std::string add(const CellsOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    Shape row = after;
+    row.front() = 1;
+    std::vector<std::string> rows;
+    for (const Cell& cell : op.cells) {
+      std::string one = slice(cell.corners, value, before, op.shape);
+      if (cell.sent) one = add(*cell.sent, one, op.shape, op.shape);
+      rows.push_back(add(ReshapeOp{row}, one, op.shape, row));
+    }
+    return concatenated(rows, row, after);
+  }
+
+  std::string concatenated(const std::vector<std::string>& rows, const Shape& row, const Shape& after) {
+    const std::vector<std::string> types(rows.size(), tensor_of(row));
+    return add_value("tensor.concat dim(0) {} : ({}) -> {}", fmt::join(rows, ", "), fmt::join(types, ", "),
+                     tensor_of(after));
+  }
+
+  std::string add(const PickOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    Shape row = after;
+    row.front() = 1;
+    std::vector<std::string> rows;
+    for (std::size_t i = 0; i < op.order.front().size(); ++i) {
+      std::vector<std::string> starts(after.size(), "0");
+      starts.front() = number_by_device(along(op.order, i));
+      rows.push_back(extract(value, starts, before, row));
+    }
+    return concatenated(rows, row, after);
+  }
+
+  // One part after the other, halves as numbers of single precision.
+  std::string add(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
+    if (is_complex()) refuse(Target::mlir, "sums of complex tensors", "--as stablehlo adds them");
+    const char* name = op.reduction == Reduction::sum   ? is_integer() ? "addi" : "addf"
+                       : op.reduction == Reduction::max ? is_integer() ? "maxsi" : "maximumf"
+                       : is_integer()                   ? "minsi"
+                                                        : "minimumf";
+    const std::string wide = is_half() ? tensor_of(after, "f32") : tensor_of(after);
+    Shape row = before;
+    row.front() = 1;
+    std::string total;
+    for (std::int64_t i = 0; i < before.front(); ++i) {
+      std::vector<std::string> starts(before.size(), "0");
+      starts.front() = fmt::format("{}", i);
+      std::string part = add(ReshapeOp{after}, extract(value, starts, before, row), row, after);
+      if (is_half()) part = add_value("arith.extf {} : {} to {}", part, tensor_of(after), wide);
+      total = i == 0 ? part : add_value("arith.{} {}, {} : {}", name, total, part, wide);
+    }
+    return is_half() ? add_value("arith.truncf {} : {} to {}", total, wide, tensor_of(after)) : total;
+  }
+
+  const Plan& plan_;
+  const TensorProgram program_;
+  const Mesh mesh_;
+};
+
+}  // namespace
+
+std::string emit_mlir(const Plan& plan, ElementType element) { return MlirPrinter(plan, element).print(); }
+
+}  // namespace retile::emission

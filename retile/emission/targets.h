@@ -1,0 +1,39 @@
+// The printers, one for each target, and what they share; emission.h is how others come to them.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "retile/emission/emission.h"
+
+namespace retile::emission {
+
+std::string emit_jax(const Plan& plan, ElementType element);
+std::string emit_mpi(const Plan& plan, ElementType element);
+std::string emit_stablehlo(const Plan& plan, ElementType element);
+std::string emit_mlir(const Plan& plan, ElementType element);
+
+// "JAX cannot say tiles of different sizes", and what can.
+[[noreturn]] void refuse(Target target, std::string_view what, std::string_view hint);
+
+// "f32[8, 16] from [4{x}8, 16] to [8, 8{x}16]".
+std::string summary_of(const Plan& plan, ElementType element);
+// The plan's text, each line behind this.
+std::string plan_text(const Plan& plan, std::string_view margin);
+// "alltoall(0 -> 1; 4), cost 64: [8, 4{y}8]".
+std::string step_text(const Plan& plan, std::size_t step);
+
+// Entries with commas between them, in lines of at most 110 characters, behind a margin.
+std::string wrapped(const std::vector<std::string>& entries, std::string_view margin);
+
+// "[0, 1]", the brackets as the language has them.
+template <typename Range>
+std::string listed(std::string_view opening, const Range& numbers, std::string_view closing) {
+  return fmt::format("{}{}{}", opening, fmt::join(numbers, ", "), closing);
+}
+
+}  // namespace retile::emission

@@ -1,0 +1,51 @@
+// The pieces of streams, cut for workers: every element is copied once, straight from tile to tile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "retile/engines/copy.h"
+#include "retile/engines/streams.h"
+#include "retile/engines/threads/worker_pool.h"
+
+namespace retile {
+
+class StreamTasks {
+ public:
+  StreamTasks(Streams streams, int workers);
+
+  // Bytes that a device gets from others, at most.
+  std::int64_t received_max() const { return received_max_; }
+
+  // As PreparedStreams::execute().
+  void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+  // As PreparedStreams::execute_rounds().
+  void run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                  const RoundDone& done) const;
+
+ private:
+  // A part of a piece.
+  struct Part {
+    std::uint32_t stream = 0;
+    std::uint32_t piece = 0;
+    ByteRange range;
+  };
+
+  void add_parts(std::vector<Part>& parts, std::size_t stream, std::size_t piece, ByteRange range) const;
+  // Where tasks of about equal bytes begin, and the end.
+  std::vector<std::size_t> tasks_of(const std::vector<Part>& parts) const;
+  void run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,
+                 std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+
+  const Streams streams_;
+  std::vector<BoxCopy> copies_;  // by shape
+  Stores stores_ = Stores::cached;
+  std::int64_t received_max_ = 0;
+  std::int64_t task_bytes_ = 0;
+  std::vector<Part> parts_;  // array by array and target by target: neighbours in memory share caches and pages
+  std::vector<std::size_t> task_begins_;
+};
+
+}  // namespace retile

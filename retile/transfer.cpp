@@ -1,0 +1,127 @@
+#include "retile/transfer.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "retile/base/error.h"
+#include "retile/caller_memory.h"
+#include "retile/engines/threads/threads.h"
+#include "retile/transfer/run.h"
+
+namespace retile::transfer {
+namespace {
+
+Manifest manifest_of(const std::vector<TransferArray>& arrays) {
+  std::vector<std::pair<std::string, Problem>> named;
+  named.reserve(arrays.size());
+  for (const TransferArray& array : arrays) named.emplace_back(array.name, array.problem);
+  return make_manifest(named);
+}
+
+// Of one array on this process's devices.
+struct Rooms {
+  std::vector<TileRoom> sources;
+  std::vector<TileRoom> targets;
+};
+
+}  // namespace
+
+struct Transfer::State {
+  std::vector<std::string> names;
+  std::unordered_map<std::string, std::size_t> numbers;  // by name
+  std::vector<Rooms> rooms;                              // by array
+  std::optional<PreparedTransfer> prepared;
+
+  BufferStrides add_rooms(const TransferArray& array, const Placement& source, const Placement& target,
+                          const std::vector<Device>& devices) {
+    const std::int64_t element_size = bytes_of(array.problem.element_type());
+    const std::vector<MemoryLayout> from = spread(array.sources, devices.size(), "source");
+    const std::vector<MemoryLayout> to = spread(array.targets, devices.size(), "target");
+    BufferStrides strides = require_strides({strides_in(from), strides_in(to)}, source, target, devices, element_size);
+    rooms.push_back({rooms_of(from, strides.sources, source, devices, element_size),
+                     rooms_of(to, strides.targets, target, devices, element_size)});
+    return strides;
+  }
+
+  // By array, whatever the order in which they are given.
+  std::vector<const ArrayMemory*> in_order(std::span<const ArrayMemory> arrays) const {
+    std::vector<const ArrayMemory*> ordered(names.size());
+    for (const ArrayMemory& array : arrays) {
+      const auto found = numbers.find(std::string(array.name));
+      if (found == numbers.end()) throw RuntimeError(fmt::format("no array is called \"{}\"", array.name));
+      if (ordered[found->second] != nullptr) throw RuntimeError(fmt::format("array \"{}\" is given twice", array.name));
+      ordered[found->second] = &array;
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (ordered[i] == nullptr) throw RuntimeError(fmt::format("array \"{}\" is not given", names[i]));
+    }
+    return ordered;
+  }
+
+  void require_memory(const std::vector<const ArrayMemory*>& arrays) const {
+    const std::vector<Device>& devices = prepared->devices();
+    RoomCheck check([&](std::size_t tile, bool is_target) {
+      return fmt::format("the {} of \"{}\" on device {}", is_target ? "target" : "source", names[tile / devices.size()],
+                         devices[tile % devices.size()]);
+    });
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const ArrayMemory& array = *arrays[i];
+      if (array.sources.size() != devices.size() || array.targets.size() != devices.size()) {
+        throw RuntimeError(fmt::format("array \"{}\" has {} sources and {} targets for {} devices", array.name,
+                                       array.sources.size(), array.targets.size(), devices.size()));
+      }
+      for (std::size_t slot = 0; slot < devices.size(); ++slot) {
+        check.add_source(i * devices.size() + slot, array.sources[slot], rooms[i].sources[slot]);
+        check.add_target(i * devices.size() + slot, array.targets[slot], rooms[i].targets[slot]);
+      }
+    }
+    check.require_apart();
+  }
+};
+
+Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options)
+    : state_(std::make_unique<State>()) {
+  const std::unique_ptr<Engine> threads = options.engine == nullptr ? make_threads_engine() : nullptr;
+  Engine& engine = options.engine == nullptr ? *threads : *options.engine;
+  std::optional<TransferPlan> plan;
+  std::vector<BufferStrides> strides;
+  engine.processes().do_together([&] {
+    plan.emplace(manifest_of(arrays), options.max_bytes);
+    const std::vector<Device> devices = engine.devices(plan->device_count());
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const std::size_t problem = plan->manifest().arrays[i].problem;
+      state_->names.push_back(arrays[i].name);
+      state_->numbers.emplace(arrays[i].name, i);
+      strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
+    }
+  });
+  state_->prepared.emplace(*plan, engine, strides);
+}
+
+Transfer::Transfer(Transfer&&) noexcept = default;
+Transfer& Transfer::operator=(Transfer&&) noexcept = default;
+Transfer::~Transfer() = default;
+
+const std::vector<Device>& Transfer::devices() const { return state_->prepared->devices(); }
+
+TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  state_->prepared->processes().do_together([&] {
+    const std::vector<const ArrayMemory*> ordered = state_->in_order(arrays);
+    state_->require_memory(ordered);
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      for (std::size_t slot = 0; slot < devices().size(); ++slot) {
+        from.push_back(ordered[i]->sources[slot].data() + state_->rooms[i].sources[slot].first);
+        to.push_back(ordered[i]->targets[slot].data() + state_->rooms[i].targets[slot].first);
+      }
+    }
+  });
+  const StreamStatistics statistics = state_->prepared->execute(from, to);
+  return {statistics.received_max, most_of(state_->prepared->processes(), statistics.staging), statistics.seconds};
+}
+
+}  // namespace retile::transfer

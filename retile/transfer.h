@@ -1,0 +1,72 @@
+// Moves the arrays of a whole model from one layout each to another, within a cap on the bytes that a device may hold
+// beyond the arrays' own tiles.
+//
+//   retile::transfer::Transfer transfer({{"wq", problem_of_wq}, {"wk", problem_of_wk}}, {.max_bytes = 64 << 20});
+//   transfer.run(std::vector<retile::transfer::ArrayMemory>{{"wq", {...}, {...}}, ...});   // after every training step
+//
+// Everything throws RuntimeError with a sentence where memory does not fit its tiles, before anything is moved. With
+// several processes all calls are collective.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/planner/problem.h"
+#include "retile/redistribute.h"
+
+namespace retile::transfer {
+
+// Tiles with padding, halos or columns first are moved as they lie, as in RedistributeOptions; those of several boxes
+// are packed.
+struct TransferArray {
+  std::string name;
+  Problem problem;
+  std::vector<MemoryLayout> sources = {};
+  std::vector<MemoryLayout> targets = {};
+};
+
+struct TransferOptions {
+  std::int64_t max_bytes = std::int64_t{256} << 20U;  // per device, beyond the tiles
+  Engine* engine = nullptr;                           // null: threads, one for each core
+};
+
+// A span for each of this process's devices, in ascending order; empty where it holds nothing.
+struct ArrayMemory {
+  std::string_view name;
+  std::vector<std::span<const std::byte>> sources;
+  std::vector<std::span<std::byte>> targets;
+};
+
+struct TransferStatistics {
+  std::int64_t received_max = 0;  // bytes of the device that gets the most, own parts not counted
+  std::int64_t staging_max = 0;   // bytes beyond the tiles, of the device that has the most
+  double seconds = 0;
+};
+
+class Transfer {
+ public:
+  // The engine need not outlive it. Throws InputError where two arrays have one name, an array is a sum, or the cap is
+  // too small; RuntimeError where layouts of memory are wrong.
+  explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
+  Transfer(Transfer&&) noexcept;
+  Transfer& operator=(Transfer&&) noexcept;
+  ~Transfer();
+
+  // The devices of this process, ascending.
+  const std::vector<Device>& devices() const;
+
+  // All arrays, in any order. No target overlaps another tile. Nothing but the targets' elements is written.
+  TransferStatistics run(std::span<const ArrayMemory> arrays);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retile::transfer

@@ -1,0 +1,42 @@
+// Cells: what some devices hold of an array and some want, each cell as a whole.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "retile/types/box.h"
+#include "retile/types/placement.h"
+
+namespace retile::transfer {
+
+// Lists of devices, ascending, each kept once.
+class DeviceSets {
+ public:
+  using Number = std::uint32_t;
+
+  Number add(std::vector<Device> devices);
+  const std::vector<Device>& operator[](Number number) const { return *sets_[number]; }
+  std::size_t size() const { return sets_.size(); }
+
+ private:
+  std::map<std::vector<Device>, Number> numbers_;
+  std::vector<const std::vector<Device>*> sets_;
+};
+
+// A box of the common refinement of source and target: all that hold it hold all of it, and so with all that want it.
+struct Cell {
+  Box box;
+  DeviceSets::Number holders = 0;
+  DeviceSets::Number receivers = 0;  // want it and do not hold it
+  DeviceSets::Number keepers = 0;    // want it and hold it
+};
+
+// Those of an array, in the order of their corners. Boxes of one side are equal or disjoint.
+std::vector<Cell> find_cells(const Placement& source, const Placement& target, DeviceSets& sets);
+
+// The elements from `begin` up to but not including `end`, in row-major order of the box, as few boxes as their number
+// of dimensions allows.
+std::vector<Box> boxes_of_range(const Box& box, std::int64_t begin, std::int64_t end);
+
+}  // namespace retile::transfer

@@ -1,0 +1,266 @@
+#include "retile/transfer/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/plan/text.h"
+#include "retile/transfer/senders.h"
+
+namespace retile::transfer {
+namespace {
+
+// Cuts between senders are moved to where rows of a box begin, as long as all of them together move less than this part
+// of what the busiest device sends.
+constexpr std::int64_t moved_part = 1000;
+
+// What is counted anywhere, staging for rounds in flight included, is less than eight times as much.
+constexpr std::int64_t most_tile_bytes = std::int64_t{1} << 60U;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
+std::size_t index(Device device) { return static_cast<std::size_t>(device); }
+
+}  // namespace
+
+TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes)
+    : manifest_(std::move(manifest)), max_bytes_(max_bytes), loads_(index(manifest_.device_count())) {
+  std::vector<std::vector<std::size_t>> arrays(manifest_.problems.size());
+  for (std::size_t i = 0; i < manifest_.arrays.size(); ++i) arrays[manifest_.arrays[i].problem].push_back(i);
+  for (std::size_t i = 0; i < arrays.size(); ++i) add_class(manifest_.problems[i], std::move(arrays[i]));
+  add_wants();
+  choose_senders();
+  list_streams();
+  choose_rounds();
+}
+
+void TransferPlan::add_class(const Problem& problem, std::vector<std::size_t> arrays) {
+  const std::int64_t world = device_count();
+  ArrayClass added{problem.source().placement(world),
+                   problem.target().placement(world),
+                   bytes_of(problem.element_type()),
+                   std::move(arrays),
+                   {}};
+  const auto count = static_cast<std::int64_t>(added.arrays.size());
+  std::int64_t all = 0;  // of all tiles so far
+  for (const DeviceLoad& load : loads_) all += load.source + load.target;
+  for (Device device = 0; device < world; ++device) {
+    for (const bool is_target : {false, true}) {
+      const std::int64_t elements = (is_target ? added.target : added.source).size(device);
+      const auto one = checked_multiply(elements, added.element_size);
+      const auto bytes = one ? checked_multiply(*one, count) : std::nullopt;
+      const auto sum = bytes ? checked_add(all, *bytes) : std::nullopt;
+      if (!sum || *sum > most_tile_bytes) throw InputError("the bytes of all tiles do not fit in 60 bits", {});
+      all = *sum;
+      (is_target ? loads_[index(device)].target : loads_[index(device)].source) += *bytes;
+    }
+  }
+  added.cells = find_cells(added.source, added.target, sets_);
+  classes_.push_back(std::move(added));
+}
+
+void TransferPlan::add_wants() {
+  std::unordered_map<DeviceSets::Number, std::size_t> numbers;
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    for (std::size_t j = 0; j < classes_[i].cells.size(); ++j) {
+      const Cell& cell = classes_[i].cells[j];
+      if (sets_[cell.receivers].empty()) continue;
+      const auto [found, is_new] = numbers.try_emplace(cell.holders, supplies_.size());
+      if (is_new) supplies_.push_back({cell.holders, {}, 0});
+      for (const Device device : sets_[cell.receivers]) {
+        supplies_[found->second].wants.push_back(
+            {device, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), 0});
+      }
+    }
+  }
+  for (Supply& supply : supplies_) {
+    std::stable_sort(supply.wants.begin(), supply.wants.end(),
+                     [](const Want& a, const Want& b) { return a.to < b.to; });
+    for (Want& want : supply.wants) {
+      want.begin = supply.bytes;
+      const std::int64_t bytes = cell_bytes(want) * static_cast<std::int64_t>(classes_[want.array_class].arrays.size());
+      supply.bytes += bytes;
+      loads_[index(want.to)].lacking += bytes;
+    }
+  }
+}
+
+std::int64_t TransferPlan::cell_bytes(const Want& want) const {
+  const ArrayClass& kind = classes_[want.array_class];
+  return volume(kind.cells[want.cell].box) * kind.element_size;
+}
+
+void TransferPlan::choose_senders() {
+  std::vector<SenderDemand> demands;
+  demands.reserve(supplies_.size());
+  for (const Supply& supply : supplies_) demands.push_back({sets_[supply.holders], supply.bytes});
+  SenderShares shares = share_sending(demands, device_count());
+  sent_bound_ = shares.bound;
+  add_stretches(shares.shares);
+}
+
+// The first holder sends the first bytes, so that few of them send to one receiver.
+void TransferPlan::add_stretches(const std::vector<std::vector<std::int64_t>>& shares) {
+  const std::int64_t tolerance =
+      sent_bound_ / moved_part / std::max<std::int64_t>(1, static_cast<std::int64_t>(supplies_.size()));
+  for (std::size_t i = 0; i < supplies_.size(); ++i) {
+    const Supply& supply = supplies_[i];
+    const std::vector<Device>& holders = sets_[supply.holders];
+    std::int64_t shared = 0;
+    std::int64_t begin = 0;
+    for (std::size_t j = 0; j < holders.size(); ++j) {
+      shared += shares[i][j];
+      const std::int64_t end =
+          j + 1 == holders.size() ? supply.bytes : std::max(begin, nearest_cut(supply, shared, tolerance));
+      for (std::size_t want = end > begin ? want_at(supply, begin) : 0; begin < end;) {
+        const Device to = supply.wants[want].to;
+        while (want < supply.wants.size() && supply.wants[want].to == to) ++want;
+        const std::int64_t last = want < supply.wants.size() ? supply.wants[want].begin : supply.bytes;
+        assignments_.push_back({holders[j], to, {i, begin, std::min(end, last)}});
+        begin = std::min(end, last);
+      }
+    }
+  }
+}
+
+std::size_t TransferPlan::want_at(const Supply& supply, std::int64_t position) const {
+  const auto after = std::upper_bound(supply.wants.begin(), supply.wants.end(), position,
+                                      [](std::int64_t at, const Want& want) { return at < want.begin; });
+  return static_cast<std::size_t>(after - supply.wants.begin()) - 1;
+}
+
+// Where a cell, a row of it, a row of that and so on begins: the largest of them that is near enough, or an element.
+std::int64_t TransferPlan::nearest_cut(const Supply& supply, std::int64_t position, std::int64_t tolerance) const {
+  if (position <= 0 || position >= supply.bytes) return std::clamp<std::int64_t>(position, 0, supply.bytes);
+  const Want& want = supply.wants[want_at(supply, position)];
+  const ArrayClass& kind = classes_[want.array_class];
+  const Box& box = kind.cells[want.cell].box;
+  const std::int64_t offset = (position - want.begin) % cell_bytes(want);
+  std::int64_t slab = cell_bytes(want);
+  for (std::size_t i = 0;; ++i) {
+    const std::int64_t below = offset % slab;
+    const bool goes_up = below > slab - below;
+    const std::int64_t moved = goes_up ? slab - below : -below;
+    if (std::abs(moved) <= tolerance || i == box.lo.size()) return position + moved;
+    slab /= box.hi[i] - box.lo[i];
+  }
+}
+
+void TransferPlan::list_streams() {
+  std::sort(assignments_.begin(), assignments_.end(), [](const Assignment& a, const Assignment& b) {
+    return std::tie(a.from, a.to, a.stretch.supply, a.stretch.begin) <
+           std::tie(b.from, b.to, b.stretch.supply, b.stretch.begin);
+  });
+  for (std::size_t i = 0; i < assignments_.size(); ++i) {
+    const auto& [from, to, stretch] = assignments_[i];
+    if (streams_.empty() || streams_.back().from != from || streams_.back().to != to) {
+      streams_.push_back({from, to, 0});
+      first_assignment_.push_back(i);
+    }
+    const std::int64_t bytes = stretch.end - stretch.begin;
+    streams_.back().bytes += bytes;
+    loads_[index(from)].sent += bytes;
+    loads_[index(to)].received += bytes;
+  }
+  first_assignment_.push_back(assignments_.size());
+}
+
+// The most that a device stages, with room for the largest part of each of its streams.
+std::int64_t TransferPlan::staging_at(std::int64_t rounds, std::vector<std::int64_t>* by_device) const {
+  std::vector<std::int64_t> staging(loads_.size());
+  for (const Stream& stream : streams_) {
+    const std::int64_t part = rounds_in_flight * divide_up(stream.bytes, rounds);
+    staging[index(stream.from)] += part;
+    staging[index(stream.to)] += part;
+  }
+  const std::int64_t most = *std::max_element(staging.begin(), staging.end());
+  if (by_device != nullptr) *by_device = std::move(staging);
+  return most;
+}
+
+void TransferPlan::choose_rounds() {
+  std::int64_t longest = 0;
+  for (const Stream& stream : streams_) longest = std::max(longest, stream.bytes);
+  if (longest == 0) return;
+  const std::int64_t least = staging_at(longest);
+  if (least > max_bytes_) {
+    throw MemoryLimitError(
+        fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),
+        fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
+  }
+  std::int64_t low = divide_up(longest, most_message_bytes);
+  std::int64_t high = longest;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (staging_at(middle) <= max_bytes_) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  rounds_ = low;
+  std::vector<std::int64_t> staging;
+  staging_at(rounds_, &staging);
+  for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].staging = staging[i];
+}
+
+std::int64_t TransferPlan::messages() const {
+  std::int64_t count = 0;
+  for (const Stream& stream : streams_) count += std::min(stream.bytes, rounds_);
+  return count;
+}
+
+void TransferPlan::visit_pieces(const Stream& stream, const std::function<void(const Piece&)>& visit) const {
+  const auto place = std::lower_bound(streams_.begin(), streams_.end(), stream, [](const Stream& a, const Stream& b) {
+    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
+  });
+  const auto number = static_cast<std::size_t>(place - streams_.begin());
+  for (std::size_t i = first_assignment_[number]; i < first_assignment_[number + 1]; ++i) {
+    visit_stretch(assignments_[i].stretch, stream.from, visit);
+  }
+}
+
+void TransferPlan::visit_stretch(const Stretch& stretch, Device from,
+                                 const std::function<void(const Piece&)>& visit) const {
+  const Supply& supply = supplies_[stretch.supply];
+  std::int64_t position = stretch.begin;
+  for (std::size_t i = want_at(supply, position); position < stretch.end; ++i) {
+    const Want& want = supply.wants[i];
+    const ArrayClass& kind = classes_[want.array_class];
+    const Box& box = kind.cells[want.cell].box;
+    const std::int64_t bytes = cell_bytes(want);
+    const std::int64_t want_end = want.begin + bytes * static_cast<std::int64_t>(kind.arrays.size());
+    while (position < std::min(stretch.end, want_end)) {
+      const std::int64_t number = (position - want.begin) / bytes;
+      const std::int64_t first = want.begin + number * bytes;
+      const std::int64_t end = std::min(stretch.end, first + bytes);
+      const std::size_t array = kind.arrays[static_cast<std::size_t>(number)];
+      if (position == first && end == first + bytes) {
+        visit({array, want.array_class, from, want.to, box});
+      } else {
+        for (Box& part :
+             boxes_of_range(box, (position - first) / kind.element_size, (end - first) / kind.element_size)) {
+          visit({array, want.array_class, from, want.to, std::move(part)});
+        }
+      }
+      position = end;
+    }
+  }
+}
+
+void TransferPlan::visit_kept(Device device, const std::function<void(const Piece&)>& visit) const {
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    for (const Cell& cell : classes_[i].cells) {
+      const std::vector<Device>& keepers = sets_[cell.keepers];
+      if (!std::binary_search(keepers.begin(), keepers.end(), device)) continue;
+      for (const std::size_t array : classes_[i].arrays) visit({array, i, device, device, cell.box});
+    }
+  }
+}
+
+}  // namespace retile::transfer

@@ -1,0 +1,70 @@
+// Transfers that run: a plan prepared for an engine, and runs on made-up data that check their results.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/engines/streams.h"
+#include "retile/transfer/plan.h"
+
+namespace retile::transfer {
+
+// Prepared once, executed many times. The engine need not outlive it; with several processes all calls are collective.
+class PreparedTransfer {
+ public:
+  // `strides` are of each array's tiles on this process's devices; none: all are packed. Throws RuntimeError where the
+  // processes have different plans, or the engine moves one array at a time.
+  PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides = {});
+
+  // The devices of this process, ascending.
+  const std::vector<Device>& devices() const { return devices_; }
+  const Processes& processes() const { return *processes_; }
+
+  // As PreparedStreams::execute(), with an entry of staging for each device. No device stages more than planned.
+  StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets);
+
+ private:
+  std::vector<Device> devices_;
+  const Processes* processes_;  // lives as long as what is prepared
+  std::unique_ptr<PreparedStreams> streams_;
+  std::vector<std::int64_t> most_staged_;  // by device of this process
+};
+
+// The most that a device of any process has.
+std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes);
+
+struct TransferRunOptions {
+  std::uint64_t seed = 0;
+  int repetitions = 1;
+};
+
+struct TransferReport {
+  std::int64_t arrays = 0;
+  std::int64_t devices = 0;
+  std::string engine;
+  std::optional<std::string> difference;  // nothing: every device ended with its slices of the arrays
+  std::vector<double> seconds;            // per repetition
+  std::int64_t received_bytes_max = 0;    // per device, as what follows
+  std::int64_t staging_bytes_max = 0;     // at most what the plan says
+  std::int64_t peak_bytes_predicted = 0;
+  std::int64_t peak_bytes_measured = 0;
+};
+
+// Each process makes and checks the tiles of its own devices; the report is the same on all. Throws RuntimeError where
+// the machine has not the memory for it.
+TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
+
+// The same with sources that are given back as they are read: peaks are bytes of pages in memory, of sources and
+// targets together, predicted page by page and measured after every round. Throws RuntimeError where there are several
+// processes.
+TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
+
+// One line, without its end.
+std::string to_json(const TransferReport& report);
+
+}  // namespace retile::transfer

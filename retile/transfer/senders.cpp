@@ -1,0 +1,184 @@
+#include "retile/transfer/senders.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "retile/base/error.h"
+
+namespace retile::transfer {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
+// Bytes flow from demands to their holders, which take so many each. Dinic's algorithm, on a flow that grows: raising
+// the limit keeps what was found.
+class SenderFlow {
+ public:
+  SenderFlow(const std::vector<SenderDemand>& demands, std::int64_t device_count)
+      : demands_(demands), edges_at_(static_cast<std::size_t>(device_count)), sent_(edges_at_.size()) {
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      first_edge_.push_back(edges_.size());
+      for (const Device device : demands[i].holders) {
+        edges_at_[index(device)].push_back(edges_.size());
+        edges_.push_back({i, index(device), 0});
+      }
+      left_.push_back(demands[i].bytes);
+    }
+    first_edge_.push_back(edges_.size());
+  }
+
+  // Even shares, as far as the limit allows.
+  void start(std::int64_t limit) {
+    for (std::size_t i = 0; i < demands_.size(); ++i) {
+      const auto count = static_cast<std::int64_t>(demands_[i].holders.size());
+      for (std::size_t edge = first_edge_[i]; edge < first_edge_[i + 1]; ++edge) {
+        const auto place = static_cast<std::int64_t>(edge - first_edge_[i]);
+        const std::int64_t even = demands_[i].bytes / count + (place < demands_[i].bytes % count ? 1 : 0);
+        push(edge, std::min(even, limit - sent_[edges_[edge].device]));
+      }
+    }
+  }
+
+  // True where all bytes are sent by devices that send no more than the limit.
+  bool fill(std::int64_t limit) {
+    while (find_levels(limit)) {
+      next_edge_.assign(demands_.size(), 0);
+      next_back_.assign(sent_.size(), 0);
+      for (std::size_t i = 0; i < demands_.size(); ++i) {
+        while (left_[i] > 0 && send_on(i, left_[i], limit) > 0) {
+        }
+      }
+    }
+    return std::all_of(left_.begin(), left_.end(), [](std::int64_t bytes) { return bytes == 0; });
+  }
+
+  // After fill() has failed: what only the devices hold that it could not relieve, shared evenly. Above the limit.
+  std::int64_t least_limit() const {
+    std::int64_t bytes = 0;
+    std::int64_t devices = 0;
+    for (std::size_t i = 0; i < demands_.size(); ++i) bytes += demand_level_[i] >= 0 ? demands_[i].bytes : 0;
+    for (const int level : device_level_) devices += level >= 0 ? 1 : 0;
+    return divide_up(bytes, devices);
+  }
+
+  std::vector<std::vector<std::int64_t>> shares() const {
+    std::vector<std::vector<std::int64_t>> shares(demands_.size());
+    for (const Edge& edge : edges_) shares[edge.demand].push_back(edge.bytes);
+    return shares;
+  }
+
+ private:
+  struct Edge {
+    std::size_t demand;
+    std::size_t device;
+    std::int64_t bytes;
+  };
+
+  static std::size_t index(Device device) { return static_cast<std::size_t>(device); }
+
+  void push(std::size_t edge, std::int64_t bytes) {
+    edges_[edge].bytes += bytes;
+    sent_[edges_[edge].device] += bytes;
+    left_[edges_[edge].demand] -= bytes;
+  }
+
+  // Distances from demands with bytes left, along edges and back along those that carry something. True where a device
+  // with room is reached.
+  bool find_levels(std::int64_t limit) {
+    demand_level_.assign(demands_.size(), -1);
+    device_level_.assign(sent_.size(), -1);
+    std::deque<std::size_t> demands;
+    for (std::size_t i = 0; i < demands_.size(); ++i) {
+      if (left_[i] == 0) continue;
+      demand_level_[i] = 0;
+      demands.push_back(i);
+    }
+    bool has_room = false;
+    for (; !demands.empty(); demands.pop_front()) {
+      const std::size_t demand = demands.front();
+      for (std::size_t edge = first_edge_[demand]; edge < first_edge_[demand + 1]; ++edge) {
+        const std::size_t device = edges_[edge].device;
+        if (device_level_[device] >= 0) continue;
+        device_level_[device] = demand_level_[demand] + 1;
+        has_room = has_room || sent_[device] < limit;
+        for (const std::size_t back : edges_at_[device]) {
+          if (edges_[back].bytes == 0 || demand_level_[edges_[back].demand] >= 0) continue;
+          demand_level_[edges_[back].demand] = device_level_[device] + 1;
+          demands.push_back(edges_[back].demand);
+        }
+      }
+    }
+    return has_room;
+  }
+
+  // Sends bytes of the demand along rising levels; those of another demand make room for them where need be. Returns
+  // how many it has sent. `left_` of demands that pass bytes on does not change.
+  std::int64_t send_on(std::size_t demand, std::int64_t bytes, std::int64_t limit) {
+    const std::size_t count = first_edge_[demand + 1] - first_edge_[demand];
+    for (std::size_t& next = next_edge_[demand]; next < count; ++next) {
+      const std::size_t edge = first_edge_[demand] + next;
+      const std::size_t device = edges_[edge].device;
+      if (device_level_[device] != demand_level_[demand] + 1) continue;
+      std::int64_t sent = std::min(bytes, limit - sent_[device]);
+      if (sent <= 0) sent = relieve(device, bytes, limit);
+      if (sent <= 0) continue;
+      push(edge, sent);
+      return sent;
+    }
+    return 0;
+  }
+
+  // Makes a full device send less of another demand, which others send then.
+  std::int64_t relieve(std::size_t device, std::int64_t bytes, std::int64_t limit) {
+    for (std::size_t& next = next_back_[device]; next < edges_at_[device].size(); ++next) {
+      const std::size_t back = edges_at_[device][next];
+      const std::size_t demand = edges_[back].demand;
+      if (edges_[back].bytes == 0 || demand_level_[demand] != device_level_[device] + 1) continue;
+      const std::int64_t sent = send_on(demand, std::min(bytes, edges_[back].bytes), limit);
+      if (sent == 0) continue;
+      push(back, -sent);
+      return sent;
+    }
+    return 0;
+  }
+
+  const std::vector<SenderDemand>& demands_;
+  std::vector<Edge> edges_;              // demand by demand, in the order of its holders
+  std::vector<std::size_t> first_edge_;  // by demand, and the end
+  std::vector<std::vector<std::size_t>> edges_at_;
+  std::vector<std::int64_t> sent_;  // by device
+  std::vector<std::int64_t> left_;  // by demand
+  std::vector<int> demand_level_;   // -1: not reached
+  std::vector<int> device_level_;
+  std::vector<std::size_t> next_edge_;
+  std::vector<std::size_t> next_back_;
+};
+
+// All bytes shared by all that hold any, and each demand by itself.
+std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t device_count) {
+  std::vector<bool> holds(static_cast<std::size_t>(device_count));
+  std::int64_t bytes = 0;
+  std::int64_t bound = 0;
+  for (const SenderDemand& demand : demands) {
+    ensure(!demand.holders.empty(), "somebody holds what is sent");
+    if (demand.bytes == 0) continue;
+    bytes += demand.bytes;
+    bound = std::max(bound, divide_up(demand.bytes, static_cast<std::int64_t>(demand.holders.size())));
+    for (const Device device : demand.holders) holds[static_cast<std::size_t>(device)] = true;
+  }
+  if (bytes == 0) return 0;
+  return std::max(bound, divide_up(bytes, std::count(holds.begin(), holds.end(), true)));
+}
+
+}  // namespace
+
+SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count) {
+  SenderFlow flow(demands, device_count);
+  std::int64_t bound = simple_bound(demands, device_count);
+  flow.start(bound);
+  while (!flow.fill(bound)) bound = flow.least_limit();
+  return {bound, flow.shares()};
+}
+
+}  // namespace retile::transfer

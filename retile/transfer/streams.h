@@ -1,0 +1,17 @@
+// From a transfer's plan to what engines move.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "retile/engines/streams.h"
+#include "retile/engines/tile_layout.h"
+#include "retile/transfer/plan.h"
+
+namespace retile::transfer {
+
+// The streams that begin or end at these devices, ascending, and what they keep. `strides` are of each array's tiles on
+// these devices; none: all are packed.
+Streams make_streams(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides);
+
+}  // namespace retile::transfer

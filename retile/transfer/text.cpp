@@ -1,0 +1,117 @@
+#include "retile/transfer/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "retile/base/json.h"
+#include "retile/plan/text.h"
+
+namespace retile::transfer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Field = std::int64_t DeviceLoad::*;
+
+// Over the devices that have some.
+struct Range {
+  std::int64_t devices = 0;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+Range range_of(const TransferPlan& plan, Field field) {
+  Range range;
+  for (const DeviceLoad& load : plan.loads()) {
+    const std::int64_t bytes = load.*field;
+    if (bytes == 0) continue;
+    range.least = range.devices++ == 0 ? bytes : std::min(range.least, bytes);
+    range.most = std::max(range.most, bytes);
+  }
+  return range;
+}
+
+std::string text_of(const Range& range) {
+  if (range.devices == 0) return "nothing";
+  const std::string bytes = range.least == range.most
+                                ? group_digits(range.most)
+                                : fmt::format("{} to {}", group_digits(range.least), group_digits(range.most));
+  return fmt::format("{} bytes, {}", bytes, count_of(range.devices, "device"));
+}
+
+std::int64_t peak_of(const TransferPlan& plan) {
+  std::int64_t peak = 0;
+  for (const DeviceLoad& load : plan.loads()) peak = std::max(peak, load.peak());
+  return peak;
+}
+
+std::int64_t sum_of(const TransferPlan& plan, Field field) {
+  std::int64_t sum = 0;
+  for (const DeviceLoad& load : plan.loads()) sum += load.*field;
+  return sum;
+}
+
+// What the busiest device sends beyond the bound, in percent.
+double gap_of(const TransferPlan& plan) {
+  const std::int64_t most = range_of(plan, &DeviceLoad::sent).most;
+  if (most == 0) return 0;
+  return 100.0 * static_cast<double>(most - plan.sent_bound()) / static_cast<double>(plan.sent_bound());
+}
+
+Json json_of(const TransferPlan& plan, Field field) {
+  Json list = Json::array();
+  for (const DeviceLoad& load : plan.loads()) list.push_back(load.*field);
+  return list;
+}
+
+}  // namespace
+
+std::string to_string(const TransferPlan& plan) {
+  std::string text = fmt::format(
+      "{} of {} on {}, {} bytes to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
+      count_of(static_cast<std::int64_t>(plan.manifest().problems.size()), "kind"),
+      count_of(plan.device_count(), "device"), group_digits(sum_of(plan, &DeviceLoad::lacking)));
+  text += fmt::format("sent      {}; at least {} by the busiest, gap {:.3f} %\n",
+                      text_of(range_of(plan, &DeviceLoad::sent)), group_digits(plan.sent_bound()), gap_of(plan));
+  const bool is_floor = std::all_of(plan.loads().begin(), plan.loads().end(),
+                                    [](const DeviceLoad& load) { return load.received == load.lacking; });
+  text += fmt::format("received  {}; {}\n", text_of(range_of(plan, &DeviceLoad::received)),
+                      is_floor ? "what each lacks, once" : "more than what they lack");
+  text += fmt::format("rounds    {}, {}\n", group_digits(plan.rounds()), count_of(plan.messages(), "message"));
+  text += fmt::format("peak      {} bytes per device: tiles and {} of {} staged\n", group_digits(peak_of(plan)),
+                      group_digits(range_of(plan, &DeviceLoad::staging).most), group_digits(plan.max_bytes()));
+  return text;
+}
+
+std::string to_string(const InPlaceSchedule& schedule, std::int64_t max_bytes) {
+  const std::int64_t excess = schedule.excess();
+  const std::int64_t peak = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
+  const std::string cap = group_digits(max_bytes);
+  return fmt::format("in place  {} bytes per device in {}: {} beyond the larger of source and target{}\n",
+                     group_digits(peak), count_of(schedule.rounds, "round"), group_digits(excess),
+                     excess <= max_bytes ? ", of " + cap : "; rounds do not bring these shapes to " + cap);
+}
+
+std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
+  Json json;
+  json["format"] = json_format;
+  json["arrays"] = plan.manifest().arrays.size();
+  json["kinds"] = plan.manifest().problems.size();
+  json["devices"] = plan.device_count();
+  json["max_bytes"] = plan.max_bytes();
+  json["rounds"] = plan.rounds();
+  json["messages"] = plan.messages();
+  json["sent_bound_bytes"] = plan.sent_bound();
+  json["sent_bytes"] = json_of(plan, &DeviceLoad::sent);
+  json["received_bytes"] = json_of(plan, &DeviceLoad::received);
+  json["floor_bytes"] = json_of(plan, &DeviceLoad::lacking);
+  json["staging_bytes"] = json_of(plan, &DeviceLoad::staging);
+  json["peak_bytes"] = peak_of(plan);
+  if (in_place != nullptr) {
+    json["in_place"] = {{"rounds", in_place->rounds}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
+  }
+  return json.dump();
+}
+
+}  // namespace retile::transfer

@@ -1,0 +1,52 @@
+// Tiles of made-up arrays, for transfers to move and for runs to check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/engines/array.h"
+#include "retile/engines/buffer.h"
+#include "retile/transfer/plan.h"
+
+namespace retile::transfer {
+
+// Those of this process's devices, source and target, array by array and device by device. The plan outlives them.
+class MadeTiles {
+ public:
+  using Allocate = std::function<Buffer(std::size_t bytes)>;
+
+  MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, const Allocate& allocate);
+
+  // Nothing has written to the targets yet.
+  const std::vector<Buffer>& source_buffers() const { return sources_; }
+  const std::vector<Buffer>& target_buffers() const { return targets_; }
+  const std::vector<const std::byte*>& sources() const { return from_; }
+  const std::vector<std::byte*>& targets() const { return to_; }
+  // By device of this process.
+  const std::vector<std::int64_t>& bytes() const { return used_; }
+
+  void clear_targets();
+  // The first element of a target that is not the array's.
+  std::optional<std::string> difference() const;
+
+ private:
+  template <typename Visit>
+  void for_each_tile(Visit visit) const;
+  MadeArray made(std::size_t array) const;
+  std::size_t add_bytes(const Placement& placement, std::size_t problem, std::size_t slot);
+
+  const TransferPlan& plan_;
+  const std::vector<Device> devices_;
+  const std::uint64_t seed_;
+  std::vector<std::int64_t> used_;  // by slot
+  std::vector<Buffer> sources_;
+  std::vector<Buffer> targets_;
+  std::vector<const std::byte*> from_;
+  std::vector<std::byte*> to_;
+};
+
+}  // namespace retile::transfer

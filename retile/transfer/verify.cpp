@@ -1,0 +1,146 @@
+#include "retile/transfer/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "retile/types/element_type.h"
+
+namespace retile::transfer {
+namespace {
+
+// Placements are worked out anew, from the layouts that the manifest has.
+class TransferVerifier {
+ public:
+  explicit TransferVerifier(const Manifest& manifest) : manifest_(manifest), world_(manifest.device_count()) {
+    for (const Problem& problem : manifest.problems) {
+      sources_.push_back(problem.source().placement(world_));
+      targets_.push_back(problem.target().placement(world_));
+    }
+  }
+
+  void check_device(Device to, const std::vector<Piece>& pieces) {
+    std::map<std::size_t, std::vector<const Piece*>> by_array;
+    for (const Piece& piece : pieces) by_array[piece.array].push_back(&piece);
+    for (std::size_t array = 0; array < manifest_.arrays.size(); ++array) check_array(array, to, by_array[array]);
+  }
+
+  void add_fault(std::string fault) { faults_.push_back(std::move(fault)); }
+  std::vector<std::string> take() { return std::move(faults_); }
+
+ private:
+  void fault_in(std::size_t array, std::string_view what) {
+    add_fault(fmt::format("array \"{}\": {}", manifest_.arrays[array].name, what));
+  }
+
+  static bool holds(const Placement& placement, Device device, const Box& box) {
+    const std::vector<Part> parts = placement.parts(device);
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return contains(part.box, box); });
+  }
+
+  static bool holds_some(const Placement& placement, Device device, const Box& box) {
+    const std::vector<Part> parts = placement.parts(device);
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Part& part) { return intersect(part.box, box).has_value(); });
+  }
+
+  void check_array(std::size_t array, Device to, const std::vector<const Piece*>& pieces) {
+    const std::size_t problem = manifest_.arrays[array].problem;
+    const Placement& target = targets_[problem];
+    for (const Piece* piece : pieces) {
+      if (!holds(sources_[problem], piece->from, piece->box)) {
+        fault_in(array, fmt::format("device {} sends {}, which it does not hold", piece->from, to_string(piece->box)));
+      }
+      if (piece->from != to && holds_some(sources_[problem], to, piece->box)) {
+        fault_in(array, fmt::format("device {} is sent {}, of which it holds some", to, to_string(piece->box)));
+      }
+      if (!holds(target, to, piece->box)) {
+        fault_in(array, fmt::format("device {} is sent {}, which it does not want", to, to_string(piece->box)));
+      }
+    }
+    for (const Part& part : target.parts(to)) check_part(array, to, part.box, pieces);
+  }
+
+  void check_part(std::size_t array, Device to, const Box& wanted, const std::vector<const Piece*>& pieces) {
+    std::vector<Box> boxes;
+    for (const Piece* piece : pieces) {
+      if (auto shared = intersect(wanted, piece->box)) boxes.push_back(*std::move(shared));
+    }
+    if (const auto lacking = find_uncovered(wanted, boxes)) {
+      fault_in(array, fmt::format("device {} lacks {}", to, to_string(*lacking)));
+    }
+    if (const auto twice = find_covered_twice(wanted, boxes)) {
+      fault_in(array, fmt::format("device {} gets {} twice", to, to_string(*twice)));
+    }
+  }
+
+  const Manifest& manifest_;
+  const std::int64_t world_;
+  std::vector<Placement> sources_;
+  std::vector<Placement> targets_;
+  std::vector<std::string> faults_;
+};
+
+struct Counts {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  std::int64_t staged = 0;
+};
+
+void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, TransferVerifier& verifier) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const DeviceLoad& load = plan.loads()[i];
+    const auto compare = [&](const char* what, std::int64_t is, std::int64_t stated) {
+      if (is != stated) verifier.add_fault(fmt::format("device {} {} {} bytes, not {}", i, what, is, stated));
+    };
+    compare("sends", counts[i].sent, load.sent);
+    compare("receives", counts[i].received, load.received);
+    compare("lacks", counts[i].received, load.lacking);
+    compare("stages", counts[i].staged, load.staging);
+    if (counts[i].staged > plan.max_bytes()) {
+      verifier.add_fault(fmt::format("device {} stages {} bytes, more than {}", i, counts[i].staged, plan.max_bytes()));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<Piece>& pieces) {
+  TransferVerifier verifier(manifest);
+  verifier.check_device(to, pieces);
+  return verifier.take();
+}
+
+std::vector<std::string> find_faults(const TransferPlan& plan) {
+  const Manifest& manifest = plan.manifest();
+  TransferVerifier verifier(manifest);
+  std::vector<Counts> counts(plan.loads().size());
+  for (Device to = 0; to < plan.device_count(); ++to) {
+    std::vector<Piece> pieces;
+    plan.visit_kept(to, [&](const Piece& piece) { pieces.push_back(piece); });
+    for (const TransferPlan::Stream& stream : plan.streams()) {
+      if (stream.to != to) continue;
+      std::int64_t bytes = 0;
+      plan.visit_pieces(stream, [&](const Piece& piece) {
+        const Problem& problem = manifest.problems[manifest.arrays[piece.array].problem];
+        bytes += volume(piece.box) * bytes_of(problem.element_type());
+        pieces.push_back(piece);
+      });
+      const std::int64_t staged = (bytes + plan.rounds() - 1) / plan.rounds() * 2;  // two rounds at once
+      Counts& sender = counts[static_cast<std::size_t>(stream.from)];
+      Counts& receiver = counts[static_cast<std::size_t>(to)];
+      sender.sent += bytes;
+      sender.staged += staged;
+      receiver.received += bytes;
+      receiver.staged += staged;
+    }
+    verifier.check_device(to, pieces);
+  }
+  check_counts(plan, counts, verifier);
+  return verifier.take();
+}
+
+}  // namespace retile::transfer

@@ -1,0 +1,159 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/command/retile.h"
+
+namespace retile::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::MatchesRegex;
+
+const std::string manifest =
+    R"({"name": "w", "mesh": {"x": 4}, "shape": [8, 8], "src": [["x"], []], "dst": [[], ["x"]], "dtype": "bf16"}
+{"name": "v", "mesh": {"x": 4}, "shape": [8, 8], "src": [["x"], []], "dst": [[], ["x"]], "dtype": "bf16"}
+)";
+
+const std::string plan =
+    "2 arrays of 1 kind on 4 devices, 192 bytes to move\n"
+    "sent      48 bytes, 4 devices; at least 48 by the busiest, gap 0.000 %\n"
+    "received  48 bytes, 4 devices; what each lacks, once\n"
+    "rounds    1, 12 messages\n"
+    "peak      320 bytes per device: tiles and 192 of 65,536 staged\n";
+
+TEST(TransferText, of_a_dry_run_is_the_plan) {
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "64KiB", "--dry-run"}, manifest), done(plan));
+}
+
+TEST(TransferText, of_a_run_is_the_plan_and_what_was_measured) {
+  const ProcessResult result = run_retile({"transfer", "-", "--max-bytes", "64KiB", "--repeat", "2"}, manifest);
+  EXPECT_EQ(result.errors, "");
+  EXPECT_EQ(result.status, 0);
+  ASSERT_TRUE(result.output.starts_with(plan)) << result.output;
+  EXPECT_THAT(result.output.substr(plan.size()),
+              MatchesRegex("threads engine: verified, [0-9]+\\.[0-9]{6} s, 48 bytes received at most, 0 staged, peak "
+                           "128 of 320 bytes predicted\n"));
+}
+
+const std::string rows =
+    R"({"name": "w", "mesh": {"x": 4}, "shape": [1024, 1024], "src": [["x"], []], "dst": [[], ["x"]]})";
+
+TEST(TransferInPlace, is_predicted_and_measured_in_pages) {
+  const std::string line =
+      "in place  1,114,112 bytes per device in 16 rounds: 65,536 beyond the larger of source and target, of 65,536\n";
+  const std::vector<std::string> in_place{"transfer", "-", "--max-bytes", "64KiB", "--in-place"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = in_place;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_retile(arguments, rows).output;
+  };
+  EXPECT_THAT(with({"--dry-run"}), ::testing::EndsWith(line));
+  const Json json = Json::parse(with({"--dry-run", "--json"}));
+  EXPECT_EQ(json["in_place"]["rounds"], 16);
+  EXPECT_EQ(json["in_place"]["peak_bytes"], Json::parse("[1114112, 1114112, 1114112, 1114112]"));
+  EXPECT_EQ(json["in_place"]["larger_bytes"][0], 1 << 20);
+  EXPECT_THAT(with({}), ::testing::HasSubstr(line));
+  EXPECT_THAT(with({}), ::testing::HasSubstr("peak 1,114,112 of 1,114,112 bytes predicted\n"));
+}
+
+TEST(TransferInPlace, says_where_shapes_need_more) {
+  const std::string shapes =
+      R"({"name": "w", "mesh": {"a": 2, "b": 2, "c": 2}, "shape": [1000000], "src": [["a", "b"]], "dst": [["b", "c"]]})";
+  EXPECT_THAT(run_retile({"transfer", "-", "--max-bytes", "4KiB", "--in-place", "--dry-run"}, shapes).output,
+              ::testing::EndsWith(": 258,048 beyond the larger of source and target; rounds do not bring these shapes "
+                                  "to 4,096\n"));
+}
+
+TEST(TransferJson, of_a_dry_run_counts_by_device) {
+  const Json json = Json::parse(run_retile({"transfer", "-", "--dry-run", "--json"}, manifest).output);
+  EXPECT_THAT(keys_of(json),
+              ElementsAre("format", "arrays", "kinds", "devices", "max_bytes", "rounds", "messages", "sent_bound_bytes",
+                          "sent_bytes", "received_bytes", "floor_bytes", "staging_bytes", "peak_bytes"));
+  EXPECT_EQ(json["max_bytes"], 268435456);
+  EXPECT_EQ(json["received_bytes"], Json::parse("[48, 48, 48, 48]"));
+  EXPECT_EQ(json["staging_bytes"], Json::parse("[192, 192, 192, 192]"));
+}
+
+TEST(TransferJson, of_a_run_is_a_report) {
+  const Json json = Json::parse(run_retile({"transfer", "-", "--json", "--repeat", "3"}, manifest).output);
+  EXPECT_THAT(keys_of(json), ElementsAre("format", "arrays", "devices", "engine", "verified", "seconds",
+                                         "received_bytes_max", "staging_bytes_max", "peak_bytes"));
+  EXPECT_EQ(json["verified"], true);
+  EXPECT_EQ(json["seconds"].size(), 3U);
+}
+
+TEST(TransferFault, cap_that_is_too_small_names_the_smallest) {
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "11B"}, manifest),
+            input_fault("argument --max-bytes:1:1: error: 11 bytes per device are too few for the messages of a round\n"
+                        "    1 | 11B\n"
+                        "      | ^~~\n"
+                        "hint: the smallest cap that works is 12 bytes\n"));
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "2x"}, manifest),
+            input_fault("argument --max-bytes:1:1: error: the cap is a number of bytes\n"
+                        "    1 | 2x\n"
+                        "      | ^~\n"
+                        "hint: write 4096 or 64MiB\n"));
+}
+
+TEST(TransferFault, all_that_is_wrong_with_a_manifest_is_said) {
+  const std::string wrong = R"({"name": "w", "mesh": {"x": 2}, "shape": [8], "src": [["y"]], "dst": [[]]}
+{"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]}
+)";
+  EXPECT_EQ(run_retile({"transfer", "-"}, wrong),
+            input_fault("standard input:1:56: error: unknown axis y\n"
+                        R"(    1 | {"name": "w", "mesh": {"x": 2}, "shape": [8], "src": [["y"]], "dst": [[]]})"
+                        "\n"
+                        "      |                                                        ^~~\n"
+                        "hint: the mesh has x\n"
+                        "standard input:2:1: error: the array has no \"name\"\n"
+                        R"(    2 | {"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]})"
+                        "\n"
+                        "      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"));
+}
+
+TEST(TransferFault, engine_of_single_arrays_is_refused) {
+  EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference"}, manifest),
+            failure("retile: the reference engine moves one array at a time\n"));
+}
+
+std::string model(const std::string& arguments) {
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c", "python3 examples/models/manifest.py " + arguments}, {"", RETILE_SOURCE_DIR});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  return result.output;
+}
+
+TEST(TransferOfModels, is_planned_at_the_floor_and_the_bound) {
+  for (const char* name : {"llama-70b", "qwen3-235b", "deepseek-v3"}) {
+    for (const char* sizes : {" 8 8", " 64 32", " 256 128"}) {
+      const Json json =
+          Json::parse(run_retile({"transfer", "-", "--dry-run", "--json"}, model(name + std::string(sizes))).output);
+      EXPECT_EQ(json["received_bytes"], json["floor_bytes"]);
+      std::int64_t most = 0;
+      for (const Json& sent : json["sent_bytes"]) most = std::max(most, sent.get<std::int64_t>());
+      const auto bound = json["sent_bound_bytes"].get<std::int64_t>();
+      EXPECT_LE(most, bound + bound / 100) << name << sizes;
+      EXPECT_GE(most, bound) << name << sizes;
+    }
+  }
+}
+
+TEST(TransferOfModels, has_the_arrays_of_the_public_configurations) {
+  EXPECT_EQ(lines_of(model("qwen3-235b 8 8")).size(), 36096 + 94 * 9 + 3U);
+  EXPECT_EQ(lines_of(model("llama-70b 8 8")).size(), 80 * 6 + 3U);
+  EXPECT_EQ(lines_of(model("deepseek-v3 8 8")).size(), 58 * 256 * 3 + 61 * 9 + 3 * 3 + 58 * 4 + 3U);
+}
+
+TEST(TransferOfModels, is_verified_on_models_scaled_down) {
+  for (const char* name : {"llama-70b", "qwen3-235b", "deepseek-v3"}) {
+    const ProcessResult result =
+        run_retile({"transfer", "-", "--max-bytes", "64KiB"}, model(name + std::string(" 8 8 --layers 4 --divide 64")));
+    EXPECT_THAT(result.output, ::testing::HasSubstr("verified")) << result.errors;
+  }
+}
+
+}  // namespace
+}  // namespace retile::test

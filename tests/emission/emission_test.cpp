@@ -1,0 +1,156 @@
+// Code as it is read: examples word for word, and what targets cannot say. Their own compilers see it in tests/mpi and
+// tests/python, and here for MLIR.
+#include "retile/emission/emission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/support/diagnostic_of.h"
+#include "tests/support/layouts.h"
+#include "tests/support/problems.h"
+#include "tests/support/process.h"
+
+namespace retile::emission {
+namespace {
+
+using test::diagnostic_of;
+using test::problem_of;
+using test::ProblemText;
+using ::testing::HasSubstr;
+
+std::string emit_plan(const Problem& problem, Target target, PlannerKind planner = PlannerKind::automatic) {
+  PlanOptions options;
+  options.planner = planner;
+  return emit(make_plan(problem, options), problem.element_type(), target);
+}
+
+std::string golden(const std::string& name) {
+  std::ifstream file(std::string(RETILE_SOURCE_DIR) + "/tests/emission/golden/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Every kind of step between tiles: a slice, alltoalls, a gather; and an exchange.
+const Problem oversharding = problem_of("x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]");
+const Problem swapped = problem_of("x=2,y=4", "[1{y,x}8, 8]", "[2{y}8, 4{x}8]");
+
+TEST(Emission, writes_what_a_person_would) {
+  EXPECT_EQ(emit_plan(oversharding, Target::jax, PlannerKind::paper), golden("oversharding.py"));
+  EXPECT_EQ(emit_plan(oversharding, Target::mpi, PlannerKind::paper), golden("oversharding.cpp.txt"));
+  EXPECT_EQ(emit_plan(oversharding, Target::stablehlo, PlannerKind::paper), golden("oversharding.stablehlo.mlir"));
+  EXPECT_EQ(emit_plan(oversharding, Target::mlir, PlannerKind::paper), golden("oversharding.mlir"));
+  EXPECT_EQ(emit_plan(swapped, Target::jax), golden("exchange.py"));
+}
+
+TEST(Emission, says_where_there_is_nothing_to_move) {
+  const Problem same = problem_of("x=4", "[2{x}8]", "[2{x}8]");
+  EXPECT_THAT(emit_plan(same, Target::jax), HasSubstr("tile of (2,).\"\"\"\n    return tile\n"));
+  EXPECT_THAT(emit_plan(same, Target::mpi), HasSubstr("std::copy(source, source + size(tiles_0(rank)), target);"));
+  EXPECT_THAT(emit_plan(same, Target::mlir), HasSubstr("{\n  return %tile : tensor<2xf32>\n}\n"));
+}
+
+// Where a plan is cut along parts of axes, the mesh has axes for them.
+TEST(Emission, splits_axes_that_an_end_is_cut_along_in_parts) {
+  const std::string code = emit_plan(problem_of("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]"), Target::jax);
+  EXPECT_THAT(code, HasSubstr("AXES = (\"x_0\", \"x_1\")"));
+  EXPECT_THAT(code, HasSubstr("SOURCE = P(\"x_0\")\nTARGET = P(None, \"x_1\")\n"));
+}
+
+TEST(Emission, pads_tiles_of_a_grid_for_compilers_of_tensors) {
+  const Problem uneven = problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]");
+  EXPECT_THAT(emit_plan(uneven, Target::jax), HasSubstr("SHAPE = (12, 8)  # padded: the array has (11, 8)\n"));
+  EXPECT_THAT(emit_plan(uneven, Target::stablehlo), HasSubstr("// tiles are padded: they make up an array of [12, 8]"));
+}
+
+TEST(EmissionFault, names_what_a_target_cannot_say_and_one_that_can) {
+  const Problem boxes = problem_of({"x=2", "[5{x}9] balanced", "x=2", "[9] boxes {[0:2] [4:9]; [2:4]}"});
+  const auto refusal = [](const Problem& problem, Target target) {
+    return diagnostic_of([&] { emit_plan(problem, target); });
+  };
+  const std::string alike =
+      " cannot say tiles that are not alike on all devices\nhint: --as mpi moves boxes of any size\n";
+  EXPECT_EQ(refusal(boxes, Target::jax), "error: JAX" + alike);
+  EXPECT_EQ(refusal(boxes, Target::stablehlo), "error: StableHLO" + alike);
+  EXPECT_EQ(refusal(boxes, Target::mlir), "error: MLIR" + alike);
+  const Problem order = problem_of({"x=4", "[2{x}8, 4] on [0, 1, 3, 2]", "x=4", "[8, 1{x}4]"});
+  EXPECT_EQ(refusal(order, Target::jax),
+            "error: JAX cannot say ends that lie along no axes of one mesh\n"
+            "hint: --as stablehlo and --as mpi need no axes\n");
+  EXPECT_THAT(emit_plan(order, Target::stablehlo), HasSubstr("stablehlo."));
+  const Problem halves("", parse_layout("[8, 4] sum {x}", Mesh({{"x", 2}})),
+                       parse_layout("[4{x}8, 4]", Mesh({{"x", 2}})), ElementType::bf16);
+  EXPECT_EQ(refusal(halves, Target::mpi),
+            "error: MPI cannot say sums of 16-bit numbers\n"
+            "hint: C++ has no type for them; --as jax and --as stablehlo add them\n");
+  EXPECT_THAT(emit_plan(halves, Target::stablehlo), HasSubstr("stablehlo.convert"));
+  const Problem many = problem_of("x=8192", "[1{x}8192, 8192]", "[8192, 1{x}8192]");
+  EXPECT_EQ(refusal(many, Target::mpi),
+            "error: 8192 devices are too many to be listed in code\nhint: at most 4096 are\n");
+}
+
+// Any two layouts, whether a target can say the plan or not.
+TEST(Emission, writes_or_refuses_every_plan) {
+  test::RandomProblems random(3);
+  int written[4] = {};
+  for (int i = 0; i < 300; ++i) {
+    const Problem problem = test::any_problem(random);
+    for (const Target target : {Target::jax, Target::mpi, Target::stablehlo, Target::mlir}) {
+      try {
+        EXPECT_NE(emit_plan(problem, target), "");
+        ++written[static_cast<std::size_t>(target)];
+      } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(" cannot say ")) << test::describe(problem);
+      }
+    }
+  }
+  EXPECT_EQ(written[static_cast<std::size_t>(Target::mpi)], 300);
+  for (const int count : written) EXPECT_GT(count, 30);
+}
+
+// --- MLIR's own reader and checker.
+
+bool has_mlir() { return std::system("command -v mlir-opt-19 >/dev/null") == 0; }
+
+TEST(EmittedMlir, is_accepted_by_mlir) {
+  if (!has_mlir()) GTEST_SKIP() << "there is no mlir-opt-19";
+  test::ProcessInput input;
+  int modules = 0;
+  const auto add = [&](const Problem& problem, PlannerKind planner) {
+    input.text += emit_plan(problem, Target::mlir, planner) + "// -----\n";
+    ++modules;
+  };
+  const std::vector<Problem> problems = test::file_problems();
+  for (std::size_t i = 0; i < problems.size(); i += 10) {
+    for (const PlannerKind planner : {PlannerKind::wide, PlannerKind::paper, PlannerKind::direct}) {
+      add(problems[i], planner);
+    }
+  }
+  add(problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]"), PlannerKind::wide);
+  for (const char* dtype : {"f32", "bf16", "i32"}) {
+    for (const char* reduction : {"sum", "max", "min"}) {
+      const std::string source = std::string("[8, 16] ") + reduction + " {x}";
+      add({"", parse_layout(source, Mesh({{"x", 2}, {"y", 2}})),
+           parse_layout("[4{x}8, 8{y}16]", Mesh({{"x", 2}, {"y", 2}})), *find_element_type(dtype)},
+          PlannerKind::wide);
+    }
+  }
+  const test::ProcessResult result =
+      test::run_process({"/usr/bin/env", "mlir-opt-19", "--split-input-file", "-"}, input);
+  EXPECT_EQ(result.status, 0) << result.errors.substr(0, 2000);
+  EXPECT_GT(modules, 150);
+}
+
+// Groups are axes of its meshes; where they are not, processes send to each other.
+TEST(EmittedMlir, has_messages_for_groups_off_the_axes) {
+  const Problem problem = problem_of("x=4,y=6", "[3{x}12, 2{y}12]", "[2{y}12, 3{x}12]");
+  const std::string code = emit_plan(problem, Target::mlir, PlannerKind::paper);
+  EXPECT_THAT(code, HasSubstr("mesh.send"));
+  EXPECT_THAT(code, HasSubstr("mesh.recv"));
+}
+
+}  // namespace
+}  // namespace retile::emission

@@ -1,0 +1,157 @@
+// Code that is emitted for MPI, compiled and run. All programs of a test are one, each in a namespace of its own, so
+// that the compiler and mpirun start once.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "retile/emission/emission.h"
+#include "retile/types/text.h"
+#include "tests/mpi/launch.h"
+#include "tests/support/documents.h"
+#include "tests/support/layouts.h"
+#include "tests/support/problems.h"
+
+namespace retile::test {
+namespace {
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  for (std::size_t i = at; i != std::string::npos; i = text.find(from, i + to.size())) text.replace(i, from.size(), to);
+}
+
+class Programs {
+ public:
+  void add(const Problem& problem, PlannerKind planner) {
+    PlanOptions options;
+    options.planner = planner;
+    std::string code = emission::emit(make_plan(problem, options), problem.element_type(), emission::Target::mpi);
+    code.erase(0, code.find("using Element"));
+    replace(code, "int main(int argument_count, char** arguments) {\n  MPI_Init(&argument_count, &arguments);\n",
+            "int check() {\n");
+    replace(code, "  MPI_Finalize();\n", "");
+    replace(code, "MPI_COMM_WORLD", "comms[rank_count]");
+    code_ += fmt::format("\nnamespace program_{} {{  // {}\n{}}}\n", count_, describe(problem), code);
+    calls_ += fmt::format(
+        "  if (rank < program_{0}::rank_count && program_{0}::check() != 0) "
+        "std::printf(\"program {0} is wrong\\n\"), wrong = 1;\n",
+        count_);
+    ++count_;
+  }
+
+  int count() const { return count_; }
+
+  std::string text() const {
+    return fmt::format(R"(#include <mpi.h>
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+MPI_Comm comms[9];  // of the first ranks, so many
+{}
+int main(int argument_count, char** arguments) {{
+  MPI_Init(&argument_count, &arguments);
+  int rank, wrong = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 1; i <= 8; ++i) MPI_Comm_split(MPI_COMM_WORLD, rank < i ? 0 : MPI_UNDEFINED, rank, &comms[i]);
+{}  MPI_Finalize();
+  return wrong;
+}}
+)",
+                       code_, calls_);
+  }
+
+ private:
+  std::string code_;
+  std::string calls_;
+  int count_ = 0;
+};
+
+void expect_right(const Programs& programs, const std::string& name) {
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path + ".cpp") << programs.text();
+  const ProcessResult compiled =
+      run_process({RETILE_MPI_COMPILER, "-std=c++17", "-O0", path + ".cpp", "-o", path + ".out"});
+  ASSERT_EQ(compiled.status, 0) << compiled.errors.substr(0, 3000);
+  const ProcessResult result = run_job(8, {path + ".out"});
+  EXPECT_EQ(result.status, 0) << result.output << result.errors;
+  EXPECT_THAT(result.output, ::testing::Not(::testing::HasSubstr("wrong")));
+  EXPECT_EQ(count_of("verified on ", result.output), programs.count()) << result.output;
+}
+
+TEST(EmittedMpi, moves_types_by_every_planner) {
+  Programs programs;
+  RandomProblems random(7);
+  for (const char* axes : {"x=2,y=2,z=2", "x=8", "x=2,y=3"}) {
+    for (int i = 0; i < 3; ++i) {
+      const Problem problem = random.problem(parse_mesh(axes), random.shape(3, {6, 8, 12, 24}));
+      for (const PlannerKind planner :
+           {PlannerKind::wide, PlannerKind::paper, PlannerKind::direct, PlannerKind::gather_slice}) {
+        programs.add(problem, planner);
+      }
+    }
+  }
+  expect_right(programs, "emitted_types");
+}
+
+TEST(EmittedMpi, moves_any_layout) {
+  Programs programs;
+  RandomProblems random(11);
+  for (int i = 0; i < 24; ++i) programs.add(any_problem(random), PlannerKind::automatic);
+  const Mesh mesh = parse_mesh("x=2,y=4");
+  for (const ElementType element : {ElementType::i32, ElementType::f64, ElementType::c64}) {
+    for (const char* source : {"[8, 16] sum {x}", "[7, 5] sum {x,y}", "[8, 2{y}8] sum {x}"}) {
+      const Layout from = parse_layout(source, mesh);
+      const Shape shape = from.global_shape();
+      const Layout to = parse_layout(fmt::format("[{}{{y}}{}, {}]", (shape[0] + 3) / 4, shape[0], shape[1]), mesh);
+      programs.add({"", from, to, element}, PlannerKind::automatic);
+    }
+  }
+  programs.add({"", parse_layout("[8, 16] max {x}", mesh), parse_layout("[8, 4{y}16]", mesh)}, PlannerKind::automatic);
+  programs.add({"", parse_layout("[8, 16] sum {x,y}", mesh), parse_layout("[8, 16] sum {y}", mesh)},
+               PlannerKind::automatic);
+  expect_right(programs, "emitted_layouts");
+}
+
+TEST(EmittedMpi, is_a_program_by_itself) {
+  const std::string path = ::testing::TempDir() + "emitted.cpp";
+  ASSERT_EQ(
+      run_process({RETILE_COMMAND, "emit", "--as", "mpi", "--mesh", "x=4", "[3{x}11, 8]", "[11, 2{x}8]", "--out", path})
+          .status,
+      0);
+  const ProcessResult compiled = run_process({RETILE_MPI_COMPILER, "-std=c++17", "-Wall", "-Wextra",
+                                              "-Wno-cast-function-type", "-Werror", path, "-o", path + ".out"});
+  ASSERT_EQ(compiled.status, 0) << compiled.errors;
+  EXPECT_EQ(run_job(4, {path + ".out"}).output, "verified on 4 ranks\n");
+  const ProcessResult refused = run_job(2, {path + ".out"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.errors, ::testing::HasSubstr("start 4 ranks, not 2\n"));
+}
+
+TEST(MpiDocument, shows_what_its_commands_print) {
+  // As root, as in a container, and with more ranks than cores; MPICH looks at none of these.
+  const std::string environment =
+      "export PATH=\"$(dirname " RETILE_COMMAND "):$(dirname " RETILE_MPI_COMPILER
+      "):$PATH\" OMPI_ALLOW_RUN_AS_ROOT=1 "
+      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 "
+      "ASAN_OPTIONS=detect_leaks=0; ";
+  int count = 0;
+  for (const ShownCommand& command : commands_in("docs/from-mpi.md")) {
+    if (!command.needs("mpirun")) continue;
+    ++count;
+    const ProcessResult result =
+        run_process({"/bin/bash", "-c", environment + command.text}, {"", ::testing::TempDir()});
+    EXPECT_TRUE(matches_shown(result.output, command.output)) << command.place << " prints\n"
+                                                              << result.output << result.errors;
+  }
+  EXPECT_EQ(count, 2);
+}
+
+}  // namespace
+}  // namespace retile::test

@@ -1,0 +1,20 @@
+# Runs the peers on small problems. A contender whose result differs from slices of the array, or that cannot do a
+# problem, is recorded as skipped.
+file(REMOVE ${RESULTS})
+execute_process(COMMAND ${JOB} ${PROBLEMS} --contenders direct,wide,scalapack --repeat 1 --out ${RESULTS}
+  RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "${output}")
+endif()
+file(STRINGS ${RESULTS} lines)
+set(measured 0)
+foreach(line IN LISTS lines)
+  if(line MATCHES "skipped")
+    message(FATAL_ERROR "${line}")
+  elseif(line MATCHES "\"scalapack\"")
+    math(EXPR measured "${measured} + 1")
+  endif()
+endforeach()
+if(NOT measured EQUAL 5)
+  message(FATAL_ERROR "scalapack was measured on ${measured} of 5 problems")
+endif()

@@ -1,0 +1,157 @@
+"""Code that `retile emit` writes, run by those it is written for."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+from problems import problems, small_shape
+
+COMMAND = os.environ.get("RETILE_COMMAND", str(Path(__file__).parents[2] / "build" / "release" / "retile"))
+PLANNERS = ["wide", "paper", "direct", "lean", "gather-slice", "xla"]
+
+
+def emit(target, *arguments, text=None):
+    result = subprocess.run(
+        [COMMAND, "emit", "--as", target, *arguments], input=text, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def emitted(target, problem, planner):
+    line = json.dumps({**problem, "shape": small_shape(problem)})
+    return emit(target, "--problems", "-", "--planner", planner, text=line)
+
+
+def run_jax(code):
+    """The emitted function on an array of numbers, and what it is to give."""
+    names = {"__name__": "emitted"}
+    exec(compile(code, "emitted.py", "exec"), names)
+    mesh = jax.make_mesh(names["SIZES"], names["AXES"], devices=jax.devices()[: math.prod(names["SIZES"])])
+    x = np.arange(math.prod(names["SHAPE"]), dtype=np.float32).reshape(names["SHAPE"])
+    moved = jax.jit(names["redistribute"], static_argnums=1)(
+        jax.device_put(x, NamedSharding(mesh, names["SOURCE"])), mesh
+    )
+    assert moved.sharding.is_equivalent_to(NamedSharding(mesh, names["TARGET"]), moved.ndim)
+    return x, moved
+
+
+def fits(problem):
+    return math.prod(problem["mesh"].values()) <= len(jax.devices())
+
+
+# Of the paper, its adversarial problems among them; sampled from its family; on meshes of other sizes.
+SAMPLE = [one for one in problems("../../examples/paper.jsonl") if fits(one)] + problems()[3::50]
+SAMPLE += [one for one in problems("xla_other_problems.jsonl") if fits(one)][::20]
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("problem", SAMPLE, ids=lambda problem: problem["id"])
+def test_jax_moves_every_bit(problem, planner):
+    x, moved = run_jax(emitted("jax", problem, planner))
+    for shard in moved.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), x[shard.index])
+
+
+@pytest.mark.parametrize(
+    ("mesh", "source", "target"),
+    [
+        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]"),
+        ("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]"),
+        ("x=2,y=4", "[3*4{y}16*8, 6]", "[384, 3{x}6]"),
+        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]"),
+    ],
+)
+def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target):
+    path = tmp_path / "redistribute.py"
+    assert emit("jax", "--mesh", mesh, source, target, "--out", str(path)) == ""
+    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
+
+
+def as_replicas(code):
+    """The module of what partitions do, for XLA's client to run on replicas: it takes partitions from its partitioner
+    alone."""
+    for old, new in [
+        ("mhlo.num_partitions = 8", "mhlo.num_partitions = 1"),
+        ("mhlo.num_replicas = 1", "mhlo.num_replicas = 8"),
+        ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, ", ""),
+        (", use_global_device_ids", ""),
+        ("stablehlo.partition_id", "stablehlo.replica_id"),
+    ]:
+        code = code.replace(old, new)
+    return code
+
+
+def run_stablehlo(code, tiles):
+    """What the devices hold after it."""
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+
+    with mlir.make_ir_context():
+        assert ir.Module.parse(code).operation.verify()  # as it is
+        module = ir.Module.parse(as_replicas(code))
+        options = xla_client.CompileOptions()
+        options.num_replicas, options.num_partitions = 8, 1
+        options.executable_build_options.num_replicas = 8
+        options.executable_build_options.num_partitions = 1
+        options.device_assignment = xla_client.DeviceAssignment.create(np.arange(8).reshape(8, 1))
+        devices = jax.devices()[:8]
+        program = devices[0].client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
+    mesh = jax.make_mesh((8,), ("device",))
+    stacked = jax.make_array_from_single_device_arrays(
+        (8 * tiles[0].shape[0], *tiles[0].shape[1:]),
+        NamedSharding(mesh, PartitionSpec("device")),
+        [jax.device_put(tile, device) for tile, device in zip(tiles, devices, strict=True)],
+    )
+    return [np.asarray(tile) for tile in program.execute_sharded([stacked]).disassemble_into_single_device_arrays()[0]]
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("problem", problems()[9::90], ids=lambda problem: problem["id"])
+def test_stablehlo_moves_every_bit(problem, planner):
+    shape = small_shape(problem)
+    mesh = jax.make_mesh(tuple(problem["mesh"].values()), tuple(problem["mesh"]))
+    x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+
+    def tiles(side):
+        spec = PartitionSpec(*(tuple(reversed(axes)) for axes in problem[side]))
+        places = NamedSharding(mesh, spec).devices_indices_map(shape)
+        return [x[places[device]] for device in jax.devices()[: mesh.size]]
+
+    moved = run_stablehlo(emitted("stablehlo", problem, planner), tiles("src"))
+    for tile, expected in zip(moved, tiles("dst"), strict=True):
+        np.testing.assert_array_equal(tile, expected)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_stablehlo_adds_parts(dtype):
+    code = emit("stablehlo", "--mesh", "x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "--dtype", dtype)
+    numpy_type = jax.numpy.dtype({"f32": "float32", "bf16": "bfloat16"}[dtype])
+    parts = (np.arange(256) % 7).reshape(2, 8, 16).astype(numpy_type)
+    moved = run_stablehlo(code, [parts[device // 4 : device // 4 + 1] for device in range(8)])
+    total = parts[0] + parts[1]
+    for device, tile in enumerate(moved):
+        x, y = divmod(device, 4)
+        np.testing.assert_array_equal(tile, total[4 * x : 4 * x + 4, 4 * y : 4 * y + 4])
+
+
+def test_every_report_becomes_a_stablehlo_module():
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir import ir
+
+    reports = [one for one in problems("xla_reports.jsonl") if "maximal" not in one["from"] + one["to"]]
+    for report in reports:
+        array = f"{report['dtype']}[{','.join(map(str, report['shape']))}]"
+        with mlir.make_ir_context():
+            code = emit("stablehlo", "--shape", array, report["from"], report["to"])
+            assert ir.Module.parse(code).operation.verify()
+    assert len(reports) > 5

@@ -1,0 +1,23 @@
+// Random manifests, and what can be said of them by counting elements.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "retile/transfer/manifest.h"
+#include "tests/support/problems.h"
+
+namespace retile::test {
+
+// Of up to six kinds of arrays with up to four of each, in any layouts of a world of so many devices.
+transfer::Manifest any_manifest(RandomProblems& random, std::int64_t world);
+// Of up to eight devices.
+transfer::Manifest any_manifest(RandomProblems& random);
+
+// Bytes of target tiles that each device does not hold, counted element by element.
+std::vector<std::int64_t> lacking_bytes(const transfer::Manifest& manifest);
+
+// The least that the busiest device sends, by all sets of devices: what only they hold, shared evenly.
+std::int64_t least_busiest(const transfer::Manifest& manifest);
+
+}  // namespace retile::test

@@ -1,0 +1,200 @@
+#include "retile/transfer/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "retile/transfer/cells.h"
+#include "retile/transfer/senders.h"
+#include "retile/transfer/verify.h"
+#include "tests/support/diagnostic_of.h"
+#include "tests/support/layouts.h"
+#include "tests/support/manifests.h"
+
+namespace retile::transfer {
+namespace {
+
+using test::RandomProblems;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t plenty = std::int64_t{1} << 40U;
+
+std::int64_t busiest(const TransferPlan& plan) {
+  std::int64_t most = 0;
+  for (const DeviceLoad& load : plan.loads()) most = std::max(most, load.sent);
+  return most;
+}
+
+Manifest manifest_of(const std::vector<test::ProblemText>& texts, int layers = 1) {
+  std::vector<std::pair<std::string, Problem>> arrays;
+  for (const test::ProblemText& text : texts) {
+    for (int i = 0; i < layers; ++i) arrays.emplace_back(std::to_string(arrays.size()), problem_of(text));
+  }
+  return make_manifest(arrays);
+}
+
+TEST(TransferPlan, delivers_everything_once_whatever_the_layouts) {
+  RandomProblems random(1);
+  for (int i = 0; i < 400; ++i) {
+    const TransferPlan plan(test::any_manifest(random), plenty);
+    ASSERT_THAT(find_faults(plan), IsEmpty()) << i;
+  }
+}
+
+TEST(TransferPlan, receives_what_is_lacking_and_nothing_else) {
+  RandomProblems random(2);
+  for (int i = 0; i < 200; ++i) {
+    const TransferPlan plan(test::any_manifest(random), plenty);
+    const std::vector<std::int64_t> lacking = test::lacking_bytes(plan.manifest());
+    for (std::size_t device = 0; device < lacking.size(); ++device) {
+      ASSERT_EQ(plan.loads()[device].received, lacking[device]) << i;
+      ASSERT_EQ(plan.loads()[device].lacking, lacking[device]) << i;
+    }
+  }
+}
+
+TEST(TransferPlan, busiest_sender_is_at_the_bound_that_all_sets_of_devices_give) {
+  RandomProblems random(3);
+  for (int i = 0; i < 200; ++i) {
+    const TransferPlan plan(test::any_manifest(random), plenty);
+    ASSERT_EQ(plan.sent_bound(), test::least_busiest(plan.manifest())) << i;
+    // Pieces are cut between elements, of up to 16 bytes here, at two ends of each share.
+    const auto rounding = static_cast<std::int64_t>(16 * plan.streams().size());
+    ASSERT_LE(busiest(plan), plan.sent_bound() + std::max(rounding, plan.sent_bound() / 100)) << i;
+    ASSERT_GE(busiest(plan), plan.sent_bound()) << i;
+  }
+}
+
+TEST(TransferPlan, cuts_large_arrays_within_a_thousandth_of_the_bound) {
+  const TransferPlan plan(manifest_of({{"x=3", "[1001, 1001]", "a=5", "[201{a}1001, 1001] on [3, 4, 5, 6, 7]"},
+                                       {"x=2,y=2", "[32{x}64, 64]", "a=2", "[32{a}64, 64] on [5, 6]"}},
+                                      7),
+                          plenty);
+  EXPECT_LE(busiest(plan), plan.sent_bound() + plan.sent_bound() / 1000);
+  EXPECT_THAT(find_faults(plan), IsEmpty());
+}
+
+TEST(TransferPlan, holders_that_send_one_array_leave_another_to_its_other_holders) {
+  // Device 0 alone holds the first array; the second, as large, can come from device 1.
+  const TransferPlan plan(
+      manifest_of({{"x=1", "[64] on [0]", "a=1", "[64] on [2]"}, {"x=2", "[64] on [0, 1]", "a=1", "[64] on [2]"}}),
+      plenty);
+  EXPECT_EQ(plan.sent_bound(), 256);
+  EXPECT_EQ(plan.loads()[0].sent, 256);
+  EXPECT_EQ(plan.loads()[1].sent, 256);
+}
+
+TEST(TransferPlan, keeps_to_any_cap_that_it_accepts) {
+  RandomProblems random(4);
+  for (int i = 0; i < 200; ++i) {
+    const Manifest manifest = test::any_manifest(random);
+    for (std::int64_t cap = 1; cap < 3000; cap = cap * 3 + 1) {
+      try {
+        ASSERT_THAT(find_faults(TransferPlan(manifest, cap)), IsEmpty()) << i;
+      } catch (const InputError& error) {
+        const std::string& hint = error.diagnostic().hint;
+        const std::int64_t smallest = std::stoll(hint.substr(std::string("the smallest cap that works is ").size()));
+        ASSERT_LT(cap, smallest);
+        ASSERT_THAT(find_faults(TransferPlan(manifest, smallest)), IsEmpty()) << i;
+        ASSERT_THROW(TransferPlan(manifest, smallest - 1), InputError);
+      }
+    }
+  }
+}
+
+TEST(TransferPlan, names_the_smallest_cap) {
+  const Manifest manifest = manifest_of({{"x=2", "[4{x}8]", "x=2", "[8]"}});
+  EXPECT_EQ(test::diagnostic_of([&] { return TransferPlan(manifest, 3).rounds(); }),
+            "error: 3 bytes per device are too few for the messages of a round\n"
+            "hint: the smallest cap that works is 4 bytes\n");
+  EXPECT_EQ(TransferPlan(manifest, 4).rounds(), 16);
+  EXPECT_EQ(TransferPlan(manifest, 63).rounds(), 2);
+  EXPECT_EQ(TransferPlan(manifest, 64).rounds(), 1);
+}
+
+TEST(TransferPlan, refuses_more_bytes_than_can_be_counted) {
+  const Manifest manifest =
+      manifest_of({{"x=2", "[1152921504606846976]", "x=2", "[576460752303423488{x}1152921504606846976]"}});
+  EXPECT_EQ(test::diagnostic_of([&] { return TransferPlan(manifest, 1).rounds(); }),
+            "error: the bytes of all tiles do not fit in 60 bits\n");
+}
+
+TEST(TransferPlan, sends_one_message_per_pair_and_round) {
+  const TransferPlan plan(manifest_of({{"x=2", "[4{x}8, 64]", "x=2", "[8, 32{x}64]"}}, 100), plenty);
+  EXPECT_EQ(plan.streams().size(), 2U);
+  EXPECT_EQ(plan.rounds(), 1);
+  EXPECT_EQ(plan.messages(), 2);
+}
+
+TEST(TransferPlan, of_nothing_that_moves_has_no_rounds) {
+  const TransferPlan plan(manifest_of({{"x=2", "[4{x}8]", "x=2", "[4{x}8]"}}), 0);
+  EXPECT_EQ(plan.rounds(), 0);
+  EXPECT_EQ(plan.messages(), 0);
+  EXPECT_THAT(find_faults(plan), IsEmpty());
+}
+
+TEST(SharedSending, is_least_for_demands_of_any_holders) {
+  RandomProblems random(5);
+  for (int i = 0; i < 500; ++i) {
+    std::vector<SenderDemand> demands;
+    for (std::size_t j = 0; j < 1 + random.number(12); ++j) {
+      std::vector<Device> holders = random.permutation(6);
+      holders.resize(1 + random.number(6));
+      demands.push_back({holders, static_cast<std::int64_t>(random.number(1000))});
+    }
+    const SenderShares shares = share_sending(demands, 6);
+    std::vector<std::int64_t> sent(6);
+    for (std::size_t j = 0; j < demands.size(); ++j) {
+      std::int64_t sum = 0;
+      for (std::size_t k = 0; k < demands[j].holders.size(); ++k) {
+        ASSERT_GE(shares.shares[j][k], 0);
+        sum += shares.shares[j][k];
+        sent[static_cast<std::size_t>(demands[j].holders[k])] += shares.shares[j][k];
+      }
+      ASSERT_EQ(sum, demands[j].bytes);
+    }
+    std::int64_t least = 0;
+    for (unsigned set = 1; set < 64; ++set) {
+      std::int64_t bytes = 0;
+      for (const SenderDemand& demand : demands) {
+        const bool is_inside = std::all_of(demand.holders.begin(), demand.holders.end(), [&](Device device) {
+          return (set >> static_cast<unsigned>(device) & 1U) == 1;
+        });
+        bytes += is_inside ? demand.bytes : 0;
+      }
+      const std::int64_t devices = __builtin_popcount(set);
+      least = std::max(least, (bytes + devices - 1) / devices);
+    }
+    ASSERT_EQ(shares.bound, least);
+    ASSERT_EQ(*std::max_element(sent.begin(), sent.end()), least);
+  }
+}
+
+TEST(SharedSending, is_even_among_holders_that_are_alike) {
+  EXPECT_THAT(share_sending({{{0, 1, 2}, 30}, {{0, 1, 2}, 7}}, 3).shares,
+              ElementsAre(ElementsAre(10, 10, 10), ElementsAre(3, 2, 2)));
+}
+
+TEST(BoxesOfRange, are_few_and_make_up_the_range) {
+  const Box box{{2, 5, 1}, {5, 9, 6}};  // 3 x 4 x 5
+  for (std::int64_t begin = 0; begin <= 60; ++begin) {
+    for (std::int64_t end = begin; end <= 60; ++end) {
+      const std::vector<Box> boxes = boxes_of_range(box, begin, end);
+      ASSERT_LE(boxes.size(), 5U);
+      std::int64_t position = begin;
+      for (const Box& part : boxes) {
+        const std::int64_t first = ((part.lo[0] - 2) * 4 + part.lo[1] - 5) * 5 + part.lo[2] - 1;
+        const std::int64_t last = ((part.hi[0] - 3) * 4 + part.hi[1] - 6) * 5 + part.hi[2] - 2;
+        ASSERT_EQ(first, position);
+        ASSERT_EQ(last - first + 1, volume(part));
+        position = last + 1;
+      }
+      ASSERT_EQ(position, end);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace retile::transfer

@@ -1,0 +1,229 @@
+// retile draw
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "retile/base/scanner.h"
+#include "retile/drawing/html.h"
+#include "retile/drawing/svg.h"
+#include "retile/drawing/text.h"
+#include "retile/plan/json.h"
+#include "retile/plan/text.h"
+#include "retile/plan/verify.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+#include "tools/retile/output.h"
+#include "tools/retile/usage.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples =
+    R"(Draws the array before and after each step as tiles in the colours of the devices that hold them, who
+sends what to whom, and what every device holds against what it may. An HTML page is complete in itself: arrow
+keys step through it, space plays it, and it prints. Instead of SRC and DST, a file of plans may be given.
+
+Examples:
+  in the terminal
+    retile draw --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  a page to look at, with what XLA would do beside it
+    retile draw --mesh x=4,y=2 '[1{y,x}8, 8, 8]' '[8, 4{y}8, 2{x}8]' --beside xla --out plan.html
+  a plan that somebody made
+    retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile draw - --out plan.svg
+  one step of it, with the first dimension as rows and the third as columns
+    retile draw --mesh x=4,y=2 '[1{y,x}8, 8, 8]' '[8, 4{y}8, 2{x}8]' --planner paper --step 2 --dimensions 0,2 --as text)";
+
+constexpr std::string_view format_names = "html, svg, text";
+
+struct Arguments {
+  ProblemArguments problem;
+  std::optional<std::string> format;
+  std::optional<std::string> path;
+  std::optional<std::string> dimensions;
+  std::optional<std::string> step;
+  std::optional<std::string> beside;
+};
+
+// The format that is asked for, or that the file's name says.
+std::string format_of(const Arguments& arguments) {
+  if (arguments.format) return *arguments.format;
+  if (!arguments.path) return isatty(fileno(stdout)) != 0 ? "text" : "html";
+  for (const auto& [ending, format] :
+       {std::pair{".html", "html"}, {".htm", "html"}, {".svg", "svg"}, {".txt", "text"}}) {
+    if (arguments.path->ends_with(ending)) return format;
+  }
+  throw UsageError(fmt::format("--as is needed: '{}' does not say what it is to hold", *arguments.path));
+}
+
+SourceText dimensions_text(const Arguments& arguments) { return {"argument --dimensions", *arguments.dimensions}; }
+
+struct ChosenView {
+  drawing::View view;
+  std::vector<SourceRange> places;  // of the dimensions in their text
+};
+
+ChosenView parse_view(const SourceText& text) {
+  Scanner scanner(text);
+  ChosenView chosen;
+  do {
+    const std::int64_t dimension = scanner.index("a dimension");
+    chosen.view.dimensions.push_back(static_cast<int>(std::min<std::int64_t>(dimension, 1 << 30)));
+    chosen.places.push_back(scanner.last());
+  } while (scanner.accept(","));
+  scanner.expect_end("dimensions");
+  return chosen;
+}
+
+class Artist {
+ public:
+  explicit Artist(const Arguments& arguments) : arguments_(arguments), format_(format_of(arguments)) {
+    if (arguments.step && format_ == "html")
+      throw UsageError("--step goes with --as svg or text: a page has all steps");
+    if (arguments.dimensions) chosen_ = parse_view(dimensions_text(arguments));
+  }
+
+  void add(const Problem& problem, const Plan& plan, const std::string& remarks) {
+    drawing::Comparison comparison{scene_of(plan, problem)};
+    if (arguments_.beside) {
+      ProblemArguments others = arguments_.problem;
+      others.planner = *arguments_.beside;
+      if (others.planner == xla_planner) {  // it knows neither
+        others.memory_limit.reset();
+        others.no_exchange = false;
+      }
+      add_beside(comparison, scene_of(plan_for(others, problem), problem));
+    }
+    const std::optional<std::size_t> step = step_of(comparison.front());
+    if (format_ == "text") {
+      std::string text = remarks;
+      for (const drawing::Scene& scene : comparison) {
+        if (!step || *step < scene.steps.size()) text += drawing::to_text(scene, palette(), step);
+      }
+      texts_.push_back(std::move(text));
+    } else {
+      if (!remarks.empty()) write_remark(remarks);
+      if (format_ == "svg") texts_.push_back(drawing::to_svg(comparison, step));
+      comparisons_.push_back(std::move(comparison));
+    }
+  }
+
+  void finish() const {
+    if (comparisons_.empty() && texts_.empty()) return;  // what is wrong was told
+    if (format_ == "svg" && texts_.size() > 1) {
+      throw UsageError(fmt::format("an SVG shows one plan, and there are {}; --as html shows all", texts_.size()));
+    }
+    std::string all = format_ == "html" ? drawing::to_html(comparisons_) : "";
+    for (const std::string& text : texts_) all += (all.empty() ? "" : "\n") + text;
+    if (!arguments_.path) return write_result(all);
+    write_file(*arguments_.path, all);
+  }
+
+ private:
+  const Palette& palette() const { return arguments_.path ? plain : palette_of(stdout); }
+
+  drawing::Scene scene_of(const Plan& plan, const Problem& problem) const {
+    const bool knows_type = !is_plan_file(arguments_.problem) || arguments_.problem.element_type;
+    drawing::Scene scene = drawing::make_scene(plan, knows_type ? std::optional(problem.element_type()) : std::nullopt);
+    if (!chosen_) return scene;
+    if (const auto found = drawing::find_fault(scene, chosen_->view)) {
+      throw InputError(diagnose(dimensions_text(arguments_), chosen_->places[found->index], found->fault.message,
+                                found->fault.hint));
+    }
+    scene.view = chosen_->view;
+    return scene;
+  }
+
+  // From 0.
+  std::optional<std::size_t> step_of(const drawing::Scene& scene) const {
+    if (!arguments_.step) return std::nullopt;
+    const std::size_t step = std::stoull(*arguments_.step);
+    if (step <= scene.steps.size()) return step - 1;
+    const SourceText text{"argument --step", *arguments_.step};
+    throw InputError(
+        diagnose(text, {0, text.text.size()}, fmt::format("there is no step {}", step),
+                 fmt::format("the plan has {}", count_of(static_cast<std::int64_t>(scene.steps.size()), "step"))));
+  }
+
+  const Arguments& arguments_;
+  const std::string format_;
+  std::optional<ChosenView> chosen_;
+  std::vector<drawing::Comparison> comparisons_;
+  std::vector<std::string> texts_;
+};
+
+// A file of plans says everything itself, but what its elements are.
+void check_plan_usage(const ProblemArguments& arguments) {
+  planner_options(arguments);
+  const bool asks_for_plan = arguments.planner != "auto" || arguments.memory_limit || arguments.no_exchange;
+  if (asks_for_plan)
+    throw UsageError("a file of plans is drawn as it is: no --planner, --memory-limit or --no-exchange beside it");
+  if (arguments.mesh || arguments.target_mesh || arguments.shape || arguments.is_local_shape || arguments.notation) {
+    throw UsageError(
+        "a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem");
+  }
+}
+
+int draw_plans(const ProblemArguments& arguments, Artist& artist) {
+  check_plan_usage(arguments);
+  const ElementType element = *find_element_type(arguments.element_type.value_or("f32"));
+  int status = done;
+  for (const SourceText& text : read_values(*arguments.source, "plans")) {
+    const auto draw = [&] {
+      const auto [plan, statements] = parse_plan(text);
+      const std::vector<std::string> faults = find_faults(plan, statements, 1);
+      if (!faults.empty()) throw RuntimeError("the plan is wrong: " + faults.front());
+      artist.add(Problem(plan.id, plan.source, plan.target, element), plan, "");
+      return done;
+    };
+    status = std::max<int>(status, attempt(draw, &text));
+  }
+  return status;
+}
+
+int run(const Arguments& arguments) {
+  Artist artist(arguments);
+  int status = done;
+  if (is_plan_file(arguments.problem)) {
+    status = draw_plans(arguments.problem, artist);
+  } else {
+    status = for_each_problem(arguments.problem, "drawing", [&](const Problem& problem) {
+      artist.add(problem, plan_for(arguments.problem, problem), remarks_on(arguments.problem, problem));
+    });
+  }
+  artist.finish();
+  return status;
+}
+
+}  // namespace
+
+void add_draw_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("draw", "Draw a plan: a page, an SVG or text");
+  const auto arguments = std::make_shared<Arguments>();
+  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
+  command
+      ->add_option("--as", arguments->format,
+                   "html, svg or text; unless told what --out ends in, else text on a terminal and html elsewhere")
+      ->check(known_name(format_names))
+      ->type_name("FORMAT");
+  command->add_option("--out", arguments->path, "file to write, standard output unless told")->type_name("FILE");
+  command
+      ->add_option("--dimensions", arguments->dimensions,
+                   "up to three to draw: layers, rows and columns, e.g. 0,2; chosen by what is cut unless told")
+      ->type_name("LIST");
+  command->add_option("--step", arguments->step, "with svg and text: this step alone, before and after, from 1")
+      ->check(whole_number(1, 1 << 30))
+      ->type_name("N");
+  command->add_option("--beside", arguments->beside, "draw this planner's plan beside it, or what XLA's rules do: xla")
+      ->check(known_name(std::string(planner_names) + ", xla"))
+      ->type_name("NAME");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command

@@ -1,0 +1,114 @@
+// retile emit
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/emission/emission.h"
+#include "retile/plan/json.h"
+#include "retile/plan/verify.h"
+#include "tools/retile/command.h"
+#include "tools/retile/input.h"
+#include "tools/retile/job.h"
+#include "tools/retile/output.h"
+#include "tools/retile/usage.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples =
+    R"(Writes the plan as code that needs no retile, with a check of its own where it can be run:
+  jax        a Python function over your mesh; python redistribute.py checks it on the processor
+  mpi        a C++ function for MPI ranks; mpicxx and mpirun check it. Any layout: uneven, sums, listed boxes
+  stablehlo  a module of what each partition does
+  mlir       the same in MLIR's mesh dialect (LLVM 19)
+
+Instead of SRC and DST, a plan may be given as JSON, as a file or - for standard input; it is checked first.
+
+Examples:
+  retile emit --as jax --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
+  retile emit --as mpi --mesh x=4 '[3{x}11, 8]' '[11, 2{x}8]' --dtype f64
+  retile emit --as stablehlo --shape 'f32[16,16,16]' '{devices=[2,1,4]<=[4,2]T(1,0)}' '{devices=[1,8,1]<=[8]}'
+  retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile emit --as mlir -)";
+
+struct Arguments {
+  ProblemArguments problem;
+  std::string target;
+  std::optional<std::string> path;
+};
+
+void write_code(const Arguments& arguments, const Plan& plan, ElementType element) {
+  const std::string code = emission::emit(plan, element, *emission::find_target(arguments.target));
+  if (!arguments.path) return write_result(code);
+  do_once_in_job([&] { write_file(*arguments.path, code); });
+}
+
+// What a plan that somebody wrote does not say of itself, the code's comments still do.
+void complete(StatedPlan& stated, const CostModel& model) {
+  Plan& plan = stated.plan;
+  if (!stated.statements.cost) {
+    plan.cost = price(model, plan.movement);
+    plan.cost.floor = plan.cost.lower_bound = 0;
+  }
+  if (!stated.statements.memory) {
+    plan.memory = {plan.movement.source.local_size(), plan.movement.target().local_size(), 0, height(plan.movement)};
+  }
+}
+
+// A plan says of which elements it is only where it combines them.
+ElementType element_of(const Plan& plan, const std::optional<std::string>& given) {
+  ElementType element = *find_element_type(given.value_or("f32"));
+  for (const Step& step : plan.steps()) {
+    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
+    if (reduce == nullptr) continue;
+    if (given && reduce->element != element) {
+      throw InputError(fmt::format("the plan combines elements of {}, not of {}", name_of(reduce->element), *given),
+                       {});
+    }
+    element = reduce->element;
+  }
+  return element;
+}
+
+int emit_plan(const Arguments& arguments) {
+  const std::vector<SourceText> plans = read_values(*arguments.problem.source, "plans");
+  require_at_most(1, plans, "plans");
+  const SourceText& text = plans.front();
+  StatedPlan stated = parse_plan(text);
+  const std::vector<std::string> faults = find_faults(stated.plan, stated.statements, 1);
+  if (!faults.empty()) {
+    return fail(failed, fmt::format("{}:{}: error: {}\n", text.name, text.first_line, faults.front()));
+  }
+  complete(stated, *find_cost_model(arguments.problem.cost_model));
+  write_code(arguments, stated.plan, element_of(stated.plan, arguments.problem.element_type));
+  return done;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.problem.notation) throw UsageError("--notation goes with retile plan");
+  if (is_plan_file(arguments.problem)) return emit_plan(arguments);
+  const auto write = [&](const Problem& problem) {
+    write_code(arguments, plan_for(arguments.problem, problem), problem.element_type());
+  };
+  return for_each_problem(arguments.problem, "writing", write, 1);
+}
+
+}  // namespace
+
+void add_emit_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR");
+  const auto arguments = std::make_shared<Arguments>();
+  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
+  command->add_option("--as", arguments->target, fmt::format("what is written: {}", emission::target_names))
+      ->check(known_name(emission::target_names))
+      ->required()
+      ->type_name("TARGET");
+  command->add_option("--out", arguments->path, "the file that is written, instead of standard output")
+      ->type_name("FILE");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command

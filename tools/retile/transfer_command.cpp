@@ -1,0 +1,128 @@
+// retile transfer
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "retile/base/error.h"
+#include "retile/plan/text.h"
+#include "retile/planner/memory_limit.h"
+#include "retile/transfer/in_place.h"
+#include "retile/transfer/run.h"
+#include "retile/transfer/text.h"
+#include "tools/retile/command.h"
+#include "tools/retile/engine_option.h"
+#include "tools/retile/input.h"
+#include "tools/retile/output.h"
+#include "tools/retile/usage.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples =
+    R"(A manifest has one array a line: a problem with a "name". All arrays are planned together: every device
+receives what it lacks, once, from holders that share the sending as evenly as can be, in rounds of one
+message per pair of devices. Beside its tiles no device holds more than --max-bytes. Then made-up data is
+moved, and every device's tiles are compared with slices of the arrays. Without --dry-run the tiles must
+fit in this machine's memory.
+
+Examples:
+  echo '{"name": "w", "mesh": {"x":4}, "shape": [8,8], "src": [["x"],[]], "dst": [[],["x"]], "dtype": "bf16"}' |
+    retile transfer - --max-bytes 64KiB
+  a model of 36,096 expert matrices, planned and not run
+    python3 examples/models/manifest.py qwen3-235b 256 128 | retile transfer - --dry-run
+  on MPI ranks
+    mpirun -n 8 retile transfer model.jsonl --max-bytes 16MiB --repeat 5)";
+
+struct Arguments {
+  std::string manifest;
+  std::string max_bytes = "256MiB";
+  EngineArguments engine;
+  transfer::TransferRunOptions running;
+  bool in_place = false;
+  bool dry_run = false;
+  bool json = false;
+};
+
+std::string render_report(const transfer::TransferReport& report) {
+  const double fastest = *std::min_element(report.seconds.begin(), report.seconds.end());
+  return fmt::format(
+      "{} engine: verified, {:.6f} s, {} bytes received at most, {} staged, peak {} of {} bytes predicted\n",
+      report.engine, fastest, group_digits(report.received_bytes_max), group_digits(report.staging_bytes_max),
+      group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
+}
+
+transfer::TransferPlan plan_transfer(const Arguments& arguments) {
+  const SourceText text{"argument --max-bytes", arguments.max_bytes};
+  const auto fail = [&](std::string message, std::string hint) {
+    return InputError(diagnose(text, {0, text.text.size()}, std::move(message), std::move(hint)));
+  };
+  const MemoryLimit limit = parse_memory_limit(text);
+  const auto* cap = std::get_if<MemoryBytes>(&limit);
+  if (cap == nullptr) throw fail("the cap is a number of bytes", "write 4096 or 64MiB");
+  transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
+  try {
+    return {std::move(manifest), cap->bytes};
+  } catch (const MemoryLimitError& error) {
+    throw fail(error.diagnostic().message, error.diagnostic().hint);
+  }
+}
+
+std::string render_plan(const transfer::TransferPlan& plan, const Arguments& arguments) {
+  std::optional<transfer::InPlaceSchedule> in_place;
+  if (arguments.in_place) in_place = make_in_place(plan, plan.max_bytes()).schedule;
+  if (arguments.json) return to_json(plan, in_place ? &*in_place : nullptr) + "\n";
+  return to_string(plan) + (in_place ? to_string(*in_place, plan.max_bytes()) : "");
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.engine.command->count("--staging") > 0) {
+    throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
+  }
+  const transfer::TransferPlan plan = plan_transfer(arguments);
+  if (arguments.dry_run) {
+    write_result(render_plan(plan, arguments));
+    return done;
+  }
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  const transfer::TransferReport report = arguments.in_place ? run_in_place(plan, *engine, arguments.running)
+                                                             : run_transfer(plan, *engine, arguments.running);
+  if (arguments.json) {
+    write_result(to_json(report) + "\n");
+  } else if (!report.difference) {
+    write_result(render_plan(plan, arguments) + render_report(report));
+  }
+  if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
+  return done;
+}
+
+}  // namespace
+
+void add_transfer_command(CLI::App& app, int* status) {
+  CLI::App* command = app.add_subcommand("transfer", "Move all arrays of a model at once, within a byte cap");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("MANIFEST", arguments->manifest, "file with one array a line as JSON; - is standard input")
+      ->required()
+      ->type_name("");
+  command->add_option("--max-bytes", arguments->max_bytes, "most that a device may hold beyond the arrays' tiles")
+      ->capture_default_str()
+      ->type_name("BYTES");
+  add_engine_options(*command, arguments->engine);
+  command->add_flag("--dry-run", arguments->dry_run, "plan and print what each device sends, receives and stages");
+  command->add_flag("--in-place", arguments->in_place,
+                    "give sources back page by page as rounds have read them; on threads");
+  command->add_option("--repeat", arguments->running.repetitions, "how often to run; the fastest counts")
+      ->check(whole_number(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--seed", arguments->running.seed, "seed of the data")
+      ->check(whole_number(0, UINT64_MAX))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "the plan, or the report of the run, as a line of JSON");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command
