@@ -19,6 +19,7 @@ Array = Any
 # Bytes of the runs that boxes are scattered in, from which on it is faster to permute boxes than to let XLA exchange them.
 PERMUTED_RUN_BYTES = 32
 MOST_PERMUTED = 8  # devices that exchange boxes so
+MOST_GATHERED = 4  # that send each other what they gather along inner dimensions
 MOST_BRANCHES = 64  # by which devices put boxes together
 LEAN_PARTS = 8  # of a tile: the lean form sends no more than one of them at a time
 
@@ -83,7 +84,7 @@ class Lowering:
         factors = [after // before for before, after in zip(step.local_in, step.local_out, strict=True)]
         groups = step.groups
         inner = math.prod(factors[1:])
-        if inner > 1 and (self.is_lean or len(groups[0]) == 2):
+        if inner > 1 and (self.is_lean or (factors[0] == 1 and len(groups[0]) <= MOST_GATHERED)):
             return None
 
         def gather(tile: Array) -> Array:
