@@ -18,7 +18,7 @@ std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, c
 Contender floor_contender(const Problem& problem) {
   const Placement target = problem.target().placement(problem.device_count());
   return {"memcpy", std::nullopt, target, [problem, target](Engine& engine) {
-            return prepare(engine, {Mesh({{"world", problem.device_count()}}), target, {}}, problem);
+            return prepare(engine, {world_mesh(problem.device_count()), target, {}}, problem);
           }};
 }
 

@@ -108,7 +108,7 @@ std::string explain_ours(const Plan& plan) {
 }
 
 std::string compare(const CompilerAccount& xla, const Account& ours, const PlanCost& cost) {
-  const std::string proof = cost.optimal ? "No plan of such steps costs less." : "A cheaper plan is not ruled out.";
+  std::string proof = cost.optimal ? "No plan of such steps costs less." : "A cheaper plan is not ruled out.";
   if (!xla.account || ours.moved_bytes == 0) return proof;
   const auto compared = [](std::int64_t theirs, std::int64_t mine) {
     if (theirs == mine) return std::string("as much");

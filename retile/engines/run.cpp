@@ -11,10 +11,9 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/base/mixing.h"
 #include "retile/engines/array.h"
 #include "retile/engines/available_memory.h"
-#include "retile/engines/combine.h"
+#include "retile/engines/made_sum.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -22,90 +21,6 @@ namespace {
 
 // Per device, for boxes, copies and the allocations of tiles.
 constexpr std::int64_t bookkeeping_bytes = 1024;
-
-// A made-up sum: parts of small whole numbers, so that what they make up is known exactly.
-class MadeSum {
- public:
-  MadeSum(const ReduceStep& reduce, Shape stacked, std::uint64_t seed)
-      : reduce_(reduce), stacked_(std::move(stacked)), seed_(seed), size_(retile::bytes_of(reduce.element)) {}
-
-  // What a device holds of the stacked parts.
-  void make_parts(const std::vector<Part>& held, std::byte* memory) const {
-    for (const Part& part : held) {
-      for_each_element(part.box, [&](const Shape& element) {
-        store_number(reduce_.element, number_at(element), memory + place_of(part, element));
-      });
-    }
-  }
-
-  // And of the result.
-  std::optional<std::string> find_difference(const std::vector<Part>& held, Device device,
-                                             const std::byte* memory) const {
-    std::optional<std::string> difference;
-    std::vector<std::byte> expected(static_cast<std::size_t>(size_));
-    for (const Part& part : held) {
-      for_each_element(part.box, [&](const Shape& element) {
-        if (difference) return;
-        make_whole(element, expected.data());
-        if (std::memcmp(memory + place_of(part, element), expected.data(), expected.size()) == 0) return;
-        difference = fmt::format("device {}, element {}: not the {} of its parts", device, to_string(element),
-                                 name_of(reduce_.reduction));
-      });
-    }
-    return difference;
-  }
-
- private:
-  template <typename Visit>
-  static void for_each_element(const Box& box, Visit visit) {
-    if (volume(box) == 0) return;
-    Shape element = box.lo;
-    for (bool is_inside = true; is_inside;) {
-      visit(element);
-      is_inside = false;
-      for (std::size_t i = element.size(); i-- > 0 && !is_inside;) {
-        is_inside = ++element[i] < box.hi[i];
-        if (!is_inside) element[i] = box.lo[i];
-      }
-    }
-  }
-
-  // In bytes.
-  std::int64_t place_of(const Part& part, const Shape& element) const {
-    std::int64_t place = part.offset;
-    for (std::size_t i = 0; i < element.size(); ++i) place += (element[i] - part.box.lo[i]) * part.strides[i];
-    return place * size_;
-  }
-
-  std::int64_t number_at(const Shape& element) const {
-    std::uint64_t number = seed_;
-    for (std::size_t i = 0; i < element.size(); ++i) {
-      number = number * static_cast<std::uint64_t>(stacked_[i]) + static_cast<std::uint64_t>(element[i]);
-    }
-    return static_cast<std::int64_t>(mix_bits(number) % 7) - 3;
-  }
-
-  // All parts of an element of the result, combined in order.
-  void make_whole(const Shape& element, std::byte* out) const {
-    Box parts;
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < stacked_.size(); ++i) {
-      const bool is_part =
-          std::binary_search(reduce_.dimensions.begin(), reduce_.dimensions.end(), static_cast<int>(i));
-      parts.lo.push_back(is_part ? 0 : element[kept]);
-      parts.hi.push_back(is_part ? stacked_[i] : element[kept] + 1);
-      kept += is_part ? 0 : 1;
-    }
-    std::vector<std::byte> rows(static_cast<std::size_t>(volume(parts) * size_));
-    make_parts({packed_part(parts)}, rows.data());
-    combine_rows(reduce_.reduction, reduce_.element, volume(parts), 1, rows.data(), out);
-  }
-
-  const ReduceStep reduce_;
-  const Shape stacked_;
-  const std::uint64_t seed_;
-  const std::int64_t size_;  // of an element
-};
 
 std::optional<MadeSum> find_sum(const Plan& plan, std::uint64_t seed) {
   for (const Step& step : plan.steps()) {

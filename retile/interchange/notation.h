@@ -32,7 +32,8 @@ std::optional<Notation> recognise_notation(std::string_view text);
 // An array as compilers write it.
 struct ArrayText {
   ElementType element_type = ElementType::f32;
-  std::string element_name;  // as it was written; a type that retile has no name for is taken as one of its size
+  std::string element_name;  // as it was written; a type that retile has no name for is moved as one of its size
+  bool can_be_added = true;  // not where only the size is the same
   Shape shape;
 };
 

@@ -105,7 +105,7 @@ class PlanWriter {
   // The corners of tiles that are all alike, the boxes of others.
   void write_boxes(const Placement& placement) {
     // Corners that somebody wrote are written again, right or wrong.
-    const bool has_corners = !placement.listed() && placement.grid_extent() == placement.global_shape();
+    const bool has_corners = !placement.is_listed() && placement.grid_extent() == placement.global_shape();
     put(",\"{}\":[", has_corners ? "offsets" : "boxes");
     for (Device device = 0; device < placement.device_count(); ++device) {
       if (device > 0) put(",");
@@ -264,7 +264,7 @@ Placement read_placement(const JsonReader& step, const Placement& source, const 
     const std::vector<std::int64_t> offset = read_integers(corner, global.size());
     corners.insert(corners.end(), offset.begin(), offset.end());
   }
-  if (global.empty()) return Placement(DistributedType::replicated(Mesh({{"world", source.device_count()}}), {}));
+  if (global.empty()) return Placement(DistributedType::replicated(world_mesh(source.device_count()), {}));
   return {global, local, std::move(corners)};
 }
 
@@ -277,14 +277,8 @@ ReduceStep read_reduce(const JsonReader& reader, int rank) {
   if (std::adjacent_find(step.dimensions.begin(), step.dimensions.end()) != step.dimensions.end()) {
     reader.member("dims").fail("a dimension is combined twice");
   }
-  const JsonReader reduction = reader.member("reduce");
-  const JsonReader dtype = reader.member("dtype");
-  const auto found = find_reduction(reduction.string());
-  const auto element = find_element_type(dtype.string());
-  if (!found) reduction.fail(fmt::format("unknown reduction \"{}\"", reduction.string()));
-  if (!element) dtype.fail(fmt::format("unknown element type \"{}\"", dtype.string()));
-  step.reduction = *found;
-  step.element = *element;
+  step.reduction = read_reduction(reader.member("reduce"));
+  step.element = read_element_type(reader.member("dtype"));
   return step;
 }
 
@@ -379,8 +373,7 @@ PlanEnds read_ends(const JsonReader& reader) {
     from = std::move(*seen);
   }
   const bool is_plain = mesh.device_count() == world && source.listed() == nullptr;
-  return {std::move(source), std::move(target), is_plain ? mesh : Mesh({{"world", world}}), std::move(view),
-          std::move(from)};
+  return {std::move(source), std::move(target), is_plain ? mesh : world_mesh(world), std::move(view), std::move(from)};
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ std::int64_t peak_of_device(const std::vector<std::int64_t>& sizes, TileUse use,
 
 std::int64_t peak_elements(const Movement& movement, TileUse use, Between between) {
   const StageSizes sizes = between == Between::every_step ? step_sizes(movement) : stage_sizes(movement);
-  const KeptPlaces places = kept_places(sizes, use, between);
+  const bool has_scratch = use != TileUse::donated && between != Between::every_step;
+  const KeptPlaces places = has_scratch ? kept_places(sizes, use, between) : KeptPlaces{};
   std::int64_t peak = 0;
   for (Device device = 0; device < sizes.distinct_devices(); ++device) {
     const std::int64_t scratch = add_sizes(places.scratch(KeptPlaces::Place::even_scratch, sizes, device),

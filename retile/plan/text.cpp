@@ -22,7 +22,7 @@ std::string compare_peak(const PlanMemory& memory) {
 std::string mesh_text(const Plan& plan) {
   const auto source = plan.source.cuts();
   const auto target = plan.target.cuts();
-  const std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
+  std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
   if (!source || !target || source->mesh == target->mesh) return from;
   return fmt::format("{} to {}", from, to_string(target->mesh));
 }
@@ -49,10 +49,10 @@ std::string to_string(const Plan& plan, const Palette& palette) {
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
   for (const Step& step : plan.steps()) {
     types.push_back(to_string(plan.mesh(), step.after));
-    const bool is_own_type = plan.target.type() != nullptr && plan.target.type()->mesh() == plan.mesh();
-    if (!is_own_type && &step == &plan.steps().back()) types.back() = to_string(plan.target);
     sizes.push_back(group_digits(step.after.local_size()));
   }
+  const bool ends_in_type = plan.target.type() != nullptr && plan.target.type()->mesh() == plan.mesh();
+  if (!plan.steps().empty() && !ends_in_type) types.back() = to_string(plan.target);
   const auto width_of = [](const std::vector<std::string>& texts) {
     std::size_t width = 0;
     for (const std::string& text : texts) width = std::max(width, text.size());

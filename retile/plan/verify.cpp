@@ -103,8 +103,8 @@ class Verifier {
     }
     for (Device device = 0; device < device_count(); ++device) {
       if (same_boxes(held(actual, device), held(wanted, device))) continue;
-      report("{} device {} holds {}, and its {} is {}", when, device, to_string(held(actual, device)), name,
-             to_string(held(wanted, device)));
+      report("{} device {} holds {}, and its {} is {}", when, device, list_of(held(actual, device)), name,
+             list_of(held(wanted, device)));
     }
   }
 
@@ -123,14 +123,12 @@ class Verifier {
     return boxes;
   }
 
-  static std::string to_string(const std::vector<Box>& boxes) {
+  static std::string list_of(const std::vector<Box>& boxes) {
     std::string text;
-    for (std::size_t i = 0; i < boxes.size() && i < 4; ++i) text += (i == 0 ? "" : ", ") + retile::to_string(boxes[i]);
+    for (std::size_t i = 0; i < boxes.size() && i < 4; ++i) text += (i == 0 ? "" : ", ") + to_string(boxes[i]);
     if (boxes.size() > 4) text += fmt::format(" and {} more", boxes.size() - 4);
     return boxes.empty() ? "nothing" : text;
   }
-  static std::string to_string(const Box& box) { return retile::to_string(box); }
-  static std::string to_string(const Shape& shape) { return retile::to_string(shape); }
 
   void check_step(const Step& step) {
     const Placement& before = movement_.before(step_index_);
@@ -149,15 +147,13 @@ class Verifier {
       for (const int dimension : reduce->dimensions) {
         if (dimension < 0 || dimension >= before.rank()) stop_at_step("there is no dimension {}", dimension);
       }
-      for (auto dimension = reduce->dimensions.rbegin(); dimension != reduce->dimensions.rend(); ++dimension) {
-        global.erase(global.begin() + *dimension);
-      }
+      global = without_dimensions(global, reduce->dimensions);
     }
     if (after.global_shape() != global || after.device_count() != device_count()) {
       stop_at_step("the boxes after it do not cover the same array on {} devices", device_count());
     }
     if (op_of(step) == StepOp::reduce) return require_single_boxes(step, before);
-    if (!before.is_even() || (!after.is_even() && after.listed())) {  // boxes of any kind, judged by what is in them
+    if (!before.is_even() || (!after.is_even() && after.is_listed())) {  // boxes of any kind, judged by what is in them
       require_single_boxes(step, before);
       return;
     }
@@ -348,7 +344,7 @@ class Verifier {
   void check_alltoall_without_groups(const AllToAllStep& step, const Placement& before, const Placement& after) {
     const Shape& from_tile = before.tile_shape();
     const Shape& to_tile = after.tile_shape();
-    if (before.listed() || after.listed()) stop_at_step("its groups are not listed");
+    if (before.is_listed() || after.is_listed()) stop_at_step("its groups are not listed");
     Shape merged(from_tile);
     for (std::size_t i = 0; i < merged.size(); ++i) {
       merged[i] = std::max(from_tile[i], to_tile[i]);
@@ -411,11 +407,11 @@ class Verifier {
       if (transfer.from == transfer.to) report_step("device {} sends to itself", transfer.from);
       if (!is_in_one(held(before, transfer.from), transfer.box)) {
         report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box),
-                    to_string(held(before, transfer.from)));
+                    list_of(held(before, transfer.from)));
       }
       if (!is_in_one(held(after, transfer.to), transfer.box)) {
         report_step("device {} is sent {}, which is not in its box {}", transfer.to, to_string(transfer.box),
-                    to_string(held(after, transfer.to)));
+                    list_of(held(after, transfer.to)));
       }
       received[transfer.to].push_back(transfer.box);
     }
@@ -519,8 +515,8 @@ class Verifier {
       if (volume(box) == 0) continue;
       const std::optional<Box> missing = find_uncovered(box, sources);
       if (!missing) continue;
-      report_step("device {} lacks {} of its box {}; {} {}", device, to_string(*missing), to_string(wanted), holder,
-                  to_string(sources));
+      report_step("device {} lacks {} of its box {}; {} {}", device, to_string(*missing), list_of(wanted), holder,
+                  list_of(sources));
       return true;
     }
     return false;

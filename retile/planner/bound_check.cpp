@@ -7,12 +7,15 @@
 
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/names.h"
 #include "retile/base/utf8.h"
 #include "retile/plan/text.h"
 #include "retile/planner/planner.h"
 
 namespace retile {
 namespace {
+
+constexpr Names<BoundVerdict, 3> verdict_names{{"confirmed", "refuted", "not checked"}};
 
 // Those that plans name.
 std::optional<PlannerKind> planner_of(const Plan& plan) {
@@ -64,17 +67,7 @@ BoundCheck check_by_planner(const Plan& plan, const PlanOptions& planning) {
 
 }  // namespace
 
-const char* name_of(BoundVerdict verdict) {
-  switch (verdict) {
-    case BoundVerdict::confirmed:
-      return "confirmed";
-    case BoundVerdict::refuted:
-      return "refuted";
-    case BoundVerdict::not_checked:
-      return "not checked";
-  }
-  throw InternalError("unknown verdict");
-}
+const char* name_of(BoundVerdict verdict) { return verdict_names.of(verdict); }
 
 BoundCheck check_bound(const Plan& plan) {
   PlanOptions options;

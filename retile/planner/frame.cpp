@@ -40,9 +40,9 @@ std::optional<std::vector<WorldDigit>> world_digits(const MeshLayout& layout, st
 // A mesh that numbers the world's devices row-major, and what the parts of an end's own mesh are on it.
 struct CommonMesh {
   Mesh mesh;
-  std::vector<WorldDigit> source;  // by rising strides, as are those of
-  std::vector<WorldDigit> target;
-  std::vector<AxisPart> parts;  // of the mesh, for each of them
+  std::vector<WorldDigit> source;  // by rising strides
+  std::vector<WorldDigit> target;  // the same strides
+  std::vector<AxisPart> parts;     // of the mesh, in the same order
 };
 
 std::optional<CommonMesh> find_common_mesh(const MeshLayout& source, const MeshLayout& target, std::int64_t world) {

@@ -10,6 +10,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/names.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/frame.h"
@@ -18,6 +19,8 @@
 
 namespace retile {
 namespace {
+
+constexpr Names<PlannerKind, 6> kind_names{{"auto", "wide", "paper", "direct", "lean", "gather-slice"}};
 
 // Some stages are tables with an entry per device: on meshes of mixed primes, and where exchanges are avoided.
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
@@ -105,13 +108,34 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
                          hint);
 }
 
+// --- Plans from their movements.
+
+struct Proved {
+  std::int64_t lower_bound = 0;
+  std::int64_t floor = 0;
+};
+
+Plan finish_plan(const Problem& problem, const PlanOptions& options, Movement movement, std::vector<Shape> view,
+                 std::string planner, const Proved& proved) {
+  PlanCost cost = price(*options.cost_model, movement);
+  cost.floor = proved.floor;
+  cost.lower_bound = std::max(options.cost_model->least_cost(proved.floor), proved.lower_bound);
+  cost.optimal = cost.total == cost.lower_bound;
+  PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
+  memory.bound = std::max({memory.source, memory.target, memory.peak});
+  return {problem.id(),        problem.source(), problem.target(),
+          std::move(movement), std::move(view),  std::move(planner),
+          std::move(cost),     memory,           0};
+}
+
 // --- Problems between layouts that are no sums.
 
 class ProblemPlanner {
  public:
   enum class Dimensions { any_view, own };
 
-  // On the devices of a world at least as large as the problem's. Plans may see dimensions in factors, or not.
+  // On the devices of a world at least as large as the problem's. Plans may see dimensions in factors, or
+  // not. Refers to the problem.
   ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world, Dimensions dimensions)
       : problem_(problem), options_(options), world_(world) {
     if (problem.device_count() < world) return;
@@ -180,27 +204,14 @@ class ProblemPlanner {
     const Placement target = problem_.target().placement(world_);
     const std::int64_t floor = received_floor(source, target);
     PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
-    Movement movement{Mesh({{"world", world_}}), std::move(source), std::move(planned.steps)};
+    Movement movement{world_mesh(world_), std::move(source), std::move(planned.steps)};
     return finish(std::move(movement), name_of(PlannerKind::direct), planned.lower_bound, floor);
   }
 
   Plan finish(Movement movement, const char* planner, std::int64_t lower_bound, std::int64_t floor) const {
-    const CostModel& model = *options_.cost_model;
-    PlanCost cost = price(model, movement);
-    cost.floor = floor;
-    cost.lower_bound = std::max(model.least_cost(floor), model.has_proofs() ? lower_bound : 0);
-    cost.optimal = cost.total == cost.lower_bound;
-    PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
-    memory.bound = std::max({memory.source, memory.target, memory.peak});
-    return {problem_.id(),
-            problem_.source(),
-            problem_.target(),
-            std::move(movement),
-            frame_ ? frame_->view : std::vector<Shape>{},
-            planner,
-            std::move(cost),
-            memory,
-            0};
+    const std::int64_t proved = options_.cost_model->has_proofs() ? lower_bound : 0;
+    return finish_plan(problem_, options_, std::move(movement), frame_ ? frame_->view : std::vector<Shape>{}, planner,
+                       {proved, floor});
   }
 
   Plan plan_leanly() const {
@@ -217,7 +228,7 @@ class ProblemPlanner {
     return best ? std::move(*best) : plan_by(PlannerKind::wide);  // which says why there is none
   }
 
-  const Problem problem_;
+  const Problem& problem_;
   const PlanOptions& options_;
   const std::int64_t world_;
   std::optional<Frame> frame_;  // where the ends are no types, but have one
@@ -241,53 +252,18 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
     if (!rest.empty()) planner = parts.second->planner;
     std::move(rest.begin(), rest.end(), std::back_inserter(movement.steps));
   }
-  const CostModel& model = *options.cost_model;
-  PlanCost cost = price(model, movement);
-  cost.floor = parts.second ? sum_floor(problem) : parts.first.cost.floor;
-  cost.lower_bound = parts.second ? model.least_cost(cost.floor) : parts.first.cost.lower_bound;
-  cost.optimal = cost.total == cost.lower_bound;
-  PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
-  memory.bound = std::max({memory.source, memory.target, memory.peak});
-  Plan plan{problem.id(),
-            problem.source(),
-            problem.target(),
-            std::move(movement),
-            {},
-            std::move(planner),
-            std::move(cost),
-            memory,
-            0};
+  const PlanCost& first = parts.first.cost;
+  Plan plan = finish_plan(problem, options, std::move(movement), {}, std::move(planner),
+                          parts.second ? Proved{0, sum_floor(problem)} : Proved{first.lower_bound, first.floor});
   require_fit(plan, problem, options);
   return plan;
 }
 
 }  // namespace
 
-const char* name_of(PlannerKind kind) {
-  switch (kind) {
-    case PlannerKind::automatic:
-      return "auto";
-    case PlannerKind::wide:
-      return "wide";
-    case PlannerKind::paper:
-      return "paper";
-    case PlannerKind::direct:
-      return "direct";
-    case PlannerKind::lean:
-      return "lean";
-    case PlannerKind::gather_slice:
-      return "gather-slice";
-  }
-  throw InternalError("unknown planner");
-}
+const char* name_of(PlannerKind kind) { return kind_names.of(kind); }
 
-std::optional<PlannerKind> find_planner(std::string_view name) {
-  for (const PlannerKind kind : {PlannerKind::automatic, PlannerKind::wide, PlannerKind::paper, PlannerKind::direct,
-                                 PlannerKind::lean, PlannerKind::gather_slice}) {
-    if (name == name_of(kind)) return kind;
-  }
-  return std::nullopt;
-}
+std::optional<PlannerKind> find_planner(std::string_view name) { return kind_names.find(name); }
 
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();

@@ -100,16 +100,6 @@ void write_rules(Json& json, const Layout& source, const Layout& target) {
 
 // --- And back.
 
-template <typename Value>
-Value read_name(const JsonReader& reader, std::optional<Value> found, const char* what, std::string_view names) {
-  if (found) return *found;
-  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()), fmt::format("use one of {}", names));
-}
-
-UnevenRule read_rule(const JsonReader& reader) {
-  return read_name(reader, find_uneven_rule(reader.string()), "rule", uneven_rule_names);
-}
-
 class ProblemReader {
  public:
   explicit ProblemReader(const JsonReader& problem) : problem_(problem), shape_(problem.member("shape")) {}
@@ -132,13 +122,13 @@ class ProblemReader {
   UnevenRule rule_of(const std::string& side) const {
     const auto rule = find("uneven");
     if (!rule) return UnevenRule::ceiling;
-    if (rule->value().as<JsonObject>() == nullptr) return read_rule(*rule);
-    return rule->has(side) ? read_rule(rule->member(side)) : UnevenRule::ceiling;
+    if (rule->value().as<JsonObject>() == nullptr) return read_uneven_rule(*rule);
+    return rule->has(side) ? read_uneven_rule(rule->member(side)) : UnevenRule::ceiling;
   }
 
   Reduction reduction() const {
     const auto reduce = find("reduce");
-    return reduce ? read_name(*reduce, find_reduction(reduce->string()), "reduction", reduction_names) : Reduction::sum;
+    return reduce ? read_reduction(*reduce) : Reduction::sum;
   }
 
   Layout read_side(const std::string& side, const std::optional<Mesh>& mesh) const {
@@ -261,11 +251,7 @@ Problem parse_problem(const SourceText& line) {
   const ProblemReader layouts(reader);
   Layout source = layouts.read_source();
   Layout target = layouts.read_target();
-  ElementType element_type = ElementType::f32;
-  if (reader.has("dtype")) {
-    const JsonReader dtype = reader.member("dtype");
-    element_type = read_name(dtype, find_element_type(dtype.string()), "element type", element_type_names);
-  }
+  const ElementType element_type = reader.has("dtype") ? read_element_type(reader.member("dtype")) : ElementType::f32;
   if (auto fault = Problem::find_fault(source, target, element_type)) {
     reader.fail(std::move(fault->message), std::move(fault->hint));
   }

@@ -15,12 +15,6 @@
 namespace retile {
 namespace {
 
-std::int64_t product_of_sizes(const std::vector<AxisPart>& parts) {
-  std::int64_t product = 1;
-  for (const AxisPart& part : parts) product *= part.size;
-  return product;
-}
-
 bool contains_part(const std::vector<AxisPart>& parts, const AxisPart& part) {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
@@ -158,8 +152,8 @@ constexpr std::int64_t most_tabled_devices = 256;  // above it, plans are made o
 }  // namespace
 
 std::int64_t sum_floor(const Problem& problem) {
-  const std::int64_t parts = product_of_sizes(problem.source().partial());
-  const std::int64_t kept = product_of_sizes(problem.target().partial());
+  const std::int64_t parts = tile_count(problem.source().partial());
+  const std::int64_t kept = tile_count(problem.target().partial());
   const Placement target = problem.target().placement(problem.device_count());
   // In doubles: sizes of arrays times parts need not fit. What is rounded is rounded down.
   const auto elements = static_cast<double>(product(problem.source().global_shape()));
@@ -187,7 +181,7 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
       wanted && wanted->devices == candidates.front().devices && wanted->mesh == candidates.front().mesh) {
     MeshLayout straight = *wanted;
     straight.partial.clear();
-    const std::int64_t parts = product_of_sizes(sum.combined());
+    const std::int64_t parts = tile_count(sum.combined());
     const bool has_single_boxes = std::all_of(straight.view.begin(), straight.view.end(),
                                               [](const std::vector<Factor>& factors) { return factors.size() == 1; });
     if (has_single_boxes && problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));

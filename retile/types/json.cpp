@@ -137,6 +137,12 @@ Layout read_box_layout(const LayoutMembers& members) {
   return Layout(std::move(layout));
 }
 
+template <typename Value>
+Value read_name(const JsonReader& reader, std::optional<Value> found, const char* what, std::string_view names) {
+  if (found) return *found;
+  reader.fail(fmt::format("unknown {} \"{}\"", what, reader.string()), fmt::format("use one of {}", names));
+}
+
 }  // namespace
 
 Mesh read_mesh(const JsonReader& reader) {
@@ -151,6 +157,18 @@ Mesh read_mesh(const JsonReader& reader) {
 
 Layout read_layout_text(const JsonReader& reader, const Mesh& mesh) {
   return reader.parse_text([&](const SourceText& text) { return parse_layout(text, mesh); });
+}
+
+UnevenRule read_uneven_rule(const JsonReader& reader) {
+  return read_name(reader, find_uneven_rule(reader.string()), "rule", uneven_rule_names);
+}
+
+Reduction read_reduction(const JsonReader& reader) {
+  return read_name(reader, find_reduction(reader.string()), "reduction", reduction_names);
+}
+
+ElementType read_element_type(const JsonReader& reader) {
+  return read_name(reader, find_element_type(reader.string()), "element type", element_type_names);
 }
 
 std::vector<JsonReader> read_tuple(const JsonReader& reader, std::size_t length) {

@@ -6,6 +6,7 @@
 
 #include "retile/base/json.h"
 #include "retile/types/distributed_type.h"
+#include "retile/types/element_type.h"
 #include "retile/types/layout.h"
 
 namespace retile {
@@ -13,6 +14,11 @@ namespace retile {
 // Each throws InputError with the place of the mistake.
 Mesh read_mesh(const JsonReader& reader);
 Layout read_layout_text(const JsonReader& reader, const Mesh& mesh);
+
+// By their names.
+UnevenRule read_uneven_rule(const JsonReader& reader);
+Reduction read_reduction(const JsonReader& reader);
+ElementType read_element_type(const JsonReader& reader);
 
 // The members of an object that make up a layout, each with its own key or null.
 struct LayoutMembers {

@@ -11,10 +11,14 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/names.h"
 #include "retile/types/text.h"
 
 namespace retile {
 namespace {
+
+constexpr Names<UnevenRule, 3> rule_names{{"ceil", "nested", "balanced"}};
+constexpr Names<Reduction, 3> reductions{{"sum", "max", "min"}};
 
 using MeshFault = Layout::MeshFault;
 using BoxFault = Layout::BoxFault;
@@ -191,43 +195,13 @@ std::optional<Shape> find_missing(const Shape& shape, const std::set<std::pair<S
 
 }  // namespace
 
-const char* name_of(UnevenRule rule) {
-  switch (rule) {
-    case UnevenRule::ceiling:
-      return "ceil";
-    case UnevenRule::nested:
-      return "nested";
-    case UnevenRule::balanced:
-      return "balanced";
-  }
-  throw InternalError("unknown rule");
-}
+const char* name_of(UnevenRule rule) { return rule_names.of(rule); }
 
-std::optional<UnevenRule> find_uneven_rule(std::string_view name) {
-  for (const UnevenRule rule : {UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced}) {
-    if (name == name_of(rule)) return rule;
-  }
-  return std::nullopt;
-}
+std::optional<UnevenRule> find_uneven_rule(std::string_view name) { return rule_names.find(name); }
 
-const char* name_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return "sum";
-    case Reduction::max:
-      return "max";
-    case Reduction::min:
-      return "min";
-  }
-  throw InternalError("unknown reduction");
-}
+const char* name_of(Reduction reduction) { return reductions.of(reduction); }
 
-std::optional<Reduction> find_reduction(std::string_view name) {
-  for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
-    if (name == name_of(reduction)) return reduction;
-  }
-  return std::nullopt;
-}
+std::optional<Reduction> find_reduction(std::string_view name) { return reductions.find(name); }
 
 std::int64_t tile_count(const std::vector<AxisPart>& axes) {
   std::int64_t count = 1;

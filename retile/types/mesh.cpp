@@ -83,6 +83,8 @@ std::optional<int> Mesh::find_axis(std::string_view name) const {
   return std::nullopt;
 }
 
+Mesh world_mesh(std::int64_t devices) { return Mesh({{"world", devices}}); }
+
 bool is_part_of_axis(const Mesh& mesh, const AxisPart& part) {
   if (part.axis < 0 || part.axis >= mesh.axis_count()) return false;
   if (part == mesh.whole(part.axis)) return true;

@@ -79,6 +79,9 @@ class Mesh {
   std::shared_ptr<const Data> data_;
 };
 
+// A mesh of so many devices in a row.
+Mesh world_mesh(std::int64_t devices);
+
 // True where the part is made of consecutive prime parts of its axis.
 bool is_part_of_axis(const Mesh& mesh, const AxisPart& part);
 

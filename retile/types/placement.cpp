@@ -50,11 +50,12 @@ Placement::Placement(const Shape& global, const Shape& tile, std::vector<std::in
   ensure(!global.empty() && global.size() == tile.size() && table.size() % global.size() == 0,
          "a table of corners has one per device");
   device_count_ = static_cast<std::int64_t>(table.size() / global.size());
-  is_even_ = true;
+  bool is_even = true;
   for (std::size_t i = 0; i < global.size(); ++i) {
-    is_even_ = is_even_ && tile[i] > 0 && global[i] % tile[i] == 0;
-    for (std::size_t at = i; is_even_ && at < table.size(); at += global.size()) is_even_ = table[at] < global[i];
+    is_even = is_even && tile[i] > 0 && global[i] % tile[i] == 0;
+    for (std::size_t at = i; is_even && at < table.size(); at += global.size()) is_even = table[at] < global[i];
   }
+  is_even_ = is_even;
   clip_to_global();
 }
 
@@ -157,7 +158,7 @@ bool Placement::operator==(const Placement& other) const {
 }
 
 Placement clip(const Placement& placement, const Shape& global) {
-  ensure(!placement.listed(), "tiles of a grid are clipped");
+  ensure(!placement.is_listed(), "tiles of a grid are clipped");
   if (placement.global_shape() == global) return placement;
   Placement clipped = placement;
   clipped.global_ = global;
@@ -224,7 +225,7 @@ bool is_balanced(const Placement& placement) {
 std::string to_string(const Mesh& mesh, const Placement& placement) {
   if (const auto type = find_type(mesh, placement)) return to_string(*type);
   Shape tiles = placement.global_shape();
-  if (placement.listed()) return fmt::format("listed boxes of at most {} elements", placement.local_size());
+  if (placement.is_listed()) return fmt::format("listed boxes of at most {} elements", placement.local_size());
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     tiles[i] = (tiles[i] + placement.tile_shape()[i] - 1) / placement.tile_shape()[i];
   }

@@ -52,7 +52,7 @@ class Placement {
   std::vector<Part> parts(Device device) const;
   std::int64_t size(Device device) const;
   // Whether no device holds more than one box.
-  bool has_single_boxes() const { return !listed() || has_single_boxes_; }
+  bool has_single_boxes() const { return !is_listed() || has_single_boxes_; }
   // Whether all tiles of a grid are there and whole.
   bool is_even() const { return is_even_; }
 
@@ -65,7 +65,7 @@ class Placement {
   // The type that it was made from, of a larger array where that was one; null for a table.
   const DistributedType* type() const { return std::get_if<DistributedType>(&source_); }
   // Whether its parts are listed: there is no grid.
-  bool listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
+  bool is_listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
 
   // The same parts on every device.
   bool operator==(const Placement& other) const;

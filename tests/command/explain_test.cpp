@@ -89,6 +89,21 @@ hint: its shape is [16, 16]
       input_fault("error: MLIR cannot say tiles of different sizes\nhint: without offsets, sizes must divide\n"));
 }
 
+TEST(ForeignShardings, of_elements_known_by_size_alone_are_moved_but_not_combined) {
+  const auto plan = [](const char* shape, const char* first) {
+    return run_retile({"plan", "--shape", shape, "--mesh", "x=2,y=2", std::string("(") + first + ", Shard(dim=0))",
+                       "(Shard(dim=0), Shard(dim=1))"});
+  };
+  EXPECT_EQ(plan("s64[8,8]", "Replicate()").status, 0);
+  EXPECT_EQ(plan("int32[8,8]", "Partial(sum)").status, 0);
+  EXPECT_EQ(plan("s64[8,8]", "Partial(sum)"),
+            input_fault(R"(argument --shape:1:1: error: parts of s64 cannot be combined
+    1 | s64[8,8]
+      | ^~~
+hint: retile combines i8 f16 bf16 i32 f32 f64 c64 c128
+)"));
+}
+
 TEST(Explain, tells_what_the_compiler_does_and_what_could_be_done) {
   EXPECT_EQ(run_retile({"explain", "-"}, "starting\n" + warning("f32[8,16,4]") + warning("f32[8,16,4]")),
             done(R"(standard input:2: %copy.1, 2 times, f32[8,16,4] taken as per device: [16, 16, 16] in all

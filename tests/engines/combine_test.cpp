@@ -34,6 +34,17 @@ double value_of_half(std::uint16_t bits) {
 
 bool is_finite_half(std::uint16_t bits) { return (bits & 0x7C00U) != 0x7C00U; }
 
+TEST(Combine, rows_are_added_in_order) {
+  const auto expect_sums = [](auto zero, ElementType element) {
+    using Number = decltype(zero);
+    EXPECT_EQ(combined<Number>(Reduction::sum, element, {{1, 2}, {30, 40}, {500, 600}}),
+              (std::vector<Number>{531, 642}));
+  };
+  expect_sums(float{}, ElementType::f32);
+  expect_sums(double{}, ElementType::f64);
+  expect_sums(std::int32_t{}, ElementType::i32);
+}
+
 TEST(Combine, integers_wrap) {
   EXPECT_EQ(combined<std::int8_t>(Reduction::sum, ElementType::i8, {{100, -100, 1}, {100, -100, 2}}),
             (std::vector<std::int8_t>{-56, 56, 3}));

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 #include <rapidcheck/gtest.h>
 
 #include <array>
@@ -19,6 +18,7 @@
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/heap.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 
@@ -203,27 +203,15 @@ TEST(Threads, run_symbolic_plans) {
   EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool heap_can_be_measured = false;
-#else
-constexpr bool heap_can_be_measured = true;
-#endif
-
-// Bytes that are allocated.
-std::int64_t heap_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
-}
-
 // A million pieces of one element each, in a million pairs of devices.
 TEST(Threads, keep_no_list_of_all_pairs_of_devices) {
-  if (!heap_can_be_measured) GTEST_SKIP();
+  if (!test::heap_can_be_measured) GTEST_SKIP();
   const Problem problem = test::problem_of("x=1024", "[1{x}1024, 1024]", "[1024, 1{x}1024]");
   for (const test::Planning& planning : {test::wide_planning(), test::direct_planning()}) {
     const Movement movement = make_plan(problem, planning.options).movement;
-    const std::int64_t before = heap_bytes();
+    const std::int64_t before = test::heap_bytes();
     const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 4);
-    EXPECT_LT(heap_bytes() - before, 4 << 20) << planning.name;
+    EXPECT_LT(test::heap_bytes() - before, 4 << 20) << planning.name;
     Tiles tiles = source_tiles(movement, 4);
     prepared->execute(tiles);
     const Tile array = make_array({1024, 1024}, 4, 1);
@@ -233,7 +221,7 @@ TEST(Threads, keep_no_list_of_all_pairs_of_devices) {
 
 // What was kept for the next execution comes again with it.
 TEST(Threads, give_scratch_back) {
-  if (!heap_can_be_measured) GTEST_SKIP();
+  if (!test::heap_can_be_measured) GTEST_SKIP();
   const Problem problem = test::problem_of("a=4,b=2", "[512{a}2048, 512{b}1024]", "[1024{b}2048, 1024]");
   const Movement movement = make_plan(problem, test::paper_planning().options).movement;
   const std::int64_t ends = (movement.source.local_size() + movement.target().local_size()) * 4;
@@ -248,9 +236,9 @@ TEST(Threads, give_scratch_back) {
   for (int i = 0; i < 2; ++i) {
     prepared->execute(from.const_starts(), to.starts());
     EXPECT_TRUE(to.holds(expected));
-    const std::int64_t with_scratch = heap_bytes();
+    const std::int64_t with_scratch = test::heap_bytes();
     prepared->free_scratch();
-    EXPECT_GE(with_scratch - heap_bytes(), 8 * scratch);
+    EXPECT_GE(with_scratch - test::heap_bytes(), 8 * scratch);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <numeric>
 
@@ -12,6 +11,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/language/memory.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/heap.h"
 #include "tests/support/programs.h"
 #include "tests/support/split_engine.h"
 
@@ -524,21 +524,9 @@ TEST(Preparation, statements_are_counted_through_calls) {
 
 // --- Memory.
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool heap_can_be_measured = false;
-#else
-constexpr bool heap_can_be_measured = true;
-#endif
-
-// Bytes that are allocated.
-std::int64_t heap_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
-}
-
 // Between statements there are values alone: what a prepared run keeps beside its tiles would not be predicted.
 TEST(RuntimeMemory, of_scratch_is_given_back_after_each_statement) {
-  if (!heap_can_be_measured) GTEST_SKIP();
+  if (!test::heap_can_be_measured) GTEST_SKIP();
   const LoweredProgram program = program_of(R"(mesh {a: 2, b: 2, c: 2}
 fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
     f32[128{b}256, 128{a}256, 32{c}64], f32[128{c}256, 128{b}256, 64], f32[128{a}256, 128{c}256, 64] {
@@ -553,15 +541,15 @@ fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
       << "otherwise there is no scratch";
   const auto engine = make_threads_engine();
   std::vector<std::int64_t> held;
-  runtime::ProgramRunner runner(program, *engine, [&] { held.push_back(heap_bytes()); });
+  runtime::ProgramRunner runner(program, *engine, [&] { held.push_back(test::heap_bytes()); });
   std::vector<runtime::TileBuffers> arguments = made_up_arguments(program, engine->devices(8));
-  const std::int64_t before = heap_bytes();
+  const std::int64_t before = test::heap_bytes();
   const ProgramRun run = runner.run(std::move(arguments));
   ASSERT_EQ(held.size(), 2U);
   constexpr std::int64_t lists = 1 << 20;  // and all else that is small
   EXPECT_LE(held[0] - before, 8 * tile + lists);
   EXPECT_LE(held[1] - before, 2 * 8 * tile + lists);
-  EXPECT_LE(heap_bytes() - before, 2 * 8 * tile + lists);
+  EXPECT_LE(test::heap_bytes() - before, 2 * 8 * tile + lists);
 }
 
 }  // namespace

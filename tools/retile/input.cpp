@@ -72,6 +72,12 @@ Problem foreign_problem(const ProblemArguments& arguments) {
   interchange::Ends ends = arguments.is_local_shape
                                ? interchange::parse_local_ends(source_text(arguments), target, array.shape, mesh).ends
                                : interchange::parse_ends(source_text(arguments), target, array.shape, mesh);
+  if (ends.source.is_partial() && !array.can_be_added) {
+    const SourceText shape{"argument --shape", *arguments.shape};
+    throw InputError(diagnose(shape, {0, array.element_name.size()},
+                              fmt::format("parts of {} cannot be combined", array.element_name),
+                              fmt::format("retile combines {}", element_type_names)));
+  }
   if (auto fault = Problem::find_fault(ends.source, ends.target, array.element_type)) {
     throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
   }
@@ -228,7 +234,8 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
   const bool has_xla = choice == PlannerChoice::with_xla;
   command
       .add_option("--planner", arguments.planner,
-                  "auto: wide, or lean where that does not fit the memory limit;\n"
+                  "auto: wide; direct where that is cheaper and wide has no proofs (volume);\n"
+                  "lean where neither fits the memory limit;\n"
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
                   "lean: the one of these whose run takes the least memory;\n"

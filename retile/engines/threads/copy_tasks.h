@@ -36,7 +36,7 @@ class CopyTasks {
   };
 
   void add_piece(const Transfer& piece);
-  void add_copy(const PlacedCopy& copy, const Box& box);
+  void add_copy(const PlacedCopy& placed, const Box& box);
   void make_tasks();
   void run_listed(std::size_t task, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
   void run_batch(std::size_t batch, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
