@@ -89,7 +89,9 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
   std::optional<TransferPlan> plan;
   std::vector<BufferStrides> strides;
   engine.processes().do_together([&] {
-    plan.emplace(manifest_of(arrays), options.max_bytes);
+    Manifest manifest = manifest_of(arrays);
+    std::vector<std::int64_t> hosts = engine.hosts(manifest.device_count());
+    plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts));
     const std::vector<Device> devices = engine.devices(plan->device_count());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const std::size_t problem = plan->manifest().arrays[i].problem;
@@ -121,7 +123,8 @@ TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
     }
   });
   const StreamStatistics statistics = state_->prepared->execute(from, to);
-  return {statistics.received_max, most_of(state_->prepared->processes(), statistics.staging), statistics.seconds};
+  const Processes& processes = state_->prepared->processes();
+  return {most_of(processes, statistics.received), most_of(processes, statistics.staging), statistics.seconds};
 }
 
 }  // namespace retile::transfer

@@ -43,10 +43,8 @@ class OneTransfer final : public Contender {
 
   const char* name() const override { return "transfer"; }
   void run(const TilePointers& tiles) override { last_ = prepared_.execute(tiles.sources, tiles.targets); }
-  std::int64_t received() const override { return last_.received_max; }
-  std::int64_t extra() const override {
-    return last_.staging.empty() ? 0 : *std::max_element(last_.staging.begin(), last_.staging.end());
-  }
+  std::int64_t received() const override { return *std::max_element(last_.received.begin(), last_.received.end()); }
+  std::int64_t extra() const override { return *std::max_element(last_.staging.begin(), last_.staging.end()); }
 
  private:
   transfer::PreparedTransfer prepared_;

@@ -382,22 +382,24 @@ class Drawing {
     }
     if (paths.length === 0) return;
     const target = svg.querySelectorAll(".boxes")[1], marks = svg.querySelector(".marks");
-    const begun = performance.now();
+    const begun = performance.now(), duration = 900;
     const frame = (now) => {
-      const time = Math.min(1, (now - begun) / 900);
+      const time = (now - begun) / duration;
+      if (time >= 1) return;
       const eased = time < 0.5 ? 2 * time * time : 1 - (2 - 2 * time) ** 2 / 2;
       for (const {node, start, end} of paths) {
         for (const key of ["x", "y", "width", "height"])
           node.setAttribute(key, start[key] + (end[key] - start[key]) * eased);
       }
-      target.style.opacity = time < 1 ? 0.15 + 0.5 * eased : 1;
-      marks.style.opacity = time < 1 ? 0.2 : 1;
-      if (time < 1 && svg.isConnected)
-        requestAnimationFrame(frame);
-      else
-        for (const {node} of paths) node.remove();
+      target.style.opacity = 0.15 + 0.5 * eased;
+      requestAnimationFrame(frame);
     };
+    marks.style.opacity = 0.2;
     requestAnimationFrame(frame);
+    setTimeout(() => {  // by the clock: a page in the background gets no frames
+      for (const {node} of paths) node.remove();
+      target.style.opacity = marks.style.opacity = 1;
+    }, duration);
   }
 
   showPieces() {

@@ -65,6 +65,9 @@ class Engine {
   // cannot have so many.
   virtual std::vector<Device> devices(std::int64_t device_count) const = 0;
 
+  // A number by device that devices of one host have in common; none: all are on one host.
+  virtual std::vector<std::int64_t> hosts(std::int64_t) const { return {}; }
+
   // How many of so many devices share this machine's memory.
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
 

@@ -92,9 +92,9 @@ using RoundDone = std::function<void(std::int64_t round)>;
 
 // Of one execution.
 struct StreamStatistics {
-  std::int64_t received_max = 0;      // bytes of the device that got the most, own pieces not counted
-  std::vector<std::int64_t> staging;  // bytes by device of this process; none: nothing was staged
-  double seconds = 0;                 // from the first process's start to the last one's end
+  std::vector<std::int64_t> received;  // bytes by device of this process, own pieces not counted
+  std::vector<std::int64_t> staging;   // bytes by device of this process; none: nothing was staged
+  double seconds = 0;                  // from the first process's start to the last one's end
 };
 
 // Streams worked out for an engine: made once, run many times. With several processes every call is collective.

@@ -52,6 +52,27 @@ void add_range(Box box, std::size_t dimension, std::int64_t begin, std::int64_t 
   if (end % slab != 0) add_range(slabs(last, last + 1), dimension + 1, 0, end % slab, boxes);
 }
 
+// At most so many parts of equal size, along the longest dimension.
+std::vector<Box> even_slabs(const Box& box, std::size_t most) {
+  std::size_t longest = 0;
+  for (std::size_t i = 1; i < box.lo.size(); ++i) {
+    if (box.hi[i] - box.lo[i] > box.hi[longest] - box.lo[longest]) longest = i;
+  }
+  if (box.lo.empty()) return {box};
+  const std::int64_t length = box.hi[longest] - box.lo[longest];
+  const std::int64_t count = std::min(length, static_cast<std::int64_t>(most));
+  std::vector<Box> slabs;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Box& slab = slabs.emplace_back(box);
+    const auto begin = [&](std::int64_t part) {
+      return box.lo[longest] + part * (length / count) + std::min(part, length % count);
+    };
+    slab.lo[longest] = begin(i);
+    slab.hi[longest] = begin(i + 1);
+  }
+  return slabs;
+}
+
 }  // namespace
 
 DeviceSets::Number DeviceSets::add(std::vector<Device> devices) {
@@ -82,6 +103,37 @@ std::vector<Cell> find_cells(const Placement& source, const Placement& target, D
   }
   std::sort(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.box.lo < b.box.lo; });
   return cells;
+}
+
+std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vector<std::int64_t>& hosts,
+                                 DeviceSets& sets) {
+  std::vector<Cell> split;
+  const DeviceSets::Number nobody = sets.add({});
+  const auto host_of = [&](Device device) { return hosts[static_cast<std::size_t>(device)]; };
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Cell& cell = cells[i];
+    if (cell.keepers != nobody) split.push_back({cell.box, cell.holders, nobody, cell.keepers});
+    std::map<std::int64_t, std::vector<Device>> receivers;
+    std::map<std::int64_t, std::vector<Device>> holders;
+    for (const Device device : sets[cell.receivers]) receivers[host_of(device)].push_back(device);
+    for (const Device device : sets[cell.holders]) holders[host_of(device)].push_back(device);
+    for (const auto& [host, devices] : receivers) {
+      const auto near = holders.find(host);
+      if (near != holders.end()) {
+        split.push_back({cell.box, sets.add(near->second), sets.add(devices), nobody});
+        continue;
+      }
+      const std::vector<Box> parts = even_slabs(cell.box, devices.size());
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        const Device entry = devices[(part + i) % devices.size()];
+        std::vector<Device> others = devices;
+        std::erase(others, entry);
+        split.push_back({parts[part], cell.holders, sets.add({entry}), nobody});
+        if (!others.empty()) split.push_back({parts[part], sets.add({entry}), sets.add(others), nobody, true});
+      }
+    }
+  }
+  return split;
 }
 
 std::vector<Box> boxes_of_range(const Box& box, std::int64_t begin, std::int64_t end) {

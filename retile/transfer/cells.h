@@ -30,10 +30,17 @@ struct Cell {
   DeviceSets::Number holders = 0;
   DeviceSets::Number receivers = 0;  // want it and do not hold it
   DeviceSets::Number keepers = 0;    // want it and hold it
+  bool is_relay = false;             // what the holder got in this transfer, in its target tile
 };
 
 // Those of an array, in the order of their corners. Boxes of one side are equal or disjoint.
 std::vector<Cell> find_cells(const Placement& source, const Placement& target, DeviceSets& sets);
+
+// The same with what crosses between hosts crossing into each of them once: devices that share a host with holders are
+// served by these; of others, each gets an equal part of the cell, and then passes it on. `hosts` has a number by
+// device.
+std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vector<std::int64_t>& hosts,
+                                 DeviceSets& sets);
 
 // The elements from `begin` up to but not including `end`, in row-major order of the box, as few boxes as their number
 // of dimensions allows.

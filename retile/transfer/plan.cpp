@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -26,17 +26,37 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b =
 
 std::size_t index(Device device) { return static_cast<std::size_t>(device); }
 
+std::int64_t most_of(const std::vector<std::int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
+
+std::tuple<bool, Device, Device> key_of(const TransferPlan::Stream& stream) {
+  return {stream.is_relay, stream.from, stream.to};
+}
+
 }  // namespace
 
-TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes)
-    : manifest_(std::move(manifest)), max_bytes_(max_bytes), loads_(index(manifest_.device_count())) {
+Hosts even_hosts(std::int64_t devices, std::int64_t count) {
+  Hosts hosts;
+  for (Device device = 0; device < devices; ++device) hosts.push_back(device * count / devices);
+  return hosts;
+}
+
+TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts)
+    : manifest_(std::move(manifest)),
+      max_bytes_(max_bytes),
+      hosts_(std::move(hosts)),
+      loads_(index(manifest_.device_count())) {
+  if (hosts_.empty()) hosts_.resize(loads_.size());
+  ensure(hosts_.size() == loads_.size(), "every device is on a host");
   std::vector<std::vector<std::size_t>> arrays(manifest_.problems.size());
   for (std::size_t i = 0; i < manifest_.arrays.size(); ++i) arrays[manifest_.arrays[i].problem].push_back(i);
   for (std::size_t i = 0; i < arrays.size(); ++i) add_class(manifest_.problems[i], std::move(arrays[i]));
   add_wants();
   choose_senders();
   list_streams();
-  choose_rounds();
+  count_crossing();
+  require_cap();
+  rounds_ = choose_rounds(false);
+  relay_rounds_ = choose_rounds(true);
 }
 
 void TransferPlan::add_class(const Problem& problem, std::vector<std::size_t> arrays) {
@@ -61,17 +81,20 @@ void TransferPlan::add_class(const Problem& problem, std::vector<std::size_t> ar
     }
   }
   added.cells = find_cells(added.source, added.target, sets_);
+  const bool has_hosts =
+      std::any_of(hosts_.begin(), hosts_.end(), [&](std::int64_t host) { return host != hosts_[0]; });
+  if (has_hosts) added.cells = split_by_hosts(added.cells, hosts_, sets_);
   classes_.push_back(std::move(added));
 }
 
 void TransferPlan::add_wants() {
-  std::unordered_map<DeviceSets::Number, std::size_t> numbers;
+  std::map<std::pair<DeviceSets::Number, bool>, std::size_t> numbers;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     for (std::size_t j = 0; j < classes_[i].cells.size(); ++j) {
       const Cell& cell = classes_[i].cells[j];
       if (sets_[cell.receivers].empty()) continue;
-      const auto [found, is_new] = numbers.try_emplace(cell.holders, supplies_.size());
-      if (is_new) supplies_.push_back({cell.holders, {}, 0});
+      const auto [found, is_new] = numbers.try_emplace({cell.holders, cell.is_relay}, supplies_.size());
+      if (is_new) supplies_.push_back({cell.holders, cell.is_relay, {}, 0});
       for (const Device device : sets_[cell.receivers]) {
         supplies_[found->second].wants.push_back(
             {device, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j), 0});
@@ -121,7 +144,7 @@ void TransferPlan::add_stretches(const std::vector<std::vector<std::int64_t>>& s
         const Device to = supply.wants[want].to;
         while (want < supply.wants.size() && supply.wants[want].to == to) ++want;
         const std::int64_t last = want < supply.wants.size() ? supply.wants[want].begin : supply.bytes;
-        assignments_.push_back({holders[j], to, {i, begin, std::min(end, last)}});
+        assignments_.push_back({supply.is_relay, holders[j], to, {i, begin, std::min(end, last)}});
         begin = std::min(end, last);
       }
     }
@@ -153,13 +176,13 @@ std::int64_t TransferPlan::nearest_cut(const Supply& supply, std::int64_t positi
 
 void TransferPlan::list_streams() {
   std::sort(assignments_.begin(), assignments_.end(), [](const Assignment& a, const Assignment& b) {
-    return std::tie(a.from, a.to, a.stretch.supply, a.stretch.begin) <
-           std::tie(b.from, b.to, b.stretch.supply, b.stretch.begin);
+    return std::tie(a.is_relay, a.from, a.to, a.stretch.supply, a.stretch.begin) <
+           std::tie(b.is_relay, b.from, b.to, b.stretch.supply, b.stretch.begin);
   });
   for (std::size_t i = 0; i < assignments_.size(); ++i) {
-    const auto& [from, to, stretch] = assignments_[i];
-    if (streams_.empty() || streams_.back().from != from || streams_.back().to != to) {
-      streams_.push_back({from, to, 0});
+    const auto& [is_relay, from, to, stretch] = assignments_[i];
+    if (streams_.empty() || key_of(streams_.back()) != std::tuple(is_relay, from, to)) {
+      streams_.push_back({is_relay, from, to, 0});
       first_assignment_.push_back(i);
     }
     const std::int64_t bytes = stretch.end - stretch.begin;
@@ -170,55 +193,72 @@ void TransferPlan::list_streams() {
   first_assignment_.push_back(assignments_.size());
 }
 
-// The most that a device stages, with room for the largest part of each of its streams.
-std::int64_t TransferPlan::staging_at(std::int64_t rounds, std::vector<std::int64_t>* by_device) const {
+void TransferPlan::count_crossing() {
+  std::map<std::int64_t, std::int64_t> bytes;
+  for (const std::int64_t host : hosts_) bytes.emplace(host, 0);
+  for (const Stream& stream : streams_) {
+    if (hosts_[index(stream.from)] != hosts_[index(stream.to)]) bytes[hosts_[index(stream.to)]] += stream.bytes;
+  }
+  for (const auto& [host, crossing] : bytes) crossing_.push_back(crossing);
+}
+
+// What each device stages, with room for the largest part of each of its streams.
+std::vector<std::int64_t> TransferPlan::staging_at(std::int64_t rounds, bool is_relay) const {
   std::vector<std::int64_t> staging(loads_.size());
   for (const Stream& stream : streams_) {
+    if (stream.is_relay != is_relay) continue;
     const std::int64_t part = rounds_in_flight * divide_up(stream.bytes, rounds);
     staging[index(stream.from)] += part;
     staging[index(stream.to)] += part;
   }
-  const std::int64_t most = *std::max_element(staging.begin(), staging.end());
-  if (by_device != nullptr) *by_device = std::move(staging);
-  return most;
+  return staging;
 }
 
-void TransferPlan::choose_rounds() {
+std::int64_t TransferPlan::longest_stream(bool is_relay) const {
   std::int64_t longest = 0;
-  for (const Stream& stream : streams_) longest = std::max(longest, stream.bytes);
-  if (longest == 0) return;
-  const std::int64_t least = staging_at(longest);
-  if (least > max_bytes_) {
-    throw MemoryLimitError(
-        fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),
-        fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
+  for (const Stream& stream : streams_) longest = std::max(longest, stream.is_relay == is_relay ? stream.bytes : 0);
+  return longest;
+}
+
+// With a byte of each stream in a round.
+void TransferPlan::require_cap() const {
+  std::int64_t least = 0;
+  for (const bool is_relay : {false, true}) {
+    const std::int64_t longest = longest_stream(is_relay);
+    if (longest > 0) least = std::max(least, most_of(staging_at(longest, is_relay)));
   }
-  std::int64_t low = divide_up(longest, most_message_bytes);
-  std::int64_t high = longest;
+  if (least <= max_bytes_) return;
+  throw MemoryLimitError(
+      fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),
+      fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
+}
+
+std::int64_t TransferPlan::choose_rounds(bool is_relay) {
+  std::int64_t high = longest_stream(is_relay);
+  if (high == 0) return 0;
+  std::int64_t low = divide_up(high, most_message_bytes);
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
-    if (staging_at(middle) <= max_bytes_) {
+    if (most_of(staging_at(middle, is_relay)) <= max_bytes_) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  rounds_ = low;
-  std::vector<std::int64_t> staging;
-  staging_at(rounds_, &staging);
-  for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].staging = staging[i];
+  const std::vector<std::int64_t> staging = staging_at(low, is_relay);
+  for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i].staging = std::max(loads_[i].staging, staging[i]);
+  return low;
 }
 
 std::int64_t TransferPlan::messages() const {
   std::int64_t count = 0;
-  for (const Stream& stream : streams_) count += std::min(stream.bytes, rounds_);
+  for (const Stream& stream : streams_) count += std::min(stream.bytes, rounds(stream.is_relay));
   return count;
 }
 
 void TransferPlan::visit_pieces(const Stream& stream, const std::function<void(const Piece&)>& visit) const {
-  const auto place = std::lower_bound(streams_.begin(), streams_.end(), stream, [](const Stream& a, const Stream& b) {
-    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
-  });
+  const auto place = std::lower_bound(streams_.begin(), streams_.end(), stream,
+                                      [](const Stream& a, const Stream& b) { return key_of(a) < key_of(b); });
   const auto number = static_cast<std::size_t>(place - streams_.begin());
   for (std::size_t i = first_assignment_[number]; i < first_assignment_[number + 1]; ++i) {
     visit_stretch(assignments_[i].stretch, stream.from, visit);
@@ -241,11 +281,11 @@ void TransferPlan::visit_stretch(const Stretch& stretch, Device from,
       const std::int64_t end = std::min(stretch.end, first + bytes);
       const std::size_t array = kind.arrays[static_cast<std::size_t>(number)];
       if (position == first && end == first + bytes) {
-        visit({array, want.array_class, from, want.to, box});
+        visit({array, want.array_class, from, want.to, box, supply.is_relay});
       } else {
         for (Box& part :
              boxes_of_range(box, (position - first) / kind.element_size, (end - first) / kind.element_size)) {
-          visit({array, want.array_class, from, want.to, std::move(part)});
+          visit({array, want.array_class, from, want.to, std::move(part), supply.is_relay});
         }
       }
       position = end;

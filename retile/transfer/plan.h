@@ -29,7 +29,14 @@ struct Piece {
   Device from = 0;
   Device to = 0;
   Box box;
+  bool is_relay = false;  // from the sender's target tile, where the transfer has put it before
 };
+
+// Where devices are: a number by device that those of one host have in common; none: all are on one host.
+using Hosts = std::vector<std::int64_t>;
+
+// So many hosts with equally many devices each, or nearly so, in the order of the devices.
+Hosts even_hosts(std::int64_t devices, std::int64_t count);
 
 // Of one device, in bytes.
 struct DeviceLoad {
@@ -47,7 +54,7 @@ class TransferPlan {
  public:
   // Throws InputError where a device would stage more than `max_bytes` with the smallest rounds, or the arrays' bytes
   // do not fit in 63 bits.
-  TransferPlan(Manifest manifest, std::int64_t max_bytes);
+  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {});
 
   const Manifest& manifest() const { return manifest_; }
   std::int64_t max_bytes() const { return max_bytes_; }
@@ -55,18 +62,22 @@ class TransferPlan {
   const std::vector<DeviceLoad>& loads() const { return loads_; }
   // On what the busiest device sends, in any plan.
   std::int64_t sent_bound() const { return sent_bound_; }
-  std::int64_t rounds() const { return rounds_; }
+  // Of the streams from sources, and of those that pass on what came into a host, which follow.
+  std::int64_t rounds(bool is_relay = false) const { return is_relay ? relay_rounds_ : rounds_; }
+  bool has_relays() const { return relay_rounds_ > 0; }
   // One per stream and round, empty ones not counted.
   std::int64_t messages() const;
+  // Bytes that come into each host from others; one entry where all devices are on one.
+  const std::vector<std::int64_t>& crossing() const { return crossing_; }
 
-  // What a device sends another, or, where they are the same, keeps. The largest part that a round takes of it is what
-  // both stage.
+  // What a device sends another. The largest part that a round takes of it is what both stage.
   struct Stream {
+    bool is_relay = false;
     Device from = 0;
     Device to = 0;
     std::int64_t bytes = 0;
   };
-  // By sender, then receiver, without those from a device to itself.
+  // Those from sources first; by sender, then receiver, without those from a device to itself.
   const std::vector<Stream>& streams() const { return streams_; }
   // The pieces of a stream in their order.
   void visit_pieces(const Stream& stream, const std::function<void(const Piece&)>& visit) const;
@@ -96,6 +107,7 @@ class TransferPlan {
   // All that the same devices hold, wanted by others: by receiver, class, cell and array.
   struct Supply {
     DeviceSets::Number holders;
+    bool is_relay;
     std::vector<Want> wants;
     std::int64_t bytes = 0;
   };
@@ -111,19 +123,24 @@ class TransferPlan {
   void choose_senders();
   void add_stretches(const std::vector<std::vector<std::int64_t>>& shares);
   void list_streams();
-  void choose_rounds();
+  void count_crossing();
+  void require_cap() const;
+  std::int64_t longest_stream(bool is_relay) const;
+  std::int64_t choose_rounds(bool is_relay);
   std::int64_t cell_bytes(const Want& want) const;
   std::int64_t nearest_cut(const Supply& supply, std::int64_t position, std::int64_t tolerance) const;
   std::size_t want_at(const Supply& supply, std::int64_t position) const;
-  std::int64_t staging_at(std::int64_t rounds, std::vector<std::int64_t>* by_device = nullptr) const;
+  std::vector<std::int64_t> staging_at(std::int64_t rounds, bool is_relay) const;
   void visit_stretch(const Stretch& stretch, Device from, const std::function<void(const Piece&)>& visit) const;
 
   Manifest manifest_;
   std::int64_t max_bytes_;
+  Hosts hosts_;
   DeviceSets sets_;
   std::vector<ArrayClass> classes_;
   std::vector<Supply> supplies_;
   struct Assignment {
+    bool is_relay;
     Device from;
     Device to;
     Stretch stretch;
@@ -134,6 +151,8 @@ class TransferPlan {
   std::vector<DeviceLoad> loads_;
   std::int64_t sent_bound_ = 0;
   std::int64_t rounds_ = 0;
+  std::int64_t relay_rounds_ = 0;
+  std::vector<std::int64_t> crossing_;
 };
 
 }  // namespace retile::transfer

@@ -69,6 +69,7 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
   const std::vector<std::string> faults = find_faults(plan);
   if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
   streams_ = engine.prepare_streams(make_streams(plan, devices_, strides));
+  if (plan.has_relays()) relays_ = engine.prepare_streams(make_streams(plan, devices_, strides, true));
   for (const Device device : devices_) most_staged_.push_back(plan.loads()[static_cast<std::size_t>(device)].staging);
 }
 
@@ -76,6 +77,16 @@ StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sou
                                            std::span<std::byte* const> targets) {
   StreamStatistics statistics = streams_->execute(sources, targets);
   statistics.staging.resize(devices_.size());
+  if (relays_) {
+    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
+    StreamStatistics relayed = relays_->execute(passed_on, targets);
+    relayed.staging.resize(devices_.size());
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      statistics.received[i] += relayed.received[i];
+      statistics.staging[i] = std::max(statistics.staging[i], relayed.staging[i]);
+    }
+    statistics.seconds += relayed.seconds;
+  }
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     ensure(statistics.staging[i] <= most_staged_[i], "engines stage no more than the plan says");
   }
@@ -98,7 +109,7 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
     tiles->clear_targets();
     const StreamStatistics statistics = prepared.execute(tiles->sources(), tiles->targets());
     report.seconds.push_back(statistics.seconds);
-    report.received_bytes_max = statistics.received_max;
+    report.received_bytes_max = most_of(processes, statistics.received);
     std::int64_t peak = 0;
     for (std::size_t slot = 0; slot < statistics.staging.size(); ++slot) {
       peak = std::max(peak, tiles->bytes()[slot] + statistics.staging[slot]);
@@ -112,8 +123,10 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
 
 TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
   TransferReport report = report_of(plan, engine);
-  if (engine.processes().size() > 1)
+  if (engine.processes().size() > 1) {
     throw RuntimeError(fmt::format("the {} engine does not move in place", engine.name()));
+  }
+  if (plan.has_relays()) throw RuntimeError("what is passed on within a host is not moved in place");
   const std::vector<Device> devices = engine.devices(plan.device_count());
   InPlaceTransfer in_place = make_in_place(plan, plan.max_bytes());
   const InPlaceSchedule& schedule = in_place.schedule;
@@ -130,7 +143,7 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
           release(tiles, schedule.released[static_cast<std::size_t>(round)]);
         });
     report.seconds.push_back(statistics.seconds);
-    report.received_bytes_max = statistics.received_max;
+    report.received_bytes_max = most_of(engine.processes(), statistics.received);
     report.peak_bytes_measured = std::max(report.peak_bytes_measured, meter.peak());
     report.difference = tiles.difference();
   }

@@ -32,7 +32,8 @@ class PreparedTransfer {
   std::vector<Device> devices_;
   const Processes* processes_;  // lives as long as what is prepared
   std::unique_ptr<PreparedStreams> streams_;
-  std::vector<std::int64_t> most_staged_;  // by device of this process
+  std::unique_ptr<PreparedStreams> relays_;  // null where there are none
+  std::vector<std::int64_t> most_staged_;    // by device of this process
 };
 
 // The most that a device of any process has.

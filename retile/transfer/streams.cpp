@@ -12,23 +12,24 @@ namespace {
 
 class StreamMaker {
  public:
-  StreamMaker(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides)
-      : plan_(plan), devices_(devices), strides_(strides) {
+  StreamMaker(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides,
+              bool is_relay)
+      : plan_(plan), devices_(devices), strides_(strides), is_relay_(is_relay) {
     streams_.device_count = plan.device_count();
     streams_.array_count = plan.manifest().arrays.size();
-    streams_.rounds = std::max<std::int64_t>(1, plan.rounds());
+    streams_.rounds = std::max<std::int64_t>(1, plan.rounds(is_relay));
     streams_.rounds_in_flight = rounds_in_flight;
     streams_.are_shapes_common =
         std::all_of(strides.begin(), strides.end(), [](const BufferStrides& one) { return one.are_packed(); });
   }
 
   Streams make() {
-    for (const Device device : devices_) {
+    for (const Device device : is_relay_ ? std::span<const Device>() : devices_) {
       plan_.visit_kept(device, [&](const Piece& piece) { pieces_.push_back(piece); });
       add_stream(device, device);
     }
     for (const TransferPlan::Stream& stream : plan_.streams()) {
-      if (!slot_of(stream.from) && !slot_of(stream.to)) continue;
+      if (stream.is_relay != is_relay_ || (!slot_of(stream.from) && !slot_of(stream.to))) continue;
       plan_.visit_pieces(stream, [&](const Piece& piece) { pieces_.push_back(piece); });
       add_stream(stream.from, stream.to);
     }
@@ -65,7 +66,7 @@ class StreamMaker {
 
   void add(const Piece& piece) {
     const std::int64_t element = bytes_of(plan_.manifest().problems[piece.problem].element_type());
-    const BoxPlace from = place_of(piece, Side::source, piece.from, element);
+    const BoxPlace from = place_of(piece, is_relay_ ? Side::target : Side::source, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
     PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
     for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
@@ -116,6 +117,7 @@ class StreamMaker {
   const TransferPlan& plan_;
   const std::span<const Device> devices_;
   const std::span<const BufferStrides> strides_;
+  const bool is_relay_;
   Streams streams_;
   std::vector<Piece> pieces_;  // of the next stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
@@ -124,9 +126,9 @@ class StreamMaker {
 
 }  // namespace
 
-Streams make_streams(const TransferPlan& plan, std::span<const Device> devices,
-                     std::span<const BufferStrides> strides) {
-  return StreamMaker(plan, devices, strides).make();
+Streams make_streams(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides,
+                     bool is_relay) {
+  return StreamMaker(plan, devices, strides, is_relay).make();
 }
 
 }  // namespace retile::transfer

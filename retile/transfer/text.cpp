@@ -79,6 +79,11 @@ std::string to_string(const TransferPlan& plan) {
   text += fmt::format("received  {}; {}\n", text_of(range_of(plan, &DeviceLoad::received)),
                       is_floor ? "what each lacks, once" : "more than what they lack");
   text += fmt::format("rounds    {}, {}\n", group_digits(plan.rounds()), count_of(plan.messages(), "message"));
+  if (plan.crossing().size() > 1) {
+    const auto [least, most] = std::minmax_element(plan.crossing().begin(), plan.crossing().end());
+    text += fmt::format("hosts     {}, {} to {} bytes into each, once; {} rounds to pass on\n", plan.crossing().size(),
+                        group_digits(*least), group_digits(*most), group_digits(plan.rounds(true)));
+  }
   text += fmt::format("peak      {} bytes per device: tiles and {} of {} staged\n", group_digits(peak_of(plan)),
                       group_digits(range_of(plan, &DeviceLoad::staging).most), group_digits(plan.max_bytes()));
   return text;
@@ -102,6 +107,10 @@ std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
   json["max_bytes"] = plan.max_bytes();
   json["rounds"] = plan.rounds();
   json["messages"] = plan.messages();
+  if (plan.crossing().size() > 1) {
+    json["relay_rounds"] = plan.rounds(true);
+    json["crossing_bytes"] = plan.crossing();
+  }
   json["sent_bound_bytes"] = plan.sent_bound();
   json["sent_bytes"] = json_of(plan, &DeviceLoad::sent);
   json["received_bytes"] = json_of(plan, &DeviceLoad::received);
@@ -109,7 +118,8 @@ std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
   json["staging_bytes"] = json_of(plan, &DeviceLoad::staging);
   json["peak_bytes"] = peak_of(plan);
   if (in_place != nullptr) {
-    json["in_place"] = {{"rounds", in_place->rounds}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
+    json["in_place"] = {
+        {"rounds", in_place->rounds}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
   }
   return json.dump();
 }

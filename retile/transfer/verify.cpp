@@ -51,7 +51,7 @@ class TransferVerifier {
     const std::size_t problem = manifest_.arrays[array].problem;
     const Placement& target = targets_[problem];
     for (const Piece* piece : pieces) {
-      if (!holds(sources_[problem], piece->from, piece->box)) {
+      if (!holds(piece->is_relay ? target : sources_[problem], piece->from, piece->box)) {
         fault_in(array, fmt::format("device {} sends {}, which it does not hold", piece->from, to_string(piece->box)));
       }
       if (piece->from != to && holds_some(sources_[problem], to, piece->box)) {
@@ -87,8 +87,21 @@ class TransferVerifier {
 struct Counts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  std::int64_t staged = 0;
+  std::int64_t staged[2] = {};  // from sources, and on from targets: one follows the other
 };
+
+// Pieces that are passed on come from what came straight from sources.
+void check_relays(const Manifest& manifest, const std::vector<Piece>& relayed, TransferVerifier& verifier) {
+  std::map<std::pair<std::size_t, Device>, std::vector<const Box*>> received;
+  for (const Piece& piece : relayed) received[{piece.array, piece.to}].push_back(&piece.box);
+  for (const Piece& piece : relayed) {
+    for (const Box* box : received[{piece.array, piece.from}]) {
+      if (!intersect(*box, piece.box)) continue;
+      verifier.add_fault(fmt::format("array \"{}\": device {} passes on {}, which is passed on to it itself",
+                                     manifest.arrays[piece.array].name, piece.from, to_string(piece.box)));
+    }
+  }
+}
 
 void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, TransferVerifier& verifier) {
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -99,9 +112,10 @@ void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, T
     compare("sends", counts[i].sent, load.sent);
     compare("receives", counts[i].received, load.received);
     compare("lacks", counts[i].received, load.lacking);
-    compare("stages", counts[i].staged, load.staging);
-    if (counts[i].staged > plan.max_bytes()) {
-      verifier.add_fault(fmt::format("device {} stages {} bytes, more than {}", i, counts[i].staged, plan.max_bytes()));
+    const std::int64_t staged = std::max(counts[i].staged[0], counts[i].staged[1]);
+    compare("stages", staged, load.staging);
+    if (staged > plan.max_bytes()) {
+      verifier.add_fault(fmt::format("device {} stages {} bytes, more than {}", i, staged, plan.max_bytes()));
     }
   }
 }
@@ -118,6 +132,7 @@ std::vector<std::string> find_faults(const TransferPlan& plan) {
   const Manifest& manifest = plan.manifest();
   TransferVerifier verifier(manifest);
   std::vector<Counts> counts(plan.loads().size());
+  std::vector<Piece> relayed;
   for (Device to = 0; to < plan.device_count(); ++to) {
     std::vector<Piece> pieces;
     plan.visit_kept(to, [&](const Piece& piece) { pieces.push_back(piece); });
@@ -128,17 +143,20 @@ std::vector<std::string> find_faults(const TransferPlan& plan) {
         const Problem& problem = manifest.problems[manifest.arrays[piece.array].problem];
         bytes += volume(piece.box) * bytes_of(problem.element_type());
         pieces.push_back(piece);
+        if (piece.is_relay) relayed.push_back(piece);
       });
-      const std::int64_t staged = (bytes + plan.rounds() - 1) / plan.rounds() * 2;  // two rounds at once
+      const std::int64_t rounds = plan.rounds(stream.is_relay);
+      const std::int64_t staged = (bytes + rounds - 1) / rounds * 2;  // two rounds at once
       Counts& sender = counts[static_cast<std::size_t>(stream.from)];
       Counts& receiver = counts[static_cast<std::size_t>(to)];
       sender.sent += bytes;
-      sender.staged += staged;
+      sender.staged[stream.is_relay ? 1 : 0] += staged;
       receiver.received += bytes;
-      receiver.staged += staged;
+      receiver.staged[stream.is_relay ? 1 : 0] += staged;
     }
     verifier.check_device(to, pieces);
   }
+  check_relays(manifest, relayed, verifier);
   check_counts(plan, counts, verifier);
   return verifier.take();
 }

@@ -103,7 +103,7 @@ class LayoutScanner {
     const std::string word(scanner_.peek_word());
     const std::vector<std::string> known{"ceil", "nested", "balanced", "sum", "max", "min", "on", "boxes"};
     const auto nearest = nearest_name(word, known);
-    if (!nearest || *nearest == word) return;
+    if (!nearest || *nearest == word || word.size() < 3) return;  // nothing is like a letter or two
     const std::size_t begin = scanner_.next_position();
     scanner_.fail({begin, begin + word.size()}, fmt::format("unknown word '{}' after a type", word),
                   fmt::format("did you mean {}?", *nearest));

@@ -67,6 +67,18 @@ TEST(TransferInPlace, says_where_shapes_need_more) {
                                   "to 4,096\n"));
 }
 
+TEST(TransferOfHosts, lets_an_element_cross_once) {
+  const std::string gathered = R"({"name": "w", "mesh": {"x": 4}, "shape": [64], "src": [["x"]], "dst": [[]]})";
+  const ProcessResult dry = run_retile({"transfer", "-", "--hosts", "2", "--dry-run"}, gathered);
+  EXPECT_THAT(dry.output, ::testing::HasSubstr("hosts     2, 128 to 128 bytes into each, once; 1 rounds to pass on\n"));
+  const Json json = Json::parse(run_retile({"transfer", "-", "--hosts", "2", "--dry-run", "--json"}, gathered).output);
+  EXPECT_EQ(json["crossing_bytes"], Json::parse("[128, 128]"));
+  EXPECT_EQ(json["relay_rounds"], 1);
+  EXPECT_THAT(run_retile({"transfer", "-", "--hosts", "2"}, gathered).output, ::testing::HasSubstr("verified"));
+  EXPECT_EQ(run_retile({"transfer", "-", "--hosts", "2", "--in-place"}, gathered).status, 2);
+  EXPECT_EQ(run_retile({"transfer", "-", "--hosts", "5"}, gathered).status, 2);
+}
+
 TEST(TransferJson, of_a_dry_run_counts_by_device) {
   const Json json = Json::parse(run_retile({"transfer", "-", "--dry-run", "--json"}, manifest).output);
   EXPECT_THAT(keys_of(json),

@@ -137,12 +137,12 @@ Json run_page(std::string page, const std::string& script, const std::string& fr
       "function report(value) { const node = document.createElement('pre'); node.id = 'report';"
       " node.textContent = encodeURIComponent(JSON.stringify(value)); document.body.append(node) }</script>";
   page.insert(page.find("</head>"), reporting);
-  page.insert(page.rfind("</body>"), "<script>report((() => {" + script + "})())</script>");
+  page.insert(page.rfind("</body>"), "<script>Promise.resolve((() => {" + script + "})()).then(report)</script>");
   std::ofstream(folder + "/page.html") << page;
-  const ProcessResult result = run_process(
-      {"/bin/sh", "-c", R"(HOME="$0" exec timeout 120 "$@")", folder, "chromium", "--headless", "--no-sandbox",
-       "--disable-gpu", "--user-data-dir=" + folder + "/profile", "--force-prefers-reduced-motion",
-       "--virtual-time-budget=5000", "--dump-dom", "file://" + folder + "/page.html" + fragment});
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c", R"(HOME="$0" exec timeout 120 "$@")", folder, "chromium", "--headless",
+                   "--no-sandbox", "--disable-gpu", "--user-data-dir=" + folder + "/profile",
+                   "--virtual-time-budget=8000", "--dump-dom", "file://" + folder + "/page.html" + fragment});
   fs::remove_all(folder);
   const std::string begin = "<pre id=\"report\">";
   const std::size_t start = result.output.find(begin);
@@ -187,6 +187,20 @@ TEST_F(Page, steps_through_the_plan_by_keys) {
       Json({"From source to target in 4 steps", "Step 1 of 4: dynslice(3; 4)", "Step 2 of 4: alltoall(0 -> 1; 2)",
             "Step 3 of 4: alltoall(0 -> 2; 4)", "Step 4 of 4: allgather(3; 4)", "Step 4 of 4: allgather(3; 4)",
             "Step 3 of 4: alltoall(0 -> 2; 4)", "From source to target in 4 steps", "Step 4 of 4: allgather(3; 4)"}));
+}
+
+TEST_F(Page, plays_to_the_end) {
+  const std::string page = drawing::to_html({{scene_of("x=2", "[8] sum {x}", "[8]")}});
+  const Json found = run_page(page, press + std::string(R"(
+    press(" ");
+    const seen = [];
+    const look = () => seen.push([title().slice(0, 11), document.querySelectorAll(".flying").length]);
+    return new Promise((done) => {
+      look();
+      for (const time of [1100, 3300]) setTimeout(look, time);
+      setTimeout(() => { look(); done(seen); }, 6000);
+    });)"));
+  EXPECT_EQ(found, Json::parse(R"([["Step 1 of 3", 2], ["Step 1 of 3", 0], ["Step 2 of 3", 0], ["Step 3 of 3", 0]])"));
 }
 
 TEST_F(Page, opens_where_its_address_says) {

@@ -96,4 +96,19 @@ std::int64_t least_busiest(const transfer::Manifest& manifest) {
   return least;
 }
 
+std::vector<std::int64_t> crossing_bytes(const transfer::Manifest& manifest, const std::vector<std::int64_t>& hosts) {
+  std::map<std::int64_t, DeviceBits> members;
+  for (std::size_t i = 0; i < hosts.size(); ++i) members[hosts[i]] |= DeviceBits{1} << i;
+  std::map<std::int64_t, std::int64_t> crossing;
+  for (const auto& [host, devices] : members) crossing[host] = 0;
+  for_each_element(manifest, [&](DeviceBits before, DeviceBits after, std::int64_t bytes) {
+    for (const auto& [host, devices] : members) {
+      if ((before & devices) == 0 && (after & devices) != 0) crossing[host] += bytes;
+    }
+  });
+  std::vector<std::int64_t> list;
+  for (const auto& [host, bytes] : crossing) list.push_back(bytes);
+  return list;
+}
+
 }  // namespace retile::test

@@ -20,4 +20,7 @@ std::vector<std::int64_t> lacking_bytes(const transfer::Manifest& manifest);
 // The least that the busiest device sends, by all sets of devices: what only they hold, shared evenly.
 std::int64_t least_busiest(const transfer::Manifest& manifest);
 
+// What each host must get from others, with every element crossing once, element by element.
+std::vector<std::int64_t> crossing_bytes(const transfer::Manifest& manifest, const std::vector<std::int64_t>& hosts);
+
 }  // namespace retile::test

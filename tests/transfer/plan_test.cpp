@@ -135,6 +135,44 @@ TEST(TransferPlan, of_nothing_that_moves_has_no_rounds) {
   EXPECT_THAT(find_faults(plan), IsEmpty());
 }
 
+TEST(TransferPlanOfHosts, lets_every_element_cross_into_a_host_once) {
+  RandomProblems random(6);
+  for (int i = 0; i < 300; ++i) {
+    Manifest manifest = test::any_manifest(random);
+    const std::vector<std::int64_t> expected = test::lacking_bytes(manifest);
+    Hosts hosts;
+    for (std::size_t device = 0; device < expected.size(); ++device) {
+      hosts.push_back(static_cast<std::int64_t>(random.number(3)) * 10);
+    }
+    const TransferPlan plan(std::move(manifest), 1000, hosts);
+    ASSERT_THAT(find_faults(plan), IsEmpty()) << i;
+    ASSERT_EQ(plan.crossing(), test::crossing_bytes(plan.manifest(), hosts)) << i;
+    for (std::size_t device = 0; device < expected.size(); ++device) {
+      ASSERT_EQ(plan.loads()[device].received, expected[device]) << i;
+    }
+  }
+}
+
+TEST(TransferPlanOfHosts, lets_all_its_devices_take_an_equal_part_across) {
+  const Manifest manifest = manifest_of({{"x=1", "[64, 64] on [0]", "a=4", "[64, 64] on [4, 5, 6, 7]"}});
+  const TransferPlan plan(manifest, plenty, even_hosts(8, 2));
+  EXPECT_EQ(plan.crossing(), (std::vector<std::int64_t>{0, 64 * 64 * 4}));
+  EXPECT_TRUE(plan.has_relays());
+  for (Device device = 4; device < 8; ++device) {
+    EXPECT_EQ(plan.loads()[static_cast<std::size_t>(device)].sent, 3 * 64 * 64);
+  }
+}
+
+TEST(TransferPlanOfHosts, is_the_same_without_them_where_all_share_one) {
+  const Manifest manifest = manifest_of({{"x=2", "[4{x}8]", "x=2", "[8]"}});
+  EXPECT_FALSE(TransferPlan(manifest, plenty, {3, 3}).has_relays());
+  EXPECT_EQ(TransferPlan(manifest, plenty, {3, 3}).crossing(), (std::vector<std::int64_t>{0}));
+}
+
+TEST(TransferPlanOfHosts, has_hosts_of_equally_many_devices) {
+  EXPECT_THAT(even_hosts(7, 3), ElementsAre(0, 0, 0, 1, 1, 2, 2));
+}
+
 TEST(SharedSending, is_least_for_demands_of_any_holders) {
   RandomProblems random(5);
   for (int i = 0; i < 500; ++i) {

@@ -32,6 +32,24 @@ TEST(TransferRun, gives_every_device_its_slices) {
   }
 }
 
+TEST(TransferRun, passes_on_what_has_come_into_a_host) {
+  const auto engine = make_threads_engine({3});
+  test::RandomProblems random(12);
+  int relays = 0;
+  for (int i = 0; i < 100; ++i) {
+    Manifest manifest = test::any_manifest(random);
+    const Hosts hosts = even_hosts(manifest.device_count(), 2);
+    const TransferPlan plan(std::move(manifest), 1 << 20, hosts);
+    relays += plan.has_relays() ? 1 : 0;
+    const TransferReport report = run_transfer(plan, *engine);
+    ASSERT_EQ(report.difference, std::nullopt) << i;
+    std::int64_t received = 0;
+    for (const DeviceLoad& load : plan.loads()) received = std::max(received, load.received);
+    ASSERT_EQ(report.received_bytes_max, received) << i;
+  }
+  EXPECT_GT(relays, 20);
+}
+
 TEST(TransferRun, cuts_large_pieces_for_its_workers) {
   const auto engine = make_threads_engine({4});
   const Manifest manifest =

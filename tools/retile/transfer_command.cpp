@@ -40,6 +40,7 @@ struct Arguments {
   std::string max_bytes = "256MiB";
   EngineArguments engine;
   transfer::TransferRunOptions running;
+  std::int64_t hosts = 0;  // 0: not told
   bool in_place = false;
   bool dry_run = false;
   bool json = false;
@@ -53,7 +54,14 @@ std::string render_report(const transfer::TransferReport& report) {
       group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
-transfer::TransferPlan plan_transfer(const Arguments& arguments) {
+// Devices are on hosts as it is told, or as the engine has them.
+transfer::Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* engine) {
+  if (arguments.hosts > devices) throw UsageError(fmt::format("--hosts {} for {} devices", arguments.hosts, devices));
+  if (arguments.hosts > 0) return transfer::even_hosts(devices, arguments.hosts);
+  return engine == nullptr ? transfer::Hosts() : engine->hosts(devices);
+}
+
+transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* engine) {
   const SourceText text{"argument --max-bytes", arguments.max_bytes};
   const auto fail = [&](std::string message, std::string hint) {
     return InputError(diagnose(text, {0, text.text.size()}, std::move(message), std::move(hint)));
@@ -62,8 +70,9 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments) {
   const auto* cap = std::get_if<MemoryBytes>(&limit);
   if (cap == nullptr) throw fail("the cap is a number of bytes", "write 4096 or 64MiB");
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
+  transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
   try {
-    return {std::move(manifest), cap->bytes};
+    return {std::move(manifest), cap->bytes, std::move(hosts)};
   } catch (const MemoryLimitError& error) {
     throw fail(error.diagnostic().message, error.diagnostic().hint);
   }
@@ -80,12 +89,15 @@ int run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
-  const transfer::TransferPlan plan = plan_transfer(arguments);
+  if (arguments.in_place && arguments.hosts > 0) {
+    throw UsageError("--in-place and --hosts contradict each other: what is passed on is kept");
+  }
+  const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
+  const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
   if (arguments.dry_run) {
     write_result(render_plan(plan, arguments));
     return done;
   }
-  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
   const transfer::TransferReport report = arguments.in_place ? run_in_place(plan, *engine, arguments.running)
                                                              : run_transfer(plan, *engine, arguments.running);
   if (arguments.json) {
@@ -110,6 +122,12 @@ void add_transfer_command(CLI::App& app, int* status) {
       ->type_name("BYTES");
   add_engine_options(*command, arguments->engine);
   command->add_flag("--dry-run", arguments->dry_run, "plan and print what each device sends, receives and stages");
+  command
+      ->add_option("--hosts", arguments->hosts,
+                   "so many hosts, of equally many devices in their order: an element crosses into each once;\n"
+                   "under mpirun those of the ranks unless told")
+      ->check(whole_number(1, 1U << 30U))
+      ->type_name("N");
   command->add_flag("--in-place", arguments->in_place,
                     "give sources back page by page as rounds have read them; on threads");
   command->add_option("--repeat", arguments->running.repetitions, "how often to run; the fastest counts")

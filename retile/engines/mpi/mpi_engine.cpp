@@ -306,6 +306,15 @@ class MpiEngine final : public Engine {
     return static_cast<std::int64_t>(ranks_of(device_count).devices_per_rank()) * job_->host.member_count();
   }
 
+  std::vector<std::int64_t> hosts(std::int64_t device_count) const override {
+    const DeviceRanks ranks = ranks_of(device_count);
+    std::vector<std::int64_t> hosts;
+    for (Device device = 0; device < device_count; ++device) {
+      hosts.push_back(job_->host.numbers()[static_cast<std::size_t>(ranks.rank_of(device))]);
+    }
+    return hosts;
+  }
+
   Buffer allocate(std::size_t bytes) override { return job_->host.allocate(bytes); }
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,

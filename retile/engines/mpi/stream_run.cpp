@@ -38,12 +38,11 @@ class StreamRun final : public PreparedStreams {
       unpackings_.push_back(shape.unpacking());
       suits_reading_.push_back(HostRead(copies_.back()).suits());
     }
-    std::vector<std::int64_t> received(ranks_.devices_per_rank());
+    received_.resize(ranks_.devices_per_rank());
     for (const Stream& stream : streams_.streams) {
-      if (is_ours(stream.to) && stream.from != stream.to) received[ranks_.slot_of(stream.to)] += stream.bytes;
+      if (is_ours(stream.to) && stream.from != stream.to) received_[ranks_.slot_of(stream.to)] += stream.bytes;
     }
-    received_ = *std::max_element(received.begin(), received.end());
-    if (received_ >= least_streamed_bytes) stores_ = Stores::streaming;
+    if (*std::max_element(received_.begin(), received_.end()) >= least_streamed_bytes) stores_ = Stores::streaming;
   }
 
   StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
@@ -59,9 +58,7 @@ class StreamRun final : public PreparedStreams {
       throw RuntimeError(fmt::format("rank {}: {}", rank_, error.what()));
     }
     const double seconds = job_->seconds_since(start);
-    std::int64_t received[] = {received_};
-    job_->world.most(received);
-    return {received[0], staging_by_slot(*work), seconds};
+    return {received_, staging_by_slot(*work), seconds};
   }
 
  private:
@@ -282,9 +279,9 @@ class StreamRun final : public PreparedStreams {
   std::vector<BoxPacking> unpackings_;
   std::vector<bool> suits_reading_;
   Stores stores_ = Stores::cached;
-  std::int64_t received_ = 0;     // bytes, of the device that gets the most
-  std::unique_ptr<Work> mapped_;  // where the ranks of a host see each other's sources
-  std::unique_ptr<Work> own_;     // and where they do not
+  std::vector<std::int64_t> received_;  // bytes by slot
+  std::unique_ptr<Work> mapped_;        // where the ranks of a host see each other's sources
+  std::unique_ptr<Work> own_;           // and where they do not
   Buffer staging_;
 };
 

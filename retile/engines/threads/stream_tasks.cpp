@@ -18,13 +18,11 @@ constexpr std::int64_t least_streamed_bytes = 16 << 20;
 
 StreamTasks::StreamTasks(Streams streams, int workers) : streams_(std::move(streams)) {
   for (const PieceShape& shape : streams_.shapes) copies_.push_back(shape.copy());
-  std::vector<std::int64_t> received(static_cast<std::size_t>(streams_.device_count));
+  received_.resize(static_cast<std::size_t>(streams_.device_count));
   std::int64_t bytes = 0;
   for (const Stream& stream : streams_.streams) {
     bytes += stream.bytes;
-    if (stream.from == stream.to) continue;
-    std::int64_t& sum = received[static_cast<std::size_t>(stream.to)];
-    received_max_ = std::max(received_max_, sum += stream.bytes);
+    if (stream.from != stream.to) received_[static_cast<std::size_t>(stream.to)] += stream.bytes;
   }
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
   task_bytes_ = std::clamp(bytes / (tasks_per_worker * workers), least_task_bytes, most_task_bytes);

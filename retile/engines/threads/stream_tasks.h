@@ -16,8 +16,8 @@ class StreamTasks {
  public:
   StreamTasks(Streams streams, int workers);
 
-  // Bytes that a device gets from others, at most.
-  std::int64_t received_max() const { return received_max_; }
+  // Bytes that each device gets from others.
+  const std::vector<std::int64_t>& received() const { return received_; }
 
   // As PreparedStreams::execute().
   void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
@@ -42,7 +42,7 @@ class StreamTasks {
   const Streams streams_;
   std::vector<BoxCopy> copies_;  // by shape
   Stores stores_ = Stores::cached;
-  std::int64_t received_max_ = 0;
+  std::vector<std::int64_t> received_;
   std::int64_t task_bytes_ = 0;
   std::vector<Part> parts_;  // array by array and target by target: neighbours in memory share caches and pages
   std::vector<std::size_t> task_begins_;

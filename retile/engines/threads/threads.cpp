@@ -176,7 +176,7 @@ class ThreadsStreams final : public PreparedStreams {
     const std::lock_guard lock(workers_->running);
     const auto start = Clock::now();
     tasks_.run(workers_->pool, sources, targets);
-    return {tasks_.received_max(), {}, seconds_since(start)};
+    return {tasks_.received(), {}, seconds_since(start)};
   }
 
   StreamStatistics execute_rounds(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
@@ -184,7 +184,7 @@ class ThreadsStreams final : public PreparedStreams {
     const std::lock_guard lock(workers_->running);
     const auto start = Clock::now();
     tasks_.run_rounds(workers_->pool, sources, targets, done);
-    return {tasks_.received_max(), {}, seconds_since(start)};
+    return {tasks_.received(), {}, seconds_since(start)};
   }
 
  private:

@@ -34,8 +34,10 @@ TEST(Transfers, give_every_device_its_slices_within_the_cap) {
     const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
     for (int i = 0; i < 20; ++i) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
+      const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
       for (const std::int64_t cap : {200, 1000, 1 << 20}) {
-        const TransferReport report = run_transfer(TransferPlan(manifest, cap), *engine, {7, 2});
+        const TransferPlan plan(manifest, cap, i % 3 == 0 ? told : engine->hosts(manifest.device_count()));
+        const TransferReport report = run_transfer(plan, *engine, {7, 2});
         ASSERT_EQ(report.difference, std::nullopt) << i;
         ASSERT_LE(report.staging_bytes_max, cap);
         ASSERT_LE(report.peak_bytes_measured, report.peak_bytes_predicted);
