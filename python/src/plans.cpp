@@ -129,6 +129,36 @@ void bind_step(nb::module_& module) {
       .def("__repr__", [](const PythonStep& self) { return to_string(self.step()); });
 }
 
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char letter : text) {
+    switch (letter) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += letter;
+    }
+  }
+  return result;
+}
+
+// The page of `retile draw`, which is a whole document, in a frame; the text where there are too many devices to draw.
+std::string html_of(const PythonPlan& self) {
+  try {
+    return "<iframe style=\"width: 100%; height: 40em; border: 0\" srcdoc=\"" + escaped(draw_html(self.plan())) +
+           "\"></iframe>";
+  } catch (const InputError&) {
+    return "<pre>" + escaped(to_string(self.plan())) + "</pre>";
+  }
+}
+
 void bind_plan(nb::module_& module) {
   nb::class_<PythonPlan>(module, "Plan",
                          "Steps from one layout to another, what they cost, and what is proved of that. Made by "
@@ -177,6 +207,7 @@ void bind_plan(nb::module_& module) {
            "Steps first to last as rounds in which each device sends and receives one cell: the cell's shape, the\n"
            "rounds that every device keeps to itself and those between devices, each as the senders to each device,\n"
            "the corners that they take a cell from, and those that it is written to. None where tiles are uneven.")
+      .def("_repr_html_", &html_of, nb::call_guard<nb::gil_scoped_release>())
       .def("__str__", [](const PythonPlan& self) { return to_string(self.plan()); })
       .def("__repr__", [](const PythonPlan& self) { return "Plan.from_json('" + self.key() + "')"; })
       .def(

@@ -141,6 +141,15 @@ def test_plans_tell_what_they_cost():
     assert retile.plan(ROWS, TILES, planner="direct") != plan
 
 
+def test_notebooks_show_plans_as_pictures():
+    html = retile.plan(ROWS, TILES)._repr_html_()
+    assert html.startswith("<iframe ") and html.endswith('"></iframe>') and html.count("<") == 2
+    assert "&lt;!doctype html>" in html.lower()
+    mesh = retile.Mesh({"x": 2**20})
+    many = retile.plan(retile.Layout(f"[1{{x}}{2**20}]", mesh), retile.Layout(f"[{2**20}]", mesh))
+    assert many._repr_html_().startswith("<pre>mesh {x: 1048576}")
+
+
 def test_plans_that_somebody_changed_are_found_out():
     plan = json.loads(retile.plan(ROWS, TILES).to_json())
     plan["steps"][0]["offsets"][0] = [16, 0]
