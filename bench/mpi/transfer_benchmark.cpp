@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/mpi/mpi_program.h"
@@ -69,8 +70,9 @@ void run(const Arguments& arguments) {
   mpi::MpiOptions options;
   options.transport = mpi::find_transport(arguments.transport).value_or(mpi::Transport::automatic);
   const std::unique_ptr<Engine> engine = is_alone ? make_threads_engine() : mpi::make_mpi_engine(world.get(), options);
-  const transfer::TransferPlan plan(manifest_of(arguments, is_alone ? arguments.devices : world.size()),
-                                    arguments.max_bytes);
+  transfer::Manifest manifest = manifest_of(arguments, is_alone ? arguments.devices : world.size());
+  transfer::Hosts hosts = engine->hosts(manifest.device_count());
+  const transfer::TransferPlan plan(std::move(manifest), arguments.max_bytes, std::move(hosts));
   if (!is_alone && plan.device_count() != world.size()) {
     throw RuntimeError(fmt::format("there are {} devices: start as many ranks", plan.device_count()));
   }

@@ -112,6 +112,9 @@ class PreparedStreams {
   // Round by round, between packed tiles. Throws RuntimeError where the engine does not tell rounds apart.
   virtual StreamStatistics execute_rounds(std::span<const std::byte* const> sources,
                                           std::span<std::byte* const> targets, const RoundDone& done);
+
+  // Executions keep their staging for the next one. This frees it, until there is one.
+  virtual void free_staging() {}
 };
 
 }  // namespace retile

@@ -78,8 +78,10 @@ StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sou
   StreamStatistics statistics = streams_->execute(sources, targets);
   statistics.staging.resize(devices_.size());
   if (relays_) {
+    streams_->free_staging();  // one of them at a time is within the cap
     const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
     StreamStatistics relayed = relays_->execute(passed_on, targets);
+    relays_->free_staging();
     relayed.staging.resize(devices_.size());
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       statistics.received[i] += relayed.received[i];

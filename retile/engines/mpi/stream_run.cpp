@@ -61,6 +61,8 @@ class StreamRun final : public PreparedStreams {
     return {received_, staging_by_slot(*work), seconds};
   }
 
+  void free_staging() override { staging_ = Buffer(); }
+
  private:
   // What comes to this rank otherwise than by messages, and who takes from it.
   struct Work {
