@@ -32,7 +32,7 @@ TEST(Transfers, give_every_device_its_slices_within_the_cap) {
   test::RandomProblems random(41);
   for (const MpiOptions& options : all_options()) {
     const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 10; ++i) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
       const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
       for (const std::int64_t cap : {200, 1000, 1 << 20}) {
