@@ -54,6 +54,8 @@ class Transfer {
   // The engine need not outlive it. Throws InputError where two arrays have one name, an array is a sum, or the cap is
   // too small; RuntimeError where layouts of memory are wrong.
   explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
   Transfer(Transfer&&) noexcept;
   Transfer& operator=(Transfer&&) noexcept;
   ~Transfer();

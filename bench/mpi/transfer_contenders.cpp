@@ -106,6 +106,8 @@ class AlltoallwPerArray final : public Contender {
       calls_.push_back(call_of(make_streams(one, std::span(&device, 1), {}), device));
     }
   }
+  AlltoallwPerArray(const AlltoallwPerArray&) = delete;
+  AlltoallwPerArray& operator=(const AlltoallwPerArray&) = delete;
   ~AlltoallwPerArray() override {
     for (Call& call : calls_) {
       for (Side* side : {&call.sent, &call.received}) {

@@ -60,9 +60,9 @@ void place_layers(Picture& picture, const std::vector<Interval>& intervals, std:
   double scale = 0;
   std::size_t columns = 1;
   for (std::size_t c = 1; c <= count; ++c) {
-    const auto r = static_cast<double>((count + c - 1) / c);
+    const std::size_t rows = (count + c - 1) / c;
     const double fitting = std::min((side / static_cast<double>(c) - gap) / (shape.width + thickest),
-                                    (side / r - gap - label) / (shape.height + thickest));
+                                    (side / static_cast<double>(rows) - gap - label) / (shape.height + thickest));
     if (fitting > scale + 1e-9) {
       scale = fitting;
       columns = c;
@@ -73,13 +73,15 @@ void place_layers(Picture& picture, const std::vector<Interval>& intervals, std:
   const double cell_height = scale * (shape.height + thickest) + gap + label;
   for (std::size_t i = 0; i < count; ++i) {
     const double x = static_cast<double>(i % columns) * cell_width;
-    const double y = static_cast<double>(i / columns) * cell_height + label + scale * thickest;
+    const std::size_t row = i / columns;
+    const double y = static_cast<double>(row) * cell_height + label + scale * thickest;
     picture.layers.push_back({intervals[i],
                               {x, y, scale * shape.width, scale * shape.height},
                               has_depth ? std::max(3.0, scale * thickness(intervals[i])) : 0});
   }
   picture.width = static_cast<double>(std::min(columns, count)) * cell_width - gap;
-  picture.height = static_cast<double>((count + columns - 1) / columns) * cell_height - gap;
+  const std::size_t rows = (count + columns - 1) / columns;
+  picture.height = static_cast<double>(rows) * cell_height - gap;
 }
 
 struct Span {

@@ -325,9 +325,9 @@ std::string filled(std::string_view code, const std::vector<std::string>& texts)
 
 class MpiPrinter {
  public:
-  MpiPrinter(const Plan& plan, ElementType element) : plan_(plan), element_(element) {
-    // Dimensions that a sum takes away stay, of one element: so all boxes have equally many.
-    shape_ = plan.movement.source.global_shape();
+  // Dimensions that a sum takes away stay, of one element: so all boxes have equally many.
+  MpiPrinter(const Plan& plan, ElementType element)
+      : plan_(plan), element_(element), shape_(plan.movement.source.global_shape()) {
     for (const Step& step : plan.steps()) {
       if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) reduce_ = reduce;
     }
@@ -406,7 +406,7 @@ class MpiPrinter {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (known_[i].rank() == placement.rank() && known_[i] == placement) return fmt::format("tiles_{}", i);
     }
-    const std::string name = fmt::format("tiles_{}", known_.size());
+    std::string name = fmt::format("tiles_{}", known_.size());
     known_.push_back(placement);
     placements_ += fmt::format("\n// {}\n{} {}(int rank) {{\n{}}}\n", words, is_single_ ? "Box" : "std::vector<Part>",
                                name, is_single_ ? body_of_tiles(placement) : body_of_parts(placement));

@@ -9,6 +9,7 @@
 
 namespace retile {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): engines keep them
 std::unique_ptr<PreparedStreams> Engine::prepare_streams(Streams) {
   throw RuntimeError(fmt::format("the {} engine moves one array at a time", name()));
 }

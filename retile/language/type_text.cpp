@@ -136,7 +136,7 @@ ArrayType scan_array_type(Scanner& scanner, const Mesh& mesh) {
   const bool named = scanner.looking_at_name();
   const ElementType element = named ? scan_element_type(scanner) : ElementType::f32;
   const bool tabled = is_table(scanner);
-  const ArrayType type = tabled ? ArrayType{element, scan_table(scanner, mesh)} : scan_cut_type(scanner, mesh, element);
+  ArrayType type = tabled ? ArrayType{element, scan_table(scanner, mesh)} : scan_cut_type(scanner, mesh, element);
   check_bytes(scanner, {begin, scanner.last().end}, tile_shape(type), element);
   if (tabled && find_reduction(scanner.peek_word())) {
     scanner.fail_here(fmt::format("a placement that no type describes cannot be a {}", scanner.peek_word()));

@@ -20,7 +20,7 @@ std::string compare_peak(const PlanMemory& memory) {
 std::string describe_meshes(const Plan& plan) {
   const auto source = plan.source.cuts();
   const auto target = plan.target.cuts();
-  const std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
+  std::string from = to_string(source ? source->mesh : target ? target->mesh : plan.mesh());
   if (!source || !target || source->mesh == target->mesh) return from;
   return fmt::format("{} to {}", from, to_string(target->mesh));
 }
