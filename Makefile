@@ -21,7 +21,7 @@ build: build/release/build.ninja ## build the command: build/release/retile
 demo: build ## build, then show what retile does
 	tools/demo.sh
 
-test: checkers test-release test-python test-fuzz ## all tests, and a short fuzzing of an instrumented build
+test: checkers test-release test-python ## all tests
 
 checkers: # of the code that is emitted for others
 	@tools/install-dependencies.sh mlir-19-tools
@@ -36,7 +36,7 @@ test-page: build-release ## the page of retile draw in headless Chromium; elsewh
 	@tools/install-dependencies.sh chromium
 	build/release/tests/retile_drawing_tests
 
-fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all
+fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all, in an instrumented build; test-fuzz: for seconds
 	@set -e; \
 	set -- build/fuzz/fuzzers/fuzz_*; \
 	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
@@ -108,6 +108,12 @@ clean: ## remove everything built
 
 # ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
 build/%/build.ninja: CMakePresets.json | install-dependencies
+	cmake --preset $*
+	@touch $@
+
+# libclang-rt-dev holds libFuzzer and the sanitizers.
+build/fuzz/build.ninja build/clang/build.ninja: build/%/build.ninja: CMakePresets.json | install-dependencies
+	@tools/install-dependencies.sh clang libclang-rt-dev
 	cmake --preset $*
 	@touch $@
 

@@ -8,7 +8,6 @@ packages=(
   libcli11-dev libeigen3-dev libfmt-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   libopenmpi-dev openmpi-bin # the MPI engine
-  clang libclang-rt-dev # the fuzzers; libclang-rt-dev holds libFuzzer and the sanitizers
   "$@"
 )
 
