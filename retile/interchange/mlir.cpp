@@ -112,13 +112,7 @@ class ShardingScanner {
     }
     if (field != "partial") fail_at_field(scanner_, "a sharding", field, {"partial"});
     scanner_.expect("=", "after 'partial'");
-    const std::string name = scanner_.name("a reduction");
-    const auto reduction = find_reduction(name);
-    if (!reduction) {
-      scanner_.fail(scanner_.last(), fmt::format("unknown reduction '{}'", name),
-                    fmt::format("use one of {}", reduction_names));
-    }
-    cuts_.reduction = *reduction;
+    cuts_.reduction = scan_reduction(scanner_);
     cuts_.partial = scan_axes(mesh);
   }
 

@@ -85,6 +85,16 @@ void fail_at_field(const Scanner& scanner, std::string_view what, const std::str
       fmt::format("{}known are {}", nearest ? fmt::format("did you mean {}? ", *nearest) : "", fmt::join(known, ", ")));
 }
 
+Reduction scan_reduction(Scanner& scanner) {
+  const std::string name = scanner.name("a reduction");
+  const auto reduction = find_reduction(name);
+  if (!reduction) {
+    scanner.fail(scanner.last(), fmt::format("unknown reduction '{}'", name),
+                 fmt::format("use one of {}", reduction_names));
+  }
+  return *reduction;
+}
+
 void skip_brackets(Scanner& scanner) {
   const std::size_t begin = scanner.next_position();
   int depth = 0;

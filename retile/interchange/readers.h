@@ -51,6 +51,8 @@ const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scan
 // Fails at the last token.
 [[noreturn]] void fail_at_field(const Scanner& scanner, std::string_view what, const std::string& field,
                                 std::vector<std::string> known);
+// The name of one.
+Reduction scan_reduction(Scanner& scanner);
 // Skips what stands in brackets, strings included; the next token opens them.
 void skip_brackets(Scanner& scanner);
 

@@ -223,23 +223,13 @@ class ShardingScanner {
     }
     scanner_.expect("=", "after a field");
     if (field == "metadata") return skip_brackets(scanner_);
-    if (field == "unreduced" && scanner_.looking_at_name()) scan_reduction();
+    if (field == "unreduced" && scanner_.looking_at_name()) cuts_.reduction = scan_reduction(scanner_);
     std::vector<AxisText> axes = scan_axes(mesh);
     if (field == "replicated") {
       replicated_ = std::move(axes);
     } else {
       cuts_.partial = std::move(axes);
     }
-  }
-
-  void scan_reduction() {
-    const std::string name = scanner_.name("a reduction");
-    const auto reduction = find_reduction(name);
-    if (!reduction) {
-      scanner_.fail(scanner_.last(), fmt::format("unknown reduction '{}'", name),
-                    fmt::format("use one of {}", reduction_names));
-    }
-    cuts_.reduction = *reduction;
   }
 
   // Axes that are said to be replicated cut nothing.
