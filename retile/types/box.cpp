@@ -89,11 +89,13 @@ bool contains(const Box& outer, const Box& inner) {
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
+  for (std::size_t i = 0; i < a.lo.size(); ++i) {
+    if (std::max(a.lo[i], b.lo[i]) >= std::min(a.hi[i], b.hi[i])) return std::nullopt;  // as most do: without a copy
+  }
   Box result = a;
   for (std::size_t i = 0; i < a.lo.size(); ++i) {
     result.lo[i] = std::max(a.lo[i], b.lo[i]);
     result.hi[i] = std::min(a.hi[i], b.hi[i]);
-    if (result.lo[i] >= result.hi[i]) return std::nullopt;
   }
   return result;
 }
