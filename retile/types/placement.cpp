@@ -138,7 +138,8 @@ std::optional<Part> Placement::part_around(Device device, const Box& box) const 
     if (!contains(only, box)) return std::nullopt;
     return packed_part(std::move(only));
   }
-  // Not among those whose corners come after the box's; of tiles in rows and columns it is the last one before them.
+  // Not among those whose corners come after the box's. Of tiles in rows and columns, it is in the last row before
+  // them.
   const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
   const auto comes_later = [](const Shape& corner, const Part& part) { return corner < part.box.lo; };
   auto part = is_sorted_ ? std::upper_bound(held.begin(), held.end(), box.lo, comes_later) : held.end();
