@@ -38,6 +38,8 @@ class Result:
     shape: list
     src: list
     dst: list
+    src_view: list  # the factors of each dimension
+    dst_view: list
     dtype: str
     engine: str
     contender: str
@@ -62,13 +64,14 @@ class Result:
     def total_bytes(self):
         return math.prod(self.shape) * self.element_bytes
 
-    def type_text(self, layout):
-        """The distributed type, as retile prints it: [tile{axes, minor to major}size, ...]."""
-        dimensions = []
-        for size, axes in zip(self.shape, layout):
-            tile = size // math.prod(axis_size(self.mesh, axis) for axis in axes)
-            dimensions.append(f"{tile}{{{','.join(axes)}}}{size}" if axes else str(size))
-        return f"[{', '.join(dimensions)}]"
+    def type_text(self, layout, view):
+        """The distributed type, as retile prints it: [tile{axes, minor to major}size*..., ...]."""
+        cuts = iter(layout)
+        return f"[{', '.join('*'.join(self._factor_text(size, next(cuts)) for size in sizes) for sizes in view)}]"
+
+    def _factor_text(self, size, axes):
+        tile = size // math.prod(axis_size(self.mesh, axis) for axis in axes)
+        return f"{tile}{{{','.join(axes)}}}{size}" if axes else str(size)
 
 
 @dataclass
@@ -151,6 +154,10 @@ def _optional_count(value, key):
     return count
 
 
+def _view(value, end):
+    return value.get(f"{end}_view") or [[size] for size in value["shape"]]
+
+
 def check_problem(value):
     """Raises ValueError unless the value holds a problem that can be laid out."""
     _check(isinstance(value.get("id"), str), 'no "id"')
@@ -158,8 +165,11 @@ def check_problem(value):
     _check(isinstance(mesh, dict) and all(isinstance(size, int) and size > 0 for size in mesh.values()), 'no "mesh"')
     _check(isinstance(shape, list) and all(isinstance(size, int) and size > 0 for size in shape), 'no "shape"')
     for end in ("src", "dst"):
-        layout = value.get(end)
-        fits = _is_list_of(list, layout) and len(layout) == len(shape)
+        layout, view = value.get(end), _view(value, end)
+        factors = _is_list_of(list, view) and all(_is_list_of(int, sizes) for sizes in view)
+        _check(factors and list(map(math.prod, view)) == shape, f'"{end}_view" does not make up the shape')
+        sizes = [size for sizes in view for size in sizes]
+        fits = _is_list_of(list, layout) and len(layout) == len(sizes)
         _check(fits, f'"{end}" needs a list of axes for each dimension')
         axes = [axis for dimension in layout for axis in dimension]
         _check(
@@ -167,7 +177,7 @@ def check_problem(value):
             f'"{end}" names an axis that the mesh does not have',
         )
         _check(len(set(axes)) == len(axes), f'"{end}" uses an axis twice')
-        for size, dimension in zip(shape, layout):
+        for size, dimension in zip(sizes, layout):
             tiles = math.prod(axis_size(mesh, axis) for axis in dimension)
             _check(size % tiles == 0, f'"{end}" cuts a dimension of {size} into {tiles}')
     dtype = value.get("dtype", "f32")
@@ -187,6 +197,8 @@ def _result_of(value):
     _check(_is_list_of(str, steps), '"steps" must be a list of texts')
     return Result(
         **{key: value[key] for key in ("mesh", "shape", "src", "dst", "engine", "contender")},
+        src_view=_view(value, "src"),
+        dst_view=_view(value, "dst"),
         id=value["id"].removeprefix(PAPER_IDS),
         dtype=value.get("dtype", "f32"),
         seconds=seconds,

@@ -38,7 +38,9 @@ def steps_text(result):
 
 
 def problem_text(result):
-    return f"`{result.type_text(result.src)}` ⇝ `{result.type_text(result.dst)}`, {result.total_bytes / 1e6:.0f} MB"
+    source = result.type_text(result.src, result.src_view)
+    target = result.type_text(result.dst, result.dst_view)
+    return f"`{source}` ⇝ `{target}`, {result.total_bytes / 1e6:.0f} MB"
 
 
 def names_text(names):

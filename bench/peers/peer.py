@@ -78,7 +78,7 @@ class Input:
                 self.scale = scale * value["run"].get("scale", 1)
                 continue
             try:
-                check_problem(value)
+                check_problem(value | {"src_view": None, "dst_view": None})  # peers know no views
             except ValueError as error:
                 raise FileError(f"{path}:{number}: {error}") from error
             problem = {key: value.get(key, "f32") for key in PROBLEM_KEYS}  # only dtype may be missing

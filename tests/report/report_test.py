@@ -92,6 +92,7 @@ class Report(Folder):
         self.check_fault([RUN, good | {"dst": [[], ["z"]]}], '"dst" names an axis that the mesh does not have')
         self.check_fault([RUN, good | {"dst": [["a"], ["a"]]}], '"dst" uses an axis twice')
         self.check_fault([RUN, good | {"dst": [["a"]]}], '"dst" needs a list of axes for each dimension')
+        self.check_fault([RUN, good | {"src_view": [[4], [2]]}], '"src_view" does not make up the shape')
         self.check_fault([RUN, good | {"shape": [3, 6]}], '"src" cuts a dimension of 3 into 2')
         self.check_fault([RUN, good | {"cost": {"paper": 1}}], '"cost" must be null or have the numbers')
         self.check_fault([RUN, good | {"steps": "none"}], '"steps" must be a list of texts')
@@ -163,15 +164,18 @@ class Reading(Folder):
         line = result("p", "paper", [1.0], mesh={"a": 12, "an axis": 4}, shape=[12, 8])
         line |= {"src": [["a:(2)3"], ['"an axis":(1)2']], "dst": [["a:(1)2", "a:(2)3"], []]}
         read = self.series(line).results["p"]["paper"]
-        self.assertEqual(read.type_text(read.src), '[4{a:(2)3}12, 4{"an axis":(1)2}8]')
+        self.assertEqual(read.type_text(read.src, read.src_view), '[4{a:(2)3}12, 4{"an axis":(1)2}8]')
         with self.assertRaisesRegex(FileError, "names an axis that the mesh does not have"):
             self.series(line | {"src": [["a:(2)5"], []]})
 
     def test_types_read_as_retile_prints_them(self):
         line = result("p", "paper", [1.0], mesh={"a": 2, "b": 3}, shape=[12, 5], src=[["b", "a"], []], dst=[[], []])
         printed = self.series(line).results["p"]["paper"]
-        self.assertEqual(printed.type_text(printed.src), "[2{b,a}12, 5]")
+        self.assertEqual(printed.type_text(printed.src, printed.src_view), "[2{b,a}12, 5]")
         self.assertEqual(printed.total_bytes, 480)
+        line |= {"dst": [[], ["a"], [], []], "dst_view": [[3, 2, 2], [5]]}
+        printed = self.series(line).results["p"]["paper"]
+        self.assertEqual(printed.type_text(printed.dst, printed.dst_view), "[3*1{a}2*2, 5]")
 
 
 class Figures(Folder):
