@@ -7,7 +7,6 @@ import os
 import torch
 import torch.distributed as dist
 from problems import problems, small_shape
-from test_docs import DOCS, blocks_of
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -234,6 +233,9 @@ def gradients_of_sums_are_replicated():
     assert_moved(dt.grad, tensor, mesh, [Replicate(), Shard(0)])
 
 
+ANY_DEVICE = list(CASES)  # where tensors are matters to none of these
+
+
 @case
 def the_compiler_sees_one_operation():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
@@ -376,6 +378,8 @@ def versions_that_retile_does_not_know_are_refused():
 
 @case
 def the_pages_code_runs():
+    from test_docs import DOCS, blocks_of
+
     (block,) = blocks_of((DOCS / "python.md").read_text().split("## From PyTorch")[1])
     names = {
         "tensor": tensor_of(16, 24).requires_grad_(),
