@@ -142,8 +142,9 @@ class Lowering:
         if len(ways) > MOST_BRANCHES or jax.default_backend() != "cpu":
             return self.taken([self.cut(tile, corners, cell) for corners in kept] + received, order, grid)
 
-        if len(ways) == 2 and len(received) == 2 and not own and last + 1 < len(self.steps):
-            # Without a branch, XLA lends these cells what is the result's afterwards.
+        is_gathered = last + 1 < len(self.steps) and self.steps[last + 1].local_in[0] < self.steps[last + 1].local_out[0]
+        if len(ways) == 2 and len(received) == 2 and not own and is_gathered:
+            # Before a collective, and without a branch, XLA lends these cells what is the result's afterwards.
             is_swapped = jnp.asarray(order[:, 0] == 1)[self.device]
             cells = [jnp.where(is_swapped, other, one) for one, other in zip(received, received[::-1], strict=True)]
             return joined(jnp.stack(cells), grid)
@@ -154,7 +155,8 @@ class Lowering:
             def put(tile: Array, *received: Array) -> Array:
                 cells = [lax.slice(tile, corner, corner + np.array(cell)) for corner in corners] + list(received)
                 cells = [cells[i] for i in order]
-                is_cut = bool(own) and tuple(cell) != tile.shape  # what is kept, which does not lie by itself in memory
+                # What is kept is cut as it is joined, where XLA can: along the last dimension.
+                is_cut = bool(own) and tuple(cell) != tile.shape and grid[-1] > 1
                 return joined(jnp.stack(cells), grid) if is_cut else put_together(cells, grid)
 
             return put
