@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -124,6 +125,28 @@ def messages_of_long_tiles_are_cut():
     mesh, tensor = mesh_of(8), tensor_of(512, 1024)
     assert_moved(redistribute(put(tensor, mesh, [Shard(0)]), [Shard(1)]), tensor, mesh, [Shard(1)])
     assert_moved(redistribute(put(tensor, mesh, [Shard(1)]), [Replicate()]), tensor, mesh, [Replicate()])
+
+
+@case
+def aligned_gathers_are_one_collective_where_that_is_fast():
+    gathered = mock.Mock(wraps=dist.all_gather_into_tensor)
+    moves = [  # gathered by DTensor's own groups: whole tiles, evenly, and in their order
+        ((16, 24), [Shard(0), Shard(1)], [Replicate(), Shard(1)], None, 1),
+        ((16, 24), [Shard(0), Shard(0)], [Shard(0), Replicate()], None, 1),
+        ((16, 24), [Shard(1), Replicate()], [Replicate(), Replicate()], None, 0),
+        ((9, 24), [Shard(0), Replicate()], [Replicate(), Replicate()], None, 0),
+        ((15, 24), [Shard(0), Shard(0)], [Shard(0), Replicate()], None, 0),
+        ((16, 7), [Shard(1), Shard(0)], [Shard(1), Replicate()], None, 1),
+        ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [3, 2, 1, 0, 7, 6, 5, 4], 0),
+    ]
+    with mock.patch("retile.torch._has_fast_gather", return_value=True), mock.patch.object(
+        dist, "all_gather_into_tensor", gathered
+    ), mock.patch("retile.torch._meet_first"):
+        for shape, source, target, ranks, calls in moves:
+            mesh, tensor = mesh_of(2, 4, ranks=ranks), tensor_of(*shape, dtype=torch.bfloat16)
+            gathered.reset_mock()
+            assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+            assert gathered.call_count == calls, (shape, source, target, ranks)
 
 
 @case
