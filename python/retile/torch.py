@@ -156,7 +156,10 @@ def _move_now(
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 
 
-@torch.library.custom_op("retile::redistribute", mutates_args=())
+_SCHEMA = "(Tensor tile, str source, str target, SymInt[] shape, str planner, SymInt? max_bytes) -> Tensor"
+
+
+@torch.library.custom_op("retile::redistribute", mutates_args=(), schema=_SCHEMA)
 def _operation(
     tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
 ) -> torch.Tensor:

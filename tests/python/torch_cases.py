@@ -313,7 +313,7 @@ def flattened_meshes_keep_uneven_shards():
     assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
     with enabled():
         assert_moved(put(tensor, mesh, source).redistribute(mesh, target), tensor, mesh, target)
-    assert theirs == 0
+    assert theirs == 0 or torch.__version__ < "2.7"  # which gathers along one after the other
 
 
 # --- Inside DTensor.
@@ -370,9 +370,9 @@ def dtensors_gradients_go_by_plans():
 @case
 def what_retile_does_not_know_stays_with_dtensor():
     mesh, tensor = mesh_of(8), tensor_of(8, 16)
-    dt = put(tensor, mesh, [Partial("avg")], tensor.clone())
+    dt = put(tensor, mesh, [Partial("product")], tensor.clamp(max=1))
     moved, count = counted(lambda: dt.redistribute(mesh, [Replicate()]))
-    assert_moved(moved, tensor, mesh, [Replicate()])
+    assert_moved(moved, tensor.clamp(max=1), mesh, [Replicate()])
     assert count == 0
     original = torch.distributed.tensor._redistribute.redistribute_local_tensor
     with enabled():
