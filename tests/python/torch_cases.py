@@ -137,7 +137,7 @@ def aligned_gathers_are_one_collective_where_that_is_fast():
         ((9, 24), [Shard(0), Replicate()], [Replicate(), Replicate()], None, 0),
         ((15, 24), [Shard(0), Shard(0)], [Shard(0), Replicate()], None, 0),
         ((16, 7), [Shard(1), Shard(0)], [Shard(1), Replicate()], None, 1),
-        ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [3, 2, 1, 0, 7, 6, 5, 4], 0),
+        ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [0, 4, 2, 6, 1, 5, 3, 7], 0),
     ]
     with mock.patch("retile.torch._has_fast_gather", return_value=True), mock.patch.object(
         dist, "all_gather_into_tensor", gathered
