@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/schedule.h"
@@ -32,7 +33,7 @@ void cut_into(const Box& box, std::int64_t elements, std::vector<Box>& boxes) {
   }
   const std::int64_t length = box.hi[dimension] - box.lo[dimension];
   const std::int64_t rows = std::max<std::int64_t>(1, elements / (volume(box) / length));  // of a part
-  const std::int64_t parts = (length + rows - 1) / rows;
+  const std::int64_t parts = divide_up(length, rows);
   Box part = box;
   for (std::int64_t i = 0; i < parts; ++i) {
     part.lo[dimension] = box.lo[dimension] + length * i / parts;
