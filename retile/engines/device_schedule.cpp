@@ -36,9 +36,9 @@ void cut_into(const Box& box, std::int64_t elements, std::vector<Box>& boxes) {
   const std::int64_t parts = divide_up(length, rows);
   Box part = box;
   for (std::int64_t i = 0; i < parts; ++i) {
-    part.lo[dimension] = box.lo[dimension] + length * i / parts;
-    part.hi[dimension] = box.lo[dimension] + length * (i + 1) / parts;
+    part.hi[dimension] = part.lo[dimension] + length / parts + (i < length % parts ? 1 : 0);
     cut_into(part, elements, boxes);
+    part.lo[dimension] = part.hi[dimension];
   }
 }
 
