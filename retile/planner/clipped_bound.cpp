@@ -29,6 +29,22 @@ class ClippedPrices {
     }
   }
 
+  // What plans cost on the whole grid by their grids alone, whoever holds which tile: a step to the target, and one
+  // more where something is gathered and the mesh has no axes for a grid that is finer than both ends.
+  std::int64_t bound_by_grids() const {
+    bool gathers = false;
+    bool meets = true;
+    std::int64_t finest = cuts_.source_size;
+    for (std::size_t p = 0; p < cuts_.primes.size(); ++p) {
+      int both = 0;
+      for (int i = 0; i < cuts_.rank; ++i) both += std::max(cuts_.source[cuts_.at(p, i)], cuts_.target[cuts_.at(p, i)]);
+      meets = meets && both <= cuts_.supply[p];
+      gathers = gathers || cuts_.source_total[p] > cuts_.target_total[p];
+      for (int i = cuts_.source_total[p]; i < cuts_.deepest(p); ++i) finest /= cuts_.primes[p];
+    }
+    return cuts_.target_size + (gathers && !meets ? finest : 0);
+  }
+
   // The last step that moves anything leads to the target's grid or a coarser one; any steps may come before it.
   std::int64_t least(std::int64_t bound) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -134,7 +150,8 @@ bool has_all_tiles(const DistributedType& type, const Shape& array) {
 
 std::int64_t clipped_bound(const TypedProblem& padded, const Shape& array, std::int64_t bound) {
   const bool is_unique = has_all_tiles(padded.source(), array) && has_all_tiles(padded.target(), array);
-  return ClippedPrices(padded, array).least(is_unique ? bound : 0);
+  ClippedPrices prices(padded, array);
+  return prices.least(is_unique ? bound : std::min(bound, prices.bound_by_grids()));
 }
 
 }  // namespace retile
