@@ -194,7 +194,8 @@ void PieceCursor::next(const std::function<void(const Transfer&)>& visit) {
 
 Movement with_short_lists(Movement movement) {
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    const bool is_long = op_of(movement.steps[i]) == StepOp::exchange && movement.source.rank() > 0;
+    const bool is_long = op_of(movement.steps[i]) == StepOp::exchange && movement.source.rank() > 0 &&
+                         !goes_by_boxes(movement.before(i), movement.steps[i].after);
     if (!is_long) list_devices(movement.steps[i], movement.before(i));
   }
   return movement;
