@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/engines/engine.h"
 #include "retile/transfer/streams.h"
 
@@ -13,8 +14,6 @@ namespace retile::transfer {
 namespace {
 
 constexpr std::int64_t most_rounds = 4096;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
 // The rounds that use each page of each tile, for one number of rounds.
 class PageRounds {

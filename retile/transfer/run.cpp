@@ -11,7 +11,6 @@
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
 #include "retile/engines/available_memory.h"
-#include "retile/transfer/in_place.h"
 #include "retile/transfer/pages.h"
 #include "retile/transfer/streams.h"
 #include "retile/transfer/text.h"
@@ -131,7 +130,7 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
   if (plan.has_relays()) throw RuntimeError("what is passed on within a host is not moved in place");
   const std::vector<Device> devices = engine.devices(plan.device_count());
   InPlaceTransfer in_place = make_in_place(plan, plan.max_bytes());
-  const InPlaceSchedule& schedule = in_place.schedule;
+  const InPlaceSchedule& schedule = report.in_place.emplace(std::move(in_place.schedule));
   require_memory(schedule.peaks, engine);
   report.peak_bytes_predicted = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
   const std::unique_ptr<PreparedStreams> prepared = engine.prepare_streams(std::move(in_place.streams));

@@ -10,6 +10,7 @@
 
 #include "retile/engines/engine.h"
 #include "retile/engines/streams.h"
+#include "retile/transfer/in_place.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
@@ -54,6 +55,7 @@ struct TransferReport {
   std::int64_t staging_bytes_max = 0;     // at most what the plan says
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
+  std::optional<InPlaceSchedule> in_place;  // of run_in_place()
 };
 
 // Each process makes and checks the tiles of its own devices; the report is the same on all. Throws RuntimeError where
