@@ -29,10 +29,9 @@ bool is_aligned(const std::byte* address, std::int64_t alignment) {
 constexpr std::int64_t word = 4;     // bytes of the smallest streaming store
 constexpr std::int64_t vector = 16;  // and of the largest
 
-// Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little.
+// Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little. These go
+// through the caches too where runs are not made of pairs of words: single words around them take longer.
 constexpr std::int64_t least_streamed = 256;
-// The same where these lines go through the caches, since the runs are not made of words.
-constexpr std::int64_t least_streamed_bytes = 512;
 // Runs that follow each other in the target are joined to lines on their way; shorter ones are not worth it.
 constexpr std::int64_t least_joined = 16;
 
@@ -203,7 +202,7 @@ void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) con
 // A range of all iterations of a loop: the end of one, whole ones, the start of one.
 void BoxCopy::copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const {
   if (level == loops_.size()) {
-    const auto copy = stores == Stores::streaming && range.size() >= least_streamed_bytes ? stream_bytes : copy_bytes;
+    const auto copy = stores == Stores::streaming && range.size() >= least_streamed ? stream_bytes : copy_bytes;
     copy(place.to + (place.to_offset + range.begin), place.from + (place.from_offset + range.begin), range.size());
     return;
   }
@@ -238,7 +237,8 @@ bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& 
     return is_aligned(to, unit) && run_bytes_ % unit == 0 && outer.to_stride % unit == 0 && inner.to_stride % unit == 0;
   };
   const bool are_joined = inner.to_stride == run_bytes_ && run_bytes_ >= least_joined;
-  return are_whole(word) && (are_joined || run_bytes_ >= least_streamed || are_whole(cache_line));
+  return (are_whole(word) && are_joined) || (are_whole(2 * word) && run_bytes_ >= least_streamed) ||
+         are_whole(cache_line);
 }
 
 template <typename CopyRun>
@@ -303,7 +303,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
     }
-    if (bytes >= least_streamed_bytes) {
+    if (bytes >= least_streamed) {
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
     }

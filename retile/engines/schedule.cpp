@@ -133,10 +133,9 @@ TileLayout Stage::layout_around(const Placement& placement, const std::vector<St
   if (placement.has_single_boxes()) {
     return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
   }
-  for (const Part& part : placement.parts(device)) {
-    if (contains(part.box, box)) return layout_of(part, element_size_);
-  }
-  throw InternalError("a piece lies in one of a device's boxes");
+  const std::optional<Part> part = placement.part_around(device, box);
+  ensure(part.has_value(), "a piece lies in one of a device's boxes");
+  return layout_of(*part, element_size_);
 }
 
 void Stage::list_groups(const Groups& groups) {
