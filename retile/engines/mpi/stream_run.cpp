@@ -226,6 +226,7 @@ class StreamRun final : public PreparedStreams {
         idle.pause();
       }
     }
+    finish_stores(stores_);
     job_->host.finish();
     for (const int reader : work.readers) {
       while (!job_->host.is_finished(reader)) idle.pause();
