@@ -47,8 +47,11 @@ class StreamMessages {
   ~StreamMessages();
 
   bool is_done() const { return sending_.round == streams_.rounds && receiving_.round == streams_.rounds; }
-  // Starts what can be started and takes in what has arrived. False where there was nothing to do.
-  bool advance();
+  // Whether all of a round has been read from this rank's tiles, and written to them.
+  bool is_through(std::int64_t round) const;
+  // Starts what can be started and takes in what has arrived, of rounds before `end`. False where there was nothing to
+  // do.
+  bool advance(std::int64_t end);
 
  private:
   struct LaneState {
@@ -70,8 +73,8 @@ class StreamMessages {
   std::byte* staged(const LaneState& state, std::int64_t round) const;
   void add_lanes(Direction& direction, const std::vector<Lane>& lanes, std::size_t& offset) const;
   bool start_rounds(Direction& direction, bool is_sending);
-  bool finish_rounds(Direction& direction, bool is_sending);
-  bool finish_lane(LaneState& state, bool is_sending);
+  bool finish_rounds(Direction& direction, bool is_sending, std::int64_t end);
+  bool finish_lane(LaneState& state, bool is_sending, std::int64_t end);
   void pack(LaneState& state, std::int64_t round);
   void unpack(LaneState& state, std::int64_t round);
   template <typename Move>
