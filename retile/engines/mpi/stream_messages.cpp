@@ -88,7 +88,7 @@ bool StreamMessages::start_rounds(Direction& direction, bool is_sending) {
   for (std::size_t i = 0; i < direction.lanes.size(); ++i) {
     LaneState& state = direction.lanes[i];
     const std::int64_t round = state.started;
-    if (round == streams_.rounds || round >= direction.round + streams_.rounds_in_flight) continue;
+    if (round == streams_.rounds || round >= state.finished + streams_.rounds_in_flight) continue;
     const std::int64_t bytes = bytes_of(*state.lane, round);
     MPI_Request& request =
         direction.requests[i * static_cast<std::size_t>(streams_.rounds_in_flight) + place_of(round)];

@@ -34,8 +34,9 @@ struct Lanes {
   std::int64_t staging(const Streams& streams) const;
 };
 
-// Nobody waits forever: a rank posts the receives of a round, and sends it, once its own round so many before is done;
-// of all rounds that are not done on some rank, the first one has been posted and sent by all.
+// Every lane goes as fast as it can, whatever the others do: links of different rates are all busy. Nobody waits
+// forever: both ends of a lane post a round once their own round so many before is done there, and the first one that
+// is not done has been posted by both.
 class StreamMessages {
  public:
   // All that it is given outlives it.
