@@ -18,6 +18,9 @@ std::optional<std::int64_t> checked_product(std::span<const std::int64_t> factor
 // The product of factors whose product is known to fit: an invariant of every type and box.
 std::int64_t product(std::span<const std::int64_t> factors);
 
+// The quotient rounded up. `a` is not negative, `b` is positive.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
 // Ascending, with repetition: 12 gives 2, 2, 3. Empty for 1. `n` must be positive.
 std::vector<std::int64_t> prime_factors(std::int64_t n);
 

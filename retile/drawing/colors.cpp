@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "retile/base/arithmetic.h"
+
 namespace retile::drawing {
 namespace {
 
@@ -27,7 +29,7 @@ Color mix(const Color& color, int other, double share) {
 
 Color color_of(Device device, std::int64_t devices) {
   constexpr auto count = static_cast<std::int64_t>(base.size());
-  const std::int64_t run = (devices + count - 1) / count;
+  const std::int64_t run = divide_up(devices, count);
   const Color& color = base[static_cast<std::size_t>(device / run)];
   if (run <= 1) return color;
   const double shade = 2.0 * static_cast<double>(device % run) / static_cast<double>(run - 1) - 1;  // -1 to 1

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 Json boxes_json(const Frame& frame) {
   Json boxes = Json::array();
-  for (const HeldBox& held : frame.boxes) boxes.push_back({held.box.lo, held.box.hi, held.devices});
+  for (const HeldBox& held : frame.boxes) boxes.push_back({held.box.lo, held.box.hi, held.holders});
   return boxes;
 }
 
@@ -36,7 +36,7 @@ std::vector<const Box*> single_boxes(const Frame& frame, std::int64_t devices) {
   std::vector<const Box*> boxes(static_cast<std::size_t>(devices));
   std::vector<int> counts(boxes.size());
   for (const HeldBox& held : frame.boxes) {
-    for (const Device device : held.devices) {
+    for (const Device device : held.holders) {
       const auto i = static_cast<std::size_t>(device);
       boxes[i] = ++counts[i] == 1 ? &held.box : nullptr;
     }

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
 #include "retile/grids/tile_table.h"
 #include "retile/plan/lists.h"
@@ -87,16 +87,12 @@ Frame make_frame(const std::vector<SceneDimension>& dimensions, std::vector<int>
                  const Placement& placement) {
   Frame frame{std::move(layout), std::move(kept), {}, placement.local_size(), 0};
   const BoxLift lift(dimensions, frame.dimensions);
-  std::map<std::pair<Shape, Shape>, std::vector<Device>> holders;
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    const std::vector<Part> parts = placement.parts(device);
-    if (parts.empty()) ++frame.idle_devices;
-    for (const Part& part : parts) {
-      const Box box = lift(part.box);
-      holders[{box.lo, box.hi}].push_back(device);
-    }
+  std::vector<bool> is_idle(static_cast<std::size_t>(placement.device_count()), true);
+  for (HeldBox& held : held_boxes(placement)) {
+    for (const Device device : held.holders) is_idle[static_cast<std::size_t>(device)] = false;
+    frame.boxes.push_back({lift(held.box), std::move(held.holders)});
   }
-  for (auto& [corners, devices] : holders) frame.boxes.push_back({{corners.first, corners.second}, std::move(devices)});
+  frame.idle_devices = std::count(is_idle.begin(), is_idle.end(), true);
   return frame;
 }
 
@@ -162,8 +158,8 @@ void visit_pieces(Step step, const Placement& before, const Visit& visit) {
 
 TrafficTable empty_traffic(std::int64_t devices) {
   TrafficTable traffic;
-  traffic.devices_per_entry = (devices + TrafficTable::most_side - 1) / TrafficTable::most_side;
-  traffic.side = (devices + traffic.devices_per_entry - 1) / traffic.devices_per_entry;
+  traffic.devices_per_entry = divide_up(devices, TrafficTable::most_side);
+  traffic.side = divide_up(devices, traffic.devices_per_entry);
   traffic.elements.resize(static_cast<std::size_t>(traffic.side * traffic.side));
   return traffic;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/grids/held_boxes.h"
 #include "retile/plan/plan.h"
 #include "retile/types/element_type.h"
 
@@ -23,19 +24,10 @@ struct SceneDimension {
   bool operator==(const SceneDimension&) const = default;
 };
 
-// A box of the array, and the devices that hold it, ascending. As many dimensions as the scene: the box reaches all
-// along those that were reduced.
-struct HeldBox {
-  Box box;
-  std::vector<Device> devices;
-
-  bool operator==(const HeldBox&) const = default;
-};
-
 struct Frame {
   std::string layout;             // as plans print it
   std::vector<int> dimensions;    // those of the scene that are still there, ascending
-  std::vector<HeldBox> boxes;     // different ones, in row-major order of their corners
+  std::vector<HeldBox> boxes;     // with the scene's dimensions: all along those that were reduced
   std::int64_t elements = 0;      // of the device that holds the most
   std::int64_t idle_devices = 0;  // that hold nothing
 };

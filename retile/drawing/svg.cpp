@@ -187,7 +187,7 @@ void put_picture(std::string& out, const Scene& scene, const Frame& frame, const
   for (const Layer& layer : picture.layers) put_slab(out, layer);
   SparseLabels sparse;
   for (const PlacedBox& placed : picture.boxes) {
-    put_held(out, scene, frame.boxes[placed.box].devices, placed.place, sparse);
+    put_held(out, scene, frame.boxes[placed.box].holders, placed.place, sparse);
   }
   sparse.put(out);
   if (frame.boxes.empty()) {
@@ -326,7 +326,7 @@ Device busiest_receiver(const SceneStep& step) {
 std::vector<Box> boxes_of(const Frame& frame, Device device) {
   std::vector<Box> boxes;
   for (const HeldBox& held : frame.boxes) {
-    if (std::binary_search(held.devices.begin(), held.devices.end(), device)) boxes.push_back(held.box);
+    if (std::binary_search(held.holders.begin(), held.holders.end(), device)) boxes.push_back(held.box);
   }
   return boxes;
 }
@@ -433,7 +433,7 @@ std::string describe_frame(const Scene& scene, const Frame& frame) {
   for (std::size_t i = 0; i < std::min(most_boxes, frame.boxes.size()); ++i) {
     const HeldBox& held = frame.boxes[i];
     text += fmt::format("{} {} on {}", i == 0 ? "." : ";", to_string(own_box(frame, held.box)),
-                        list_devices(held.devices, 4));
+                        list_devices(held.holders, 4));
   }
   if (frame.boxes.size() > most_boxes) {
     text += fmt::format("; and {} more", group_digits(static_cast<std::int64_t>(frame.boxes.size() - most_boxes)));

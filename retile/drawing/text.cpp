@@ -120,7 +120,7 @@ class FrameText {
           if (!meets(along(held.box, drawn_.columns), column_edges_, column)) continue;
           Cell& cell = table.cells[row * table.columns + column];
           cell.boxes.push_back(i);
-          cell.devices.insert(cell.devices.end(), held.devices.begin(), held.devices.end());
+          cell.devices.insert(cell.devices.end(), held.holders.begin(), held.holders.end());
         }
       }
     }

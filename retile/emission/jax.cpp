@@ -33,7 +33,6 @@ const char* dtype_of(ElementType element) {
   return "";
 }
 
-bool is_half(ElementType element) { return element == ElementType::f16 || element == ElementType::bf16; }
 bool is_64_bit(ElementType element) { return element == ElementType::f64 || element == ElementType::c128; }
 
 const char* function_of(Reduction reduction) {

@@ -22,34 +22,24 @@ Mesh mesh_of(const TensorProgram& program) {
   return program.mesh;
 }
 
-class MlirPrinter : public MlirText {
+class MlirPrinter : public ProgramText<MlirPrinter> {
  public:
   MlirPrinter(const Plan& plan, ElementType element)
-      : MlirText(element, "  "), plan_(plan), program_(lower(plan, Target::mlir)), mesh_(mesh_of(program_)) {}
+      : ProgramText(plan, element, Target::mlir, "  "), mesh_(mesh_of(program_)) {}
 
   std::string print() {
     std::vector<std::int64_t> sizes;
     for (const Axis& axis : mesh_.axes()) sizes.push_back(axis.size);
-    std::string value = "%tile";
-    Shape shape = program_.tile;
-    if (program_.shape != plan_.movement.source.global_shape()) {
-      remark(fmt::format("tiles are padded: they make up an array of {}", retile::to_string(program_.shape)));
-    }
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      remark(step_text(plan_, i));
-      for (const TensorStatement& statement : program_.steps[i]) {
-        value = std::visit([&](const auto& op) { return add(op, value, shape, statement.shape); }, statement.operation);
-        shape = statement.shape;
-      }
-    }
-    add_line("return {} : {}", value, tensor_of(shape));
+    const std::string result = add_program();
     return fmt::format(
         "// {}\n//\n{}mesh.mesh @mesh(shape = {})\n\nfunc.func @redistribute(%tile: {}) -> {} {{\n{}}}\n",
         summary_of(plan_, element()), plan_text(plan_, "//   "), fmt::join(sizes, "x"), tensor_of(program_.tile),
-        tensor_of(shape), text());
+        result, text());
   }
 
  private:
+  friend ProgramText;
+
   // --- Numbers by device.
 
   std::string number_by_device(const std::vector<std::int64_t>& numbers) {
@@ -157,13 +147,7 @@ class MlirPrinter : public MlirText {
   std::string add(const CellsOp& op, const std::string& value, const Shape& before, const Shape& after) {
     Shape row = after;
     row.front() = 1;
-    std::vector<std::string> rows;
-    for (const Cell& cell : op.cells) {
-      std::string one = slice(cell.corners, value, before, op.shape);
-      if (cell.sent) one = add(*cell.sent, one, op.shape, op.shape);
-      rows.push_back(add(ReshapeOp{row}, one, op.shape, row));
-    }
-    return concatenated(rows, row, after);
+    return concatenated(add_cells(op, value, before, row), row, after);
   }
 
   std::string concatenated(const std::vector<std::string>& rows, const Shape& row, const Shape& after) {
@@ -184,29 +168,31 @@ class MlirPrinter : public MlirText {
     return concatenated(rows, row, after);
   }
 
-  // One part after the other, halves as numbers of single precision.
   std::string add(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
     if (is_complex()) refuse(Target::mlir, "sums of complex tensors", "--as stablehlo adds them");
-    const char* name = op.reduction == Reduction::sum   ? is_integer() ? "addi" : "addf"
-                       : op.reduction == Reduction::max ? is_integer() ? "maxsi" : "maximumf"
-                       : is_integer()                   ? "minsi"
-                                                        : "minimumf";
-    const std::string wide = is_half() ? tensor_of(after, "f32") : tensor_of(after);
-    Shape row = before;
-    row.front() = 1;
-    std::string total;
-    for (std::int64_t i = 0; i < before.front(); ++i) {
-      std::vector<std::string> starts(before.size(), "0");
-      starts.front() = fmt::format("{}", i);
-      std::string part = add(ReshapeOp{after}, extract(value, starts, before, row), row, after);
-      if (is_half()) part = add_value("arith.extf {} : {} to {}", part, tensor_of(after), wide);
-      total = i == 0 ? part : add_value("arith.{} {}, {} : {}", name, total, part, wide);
-    }
-    return is_half() ? add_value("arith.truncf {} : {} to {}", total, wide, tensor_of(after)) : total;
+    return add_combined(op, value, before, after);
   }
 
-  const Plan& plan_;
-  const TensorProgram program_;
+  std::string part(const std::string& value, std::int64_t number, const Shape& before, const Shape& row) {
+    std::vector<std::string> starts(before.size(), "0");
+    starts.front() = fmt::format("{}", number);
+    return extract(value, starts, before, row);
+  }
+
+  // Between a half and single precision.
+  std::string converted(const std::string& value, const std::string& from, const std::string& to) {
+    return add_value("arith.{} {} : {} to {}", from.ends_with("f32>") ? "truncf" : "extf", value, from, to);
+  }
+
+  std::string combined(Reduction reduction, const std::string& first, const std::string& second,
+                       const std::string& type) {
+    const char* name = reduction == Reduction::sum   ? is_integer() ? "addi" : "addf"
+                       : reduction == Reduction::max ? is_integer() ? "maxsi" : "maximumf"
+                       : is_integer()                ? "minsi"
+                                                     : "minimumf";
+    return add_value("arith.{} {}, {} : {}", name, first, second, type);
+  }
+
   const Mesh mesh_;
 };
 

@@ -338,8 +338,7 @@ class MpiPrinter {
     for (const std::int64_t size : shape_) {
       if (size > INT_MAX) refuse(Target::mpi, "dimensions of more than 2^31 - 1 elements", "MPI counts them as int");
     }
-    const bool is_half = element == ElementType::f16 || element == ElementType::bf16;
-    if (reduce_ != nullptr && is_half) {
+    if (reduce_ != nullptr && is_half(element)) {
       refuse(Target::mpi, "sums of 16-bit numbers", "C++ has no type for them; --as jax and --as stablehlo add them");
     }
   }

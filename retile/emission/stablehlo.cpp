@@ -13,33 +13,22 @@ namespace {
 
 constexpr const char* channel = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>";
 
-class StablehloPrinter : public MlirText {
+class StablehloPrinter : public ProgramText<StablehloPrinter> {
  public:
-  StablehloPrinter(const Plan& plan, ElementType element)
-      : MlirText(element, "    "), plan_(plan), program_(lower(plan, Target::stablehlo)) {}
+  StablehloPrinter(const Plan& plan, ElementType element) : ProgramText(plan, element, Target::stablehlo, "    ") {}
 
   std::string print() {
-    const std::string first = tensor_of(program_.tile);
-    std::string value = "%tile";
-    Shape shape = program_.tile;
-    if (program_.shape != plan_.movement.source.global_shape()) {
-      remark(fmt::format("tiles are padded: they make up an array of {}", retile::to_string(program_.shape)));
-    }
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      remark(step_text(plan_, i));
-      for (const TensorStatement& statement : program_.steps[i]) {
-        value = std::visit([&](const auto& op) { return add(op, value, shape, statement.shape); }, statement.operation);
-        shape = statement.shape;
-      }
-    }
-    add_line("return {} : {}", value, tensor_of(shape));
+    const std::string result = add_program();
     return fmt::format(
         "// {}\n//\n{}module @redistribute attributes {{mhlo.num_partitions = {} : i32, mhlo.num_replicas = 1 : i32}} "
         "{{\n  func.func public @main(%tile: {}) -> {} {{\n{}  }}\n}}\n",
-        summary_of(plan_, element()), plan_text(plan_, "//   "), plan_.device_count(), first, tensor_of(shape), text());
+        summary_of(plan_, element()), plan_text(plan_, "//   "), plan_.device_count(), tensor_of(program_.tile), result,
+        text());
   }
 
  private:
+  friend ProgramText;
+
   // --- Numbers by device.
 
   // The partition's number as an index.
@@ -119,13 +108,8 @@ class StablehloPrinter : public MlirText {
   std::string add(const CellsOp& op, const std::string& value, const Shape& before, const Shape& after) {
     Shape row = after;
     row.front() = 1;
-    std::vector<std::string> rows;
-    std::vector<std::string> types(op.cells.size(), tensor_of(row));
-    for (const Cell& cell : op.cells) {
-      std::string one = slice(cell.corners, value, before, op.shape);
-      if (cell.sent) one = add(*cell.sent, one, op.shape, op.shape);
-      rows.push_back(add(ReshapeOp{row}, one, op.shape, row));
-    }
+    const std::vector<std::string> rows = add_cells(op, value, before, row);
+    const std::vector<std::string> types(rows.size(), tensor_of(row));
     return add_value("stablehlo.concatenate {}, dim = 0 : ({}) -> {}", fmt::join(rows, ", "), fmt::join(types, ", "),
                      tensor_of(after));
   }
@@ -153,25 +137,25 @@ class StablehloPrinter : public MlirText {
         value, order, listed("[", offsets, "]"), fmt::join(sizes, ", "), tensor_of(before), count, tensor_of(after));
   }
 
-  // One part after the other, halves as numbers of single precision.
   std::string add(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
-    const std::string name = op.reduction == Reduction::sum   ? "add"
-                             : op.reduction == Reduction::max ? "maximum"
-                                                              : "minimum";
-    const std::string wide = is_half() ? tensor_of(after, "f32") : tensor_of(after);
-    Shape row = before;
-    row.front() = 1;
-    std::string total;
-    for (std::int64_t i = 0; i < before.front(); ++i) {
-      std::vector<std::string> ranges{fmt::format("{}:{}", i, i + 1)};
-      for (const std::int64_t size : after) ranges.push_back(fmt::format("0:{}", size));
-      std::string part = add_value("stablehlo.slice {} {} : ({}) -> {}", value, listed("[", ranges, "]"),
-                                   tensor_of(before), tensor_of(row));
-      part = add(ReshapeOp{after}, part, row, after);
-      if (is_half()) part = add_value("stablehlo.convert {} : ({}) -> {}", part, tensor_of(after), wide);
-      total = i == 0 ? part : add_value("stablehlo.{} {}, {} : {}", name, total, part, wide);
-    }
-    return is_half() ? add_value("stablehlo.convert {} : ({}) -> {}", total, wide, tensor_of(after)) : total;
+    return add_combined(op, value, before, after);
+  }
+
+  std::string part(const std::string& value, std::int64_t number, const Shape& before, const Shape& row) {
+    std::vector<std::string> ranges{fmt::format("{}:{}", number, number + 1)};
+    for (std::size_t i = 1; i < before.size(); ++i) ranges.push_back(fmt::format("0:{}", before[i]));
+    return add_value("stablehlo.slice {} {} : ({}) -> {}", value, listed("[", ranges, "]"), tensor_of(before),
+                     tensor_of(row));
+  }
+
+  std::string converted(const std::string& value, const std::string& from, const std::string& to) {
+    return add_value("stablehlo.convert {} : ({}) -> {}", value, from, to);
+  }
+
+  std::string combined(Reduction reduction, const std::string& first, const std::string& second,
+                       const std::string& type) {
+    const char* name = reduction == Reduction::sum ? "add" : reduction == Reduction::max ? "maximum" : "minimum";
+    return add_value("stablehlo.{} {}, {} : {}", name, first, second, type);
   }
 
   static std::string groups_of(const Groups& groups) {
@@ -180,8 +164,6 @@ class StablehloPrinter : public MlirText {
     return fmt::format("dense<{}> : tensor<{}x{}xi64>", listed("[", lists, "]"), groups.size(), groups.front().size());
   }
 
-  const Plan& plan_;
-  const TensorProgram program_;
   std::string device_;
 };
 

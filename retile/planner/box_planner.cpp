@@ -3,40 +3,15 @@
 #include <cstdlib>
 #include <iterator>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/grids/box_index.h"
+#include "retile/grids/held_boxes.h"
 #include "retile/planner/planned_steps.h"
 
 namespace retile {
 namespace {
-
-// A box of the source and the devices that hold it.
-struct HeldBox {
-  Box box;
-  std::vector<Device> holders;
-};
-
-std::vector<HeldBox> held_boxes(const Placement& placement) {
-  std::vector<HeldBox> boxes;
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    for (Part& part : placement.parts(device)) boxes.push_back({std::move(part.box), {device}});
-  }
-  std::stable_sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) {
-    return std::tie(a.box.lo, a.box.hi) < std::tie(b.box.lo, b.box.hi);
-  });
-  std::size_t count = 0;  // of different ones
-  for (HeldBox& held : boxes) {
-    if (count > 0 && boxes[count - 1].box == held.box) {
-      boxes[count - 1].holders.push_back(held.holders.front());
-    } else if (&boxes[count++] != &held) {
-      boxes[count - 1] = std::move(held);
-    }
-  }
-  boxes.resize(count);
-  return boxes;
-}
 
 // Cuts a box into one of at most this many elements, of which it has more, and the rest, between slabs of its longest
 // dimension. Where already a slab has more, that is cut off.
@@ -131,7 +106,7 @@ class BoxExchange {
     for (; count < order.size() && (count == 0 || load(order[count]) < level); ++count) {
       sum += load(order[count]);
       const auto filled = static_cast<std::int64_t>(count + 1);
-      level = (sum + filled - 1) / filled;
+      level = divide_up(sum, filled);
     }
     std::int64_t moved = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
+
 namespace retile {
 namespace {
 
@@ -157,7 +159,7 @@ std::optional<std::vector<std::vector<AxisPart>>> refined_axes(const std::vector
 
 // The size of a dimension that both ends cut evenly, and of which theirs are parts.
 std::optional<std::int64_t> padded_size(std::int64_t size, std::int64_t source_tiles, std::int64_t target_tiles) {
-  const auto padded = [&](std::int64_t tiles) { return (size + tiles - 1) / tiles * tiles; };
+  const auto padded = [&](std::int64_t tiles) { return divide_up(size, tiles) * tiles; };
   const std::int64_t result = std::max(padded(source_tiles), padded(target_tiles));
   for (const std::int64_t tiles : {source_tiles, target_tiles}) {
     if (tiles > 1 && padded(tiles) != result) return std::nullopt;

@@ -252,9 +252,9 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
     if (!rest.empty()) planner = parts.second->planner;
     std::move(rest.begin(), rest.end(), std::back_inserter(movement.steps));
   }
-  const PlanCost& first = parts.first.cost;
-  Plan plan = finish_plan(problem, options, std::move(movement), {}, std::move(planner),
-                          parts.second ? Proved{0, sum_floor(problem)} : Proved{first.lower_bound, first.floor});
+  Proved proved{parts.first.cost.lower_bound, parts.first.cost.floor};
+  if (parts.second) proved = {options.cost_model->has_proofs() ? sum_bound(problem) : 0, sum_floor(problem)};
+  Plan plan = finish_plan(problem, options, std::move(movement), {}, std::move(planner), proved);
   require_fit(plan, problem, options);
   return plan;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -43,25 +44,33 @@ class SumProblem {
   Layout all_parts(const MeshLayout& pieces) const { return with_parts(pieces, source_.partial); }
   Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
 
-  // The source as it is, and cut further along the axes that are combined, and perhaps along those that nothing uses:
-  // in one dimension, or each prime where the target is cut deepest. Of each a device holds one box: what is combined
-  // lies together.
+  // The source as it is, and source and target cut further: along all axes that cut nothing there, the source perhaps
+  // only along those that are combined; in one dimension, or each prime where the target is cut deepest. Of each a
+  // device holds one box: what is combined lies together.
   std::vector<MeshLayout> candidates(const Layout& target) const {
-    std::vector<MeshLayout> layouts{plain_source()};
-    if (source_.view.empty()) return layouts;
-    const std::vector<AxisPart> free = free_parts();
-    for (const bool uses_free : {true, false}) {
-      if (uses_free && free.empty()) continue;
-      std::vector<AxisPart> more = split_into_primes(source_.mesh, combined_);
-      if (uses_free) more.insert(more.end(), free.begin(), free.end());
-      for (std::size_t i = 0; i < source_.view.size(); ++i) {
-        MeshLayout layout = plain_source();
-        for (const AxisPart& part : more) cut_further(layout, i, part);
-        layouts.push_back(std::move(layout));
-      }
-      layouts.push_back(toward(target, more));
-    }
+    const MeshLayout source = plain_source();
+    std::vector<MeshLayout> layouts{source};
+    if (source.view.empty()) return layouts;
+    const std::vector<AxisPart> more = unused_parts(source);
+    const std::vector<AxisPart> combined = split_into_primes(source_.mesh, combined_);
+    std::vector<AxisPart> only_combined;
+    std::copy_if(more.begin(), more.end(), std::back_inserter(only_combined),
+                 [&](const AxisPart& part) { return contains_part(combined, part); });
+    add_finer(layouts, source, more, target);
+    if (only_combined != more) add_finer(layouts, source, only_combined, target);
+    if (const auto wanted = plain_target(target)) add_finer(layouts, *wanted, unused_parts(*wanted), target);
     return layouts;
+  }
+
+  // The target's tiles, where a device of the source's mesh holds one box.
+  std::optional<MeshLayout> plain_target(const Layout& target) const {
+    std::optional<MeshLayout> layout = target.cuts();
+    if (!layout || layout->devices != source_.devices || layout->mesh != source_.mesh) return std::nullopt;
+    const bool has_single_boxes = std::all_of(layout->view.begin(), layout->view.end(),
+                                              [](const std::vector<Factor>& factors) { return factors.size() == 1; });
+    if (!has_single_boxes) return std::nullopt;
+    layout->partial.clear();
+    return layout;
   }
 
  private:
@@ -91,19 +100,28 @@ class SumProblem {
     return Layout(std::move(layout));
   }
 
-  // The prime parts of the mesh that neither cut the source nor tell its parts apart.
-  std::vector<AxisPart> free_parts() const {
-    std::vector<AxisPart> used = split_into_primes(source_.mesh, source_.partial);
-    for (const std::vector<Factor>& factors : source_.view) {
+  // The prime parts of the mesh that neither cut the array nor tell parts apart that are kept, major to minor.
+  std::vector<AxisPart> unused_parts(const MeshLayout& layout) const {
+    std::vector<AxisPart> used = split_into_primes(source_.mesh, kept_);
+    for (const std::vector<Factor>& factors : layout.view) {
       for (const Factor& factor : factors) {
         for (const AxisPart& part : split_into_primes(source_.mesh, factor.axes)) used.push_back(part);
       }
     }
-    std::vector<AxisPart> free;
+    std::vector<AxisPart> unused;
     for (const AxisPart& part : source_.mesh.prime_parts()) {
-      if (!contains_part(used, part)) free.push_back(part);
+      if (!contains_part(used, part)) unused.push_back(part);
     }
-    return free;
+    return unused;
+  }
+
+  static void add_finer(std::vector<MeshLayout>& layouts, const MeshLayout& base, const std::vector<AxisPart>& more,
+                        const Layout& target) {
+    for (std::size_t i = 0; i < base.view.size(); ++i) {
+      layouts.push_back(base);
+      for (const AxisPart& part : more) cut_further(layouts.back(), i, part);
+    }
+    layouts.push_back(toward(target, base, more));
   }
 
   // Innermost.
@@ -112,8 +130,7 @@ class SumProblem {
     axes.insert(axes.begin(), part);
   }
 
-  MeshLayout toward(const Layout& target, const std::vector<AxisPart>& more) const {
-    MeshLayout layout = plain_source();
+  static MeshLayout toward(const Layout& target, MeshLayout layout, const std::vector<AxisPart>& more) {
     const std::optional<MeshLayout> wanted = target.cuts();
     for (const AxisPart& part : more) {
       std::size_t best = 0;
@@ -169,6 +186,19 @@ std::int64_t sum_floor(const Problem& problem) {
   return std::max(most, static_cast<std::int64_t>(std::ceil(average * (1 - 1e-12))));
 }
 
+// The last step before the parts are combined leads to all parts of a piece. Then either the pieces hold the target's
+// tiles already, or the last step of all leads to these.
+std::int64_t sum_bound(const Problem& problem) {
+  const MeshLayout source = *problem.source().cuts();
+  const std::int64_t kept = tile_count(problem.target().partial());
+  const auto parts = static_cast<double>(tile_count(source.partial) / kept);  // in doubles: products need not fit
+  if (parts == 1) return 0;
+  const auto elements = static_cast<double>(product(problem.source().global_shape())) * static_cast<double>(kept);
+  const double piece = std::ceil(elements / static_cast<double>(source.mesh.device_count()) * (1 - 1e-12));
+  const auto target = static_cast<double>(problem.target().local_size());
+  return static_cast<std::int64_t>(std::min(parts * std::max(piece, target), parts * piece + target));
+}
+
 SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
   const SumProblem sum(problem);
   if (sum.combined().empty()) {  // the same parts elsewhere
@@ -177,14 +207,8 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
   const ReduceStep reduce{sum.combined_dimensions(), problem.source().cuts()->reduction, problem.element_type()};
   std::vector<MeshLayout> candidates = sum.candidates(problem.target());
   const std::int64_t bound = std::max(problem.source().local_size(), problem.target().local_size());
-  if (const auto wanted = problem.target().cuts();
-      wanted && wanted->devices == candidates.front().devices && wanted->mesh == candidates.front().mesh) {
-    MeshLayout straight = *wanted;
-    straight.partial.clear();
-    const std::int64_t parts = tile_count(sum.combined());
-    const bool has_single_boxes = std::all_of(straight.view.begin(), straight.view.end(),
-                                              [](const std::vector<Factor>& factors) { return factors.size() == 1; });
-    if (has_single_boxes && problem.target().local_size() <= bound / parts) candidates.push_back(std::move(straight));
+  if (auto straight = sum.plain_target(problem.target())) {
+    if (problem.target().local_size() <= bound / tile_count(sum.combined())) candidates.push_back(std::move(*straight));
   }
   // Pieces that divide first: on large meshes what does not is looked at only where it must be, and not at all where it
   // cannot be listed.

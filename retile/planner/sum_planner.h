@@ -27,4 +27,7 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part);
 // sent to every device but one that ends with it: so much arrives in all, and at least the average somewhere.
 std::int64_t sum_floor(const Problem& problem);
 
+// What such a plan costs at least under the paper's model, whatever the pieces.
+std::int64_t sum_bound(const Problem& problem);
+
 }  // namespace retile

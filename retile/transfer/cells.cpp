@@ -5,27 +5,10 @@
 #include <utility>
 
 #include "retile/grids/box_index.h"
+#include "retile/grids/held_boxes.h"
 
 namespace retile::transfer {
 namespace {
-
-struct HeldBox {
-  Box box;
-  std::vector<Device> holders;
-};
-
-std::vector<HeldBox> held_boxes(const Placement& placement) {
-  std::map<std::pair<Shape, Shape>, std::size_t> numbers;
-  std::vector<HeldBox> boxes;
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    for (Part& part : placement.parts(device)) {
-      const auto [found, is_new] = numbers.try_emplace({part.box.lo, part.box.hi}, boxes.size());
-      if (is_new) boxes.push_back({std::move(part.box), {}});
-      boxes[found->second].holders.push_back(device);
-    }
-  }
-  return boxes;
-}
 
 // Adds the part of the box from element `begin` to `end`; in dimensions before this one, the box has one index.
 void add_range(Box box, std::size_t dimension, std::int64_t begin, std::int64_t end, std::vector<Box>& boxes) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/engine.h"
 #include "retile/transfer/streams.h"
@@ -17,8 +18,6 @@ constexpr std::int64_t most_rounds = 4096;
 
 // MPI counts with 32 bits.
 constexpr std::int64_t most_round_bytes = 1 << 30;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
 // The rounds that use each page of each tile of some devices, for one number of rounds.
 class PageRounds {

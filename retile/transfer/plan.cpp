@@ -22,8 +22,6 @@ constexpr std::int64_t moved_part = 1000;
 // What is counted anywhere, staging for rounds in flight included, is less than eight times as much.
 constexpr std::int64_t most_tile_bytes = std::int64_t{1} << 60U;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
-
 std::size_t index(Device device) { return static_cast<std::size_t>(device); }
 
 std::int64_t most_of(const std::vector<std::int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }

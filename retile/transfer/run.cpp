@@ -11,7 +11,6 @@
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
 #include "retile/engines/available_memory.h"
-#include "retile/transfer/in_place.h"
 #include "retile/transfer/pages.h"
 #include "retile/transfer/streams.h"
 #include "retile/transfer/text.h"

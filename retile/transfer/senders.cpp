@@ -4,12 +4,11 @@
 #include <deque>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
 namespace retile::transfer {
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
 // Bytes flow from demands to their holders, which take so many each. Dinic's algorithm, on a flow that grows: raising
 // the limit keeps what was found.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/types/element_type.h"
 
 namespace retile::transfer {
@@ -146,7 +147,7 @@ std::vector<std::string> find_faults(const TransferPlan& plan) {
         if (piece.is_relay) relayed.push_back(piece);
       });
       const std::int64_t rounds = plan.rounds(stream.is_relay);
-      const std::int64_t staged = (bytes + rounds - 1) / rounds * 2;  // two rounds at once
+      const std::int64_t staged = divide_up(bytes, rounds) * 2;  // two rounds at once
       Counts& sender = counts[static_cast<std::size_t>(stream.from)];
       Counts& receiver = counts[static_cast<std::size_t>(to)];
       sender.sent += bytes;

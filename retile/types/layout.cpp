@@ -26,8 +26,6 @@ using BoxFault = Layout::BoxFault;
 // So many that it takes no time to look at all of them.
 constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
-
 std::int64_t size_of(const std::vector<Factor>& factors) {
   std::int64_t size = 1;
   for (const Factor& factor : factors) size *= factor.size;

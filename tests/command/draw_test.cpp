@@ -96,6 +96,12 @@ TEST(Draw, takes_plans_that_say_no_cost) {
   EXPECT_THAT(run_retile({"draw", "-", "--as", "html"}, plan).output, HasSubstr("<td>not said</td>"));
 }
 
+TEST(Draw, knows_the_elements_that_a_plan_combines) {
+  const std::string plan =
+      run_retile({"plan", "--json", "--mesh", "x=2", "[8] sum {x}", "[4{x}8]", "--dtype", "f64"}).output;
+  EXPECT_THAT(run_retile({"draw", "-", "--as", "text"}, plan).output, HasSubstr("// 64 bytes per device"));
+}
+
 TEST(Draw, lets_no_plan_steer_the_terminal) {
   std::string plan = run_retile({"plan", "--mesh", "x=2", "[2{x}4]", "[4]", "--json"}).output;
   plan.replace(plan.find("\"wide\""), 6, R"("\u001b[31m")");
@@ -196,7 +202,7 @@ TEST(Draw, usage) {
   EXPECT_EQ(run_retile(draw({"--out", "plan.pdf"})),
             fault("--as is needed: 'plan.pdf' does not say what it is to hold"));
   EXPECT_EQ(run_retile({"draw", "-", "--planner", "wide"}),
-            fault("a file of plans is drawn as it is: no --planner, --memory-limit or --no-exchange beside it"));
+            fault("a file of plans is taken as it is: no --planner, --memory-limit or --no-exchange beside it"));
   EXPECT_EQ(
       run_retile({"draw", "[2{x}4]", "--mesh", "x=2"}),
       fault("a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem"));

@@ -60,8 +60,13 @@ TEST(EmitCommand, knows_the_elements_that_a_plan_combines) {
   const std::string plan =
       run_retile({"plan", "--json", "--mesh", "x=2", "[8] sum {x}", "[4{x}8]", "--dtype", "f64"}).output;
   EXPECT_THAT(emit("mpi", {"-"}, plan), HasSubstr("using Element = double;"));
-  EXPECT_EQ(run_retile({"emit", "--as", "mpi", "-", "--dtype", "f32"}, plan),
-            input_fault("error: the plan combines elements of f64, not of f32\n"));
+  const ProcessResult other = run_retile({"emit", "--as", "mpi", "-", "--dtype", "f32"}, plan);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.errors, StartsWith("standard input:1:1: error: the plan combines elements of f64, not of f32\n"));
+  EXPECT_EQ(
+      run_retile({"emit", "--as", "mpi", "-", "--planner", "paper"}, plan),
+      usage_fault("retile: a file of plans is taken as it is: no --planner, --memory-limit or --no-exchange beside it\n"
+                  "Try 'retile emit --help'.\n"));
 }
 
 TEST(EmitCommand, writes_a_file) {

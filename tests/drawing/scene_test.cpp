@@ -14,7 +14,6 @@ namespace retile::test {
 namespace {
 
 using drawing::Frame;
-using drawing::HeldBox;
 using drawing::Scene;
 using drawing::SceneDimension;
 using drawing::SceneStep;
@@ -166,7 +165,7 @@ void expect_whole(const Scene& scene, std::size_t index) {
   const auto boxes_of = [&](const Frame& frame, Device device) {
     std::vector<Box> boxes;
     for (const HeldBox& held : frame.boxes) {
-      if (std::count(held.devices.begin(), held.devices.end(), device) > 0) boxes.push_back(held.box);
+      if (std::count(held.holders.begin(), held.holders.end(), device) > 0) boxes.push_back(held.box);
     }
     return boxes;
   };

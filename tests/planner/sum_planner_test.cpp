@@ -1,8 +1,11 @@
 // Plans that combine the parts of a sum: right by the verifier, right in a run, and bounded.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "retile/engines/reference/reference.h"
@@ -13,6 +16,7 @@
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/enumerate.h"
 
 namespace retile {
 namespace {
@@ -63,6 +67,60 @@ TEST(SumPlanner, under_volume_reduce_scatter_and_allreduce_are_proved_optimal) {
   EXPECT_TRUE(whole.cost.optimal);
   const Plan replicated = make_plan(sum_problem("x=4,y=2", "[8, 16] sum {x}", "[8, 16]"), options);
   EXPECT_TRUE(replicated.cost.optimal);
+}
+
+TEST(SumPlanner, under_the_papers_model_too) {
+  for (const char* target :
+       {"[8, 16]", "[2{x}8, 16]", "[8, 4{x}16]", "[4{y}8, 4{x}16]", "[8, 2{y,x}16]", "[8, 8{y}16]"}) {
+    const Plan plan = make_plan(sum_problem("x=4,y=2", "[8, 16] sum {x}", target));
+    EXPECT_TRUE(plan.cost.optimal) << target << ": " << plan.cost.total << " of " << plan.cost.lower_bound;
+  }
+}
+
+// The parts of an array on an axis as one more dimension in front: each on its devices, or all on every device.
+Layout stacked(const DistributedType& type, int axis, bool is_apart) {
+  const std::int64_t parts = type.mesh().axis(axis).size;
+  std::vector<Dimension> dimensions{{parts, {}, parts}};
+  if (is_apart) dimensions.front() = {1, {type.mesh().whole(axis)}, parts};
+  dimensions.insert(dimensions.end(), type.dimensions().begin(), type.dimensions().end());
+  return Layout(DistributedType(type.mesh(), std::move(dimensions)));
+}
+
+bool uses(const DistributedType& type, int axis) {
+  return std::any_of(type.dimensions().begin(), type.dimensions().end(), [&](const Dimension& dimension) {
+    return std::any_of(dimension.axes.begin(), dimension.axes.end(),
+                       [&](const AxisPart& part) { return part.axis == axis; });
+  });
+}
+
+// By all pieces that there are.
+TEST(SumPlanner, no_pieces_are_cheaper_than_the_bound) {
+  int proved = 0;
+  int problems = 0;
+  for (const char* text : {"x=2,y=2", "x=2,y=3", "x=4"}) {
+    const Mesh mesh = parse_mesh(text);
+    const std::vector<DistributedType> types = test::all_types(mesh, {12, 6 * mesh.device_count()});
+    const auto cost = [](const Layout& from, const Layout& to) { return make_plan(Problem("", from, to)).cost.total; };
+    for (const DistributedType& source : types) {
+      if (uses(source, 0)) continue;
+      std::vector<std::int64_t> first;  // by pieces
+      for (const DistributedType& pieces : types)
+        first.push_back(cost(stacked(source, 0, true), stacked(pieces, 0, false)));
+      for (const DistributedType& target : types) {
+        std::int64_t least = INT64_MAX;
+        for (std::size_t i = 0; i < types.size(); ++i) {
+          least = std::min(least, first[i] + cost(Layout(types[i]), Layout(target)));
+        }
+        MeshLayout parts = *Layout(source).cuts();
+        parts.partial = {mesh.whole(0)};
+        const Plan plan = make_plan(Problem("", Layout(std::move(parts)), Layout(target)));
+        EXPECT_GE(least, plan.cost.lower_bound) << to_string(source) << " to " << to_string(target);
+        proved += plan.cost.optimal ? 1 : 0;
+        ++problems;
+      }
+    }
+  }
+  EXPECT_EQ(proved, problems);
 }
 
 TEST(SumPlanner, memory_stays_within_source_and_target_where_everything_divides) {

@@ -13,12 +13,11 @@
 #include "retile/drawing/html.h"
 #include "retile/drawing/svg.h"
 #include "retile/drawing/text.h"
-#include "retile/plan/json.h"
 #include "retile/plan/text.h"
-#include "retile/plan/verify.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
+#include "tools/retile/plan_file.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -88,8 +87,8 @@ class Artist {
     if (arguments.dimensions) chosen_ = parse_view(dimensions_text(arguments));
   }
 
-  void add(const Problem& problem, const Plan& plan, const std::string& remarks) {
-    drawing::Comparison comparison{scene_of(plan, problem)};
+  void add(const Problem& problem, StatedElement element, const Plan& plan, const std::string& remarks) {
+    drawing::Comparison comparison{scene_of(plan, element)};
     if (arguments_.beside) {
       ProblemArguments others = arguments_.problem;
       others.planner = *arguments_.beside;
@@ -97,7 +96,7 @@ class Artist {
         others.memory_limit.reset();
         others.no_exchange = false;
       }
-      add_beside(comparison, scene_of(plan_for(others, problem), problem));
+      add_beside(comparison, scene_of(plan_for(others, problem), element));
     }
     const std::optional<std::size_t> step = step_of(comparison.front());
     if (format_ == "text") {
@@ -120,16 +119,14 @@ class Artist {
     }
     std::string all = format_ == "html" ? drawing::to_html(comparisons_) : "";
     for (const std::string& text : texts_) all += (all.empty() ? "" : "\n") + text;
-    if (!arguments_.path) return write_result(all);
-    write_file(*arguments_.path, all);
+    write_result_to(arguments_.path, all);
   }
 
  private:
   const Palette& palette() const { return arguments_.path ? plain : palette_of(stdout); }
 
-  drawing::Scene scene_of(const Plan& plan, const Problem& problem) const {
-    const bool knows_type = !is_plan_file(arguments_.problem) || arguments_.problem.element_type;
-    drawing::Scene scene = drawing::make_scene(plan, knows_type ? std::optional(problem.element_type()) : std::nullopt);
+  drawing::Scene scene_of(const Plan& plan, StatedElement element) const {
+    drawing::Scene scene = drawing::make_scene(plan, element);
     if (!chosen_) return scene;
     if (const auto found = drawing::find_fault(scene, chosen_->view)) {
       throw InputError(diagnose(dimensions_text(arguments_), chosen_->places[found->index], found->fault.message,
@@ -157,43 +154,22 @@ class Artist {
   std::vector<std::string> texts_;
 };
 
-// A file of plans says everything itself, but what its elements are.
-void check_plan_usage(const ProblemArguments& arguments) {
-  planner_options(arguments);
-  const bool asks_for_plan = arguments.planner != "auto" || arguments.memory_limit || arguments.no_exchange;
-  if (asks_for_plan)
-    throw UsageError("a file of plans is drawn as it is: no --planner, --memory-limit or --no-exchange beside it");
-  if (arguments.mesh || arguments.target_mesh || arguments.shape || arguments.is_local_shape || arguments.notation) {
-    throw UsageError(
-        "a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem");
-  }
-}
-
-int draw_plans(const ProblemArguments& arguments, Artist& artist) {
-  check_plan_usage(arguments);
-  const ElementType element = *find_element_type(arguments.element_type.value_or("f32"));
-  int status = done;
-  for (const SourceText& text : read_values(*arguments.source, "plans")) {
-    const auto draw = [&] {
-      const auto [plan, statements] = parse_plan(text);
-      const std::vector<std::string> faults = find_faults(plan, statements, 1);
-      if (!faults.empty()) throw RuntimeError("the plan is wrong: " + faults.front());
-      artist.add(Problem(plan.id, plan.source, plan.target, element), plan, "");
-      return done;
-    };
-    status = std::max<int>(status, attempt(draw, &text));
-  }
-  return status;
+// The pictures need a problem's element type only to plan what is drawn beside it.
+Problem problem_of(const Plan& plan, StatedElement element) {
+  return {plan.id, plan.source, plan.target, element.value_or(ElementType::f32)};
 }
 
 int run(const Arguments& arguments) {
   Artist artist(arguments);
   int status = done;
   if (is_plan_file(arguments.problem)) {
-    status = draw_plans(arguments.problem, artist);
+    status = for_each_plan(arguments.problem, [&](const StatedPlan& stated, StatedElement element) {
+      artist.add(problem_of(stated.plan, element), element, stated.plan, "");
+    });
   } else {
     status = for_each_problem(arguments.problem, "drawing", [&](const Problem& problem) {
-      artist.add(problem, plan_for(arguments.problem, problem), remarks_on(arguments.problem, problem));
+      artist.add(problem, problem.element_type(), plan_for(arguments.problem, problem),
+                 remarks_on(arguments.problem, problem));
     });
   }
   artist.finish();

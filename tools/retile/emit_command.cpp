@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "retile/emission/emission.h"
-#include "retile/plan/json.h"
-#include "retile/plan/verify.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
-#include "tools/retile/job.h"
 #include "tools/retile/output.h"
+#include "tools/retile/plan_file.h"
 #include "tools/retile/usage.h"
 
 namespace retile::command {
@@ -40,9 +38,7 @@ struct Arguments {
 };
 
 void write_code(const Arguments& arguments, const Plan& plan, ElementType element) {
-  const std::string code = emission::emit(plan, element, *emission::find_target(arguments.target));
-  if (!arguments.path) return write_result(code);
-  do_once_in_job([&] { write_file(*arguments.path, code); });
+  write_result_to(arguments.path, emission::emit(plan, element, *emission::find_target(arguments.target)));
 }
 
 // What a plan that somebody wrote does not say of itself, the code's comments still do.
@@ -57,38 +53,15 @@ void complete(StatedPlan& stated, const CostModel& model) {
   }
 }
 
-// A plan says of which elements it is only where it combines them.
-ElementType element_of(const Plan& plan, const std::optional<std::string>& given) {
-  ElementType element = *find_element_type(given.value_or("f32"));
-  for (const Step& step : plan.steps()) {
-    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
-    if (reduce == nullptr) continue;
-    if (given && reduce->element != element) {
-      throw InputError(fmt::format("the plan combines elements of {}, not of {}", name_of(reduce->element), *given),
-                       {});
-    }
-    element = reduce->element;
-  }
-  return element;
-}
-
-int emit_plan(const Arguments& arguments) {
-  const std::vector<SourceText> plans = read_values(*arguments.problem.source, "plans");
-  require_at_most(1, plans, "plans");
-  const SourceText& text = plans.front();
-  StatedPlan stated = parse_plan(text);
-  const std::vector<std::string> faults = find_faults(stated.plan, stated.statements, 1);
-  if (!faults.empty()) {
-    return fail(failed, fmt::format("{}:{}: error: {}\n", text.name, text.first_line, faults.front()));
-  }
-  complete(stated, *find_cost_model(arguments.problem.cost_model));
-  write_code(arguments, stated.plan, element_of(stated.plan, arguments.problem.element_type));
-  return done;
-}
-
 int run(const Arguments& arguments) {
   if (arguments.problem.notation) throw UsageError("--notation goes with retile plan");
-  if (is_plan_file(arguments.problem)) return emit_plan(arguments);
+  if (is_plan_file(arguments.problem)) {
+    const auto write = [&](StatedPlan stated, StatedElement element) {
+      complete(stated, *find_cost_model(arguments.problem.cost_model));
+      write_code(arguments, stated.plan, element.value_or(ElementType::f32));
+    };
+    return for_each_plan(arguments.problem, write, 1);
+  }
   const auto write = [&](const Problem& problem) {
     write_code(arguments, plan_for(arguments.problem, problem), problem.element_type());
   };

@@ -262,10 +262,6 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
       ->type_name("FACTOR");
 }
 
-bool is_plan_file(const ProblemArguments& arguments) {
-  return arguments.source && !arguments.target && !arguments.problems;
-}
-
 PlanOptions planner_options(const ProblemArguments& arguments) {
   if (arguments.no_exchange && arguments.planner == "direct") {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");

@@ -52,9 +52,6 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
 // Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
 void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
 
-// Whether SRC alone is given: a file of plans, for those who take one.
-bool is_plan_file(const ProblemArguments& arguments);
-
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
 // Without a memory limit. Throws UsageError where they contradict each other.

@@ -53,6 +53,16 @@ int fail_at(const SourceText* line, const std::string& message) {
                                   Palette::paint(palette_of(stderr).error, "error:"), message));
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  const auto fail_to_write = [&] {
+    throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) fail_to_write();
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) fail_to_write();
+}
+
 }  // namespace
 
 void add_color_option(CLI::App& command) {
@@ -73,14 +83,9 @@ void write_result(std::string_view text) {
   std::fflush(stdout);
 }
 
-void write_file(const std::string& path, std::string_view text) {
-  const auto fail_to_write = [&] {
-    throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
-  };
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) fail_to_write();
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) fail_to_write();
+void write_result_to(const std::optional<std::string>& path, std::string_view text) {
+  if (!path) return write_result(text);
+  do_once_in_job([&] { write_file(*path, text); });
 }
 
 void write_remark(const std::string& text) {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,9 @@ void write_result(std::string_view text);
 // Writes what is no whole result yet.
 void write_part(std::string_view text);
 
-// Writes a file of its own. Throws RuntimeError where that cannot be.
-void write_file(const std::string& path, std::string_view text);
+// Writes a result to a file, once in a job; to standard output where none is named. Throws RuntimeError where that
+// cannot be.
+void write_result_to(const std::optional<std::string>& path, std::string_view text);
 
 // Writes to standard error what is worth knowing beside the result.
 void write_remark(const std::string& text);

@@ -78,11 +78,15 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   }
 }
 
-std::string render_plan(const transfer::TransferPlan& plan, const Arguments& arguments) {
+std::string render_plan(const transfer::TransferPlan& plan, const std::optional<transfer::InPlaceFigures>& in_place) {
+  return to_string(plan) + (in_place ? to_string(*in_place, plan.max_bytes()) : "");
+}
+
+std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& arguments) {
   std::optional<transfer::InPlaceSchedule> in_place;
   if (arguments.in_place) in_place = make_in_place(plan).schedule;
   if (arguments.json) return to_json(plan, in_place ? &*in_place : nullptr) + "\n";
-  return to_string(plan) + (in_place ? to_string(figures_of(*in_place), plan.max_bytes()) : "");
+  return render_plan(plan, in_place ? std::optional(figures_of(*in_place)) : std::nullopt);
 }
 
 int run(const Arguments& arguments) {
@@ -92,7 +96,7 @@ int run(const Arguments& arguments) {
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
   const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
   if (arguments.dry_run) {
-    write_result(render_plan(plan, arguments));
+    write_result(render_dry_run(plan, arguments));
     return done;
   }
   const transfer::TransferReport report = arguments.in_place ? run_in_place(plan, *engine, arguments.running)
@@ -100,8 +104,7 @@ int run(const Arguments& arguments) {
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {
-    write_result(to_string(plan) + (report.in_place ? to_string(*report.in_place, plan.max_bytes()) : "") +
-                 render_report(report));
+    write_result(render_plan(plan, report.in_place) + render_report(report));
   }
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   return done;

@@ -243,8 +243,7 @@ class MpiRun final : public PreparedRun {
   // A rank's staging is shared by its devices.
   std::int64_t staging_per_device() const { return share_of(static_cast<std::int64_t>(staging_->size())); }
   std::int64_t share_of(std::int64_t bytes) const {
-    const auto devices = static_cast<std::int64_t>(devices_.size());
-    return (bytes + devices - 1) / devices;
+    return divide_up(bytes, static_cast<std::int64_t>(devices_.size()));
   }
 
   EngineStatistics statistics(std::int64_t start, TileUse use, TileSight sight, std::int64_t tiles_measured) const {

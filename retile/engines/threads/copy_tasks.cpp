@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
+
 namespace retile {
 namespace {
 
@@ -50,7 +52,7 @@ CopyTasks::CopyTasks(Stage stage, std::int64_t element_size, int workers, std::i
     make_reductions();
     return;
   }
-  const std::int64_t batch = (devices + tasks - 1) / tasks;
+  const std::int64_t batch = divide_up(devices, tasks);
   bool is_listed = true;
   for (PieceCursor cursor(*stage_); cursor.device() < devices;) {
     if (cursor.device() % batch == 0) batches_.push_back(cursor);
