@@ -46,13 +46,15 @@ measure_mpi() {
   sampled mpi-collectives.jsonl 40 "${mpi[@]}" "$build/retile" bench --engine mpi --transport collectives \
     --contenders paper,xla,wide,gather-slice,memcpy
   sampled mpi.jsonl 20 "${mpi[@]}" "$build/retile" bench --engine mpi --contenders paper,xla,wide,direct,memcpy
-  note "peers on matrices"
+  note "peers on matrices, cut into blocks and block-cyclic"
   local contenders=memcpy,direct,wide,paper,alltoallw
   for peer in scalapack fftw; do
     if "$build/bench/mpi/mpi_peers" --help | grep -q "$peer"; then contenders=$contenders,$peer; fi
   done
   "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/matrices.jsonl" --contenders "$contenders" \
-    --scale 0.25 --time-limit $((seconds * 10 / 100)) --commit "$commit" --out "$results/matrices.jsonl"
+    --scale 0.25 --time-limit $((seconds * 5 / 100)) --commit "$commit" --out "$results/matrices.jsonl"
+  "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/cyclic.jsonl" --contenders "${contenders%,fftw}" \
+    --time-limit $((seconds * 5 / 100)) --commit "$commit" --out "$results/cyclic.jsonl"
 }
 
 measure_threads() {

@@ -1,7 +1,9 @@
 #include "evaluation/campaign.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -21,7 +23,10 @@ class CampaignRun {
     const std::size_t before = file_ ? file_->result_count() : 0;
     CampaignSummary summary;
     for (; summary.problems < campaign_.problem_count && !is_time_up(); ++summary.problems) {
-      measure_problem(campaign_.problem(summary.problems));
+      if (const auto problem = find_problem(summary.problems)) measure_problem(*problem);
+      for (const Refusal& refusal : std::exchange(refusals_, {})) {
+        if (campaign_.after_refusal) campaign_.after_refusal(summary.problems, refusal);
+      }
       if (campaign_.after_problem) campaign_.after_problem();
     }
     if (file_) summary.results = file_->result_count() - before;
@@ -34,6 +39,16 @@ class CampaignRun {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     const bool up = campaign_.time_limit > 0 && elapsed.count() > campaign_.time_limit;
     return engine_.processes().share(up);
+  }
+
+  // Nothing where it cannot be made, which is then refused for all contenders.
+  std::optional<Problem> find_problem(std::size_t index) {
+    try {
+      return campaign_.problem(index);
+    } catch (const InputError& error) {
+      refusals_.push_back({campaign_.contenders, error.diagnostic()});
+      return std::nullopt;
+    }
   }
 
   // A letter for each contender: + where there is no result yet.
@@ -55,9 +70,11 @@ class CampaignRun {
       const std::string& name = campaign_.contenders[i];
       try {
         contenders.push_back(campaign_.make_contender(name, problem));
+      } catch (const InputError& error) {
+        lines.push_back(skipped_line(problem, name, error.diagnostic().message));
+        add_refusal(name, error.diagnostic());
       } catch (const RuntimeError& error) {
-        const Contender unable{name, std::nullopt, problem.source().placement(problem.device_count()), {}};
-        lines.push_back(to_json(problem, engine_.name(), unable, {{}, {}, error.what()}));
+        lines.push_back(skipped_line(problem, name, error.what()));
       }
     }
     if (!contenders.empty()) {
@@ -68,6 +85,21 @@ class CampaignRun {
       }
     }
     if (file_ && !lines.empty()) file_->append(run, lines);
+  }
+
+  std::string skipped_line(const Problem& problem, const std::string& contender, const std::string& reason) const {
+    const Placement nothing({}, std::vector<std::vector<Part>>{});
+    return to_json(problem, engine_.name(), {contender, std::nullopt, nothing, {}}, {{}, {}, reason});
+  }
+
+  void add_refusal(const std::string& contender, const Diagnostic& fault) {
+    const auto same = std::find_if(refusals_.begin(), refusals_.end(),
+                                   [&](const Refusal& refusal) { return refusal.fault.message == fault.message; });
+    if (same == refusals_.end()) {
+      refusals_.push_back({{contender}, fault});
+    } else {
+      same->contenders.push_back(contender);
+    }
   }
 
   RunRecord record(const Problem& problem) const {
@@ -83,6 +115,7 @@ class CampaignRun {
   Engine& engine_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<ResultsFile> file_;  // of the speaker
+  std::vector<Refusal> refusals_;      // of the last problem
 };
 
 }  // namespace

@@ -9,22 +9,30 @@
 #include "evaluation/contender.h"
 #include "evaluation/measure.h"
 #include "evaluation/results.h"
+#include "retile/base/diagnostic.h"
 #include "retile/engines/engine.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {
 
+struct Refusal {
+  std::vector<std::string> contenders;
+  Diagnostic fault;
+};
+
 struct Campaign {
   std::size_t problem_count = 0;
   std::function<Problem(std::size_t index)> problem;
   std::vector<std::string> contenders;
-  // Throws RuntimeError where a contender cannot do the problem: that is recorded, and the others go on.
+  // Throws where a contender cannot do the problem: that is recorded, and the others go on.
   std::function<Contender(const std::string& name, const Problem& problem)> make_contender;
   int repetitions = 5;
   double time_limit = 0;                // seconds after which no problem is begun; 0: none
   std::string results;                  // path of the file, which only the speaking process reads and writes
   RunRecord record;                     // engine, devices, processes and repetitions are filled in
   std::function<void()> after_problem;  // for progress
+  // Of the problem with this index, where InputError says why contenders cannot do it.
+  std::function<void(std::size_t index, const Refusal& refusal)> after_refusal;
 };
 
 struct CampaignSummary {

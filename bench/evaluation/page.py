@@ -15,7 +15,7 @@ PEERS = {  # in the words of people who use them
     "jax": "XLA with its runtime",
     "dtensor": "PyTorch's DTensor over gloo",
     "alltoallw": "one `MPI_Alltoallw`",
-    "scalapack": "ScaLAPACK `psgemr2d`",
+    "scalapack": "ScaLAPACK `p?gemr2d`",
     "fftw": "FFTW-MPI transpose",
     "gather-slice": "gather, then slice",
     "memcpy": "*copying each target tile once*",

@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "retile/engines/copy.h"
 #include "retile/planner/problem.h"
+#include "retile/types/placement.h"
 
 namespace retile::bench {
 
@@ -17,7 +17,7 @@ namespace retile::bench {
 enum class OwnPart { copied, sent };
 
 // One rank per device. Each element is sent once, by a holder of it that has no more to send than others. Boxes that
-// are contiguous in a tile are so for MPI too. Types are made once.
+// are contiguous in a tile are so for MPI too; several boxes for a rank are one type. Types are made once.
 class Alltoallw {
  public:
   Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part);
@@ -35,14 +35,16 @@ class Alltoallw {
     std::vector<MPI_Datatype> types;
   };
 
-  void add(Side& side, int peer, const Box& tile, const Box& box);
+  // The boxes that go to a rank or come from it, in the order in which they are sent.
+  void add(Side& side, int peer, const Placement& tiles, const std::vector<Box>& boxes);
 
   MPI_Comm comm_;
+  int rank_ = 0;
   std::int64_t element_size_;
   MPI_Datatype element_;
   Side sent_;
   Side received_;
-  std::optional<BoxCopy> own_;
+  std::vector<BoxCopy> own_;
 };
 
 }  // namespace retile::bench

@@ -211,7 +211,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
     parser.add_argument("--megabytes", type=float, default=16, help="of a tensor, about (16)")
-    parser.add_argument("--repetitions", type=int, default=10, help="of which the fastest counts (10)")
+    parser.add_argument("--repetitions", type=int, default=30, help="of which the fastest counts (30)")
     options = parser.parse_args()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -16,11 +16,9 @@ from jax import lax
 from retile._retile import Plan, Step
 
 Array = Any
-# Bytes of the runs that boxes are scattered in, from which on it is faster to permute boxes than to let XLA exchange them.
-PERMUTED_RUN_BYTES = 32
-MOST_PERMUTED = 8  # devices that exchange boxes so
-MOST_GATHERED = 4  # that send each other what they gather along inner dimensions
+MOST_PERMUTED = 4  # devices that send each other boxes one by one: less is held at once than by one collective
 MOST_BRANCHES = 64  # by which devices put boxes together
+LONG_RUN_BYTES = 512  # of boxes that XLA puts side by side faster by copies of whole runs than element by element
 LEAN_PARTS = 8  # of a tile: the lean form sends no more than one of them at a time
 
 
@@ -46,7 +44,7 @@ class Lowering:
     def stage(self, tile: Array, first: int, last: int) -> Array:
         step = self.steps[last]
         collective = {"allgather": self.gather, "alltoall": self.all_to_all, "dynslice": self.slice}.get(step.op)
-        function = collective and collective(step, tile.dtype.itemsize)
+        function = collective and collective(step)
         if function is None:
             return self.rounds(tile, first, last)
         if first < last:
@@ -75,16 +73,16 @@ class Lowering:
             return lax.slice(tile, corner, corner + np.array(shape))
         return lax.dynamic_slice(tile, tuple(corner), shape)
 
-    def slice(self, step: Step, _: int) -> Callable[[Array], Array]:
+    def slice(self, step: Step) -> Callable[[Array], Array]:
         return lambda tile: self.cut(tile, np.array(step.offsets_out) - np.array(step.offsets_in), step.local_out)
 
     # --- Collectives over groups. None where rounds do better.
 
-    def gather(self, step: Step, _: int) -> Callable[[Array], Array] | None:
+    def gather(self, step: Step) -> Callable[[Array], Array] | None:
         factors = [after // before for before, after in zip(step.local_in, step.local_out, strict=True)]
         groups = step.groups
         inner = math.prod(factors[1:])
-        if inner > 1 and (self.is_lean or (factors[0] == 1 and len(groups[0]) <= MOST_GATHERED)):
+        if inner > 1 and (self.is_lean or (factors[0] == 1 and len(groups[0]) <= MOST_PERMUTED)):
             return None
 
         def gather(tile: Array) -> Array:
@@ -100,7 +98,7 @@ class Lowering:
 
         return gather
 
-    def all_to_all(self, step: Step, itemsize: int) -> Callable[[Array], Array] | None:
+    def all_to_all(self, step: Step) -> Callable[[Array], Array] | None:
         before, after, groups = step.local_in, step.local_out, step.groups
         size = len(groups[0])
         cuts = [max(1, old // new) for old, new in zip(before, after, strict=True)]
@@ -109,22 +107,17 @@ class Lowering:
         is_plain = math.prod(cuts) == math.prod(joins) == size and after == [
             length * count for length, count in zip(piece, joins, strict=True)
         ]
-        run = min(run_of(piece, cuts), run_of(piece, joins)) * itemsize
-        if self.is_lean or not is_plain or (size <= MOST_PERMUTED and run >= PERMUTED_RUN_BYTES):
+        if self.is_lean or not is_plain or size <= MOST_PERMUTED:
             return None
-        # The piece that each device wants, numbered row-major; then, by device, those that its group wants.
-        inside = (np.array(step.offsets_out) - np.array(step.offsets_in)) // np.array(piece) * (np.array(cuts) > 1)
-        wanted = np.ravel_multi_index(tuple(inside.T), cuts)
-        order = np.empty((len(wanted), size), np.int32)
+        # Where the piece lies that each device wants; then, by member of its group and device, those that they want.
+        wanted = (np.array(step.offsets_out) - np.array(step.offsets_in)) * (np.array(cuts) > 1)
+        corners = np.empty((size, *wanted.shape), np.int32)
         for group in groups:
-            order[group] = wanted[group]
+            corners[:, group] = wanted[group][:, None]
 
         def exchange(tile: Array) -> Array:
-            pieces = parted(tile, cuts)
-            own_order = self.of_device(order)
-            if not np.array_equal(order, np.broadcast_to(np.arange(size), order.shape)):
-                pieces = pieces.take(jnp.asarray(own_order), axis=0, mode="clip")
-            return joined(lax.all_to_all(pieces, self.axes, 0, 0, axis_index_groups=groups), joins)
+            pieces = jnp.stack([self.cut(tile, table, piece) for table in corners])
+            return put_together(list(lax.all_to_all(pieces, self.axes, 0, 0, axis_index_groups=groups)), joins)
 
         return exchange
 
@@ -136,7 +129,11 @@ class Lowering:
         grid = [extent // length for extent, length in zip(shape, cell, strict=True)]
         if math.prod(grid) > 1 and self.is_lean:
             return self.copied_rounds(tile, cell, own + exchanged, shape)
-        received = [self.send(self.cut(tile, corners, cell), senders) for senders, corners, _ in exchanged]
+        received: list[Array] = []
+        for senders, corners, _ in exchanged:
+            # Of many cells, one is cut when the one before has come: otherwise XLA holds all that it sends at once.
+            after = received[-1] if received and len(exchanged) > 2 and tuple(cell) != tile.shape else None
+            received.append(self.send(self.cut(tile, corners, cell, after), senders))
         places = np.stack([np.array(one) // np.array(cell) for _, _, one in own + exchanged])  # by round and device
         order = np.argsort(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), grid), axis=0).T  # by device
         kept = np.reshape([corners for _, corners, _ in own], (len(own), *np.shape(self.steps[last].offsets_out)))
@@ -145,14 +142,24 @@ class Lowering:
         if len(ways) > MOST_BRANCHES or jax.default_backend() != "cpu":
             return self.taken([self.cut(tile, corners, cell) for corners in kept] + received, order, grid)
 
+        is_gathered = last + 1 < len(self.steps) and self.steps[last + 1].local_in[0] < self.steps[last + 1].local_out[0]
+        if len(ways) == 2 and len(received) == 2 and not own and is_gathered:
+            # Before a collective, and without a branch, XLA lends these cells what is the result's afterwards.
+            is_swapped = jnp.asarray(order[:, 0] == 1)[self.device]
+            cells = [jnp.where(is_swapped, other, one) for one, other in zip(received, received[::-1], strict=True)]
+            return joined(jnp.stack(cells), grid)
+
         def branch(way: np.ndarray) -> Callable[..., Array]:
             order, corners = way[: len(places)], way[len(places) :].reshape(len(own), len(cell))
 
-            def put_together(tile: Array, *received: Array) -> Array:
+            def put(tile: Array, *received: Array) -> Array:
                 cells = [lax.slice(tile, corner, corner + np.array(cell)) for corner in corners] + list(received)
-                return side_by_side([cells[i] for i in order], grid)
+                cells = [cells[i] for i in order]
+                # What is kept is cut as it is joined, where XLA can: along the last dimension.
+                is_cut = bool(own) and tuple(cell) != tile.shape and grid[-1] > 1
+                return joined(jnp.stack(cells), grid) if is_cut else put_together(cells, grid)
 
-            return put_together
+            return put
 
         if len(ways) == 1:
             return branch(ways[0])(tile, *received)
@@ -163,7 +170,7 @@ class Lowering:
         """The cells in each device's own order, row-major, as one tile."""
         own_order = self.of_device(order.astype(np.int32))
         if isinstance(own_order, np.ndarray):
-            return side_by_side([cells[i] for i in own_order], grid)
+            return put_together([cells[i] for i in own_order], grid)
         return joined(jnp.stack(cells).take(own_order, axis=0, mode="clip"), grid)
 
     def copied_rounds(self, tile: Array, cell: list[int], rounds: list, shape: list[int]) -> Array:
@@ -183,22 +190,8 @@ class Lowering:
         return lax.ppermute(cell, self.axes, [(sender, receiver) for receiver, sender in enumerate(senders)])
 
 
-def run_of(box: Sequence[int], counts: Sequence[int]) -> int:
-    """How many elements of such a box lie one after the other where so many make up a tile."""
-    inner = max((dimension for dimension, count in enumerate(counts) if count > 1), default=0)
-    return math.prod(box[inner:])
-
-
-def parted(tile: Array, counts: Sequence[int]) -> Array:
-    """The equal boxes that a tile is made of, so many in each dimension, one after the other row-major."""
-    cut = [part for length, count in zip(tile.shape, counts, strict=True) for part in (count, length // count)]
-    rank = len(counts)
-    outer, inner = range(0, 2 * rank, 2), range(1, 2 * rank, 2)
-    return tile.reshape(cut).transpose(*outer, *inner).reshape(-1, *cut[1::2])
-
-
 def joined(boxes: Array, counts: Sequence[int]) -> Array:
-    """The other way round."""
+    """Equal boxes, so many in each dimension, one after the other row-major, as one tile."""
     piece, rank = boxes.shape[1:], len(counts)
     turned = [dimension for pair in zip(range(rank), range(rank, 2 * rank), strict=True) for dimension in pair]
     return boxes.reshape(*counts, *piece).transpose(turned).reshape([n * k for n, k in zip(piece, counts, strict=True)])
@@ -218,12 +211,12 @@ def parts_of(box: Sequence[int], elements: int) -> Iterator[tuple[list[int], lis
         yield corner, shape
 
 
-def side_by_side(boxes: Sequence[Array], counts: Sequence[int]) -> Array:
-    """Boxes that are listed row-major, so many in each dimension, as one tile."""
-    for dimension in reversed(range(len(counts))):
-        rows = [boxes[i : i + counts[dimension]] for i in range(0, len(boxes), counts[dimension])]
-        boxes = [lax.concatenate(row, dimension) if len(row) > 1 else row[0] for row in rows]
-    return boxes[0]
+def put_together(boxes: Sequence[Array], counts: Sequence[int]) -> Array:
+    """The same of single boxes."""
+    cut = [dimension for dimension, count in enumerate(counts) if count > 1]
+    if len(cut) == 1 and cut[0] > 0 and math.prod(boxes[0].shape[cut[0] :]) * boxes[0].dtype.itemsize >= LONG_RUN_BYTES:
+        return lax.concatenate(boxes, cut[0])
+    return joined(jnp.stack(boxes), counts)
 
 
 def zero_after(array: Array) -> Array:

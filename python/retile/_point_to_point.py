@@ -16,14 +16,14 @@ from retile import _retile
 from retile._retile import Layout, Plan
 
 TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
-LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**24
-STAGED_MESSAGES = 4  # held at once beside tiles
+LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
+STAGED_MESSAGES = 2  # held at once beside tiles: one of the longest each way
 
 
 def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
     """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
     tile = max(source.local_size, target.local_size) * itemsize
-    return min(max(tile // (16 if is_limited else 4), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
+    return min(max(tile // (8 if is_limited else 2), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +68,6 @@ class Message:
         return buffer
 
     def unpack(self, buffer: torch.Tensor, tensor: torch.Tensor) -> None:
-        if self.is_in_place:
-            return
         for region, part in self.parts(buffer):
             region.of(tensor).copy_(part)
 
@@ -169,15 +167,20 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
         finish(*pending.popleft(), result)
 
 
-def begin(one: Round, tile: torch.Tensor, result: torch.Tensor) -> tuple[list, torch.Tensor | None, torch.Tensor | None]:
+def begin(one: Round, tile: torch.Tensor, result: torch.Tensor) -> tuple:
+    """What is under way, what is sent, and what is received if not straight into the result."""
     messages, sent, received = [], None, None
+    is_through_host = tile.device.type != "cpu" and f"{tile.device.type}:gloo" in dist.get_backend_config()
     if one.send is not None:
         sent = one.send.pack(tile)
+        sent = sent.cpu() if is_through_host else sent
         messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
     if one.receive is not None:
-        is_in_place = one.receive.is_in_place
-        received = one.receive.in_place(result) if is_in_place else result.new_empty(one.receive.elements)
-        messages.append(dist.P2POp(dist.irecv, as_bytes(received), one.receive.peer, tag=TAG))
+        if one.receive.is_in_place and not is_through_host:
+            place = one.receive.in_place(result)
+        else:
+            place = received = result.new_empty(one.receive.elements, device="cpu" if is_through_host else None)
+        messages.append(dist.P2POp(dist.irecv, as_bytes(place), one.receive.peer, tag=TAG))
     return dist.batch_isend_irecv(messages), sent, received
 
 
@@ -186,7 +189,7 @@ def finish(
 ) -> int:
     for work in works:
         work.wait()
-    if one.receive is not None:
+    if received is not None:
         one.receive.unpack(received, result)
     return one.staged
 

@@ -40,9 +40,14 @@ OLDEST_VERSION = (2, 6)
 # --- What moves: a problem in words, which torch.compile can carry as constants.
 
 
+_meshes: dict[str, DeviceMesh] = {}  # by their texts: those whose groups are there already
+
+
 @functools.lru_cache(maxsize=4096)
 def _cached_text(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
-    return f"{device_mesh_text(mesh)} {placements_text(placements)}"
+    text = device_mesh_text(mesh)
+    _meshes[text] = mesh
+    return f"{text} {placements_text(placements)}"
 
 
 @torch.compiler.assume_constant_result
@@ -50,9 +55,15 @@ def _text_of(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
     return _cached_text(mesh, placements)
 
 
+def _parts(text: str) -> tuple[str, str]:
+    """The mesh and the placements."""
+    end = text.index("))") + 2
+    return text[:end], text[end + 1 :]
+
+
 def _layout(text: str, shape: Sequence[int]) -> Layout:
-    end = text.index("))") + 2  # of the mesh
-    return Layout.from_text(text[end + 1 :], list(shape), text[:end])
+    mesh, placements = _parts(text)
+    return Layout.from_text(placements, list(shape), mesh)
 
 
 def _without_sums(text: str) -> str:
@@ -94,6 +105,22 @@ class _Movement:
     def stages(self, rank: int, strides: tuple[int, ...]) -> tuple:
         return _point_to_point.schedule(self.plan, rank, self.dtype.itemsize, self.message, strides)
 
+    @functools.cached_property
+    def gathering(self) -> dist.ProcessGroup | None:
+        """The group of a mesh's dimension, where all that is to do is to gather its tiles one after the other."""
+        mesh = _meshes[_parts(self.source)[0]]
+        steps = _retile.plan(*self.layouts, element_type(self.dtype), "auto", "paper", None, True, 0).steps
+        if len(steps) != 1 or steps[0].op != "allgather" or steps[0].local_in[1:] != steps[0].local_out[1:]:
+            return None
+        groups = sorted(steps[0].groups)
+        if any(len({self.layouts[0].tile_shape(rank) for rank in group}) > 1 for group in groups):
+            return None
+        for axis, size in enumerate(mesh.shape):
+            ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
+            if groups == sorted(ranks.tolist()) and groups == ranks.sort().values.tolist():  # groups know no other order
+                return mesh.get_group(axis)
+        return None
+
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Of the target's tile."""
         return self.layouts[1].tile_shape(rank)
@@ -119,12 +146,20 @@ def _move_now(
     is_strided = not tile.is_contiguous()
     if is_strided and "Partial" in source:
         tile, is_strided = tile.contiguous(), False
+    if not is_strided and _has_fast_gather(tile.device) and movement.gathering is not None:
+        result = tile.new_empty(movement.local_shape(rank))
+        ends = (_point_to_point.as_bytes(end.view(-1)) for end in (result, tile))
+        dist.all_gather_into_tensor(*ends, group=movement.gathering)
+        return result
     stages = movement.stages(rank, tile.stride() if is_strided else ())
     _meet_first(tile.device)
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 
 
-@torch.library.custom_op("retile::redistribute", mutates_args=())
+_SCHEMA = "(Tensor tile, str source, str target, SymInt[] shape, str planner, SymInt? max_bytes) -> Tensor"
+
+
+@torch.library.custom_op("retile::redistribute", mutates_args=(), schema=_SCHEMA)
 def _operation(
     tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
 ) -> torch.Tensor:
@@ -155,10 +190,15 @@ def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
     return (_move_now if is_plain else _operation)(tile, *arguments)
 
 
+def _has_fast_gather(device: torch.device) -> bool:
+    """NCCL has; over gloo, messages are as fast."""
+    return device.type == "cuda" and "nccl" in dist.get_backend()
+
+
 @functools.lru_cache
 def _meet_first(device: torch.device) -> None:
     """All ranks of an NCCL group have to take part in the first thing that it does."""
-    if device.type == "cuda" and "nccl" in dist.get_backend():
+    if _has_fast_gather(device):
         dist.all_reduce(torch.zeros(1, device=device))
 
 

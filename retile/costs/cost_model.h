@@ -41,7 +41,7 @@ class CostModel {
   virtual bool has_proofs() const = 0;
 };
 
-// fig:cost-model; an exchange costs the local size it leads to.
+// fig:cost-model: steps that move anything cost the local size that they lead to, exchanges too.
 const CostModel& paper_model();
 // The most elements that any device receives, own part not counted.
 const CostModel& volume_model();

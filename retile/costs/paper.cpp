@@ -1,6 +1,4 @@
 // The paper's cost model (fig:cost-model): elements per device that take part in a step, own parts counted.
-#include <algorithm>
-
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
 
@@ -18,7 +16,6 @@ class PaperModel final : public CostModel {
         return 0;
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return std::max(work.before, work.after);  // which differ where tiles do
       case StepOp::allgather:
       case StepOp::exchange:
         return work.after;

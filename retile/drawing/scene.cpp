@@ -140,7 +140,8 @@ void visit_exchange(const Placement& before, const Placement& after, const Visit
 
 // Visits what is sent, in order of the receivers.
 void visit_pieces(Step step, const Placement& before, const Visit& visit) {
-  if (const auto* exchange = std::get_if<ExchangeStep>(&step.operation); exchange && !exchange->transfers) {
+  const bool is_listed = retile::is_listed(step.operation) || goes_by_boxes(before, step.after);
+  if (std::holds_alternative<ExchangeStep>(step.operation) && !is_listed) {
     return visit_exchange(before, step.after, visit);
   }
   retile::list_devices(step, before);

@@ -30,10 +30,9 @@ constexpr std::int64_t word = 4;     // bytes of the smallest streaming store
 constexpr std::int64_t vector = 16;  // of those that all processors have
 constexpr std::int64_t wide = 32;    // and of the largest: half as many take little more than half the time
 
-// Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little.
+// Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little. These go
+// through the caches too where runs are not made of pairs of words: single words around them take longer.
 constexpr std::int64_t least_streamed = 256;
-// The same where these lines go through the caches, since the runs are not made of words.
-constexpr std::int64_t least_streamed_bytes = 512;
 // Runs that follow each other in the target are joined to lines on their way; shorter ones are not worth it.
 constexpr std::int64_t least_joined = 16;
 
@@ -232,7 +231,7 @@ void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) con
 // A range of all iterations of a loop: the end of one, whole ones, the start of one.
 void BoxCopy::copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const {
   if (level == loops_.size()) {
-    const auto copy = stores == Stores::streaming && range.size() >= least_streamed_bytes ? stream_bytes : copy_bytes;
+    const auto copy = stores == Stores::streaming && range.size() >= least_streamed ? stream_bytes : copy_bytes;
     copy(place.to + (place.to_offset + range.begin), place.from + (place.from_offset + range.begin), range.size());
     return;
   }
@@ -269,8 +268,9 @@ bool BoxCopy::are_whole(std::int64_t unit, const std::byte* to, const Loop& oute
 // Whether runs to this address are made of words that are better written around the caches.
 bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const {
   const bool are_joined = inner.to_stride == run_bytes_ && run_bytes_ >= least_joined;
-  return are_whole(word, to, outer, inner) &&
-         (are_joined || run_bytes_ >= least_streamed || are_whole(cache_line, to, outer, inner));
+  const auto are_made_of = [&](std::int64_t unit) { return are_whole(unit, to, outer, inner); };
+  return (are_made_of(word) && are_joined) || (are_made_of(2 * word) && run_bytes_ >= least_streamed) ||
+         are_made_of(cache_line);
 }
 
 template <typename CopyRun>
@@ -343,7 +343,7 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });
     }
-    if (bytes >= least_streamed_bytes) {
+    if (bytes >= least_streamed) {
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_bytes(to, from, bytes); });
     }

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/schedule.h"
@@ -20,8 +21,8 @@ Region region_of(const TileLayout& tile, const Box& box, std::int64_t element_si
   return region;
 }
 
-// Boxes of at most so many elements, cut in halves along the outermost dimension that can be cut. From the box alone,
-// so that both ends of a message cut alike.
+// Boxes of at most so many elements, cut evenly along the outermost dimensions that can be cut. From the box alone, so
+// that both ends of a message cut alike.
 void cut_into(const Box& box, std::int64_t elements, std::vector<Box>& boxes) {
   const auto rank = box.lo.size();
   std::size_t dimension = 0;
@@ -30,15 +31,19 @@ void cut_into(const Box& box, std::int64_t elements, std::vector<Box>& boxes) {
     boxes.push_back(box);
     return;
   }
-  const std::int64_t middle = box.lo[dimension] + (box.hi[dimension] - box.lo[dimension]) / 2;
-  Box first = box;
-  Box second = box;
-  first.hi[dimension] = second.lo[dimension] = middle;
-  cut_into(first, elements, boxes);
-  cut_into(second, elements, boxes);
+  const std::int64_t length = box.hi[dimension] - box.lo[dimension];
+  const std::int64_t rows = std::max<std::int64_t>(1, elements / (volume(box) / length));  // of a part
+  const std::int64_t parts = divide_up(length, rows);
+  Box part = box;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    part.hi[dimension] = part.lo[dimension] + length / parts + (i < length % parts ? 1 : 0);
+    cut_into(part, elements, boxes);
+    part.lo[dimension] = part.hi[dimension];
+  }
 }
 
-// The pieces between a device and each of its peers, as messages, by how far the receiver is behind the sender.
+// The pieces between a device and each of its peers, as messages. Peers meet by the sum of their numbers: each device
+// has one peer at a time, and is that one's, so that both ways are open at once.
 class Rounds {
  public:
   Rounds(const Stage& stage, Device device, std::int64_t element_size, std::int64_t message_bytes)
@@ -48,21 +53,21 @@ class Rounds {
     std::vector<Box> boxes;
     cut_into(piece.box, std::max<std::int64_t>(1, message_bytes_ / element_size_), boxes);
     const std::int64_t devices = stage_.after().device_count();
-    const std::int64_t distance = (piece.to - piece.from + devices) % devices;
+    const std::int64_t meeting = (std::int64_t{piece.from} + piece.to) % devices;
     for (const Box& box : boxes) {
       if (piece.from == device_) {
-        put(sends_[distance], piece.to, region_of(stage_.tile_before(device_, box), box, element_size_), box);
+        put(sends_[meeting], piece.to, region_of(stage_.tile_before(device_, box), box, element_size_), box);
       } else {
-        put(receives_[distance], piece.from, region_of(stage_.tile_after(device_, box), box, element_size_), box);
+        put(receives_[meeting], piece.from, region_of(stage_.tile_after(device_, box), box, element_size_), box);
       }
     }
   }
 
   std::vector<MessageRound> take() {
     std::vector<MessageRound> rounds;
-    for (std::int64_t distance = 1; distance < stage_.after().device_count(); ++distance) {
-      std::vector<Message>& sends = sends_[distance];
-      std::vector<Message>& receives = receives_[distance];
+    for (std::int64_t meeting = 0; meeting < stage_.after().device_count(); ++meeting) {
+      std::vector<Message>& sends = sends_[meeting];
+      std::vector<Message>& receives = receives_[meeting];
       const std::size_t first = rounds.size();
       rounds.resize(first + std::max(sends.size(), receives.size()));
       for (std::size_t i = 0; i < sends.size(); ++i) rounds[first + i].send = std::move(sends[i]);

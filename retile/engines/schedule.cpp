@@ -133,10 +133,9 @@ TileLayout Stage::layout_around(const Placement& placement, const std::vector<St
   if (placement.has_single_boxes()) {
     return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
   }
-  for (const Part& part : placement.parts(device)) {
-    if (contains(part.box, box)) return layout_of(part, element_size_);
-  }
-  throw InternalError("a piece lies in one of a device's boxes");
+  const std::optional<Part> part = placement.part_around(device, box);
+  ensure(part.has_value(), "a piece lies in one of a device's boxes");
+  return layout_of(*part, element_size_);
 }
 
 void Stage::list_groups(const Groups& groups) {
@@ -195,7 +194,8 @@ void PieceCursor::next(const std::function<void(const Transfer&)>& visit) {
 
 Movement with_short_lists(Movement movement) {
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    const bool is_long = op_of(movement.steps[i]) == StepOp::exchange && movement.source.rank() > 0;
+    const bool is_long = op_of(movement.steps[i]) == StepOp::exchange && movement.source.rank() > 0 &&
+                         !goes_by_boxes(movement.before(i), movement.steps[i].after);
     if (!is_long) list_devices(movement.steps[i], movement.before(i));
   }
   return movement;

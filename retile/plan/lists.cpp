@@ -357,9 +357,13 @@ void list_devices(StepOperation& operation, const Shape& global, const TileTable
 
 void list_devices(Step& step, const Placement& before) {
   if (is_listed(step.operation)) return;
+  auto* exchange = std::get_if<ExchangeStep>(&step.operation);
+  if (exchange != nullptr && goes_by_boxes(before, step.after)) {
+    exchange->transfers = shared_transfers(before, step.after, SIZE_MAX);
+    return;
+  }
   if (before.rank() == 0) return list_one_element(step.operation, before.device_count());
   list_devices(step.operation, before.grid_extent(), tile_table(before), tile_table(step.after));
-  auto* exchange = std::get_if<ExchangeStep>(&step.operation);
   if (exchange != nullptr && !before.is_even()) clip_transfers(*exchange->transfers, before.global_shape());
 }
 

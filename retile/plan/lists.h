@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "retile/grids/tile_table.h"
@@ -49,6 +50,15 @@ class BalancedTransfers {
 
 // All of them in a list.
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
+
+// Between boxes of any kind: what each device lacks, such that the most loaded holder sends as little as it can.
+// Nothing where there are more pieces than `most`.
+std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
+                                                      std::size_t most);
+// Whether the transfers of an exchange that lists none are those, for want of a grid.
+inline bool goes_by_boxes(const Placement& before, const Placement& after) {
+  return before.is_listed() || after.is_listed();
+}
 
 // Those of an array that is at least as large, as far as they lie in this one.
 void clip_transfers(std::vector<Transfer>& transfers, const Shape& global);

@@ -405,11 +405,11 @@ class Verifier {
       check_device(transfer.to);
       check_box(transfer.box);
       if (transfer.from == transfer.to) report_step("device {} sends to itself", transfer.from);
-      if (!is_in_one(held(before, transfer.from), transfer.box)) {
+      if (!before.part_around(transfer.from, transfer.box)) {
         report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box),
                     list_of(held(before, transfer.from)));
       }
-      if (!is_in_one(held(after, transfer.to), transfer.box)) {
+      if (!after.part_around(transfer.to, transfer.box)) {
         report_step("device {} is sent {}, which is not in its box {}", transfer.to, to_string(transfer.box),
                     list_of(held(after, transfer.to)));
       }
@@ -417,10 +417,9 @@ class Verifier {
     }
     for (Device device = 0; device < device_count(); ++device) {
       std::vector<Box> sources = std::move(received[device]);
-      const std::vector<Box> wanted = held(after, device);
-      report_repetition(device, wanted, sources, lack(before, after, device));
+      report_repetition(device, before, after, sources);
       for (Box& box : held(before, device)) sources.push_back(std::move(box));
-      report_lack(device, wanted, sources, "it held or was sent");
+      report_lack(device, held(after, device), sources, "it held or was sent");
     }
   }
 
@@ -453,18 +452,13 @@ class Verifier {
     }
   }
 
-  static bool is_in_one(const std::vector<Box>& boxes, const Box& inner) {
-    return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) { return contains(box, inner); });
-  }
-
   // An element that is sent to a device twice was sent for nothing.
-  void report_repetition(Device device, const std::vector<Box>& wanted, std::vector<Box> received,
-                         std::int64_t lacked) {
-    std::erase_if(received, [&](const Box& box) { return !is_in_one(wanted, box); });  // a fault already
+  void report_repetition(Device device, const Placement& before, const Placement& after, std::vector<Box> received) {
+    std::erase_if(received, [&](const Box& box) { return !after.part_around(device, box); });  // a fault already
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
-    if (elements <= lacked) return;  // no more than it takes to complete the box
-    for (const Box& box : wanted) {
+    if (elements <= lack(before, after, device)) return;  // no more than it takes to complete the box
+    for (const Box& box : held(after, device)) {
       const std::optional<Box> repeated = find_covered_twice(box, received);
       if (repeated) return report_step("device {} is sent {} twice", device, to_string(*repeated));
     }
@@ -626,10 +620,9 @@ class Verifier {
         return 0;
       case StepOp::allgather:
       case StepOp::exchange:
-        return step.after.local_size();
       case StepOp::alltoall:
       case StepOp::allpermute:
-        return std::max(movement_.before(step_index_).local_size(), step.after.local_size());
+        return step.after.local_size();
     }
     return 0;
   }

@@ -4,6 +4,13 @@
 #include "retile/planner/planned_steps.h"
 
 namespace retile {
+namespace {
+
+// Exchanges between boxes have perhaps a piece for each pair of devices: beyond this many they are left to be listed
+// when somebody asks.
+constexpr std::size_t most_listed_pieces = 2048;
+
+}  // namespace
 
 PlannedSteps plan_direct(const TypedProblem& problem) {
   Step step{ExchangeStep{}, Placement(problem.target())};
@@ -12,6 +19,20 @@ PlannedSteps plan_direct(const TypedProblem& problem) {
   }
   if (problem.mesh().device_count() <= most_tabled_devices) list_devices(step, Placement(problem.source()));
   return {{std::move(step)}, 0};
+}
+
+PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
+  const bool may_be_unlisted = goes_by_boxes(source, target);
+  auto transfers = shared_transfers(source, target, may_be_unlisted ? most_listed_pieces : SIZE_MAX);
+  if (transfers && transfers->empty()) {
+    const bool is_even = source.type() != nullptr && target.type() != nullptr;
+    SliceStep slice;
+    if (is_even) slice.slices = factors_between(grid_of(*source.type()), grid_of(*target.type()));
+    return {{{std::move(slice), target}}, 0};
+  }
+  PlannedSteps planned{{}, target.local_size()};
+  planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
+  return planned;
 }
 
 }  // namespace retile

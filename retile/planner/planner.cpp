@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "retile/base/names.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
+#include "retile/planner/clipped_bound.h"
 #include "retile/planner/frame.h"
 #include "retile/planner/planned_steps.h"
 #include "retile/planner/sum_planner.h"
@@ -73,17 +73,6 @@ std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
     step.after = clip(step.after, global);
   }
   return steps;
-}
-
-// A bound on the cost for a larger array, for this one: what a device holds shrinks no more than the array does.
-// Rounded down by a little more than a double is wrong.
-std::int64_t clip_bound(std::int64_t bound, const Frame& frame) {
-  if (product(frame.shape) == frame.source.global_size()) return bound;
-  double share = 1 - 1e-12;
-  for (std::size_t i = 0; i < frame.shape.size(); ++i) {
-    share *= static_cast<double>(frame.shape[i]) / static_cast<double>(frame.source.dimensions()[i].global);
-  }
-  return static_cast<std::int64_t>(std::ceil(static_cast<double>(bound) * share));
 }
 
 // --- Memory.
@@ -174,18 +163,26 @@ class ProblemPlanner {
     PlannedSteps planned = plan_steps(*typed_, kind, options_);
     // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
     if (kind == PlannerKind::wide && options_.exchange == ExchangeUse::avoided) improve_by_paper(planned);
-    if (frame_) {
-      planned.steps = clip_steps(std::move(planned.steps), frame_->shape);
-      planned.lower_bound = clip_bound(planned.lower_bound, *frame_);
-      Movement movement{typed_->mesh(), {frame_->shape, frame_->source}, std::move(planned.steps)};
-      const std::int64_t floor = received_floor(movement.source, Placement(frame_->shape, frame_->target));
-      // The last step that moves anything leads to tiles at least as large as the target's.
-      if (floor > 0) planned.lower_bound = std::max(planned.lower_bound, movement.target().local_size());
-      return finish(std::move(movement), name_of(kind), planned.lower_bound, floor);
-    }
+    if (frame_) return clip_plan(kind, std::move(planned));
     Movement movement{typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)};
     return finish(std::move(movement), name_of(kind), planned.lower_bound,
                   received_floor(typed_->source(), typed_->target()));
+  }
+
+  // Of the frame's plan.
+  Plan clip_plan(PlannerKind kind, PlannedSteps planned) const {
+    Placement source(frame_->shape, frame_->source);
+    const Placement target(frame_->shape, frame_->target);
+    const std::int64_t floor = received_floor(source, target);
+    const bool moves = std::any_of(planned.steps.begin(), planned.steps.end(),
+                                   [](const Step& step) { return op_of(step) != StepOp::dynslice; });
+    if (floor == 0 && moves && kind != PlannerKind::gather_slice) {  // only what lies beyond the array has to move
+      planned.steps.clear();
+      if (!(source == target)) planned.steps.push_back({SliceStep{}, target});
+    }
+    planned.lower_bound = floor == 0 ? 0 : clipped_bound(*typed_, frame_->shape, planned.lower_bound);
+    Movement movement{typed_->mesh(), std::move(source), clip_steps(std::move(planned.steps), frame_->shape)};
+    return finish(std::move(movement), name_of(kind), planned.lower_bound, floor);
   }
 
   void improve_by_paper(PlannedSteps& planned) const {

@@ -89,11 +89,13 @@ bool contains(const Box& outer, const Box& inner) {
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
+  for (std::size_t i = 0; i < a.lo.size(); ++i) {  // most pairs share nothing: no memory for those
+    if (std::max(a.lo[i], b.lo[i]) >= std::min(a.hi[i], b.hi[i])) return std::nullopt;
+  }
   Box result = a;
   for (std::size_t i = 0; i < a.lo.size(); ++i) {
     result.lo[i] = std::max(a.lo[i], b.lo[i]);
     result.hi[i] = std::min(a.hi[i], b.hi[i]);
-    if (result.lo[i] >= result.hi[i]) return std::nullopt;
   }
   return result;
 }

@@ -63,6 +63,9 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
     : global_(global), extent_(global), tile_(global), local_(global.size()), source_(std::move(parts)) {
   const auto& list = std::get<std::vector<std::vector<Part>>>(source_);
   device_count_ = static_cast<std::int64_t>(list.size());
+  is_sorted_ = std::all_of(list.begin(), list.end(), [](const std::vector<Part>& held) {
+    return std::is_sorted(held.begin(), held.end(), [](const Part& a, const Part& b) { return a.box.lo < b.box.lo; });
+  });
   for (Device device = 0; device < device_count_; ++device) {
     const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
     // Of rank 0 there is no empty box: no box is not one.
@@ -126,6 +129,24 @@ std::vector<Part> Placement::parts(Device device) const {
   Box only = box(device);
   if (volume(only) == 0) return {};
   return {packed_part(std::move(only))};
+}
+
+std::optional<Part> Placement::part_around(Device device, const Box& box) const {
+  const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_);
+  if (list == nullptr) {
+    Box only = this->box(device);
+    if (!contains(only, box)) return std::nullopt;
+    return packed_part(std::move(only));
+  }
+  // Not among those whose corners come after the box's. Of tiles in rows and columns, it is in the last row before
+  // them.
+  const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+  const auto comes_later = [](const Shape& corner, const Part& part) { return corner < part.box.lo; };
+  auto part = is_sorted_ ? std::upper_bound(held.begin(), held.end(), box.lo, comes_later) : held.end();
+  while (part != held.begin()) {
+    if (contains((--part)->box, box)) return *part;
+  }
+  return std::nullopt;
 }
 
 std::int64_t Placement::size(Device device) const {

@@ -50,6 +50,8 @@ class Placement {
   Box box(Device device) const;
   // None of them empty.
   std::vector<Part> parts(Device device) const;
+  // The one of them that a box lies in, which has elements; nothing where it lies in none.
+  std::optional<Part> part_around(Device device, const Box& box) const;
   std::int64_t size(Device device) const;
   // Whether no device holds more than one box.
   bool has_single_boxes() const { return !is_listed() || has_single_boxes_; }
@@ -82,6 +84,7 @@ class Placement {
   std::int64_t device_count_ = 0;
   bool is_even_ = false;
   bool has_single_boxes_ = true;
+  bool is_sorted_ = false;  // every device's listed parts, by their corners
   std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
 };
 

@@ -140,6 +140,35 @@ TEST_F(Bench, refuses_another_problem_of_a_known_name) {
                         "hint: name another file for the results, or call the problem differently\n"));
 }
 
+TEST_F(Bench, reports_what_is_refused_and_goes_on) {
+  const TemporaryFolder folder;
+  const std::string sum = R"({"id":"s","mesh":{"x":2},"src_sum":["x"],"shape":[4],"src":[[]],"dst":[["x"]]})";
+  folder.write("p.jsonl", sum + "\n" + R"({"id":"t","mesh":{"x":2},"shape":[4],"src":[[]],"dst":[["x"]]})" + "\n");
+  const std::vector<std::string> command{"bench",       "--problems", "p.jsonl", "--contenders",
+                                         "wide,memcpy", "--out",      path_};
+  ProcessResult expected =
+      input_fault("p.jsonl:1:1: error: wide, memcpy: sums are not measured\n    1 | " + sum + "\n      | ^" +
+                  std::string(sum.size() - 1, '~') + "\nhint: retile run adds and checks them\n");
+  expected.output = "2 of 2 problems, 4 new results in " + path_ + "\n";
+  EXPECT_EQ(folder.run_retile(command), expected);
+  EXPECT_EQ(results(), (std::vector<std::string>{"s wide", "s memcpy", "t wide", "t memcpy"}));
+  EXPECT_EQ(lines()[1].at("skipped"), "sums are not measured");
+  EXPECT_FALSE(lines().back().contains("skipped"));
+}
+
+TEST_F(Bench, cannot_scale_what_is_no_type_and_goes_on) {
+  const TemporaryFolder folder;
+  const std::string end = R"("shape": [8, 8], "src": [[], []], "dst": [["x"], []]})";
+  folder.write("p.jsonl", R"({"id": "uneven", "mesh": {"x": 3}, )" + end + "\n" +
+                              R"({"id": "plain", "mesh": {"x": 2}, )" + end + "\n");
+  const ProcessResult result =
+      folder.run_retile({"bench", "--problems", "p.jsonl", "--contenders", "wide", "--scale", "0.5", "--out", path_});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.errors, testing::StartsWith("p.jsonl:1:1: error: wide: "));
+  EXPECT_EQ(result.output, "2 of 2 problems, 1 new results in " + path_ + "\n");
+  EXPECT_EQ(results(), std::vector<std::string>{"plain wide"});
+}
+
 TEST_F(Bench, records_parts_of_axes_as_problem_files_name_them) {
   const TemporaryFolder folder;
   folder.write("p.jsonl", R"({"mesh": {"x": 4}, "shape": [8, 8], "src": [["x:(1)2"], []], "dst": [[], ["x:(2)2"]]})");

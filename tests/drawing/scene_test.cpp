@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "retile/plan/json.h"
+#include "retile/plan/lists.h"
 #include "tests/drawing/drawings.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 
 namespace retile::test {
@@ -220,6 +222,16 @@ TEST(Scene, is_the_same_of_a_plan_that_was_written_and_read) {
       EXPECT_EQ(read.steps[i].received, scene.steps[i].received) << sample.name;
     }
   }
+}
+
+TEST(Scene, has_the_pieces_of_an_exchange_between_meshes_that_lists_none) {
+  const Plan plan = make_plan(problem_of(ProblemText{"a=64", "[2{a}96, 96]", "a=16,b=3", "[96, 2{a,b}96]"}));
+  ASSERT_FALSE(is_listed(plan.steps().at(0).operation));
+  const Scene scene = drawing::make_scene(plan, ElementType::f32);
+  const Scene read = drawing::make_scene(parse_plan({"plan", to_json(plan)}).plan, ElementType::f32);
+  EXPECT_EQ(scene.steps.at(0).received.at(0), 188);
+  EXPECT_EQ(scene.steps.at(0).received, read.steps.at(0).received);
+  EXPECT_EQ(scene.steps.at(0).sent, read.steps.at(0).sent);
 }
 
 }  // namespace

@@ -124,15 +124,28 @@ TEST(DeviceSchedule, moves_what_the_plan_moves) {
   }
 }
 
-TEST(DeviceSchedule, orders_messages_by_how_far_they_go) {
+TEST(DeviceSchedule, lets_each_device_meet_one_peer_at_a_time) {
   const Plan plan = plan_of("[4{y,x}32, 8]", "[32, 1{y,x}8]", PlannerKind::direct);
   const std::vector<DeviceStage> stages = device_schedule(plan, 3, {element_size, 1024, {}, {}});
   ASSERT_EQ(stages.size(), 1U);
-  ASSERT_EQ(stages[0].rounds.size(), 7U);
-  for (std::size_t i = 0; i < 7; ++i) {
-    EXPECT_EQ(stages[0].rounds[i].send->peer, static_cast<Device>((3 + i + 1) % 8));
-    EXPECT_EQ(stages[0].rounds[i].receive->peer, static_cast<Device>((3 + 8 - i - 1) % 8));
+  const std::vector<Device> peers{5, 6, 7, 0, 1, 2, 4};
+  ASSERT_EQ(stages[0].rounds.size(), peers.size());
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    EXPECT_EQ(stages[0].rounds[i].send->peer, peers[i]);
+    EXPECT_EQ(stages[0].rounds[i].receive->peer, peers[i]);
   }
+}
+
+TEST(DeviceSchedule, swaps_both_ways_at_once_in_messages_of_about_one_length) {
+  const Plan plan = plan_of("[17{x}34, 8]", "[34, 4{x}8]", PlannerKind::direct);
+  const std::vector<DeviceStage> stages = device_schedule(plan, 0, {element_size, 8 * 4 * element_size, {}, {}});
+  std::vector<std::int64_t> rows;
+  for (const MessageRound& round : stages[0].rounds) {
+    ASSERT_TRUE(round.send && round.receive);
+    EXPECT_EQ(round.send->bytes, round.receive->bytes);
+    rows.push_back(round.send->bytes / (4 * element_size));
+  }
+  EXPECT_EQ(rows, (std::vector<std::int64_t>{6, 6, 5}));
 }
 
 TEST(DeviceSchedule, finds_elements_where_arrays_have_them) {

@@ -10,6 +10,7 @@
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 
@@ -94,8 +95,10 @@ TEST(Schedule, of_symbolic_plans) {
 
 // Where a plan lists its transfers or leaves it, the same devices send the same pieces.
 TEST(Schedule, of_an_exchange_is_the_same_without_lists) {
-  for (const char* target : {"[1{b}32, 2{a}64]", "[32, 4{a:(1)16}64]"}) {
-    const Problem problem = test::problem_of("a=32,b=32", "[2{a:(1)16}32, 2{b}64]", target);
+  for (const Problem& problem :
+       {test::problem_of("a=32,b=32", "[2{a:(1)16}32, 2{b}64]", "[1{b}32, 2{a}64]"),
+        test::problem_of("a=32,b=32", "[2{a:(1)16}32, 2{b}64]", "[32, 4{a:(1)16}64]"),
+        test::problem_of(test::ProblemText{"a=64", "[2{a}96, 96]", "a=16,b=3", "[96, 2{a,b}96]"})}) {
     const Movement unlisted = make_plan(problem, test::direct_planning().options).movement;
     ASSERT_FALSE(is_listed(unlisted.steps.front().operation));
     const std::vector<Stage> expected = make_schedule(with_lists(unlisted));

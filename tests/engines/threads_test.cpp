@@ -19,6 +19,7 @@
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/heap.h"
+#include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 
@@ -201,6 +202,13 @@ TEST(Threads, run_symbolic_plans) {
     EXPECT_EQ(fault_of(make_plan(problem, planning.options), {2, 2, 0}), "") << planning.name;
   }
   EXPECT_FALSE(is_listed(make_plan(problem).steps().front().operation)) << "otherwise this tests nothing of its own";
+}
+
+TEST(Threads, run_plans_of_many_pieces_between_meshes) {
+  const Plan plan =
+      make_plan(test::problem_of(test::ProblemText{"a=64", "[2{a}96, 96]", "a=16,b=3", "[96, 2{a,b}96]"}));
+  ASSERT_FALSE(is_listed(plan.steps().front().operation)) << "otherwise this tests nothing of its own";
+  EXPECT_EQ(fault_of(plan, {2, 2, 0}), "");
 }
 
 // A million pieces of one element each, in a million pairs of devices.

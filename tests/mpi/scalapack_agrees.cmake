@@ -1,7 +1,7 @@
 # Runs the peers on small problems. A contender whose result differs from slices of the array, or that cannot do a
 # problem, is recorded as skipped.
 file(REMOVE ${RESULTS})
-execute_process(COMMAND ${JOB} ${PROBLEMS} --contenders direct,wide,scalapack --repeat 1 --out ${RESULTS}
+execute_process(COMMAND ${JOB} ${PROBLEMS} --contenders direct,wide,alltoallw,scalapack --repeat 1 --out ${RESULTS}
   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${output}")

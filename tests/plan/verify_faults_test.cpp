@@ -580,7 +580,8 @@ TEST(VerifyBoxes, that_a_permutation_changes) {
       find_faults(with_boxes(plan, {{{{3}, {5}}}, {{{0}, {2}}}})),
       ElementsAre(
           "step 0 (allpermute): device 1 gets [0:2], and a permutation keeps tiles as they are: device 0 held [0:3]",
-          "after the last step device 1 holds [0:2], and its target is [0:3]"));
+          "after the last step device 1 holds [0:2], and its target is [0:3]",
+          "step 0 (allpermute): it costs 2, not 3"));
 }
 
 TEST(VerifyBoxes, in_another_world) {

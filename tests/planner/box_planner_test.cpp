@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "retile/plan/json.h"
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/bound_check.h"
 #include "retile/planner/frame.h"
@@ -105,6 +106,10 @@ TEST(LayoutPlans, between_the_same_boxes_have_no_steps) {
 
 TEST(LayoutPlans, to_less_of_the_same_are_slices) {
   EXPECT_EQ(test::kinds(make_plan(test::problem_of({"a=2", "[5]", "a=2", "[3{a}5] balanced on [1, 0]"}))), "s");
+  // Two meshes that number the same devices by other digits.
+  const Problem problem = test::problem_of({"a=12", "[100]", "a=2,b=3,c=2", "[50{c}100]"});
+  EXPECT_EQ(test::steps_of(make_plan(problem)), "dynslice(0; 2)");
+  expect_right_plans(problem);
 }
 
 // --- Senders.
@@ -262,6 +267,27 @@ TEST(BoxPlanner, shares_a_box_among_its_holders) {
   ASSERT_EQ(test::kinds(plan), "e");
   EXPECT_EQ(loads_of(plan).most_sent, 16);
   EXPECT_EQ(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->size(), 4U);
+}
+
+// A piece for each pair of devices: who sends what is worked out when somebody asks, and is as good.
+TEST(BoxPlanner, leaves_many_pieces_to_be_listed) {
+  for (const char* target : {"[48, 1{a}48]",
+                             "[48, 1{a}48] on [63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, "
+                             "35, 33, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 0, 2, "
+                             "4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]"}) {
+    const Problem problem = test::problem_of({"a=64", "[1{a}48, 48]", "a=48", target});
+    Plan plan = make_plan(problem);
+    ASSERT_EQ(test::kinds(plan), "e");
+    EXPECT_FALSE(is_listed(plan.steps()[0].operation));
+    expect_right(problem, plan);
+    const PlanCost cost = plan.cost;
+    plan.movement = with_lists(plan.movement);
+    EXPECT_GT(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->size(), 2048U);
+    expect_right(problem, plan);
+    EXPECT_EQ(price(volume_model(), plan.movement).total, cost.floor);
+    const Loads loads = loads_of(plan);
+    EXPECT_LE(static_cast<double>(loads.most_sent), 1.05 * static_cast<double>(loads.least));
+  }
 }
 
 TEST(BoxPlanner, sends_nothing_to_devices_that_have_it) {

@@ -3,11 +3,11 @@
 import itertools
 import math
 import os
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 from problems import problems, small_shape
-from test_docs import DOCS, blocks_of
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -128,6 +128,28 @@ def messages_of_long_tiles_are_cut():
 
 
 @case
+def aligned_gathers_are_one_collective_where_that_is_fast():
+    gathered = mock.Mock(wraps=dist.all_gather_into_tensor)
+    moves = [  # gathered by DTensor's own groups: whole tiles, evenly, and in their order
+        ((16, 24), [Shard(0), Shard(1)], [Replicate(), Shard(1)], None, 1),
+        ((16, 24), [Shard(0), Shard(0)], [Shard(0), Replicate()], None, 1),
+        ((16, 24), [Shard(1), Replicate()], [Replicate(), Replicate()], None, 0),
+        ((9, 24), [Shard(0), Replicate()], [Replicate(), Replicate()], None, 0),
+        ((15, 24), [Shard(0), Shard(0)], [Shard(0), Replicate()], None, 0),
+        ((16, 7), [Shard(1), Shard(0)], [Shard(1), Replicate()], None, 1),
+        ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [0, 4, 2, 6, 1, 5, 3, 7], 0),
+    ]
+    with mock.patch("retile.torch._has_fast_gather", return_value=True), mock.patch.object(
+        dist, "all_gather_into_tensor", gathered
+    ), mock.patch("retile.torch._meet_first"):
+        for shape, source, target, ranks, calls in moves:
+            mesh, tensor = mesh_of(2, 4, ranks=ranks), tensor_of(*shape, dtype=torch.bfloat16)
+            gathered.reset_mock()
+            assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
+            assert gathered.call_count == calls, (shape, source, target, ranks)
+
+
+@case
 def tiles_are_moved_as_they_lie():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
     local = slice_of(tensor, mesh, [Shard(0), Replicate()]).t().contiguous().t()
@@ -234,6 +256,9 @@ def gradients_of_sums_are_replicated():
     assert_moved(dt.grad, tensor, mesh, [Replicate(), Shard(0)])
 
 
+ANY_DEVICE = list(CASES)  # where tensors are matters to none of these
+
+
 @case
 def the_compiler_sees_one_operation():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
@@ -288,7 +313,7 @@ def flattened_meshes_keep_uneven_shards():
     assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)
     with enabled():
         assert_moved(put(tensor, mesh, source).redistribute(mesh, target), tensor, mesh, target)
-    assert theirs == 0
+    assert theirs == 0 or torch.__version__ < "2.7"  # which gathers along one after the other
 
 
 # --- Inside DTensor.
@@ -345,9 +370,9 @@ def dtensors_gradients_go_by_plans():
 @case
 def what_retile_does_not_know_stays_with_dtensor():
     mesh, tensor = mesh_of(8), tensor_of(8, 16)
-    dt = put(tensor, mesh, [Partial("avg")], tensor.clone())
+    dt = put(tensor, mesh, [Partial("product")], tensor.clamp(max=1))
     moved, count = counted(lambda: dt.redistribute(mesh, [Replicate()]))
-    assert_moved(moved, tensor, mesh, [Replicate()])
+    assert_moved(moved, tensor.clamp(max=1), mesh, [Replicate()])
     assert count == 0
     original = torch.distributed.tensor._redistribute.redistribute_local_tensor
     with enabled():
@@ -376,6 +401,8 @@ def versions_that_retile_does_not_know_are_refused():
 
 @case
 def the_pages_code_runs():
+    from test_docs import DOCS, blocks_of
+
     (block,) = blocks_of((DOCS / "python.md").read_text().split("## From PyTorch")[1])
     names = {
         "tensor": tensor_of(16, 24).requires_grad_(),

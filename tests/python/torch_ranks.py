@@ -37,6 +37,8 @@ def _run_rank(rank, ranks, port, cases, folder, backend):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)  # DTensor warns of its own plans
+    if os.environ.get("RETILE_TEST_DEVICE") == "cuda":
+        torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group(backend, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=SECONDS))
     outcomes = {}
     for name, case in cases.items():

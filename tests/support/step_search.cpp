@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
@@ -18,18 +19,21 @@ Shape quotients(const Shape& numerators, const Shape& denominators) {
 }  // namespace
 
 StepSearch::StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, const CostModel& model)
-    : global_(source.global),
-      devices_(static_cast<std::size_t>(devices)),
-      steps_(steps),
-      by_paper_(&model == &paper_model()) {
+    : StepSearch(source, source.global, devices, steps, &model == &paper_model()) {}
+
+StepSearch::StepSearch(const WeakType& source, const Shape& array, std::int64_t devices, StepSet steps)
+    : StepSearch(source, array, devices, steps, true) {}
+
+StepSearch::StepSearch(const WeakType& source, const Shape& array, std::int64_t devices, StepSet steps, bool by_paper)
+    : global_(source.global), devices_(static_cast<std::size_t>(devices)), steps_(steps), by_paper_(by_paper) {
   ensure(devices_ <= Tiles().size(), "a key has room for eight tiles");
   ensure(steps != StepSet::wide || by_paper_, "an exchange has one price in the paper's weights alone");
-  list_grids();
+  list_grids(array);
   source_ = index_of(quotients(global_, source.local));
   run();
 }
 
-void StepSearch::list_grids() {
+void StepSearch::list_grids(const Shape& array) {
   std::vector<Shape> grids{Shape()};
   for (const std::int64_t size : global_) {
     std::vector<Shape> longer;
@@ -43,7 +47,21 @@ void StepSearch::list_grids() {
     grids = std::move(longer);
   }
   grids_ = std::move(grids);
-  for (const Shape& grid : grids_) sizes_.push_back(product(global_) / product(grid));
+  for (const Shape& grid : grids_) {
+    sizes_.push_back(product(global_) / product(grid));
+    prices_.push_back(1);
+    std::vector<bool> has_array(1, true);
+    for (std::size_t i = 0; i < grid.size(); ++i) {
+      const std::int64_t tile = global_[i] / grid[i];
+      prices_.back() *= std::min(tile, array[i]);
+      std::vector<bool> longer;
+      for (const bool before : has_array) {
+        for (std::int64_t number = 0; number < grid[i]; ++number) longer.push_back(before && number * tile < array[i]);
+      }
+      has_array = std::move(longer);
+    }
+    has_array_.push_back(std::move(has_array));
+  }
   for (std::size_t fine = 0; fine < grids_.size(); ++fine) {
     for (std::size_t coarse = 0; coarse < grids_.size(); ++coarse) {
       if (!is_coarser(coarse, fine)) continue;
@@ -133,17 +151,31 @@ StepSearch::Node StepSearch::merge(const Node& node, std::size_t coarse, std::si
   return merged;
 }
 
+// Devices that hold nothing hold any of the empty tiles.
+void StepSearch::swap_empty_tiles(const Node& node, std::int64_t cost) {
+  for (std::size_t i = 0; i < devices_; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (has_array_[node.grid][node.tiles[i]] || has_array_[node.grid][node.tiles[j]]) continue;
+      Node swapped = node;
+      std::swap(swapped.tiles[i], swapped.tiles[j]);
+      reach(swapped, cost);
+    }
+  }
+}
+
 void StepSearch::expand(const Node& node, std::int64_t cost) {
+  swap_empty_tiles(node, cost);
   const std::int64_t size = sizes_[node.grid];
+  const std::int64_t price = prices_[node.grid];
   const std::size_t whole = index_of(Shape(global_.size(), 1));
   for (std::size_t other = 0; other < grids_.size(); ++other) {
     const bool permutes = other == node.grid || (steps_ == StepSet::wide && sizes_[other] == size);
-    if (permutes && other != whole) reach({whole, other, {}}, cost + size);
+    if (permutes && other != whole) reach({whole, other, {}}, cost + prices_[other]);
     if (other == node.grid) continue;
     if (is_coarser(node.grid, other)) reach({node.grid, other, node.tiles}, cost);
     const bool gathers = is_coarser(other, node.grid);
     if (!gathers || (steps_ == StepSet::narrow && count_differences(other, node.grid) > 1)) continue;
-    reach(merge(node, other, other), cost + (by_paper_ ? sizes_[other] : sizes_[other] - size));
+    reach(merge(node, other, other), cost + (by_paper_ ? prices_[other] : prices_[other] - price));
   }
   expand_alltoalls(node, cost);
 }
@@ -162,7 +194,7 @@ void StepSearch::expand_alltoalls(const Node& node, std::int64_t cost) {
     }
     if (!nests) continue;
     const std::int64_t members = product(grids_[node.grid]) / product(common);
-    reach(merge(node, index_of(common), other), cost + (by_paper_ ? size : size - size / members));
+    reach(merge(node, index_of(common), other), cost + (by_paper_ ? prices_[other] : size - size / members));
   }
 }
 

@@ -28,12 +28,17 @@ class StepSearch {
   // Searches from the placement of these tiles that gives device 0 the first tile, and so on: one search serves all
   // sources with these tiles. Exchanges are priced by the paper's weights alone.
   StepSearch(const WeakType& source, std::int64_t devices, StepSet steps, const CostModel& model = paper_model());
+  // Where the array ends before the source's grid does: tiles are clipped, and devices whose tiles are then empty are
+  // all alike. By the paper's weights.
+  StepSearch(const WeakType& source, const Shape& array, std::int64_t devices, StepSet steps);
 
   std::int64_t cheapest(const Placement& source, const Placement& target) const;
 
  private:
   using Key = std::uint64_t;
   using Tiles = std::array<std::uint8_t, 8>;
+
+  StepSearch(const WeakType& source, const Shape& array, std::int64_t devices, StepSet steps, bool by_paper);
 
   // The tiles of `grid` that the devices hold, and the grid that they are to be dealt to; `goal` is `grid` in a
   // placement. All dealings of the same tiles are reached through one node.
@@ -43,9 +48,10 @@ class StepSearch {
     Tiles tiles{};
   };
 
-  void list_grids();
+  void list_grids(const Shape& array);
   void run();
   void expand(const Node& node, std::int64_t cost);
+  void swap_empty_tiles(const Node& node, std::int64_t cost);
   void expand_alltoalls(const Node& node, std::int64_t cost);
   void deal(const Node& node, std::size_t device, Tiles& dealt, Tiles& room, std::int64_t cost);
   void reach(const Node& node, std::int64_t cost);
@@ -65,7 +71,9 @@ class StepSearch {
   bool by_paper_;
   std::size_t source_;  // grid
   std::vector<Shape> grids_;
-  std::vector<std::int64_t> sizes_;  // local sizes of the grids
+  std::vector<std::int64_t> sizes_;           // local sizes of the grids
+  std::vector<std::int64_t> prices_;          // and what of them is array, at most
+  std::vector<std::vector<bool>> has_array_;  // by grid and tile: whether it is not empty
   std::map<std::pair<std::size_t, std::size_t>, std::vector<std::uint8_t>> coarse_tiles_;
   std::unordered_map<Key, std::int64_t> costs_;
   std::vector<std::pair<std::int64_t, Key>> heap_;  // the cheapest on top

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "retile/base/error.h"
+#include "retile/types/layout.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/small_types.h"
@@ -228,6 +229,47 @@ TEST(FindType, finds_nothing_off_the_grid) {
   EXPECT_EQ(find_type(mesh, Placement({4}, {2}, {0, -2})), std::nullopt);
   EXPECT_EQ(find_type(mesh, Placement({4}, {0}, {0, 2})), std::nullopt);
   EXPECT_EQ(find_type(mesh, Placement({4}, {3}, {0, 3})), std::nullopt);
+}
+
+// Every box of a small matrix, against all parts of every device.
+void expect_parts_around_boxes(const Placement& placement) {
+  std::vector<Box> boxes{{{}, {}}};
+  for (const std::int64_t size : placement.global_shape()) {
+    std::vector<Box> longer;
+    for (Box box : boxes) {
+      box.lo.push_back(0);
+      box.hi.push_back(0);
+      for (box.lo.back() = 0; box.lo.back() < size; ++box.lo.back()) {
+        for (box.hi.back() = box.lo.back() + 1; box.hi.back() <= size; ++box.hi.back()) longer.push_back(box);
+      }
+    }
+    boxes = std::move(longer);
+  }
+  for (const Box& box : boxes) {
+    for (Device device = 0; device < placement.device_count(); ++device) {
+      std::optional<Part> expected;
+      for (const Part& part : placement.parts(device)) {
+        if (contains(part.box, box)) expected = part;
+      }
+      ASSERT_EQ(placement.part_around(device, box), expected) << to_string(box) << " on device " << device;
+    }
+  }
+}
+
+TEST(Placement, finds_the_part_around_a_box) {
+  const Mesh mesh = parse_mesh("a=2,b=2");
+  expect_parts_around_boxes(placed(mesh, "[4{a}8, 3{b}6]"));
+  expect_parts_around_boxes(as_table(placed(mesh, "[4{a}8, 3{b}6]")));
+  expect_parts_around_boxes(parse_layout("[4{a}7, 3{b}5]", mesh).placement());
+  expect_parts_around_boxes(parse_layout("[2*1{a}2*2, 3*1{b}2*1]", mesh).placement());
+}
+
+TEST(Placement, finds_the_part_around_a_box_whatever_the_order_of_parts) {
+  const std::vector<Part> rows{packed_part({{2, 0}, {4, 4}}), packed_part({{0, 1}, {2, 4}}),
+                               packed_part({{0, 0}, {2, 1}})};
+  expect_parts_around_boxes(Placement({4, 4}, {rows, {rows[2], rows[1], rows[0]}, {}}));
+  // The last corner before the box's is not of the part around it.
+  expect_parts_around_boxes(Placement({4, 4}, {{packed_part({{0, 2}, {4, 4}}), packed_part({{1, 0}, {2, 2}})}}));
 }
 
 // Of all tables on the grid, exactly those of the mesh's types have one.

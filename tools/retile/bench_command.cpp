@@ -1,5 +1,6 @@
 // retile bench
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/output.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
 
@@ -30,7 +32,8 @@ constexpr const char* examples =
 contender, run once and checked, then timed: contenders take turns, repetition by repetition. Results
 go to a file of JSON lines, one for each problem and contender; a run that is stopped, by Ctrl-C too,
 goes on where it was when the same command is given again. Other settings are measured anew, into the
-same file if you like; bench/report.py makes tables and plots of the file, and keeps them apart.
+same file if you like; bench/report.py makes tables and plots of the file, and keeps them apart. What a
+contender refuses is reported and kept as skipped, and the rest is measured.
 
 Contenders: our planners (paper, wide, direct), gather-slice, xla (the XLA partitioner's rules) and
 memcpy (the floor: every device copies its target tile once).
@@ -106,7 +109,9 @@ class ProblemList {
     }
     if (arguments.adversarial) listed_ = adversarial_problems();
     if (arguments.problems) {
-      for (const SourceText& line : problem_lines(*arguments.problems)) listed_.push_back(parse_problem(line));
+      first_line_ = listed_.size();
+      lines_ = problem_lines(*arguments.problems);
+      for (const SourceText& line : lines_) listed_.push_back(parse_problem(line));
     }
     if (size() == 0) throw UsageError("--samples 0 leaves nothing to measure; add --adversarial");
   }
@@ -116,11 +121,17 @@ class ProblemList {
     if (index < listed_.size()) return listed_[index];
     return sample_problem(sampling_, static_cast<std::int64_t>(index - listed_.size()));
   }
+  // The line of a file that it is from; null where it is from none.
+  const SourceText* line(std::size_t index) const {
+    return index < first_line_ || index - first_line_ >= lines_.size() ? nullptr : &lines_[index - first_line_];
+  }
 
  private:
   const SampleOptions& sampling_;
   std::int64_t samples_;
   std::vector<Problem> listed_;
+  std::vector<SourceText> lines_;
+  std::size_t first_line_ = 0;  // the index of its problem
 };
 
 // What the signals that stop a run do. The signal is passed on to the thread that writes results, which has them wait
@@ -169,7 +180,7 @@ RunRecord run_record(const Arguments& arguments, const SampleOptions& sampling) 
   return record;
 }
 
-void run(const Arguments& arguments) {
+int run(const Arguments& arguments) {
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
@@ -184,13 +195,21 @@ void run(const Arguments& arguments) {
   campaign.results = arguments.out;
   campaign.record = run_record(arguments, sampling);
   campaign.after_problem = [&] { progress.advance(); };
+  int status = done;
+  campaign.after_refusal = [&](std::size_t index, const Refusal& refusal) {
+    status = bad_input;
+    if (!engine->processes().is_speaker()) return;
+    const std::string message = fmt::format("{}: {}", fmt::join(refusal.contenders, ", "), refusal.fault.message);
+    attempt([&]() -> int { throw InputError(message, refusal.fault.hint); }, problems.line(index));
+  };
   prepare_for_signals(arguments.out, engine->processes().is_speaker());
   const CampaignSummary summary = run_campaign(campaign, *engine);
   progress.clear();
-  if (!engine->processes().is_speaker()) return;
+  if (!engine->processes().is_speaker()) return status;
   fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
              group_digits(static_cast<std::int64_t>(problems.size())),
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);
+  return status;
 }
 
 void add_sampling_options(CLI::App& command, Arguments& arguments) {
@@ -248,10 +267,7 @@ void add_bench_command(CLI::App& app, int* status) {
   add_engine_options(*command, arguments->engine);
   add_measuring_options(*command, *arguments);
   command->footer(examples);
-  command->callback([arguments, status] {
-    run(*arguments);
-    *status = done;
-  });
+  command->callback([arguments, status] { *status = run(*arguments); });
 }
 
 }  // namespace retile::command

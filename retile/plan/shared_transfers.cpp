@@ -1,4 +1,4 @@
-// One exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
+// An exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -8,7 +8,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
-#include "retile/planner/planned_steps.h"
+#include "retile/plan/lists.h"
 
 namespace retile {
 namespace {
@@ -26,15 +26,24 @@ std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
   return cut;
 }
 
+// What a device lacks of a box.
+struct Piece {
+  Device to = 0;
+  std::int64_t elements = 0;
+  Box box;
+};
+
 class BoxExchange {
  public:
-  BoxExchange(const Placement& source, const Placement& target)
-      : target_(target), held_(held_boxes(source)), sent_(size(source.device_count())), received_(sent_.size()) {}
+  BoxExchange(const Placement& before, const Placement& after)
+      : after_(after), held_(held_boxes(before)), sent_(size(before.device_count())), received_(sent_.size()) {}
 
-  std::vector<Transfer> transfers() {
-    std::vector<std::vector<Transfer>> wanted = find_pieces();
-    share_out(wanted);
-    for (std::size_t box = 0; box < held_.size(); ++box) deal(held_[box].holders, shares_[box], std::move(wanted[box]));
+  // Nothing where there are more pieces than `most`.
+  std::optional<std::vector<Transfer>> transfers(std::size_t most) {
+    if (!find_pieces(most)) return std::nullopt;
+    share_out();
+    for (std::size_t box = 0; box < held_.size(); ++box)
+      deal(held_[box].holders, shares_[box], std::move(wanted_[box]));
     std::vector<Transfer> all;
     all.reserve(count_);
     for (std::vector<Transfer>& received : received_) {
@@ -49,33 +58,37 @@ class BoxExchange {
  private:
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  // What devices lack of their target boxes, by the source's box that has it; senders are left open.
-  std::vector<std::vector<Transfer>> find_pieces() const {
+  // What devices lack, by the box that has it; senders are left open. False where that is more than `most` pieces.
+  bool find_pieces(std::size_t most) {
     std::vector<Box> boxes;
     boxes.reserve(held_.size());
     for (const HeldBox& held : held_) boxes.push_back(held.box);
     const BoxIndex index(std::move(boxes));
-    std::vector<std::vector<Transfer>> pieces(held_.size());
-    for (Device device = 0; device < target_.device_count(); ++device) {
-      for (const Part& part : target_.parts(device)) {
+    wanted_.resize(held_.size());
+    std::size_t count = 0;
+    for (Device device = 0; device < after_.device_count(); ++device) {
+      for (const Part& part : after_.parts(device)) {
         index.visit_shared(part.box, [&](std::size_t box, Box shared) {
           const std::vector<Device>& holders = held_[box].holders;
           if (std::binary_search(holders.begin(), holders.end(), device)) return;
-          pieces[box].push_back({0, device, std::move(shared)});
+          const std::int64_t elements = volume(shared);
+          wanted_[box].push_back({device, elements, std::move(shared)});
+          ++count;
         });
+        if (count > most) return false;
       }
     }
-    return pieces;
+    return true;
   }
 
   // How many elements each holder sends of each box, such that the most loaded device sends as little as it can: box
   // after box fills its holders up to a common level, until nothing moves. That is descent on the sum of the squares of
   // what devices send, and where it ends no choice has a smaller maximum.
-  void share_out(const std::vector<std::vector<Transfer>>& wanted) {
+  void share_out() {
     std::vector<std::int64_t> demands;
-    for (const std::vector<Transfer>& pieces : wanted) {
+    for (const std::vector<Piece>& pieces : wanted_) {
       std::int64_t& demand = demands.emplace_back(0);
-      for (const Transfer& piece : pieces) demand += volume(piece.box);
+      for (const Piece& piece : pieces) demand += piece.elements;
     }
     // Boxes with few holders have the least choice.
     std::vector<std::size_t> order(held_.size());
@@ -119,7 +132,7 @@ class BoxExchange {
   }
 
   // Gives every holder its share of the pieces, within what is not worth another message.
-  void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Transfer> pieces) {
+  void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Piece> pieces) {
     std::reverse(pieces.begin(), pieces.end());  // the first is last, to be taken off
     std::size_t last = holders.size();
     while (last > 1 && shares[last - 1] == 0) --last;
@@ -128,27 +141,27 @@ class BoxExchange {
       const std::int64_t slack = shares[i] / 50;
       std::int64_t taken = 0;
       while (!pieces.empty() && (is_last || taken + slack < shares[i])) {
-        Transfer& piece = pieces.back();
-        const std::int64_t elements = volume(piece.box);
-        if (!is_last && taken + elements > shares[i] + slack) {
+        Piece& piece = pieces.back();
+        if (!is_last && taken + piece.elements > shares[i] + slack) {
           auto [first, rest] = cut_box(piece.box, shares[i] + slack - taken);
-          const Device to = piece.to;
-          piece.box = std::move(rest);
-          pieces.push_back({0, to, std::move(first)});
+          const Piece cut{piece.to, volume(first), std::move(first)};
+          piece = {piece.to, piece.elements - cut.elements, std::move(rest)};
+          pieces.push_back(cut);
           continue;
         }
+        taken += piece.elements;
         received_[size(piece.to)].push_back({holders[i], piece.to, std::move(piece.box)});
         pieces.pop_back();
         ++count_;
-        taken += elements;
       }
     }
   }
 
   static constexpr int most_rounds = 64;
 
-  const Placement& target_;
+  const Placement& after_;
   const std::vector<HeldBox> held_;
+  std::vector<std::vector<Piece>> wanted_;         // by box
   std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
   std::vector<std::int64_t> sent_;                 // elements, by device
   std::vector<std::vector<Transfer>> received_;    // by device
@@ -157,12 +170,9 @@ class BoxExchange {
 
 }  // namespace
 
-PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
-  std::vector<Transfer> transfers = BoxExchange(source, target).transfers();
-  if (transfers.empty()) return {{{SliceStep{}, target}}, 0};
-  PlannedSteps planned{{}, target.local_size()};
-  planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
-  return planned;
+std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
+                                                      std::size_t most) {
+  return BoxExchange(before, after).transfers(most);
 }
 
 }  // namespace retile

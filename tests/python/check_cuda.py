@@ -1,0 +1,164 @@
+"""Bits on a GPU: `python tests/python/check_cuda.py`, with retile, JAX and PyTorch installed; pytest is not needed.
+
+Parts, each in a process of its own; a part that is named (`… check_cuda.py jax`) alone:
+- jax: arrays on one GPU, and steps of plans for eight devices that `vmap` stands for, all in that GPU's memory;
+- gloo: eight ranks of PyTorch share the GPU, messages go through the host;
+- nccl: the same over NCCL, where there are eight GPUs, or NCCL 2.30 or later, which lets ranks share one.
+What cannot be checked is said, and is no failure.
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import types
+from pathlib import Path
+from unittest import mock
+
+sys.path.append(str(Path(__file__).parent))
+RANKS = 8
+SKIPPED = 77
+
+
+def skip(reason):
+    print(f"skipped: {reason}", flush=True)
+    sys.exit(SKIPPED)
+
+
+# --- JAX.
+
+
+def check_arrays(device):
+    """On meshes of one device, every movement ends with the same bits."""
+    import jax
+    import numpy as np
+    from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+    import retile.jax
+
+    specs = [PartitionSpec(), PartitionSpec("x"), PartitionSpec("y", "x"), PartitionSpec(None, ("x", "y"))]
+    checked = 0
+    for dtype in ("float32", "bfloat16", "int8", "complex64"):
+        array = np.arange(24 * 16).reshape(24, 16).astype(jax.numpy.dtype(dtype))
+        for kind in (AxisType.Auto, AxisType.Explicit):
+            mesh = Mesh(np.array([device]).reshape(1, 1), ("x", "y"), axis_types=(kind,) * 2)
+            for source, target in itertools.product([NamedSharding(mesh, spec) for spec in specs], repeat=2):
+                x = jax.device_put(array, source)
+                moved = [retile.jax.reshard(x, target), jax.jit(lambda x, t=target: retile.jax.reshard(x, t))(x)]
+                for one in moved:
+                    assert one.devices() == {device} and np.asarray(one).tobytes() == array.tobytes()
+                    checked += 1
+    print(f"{checked} arrays on {device.device_kind}", flush=True)
+
+
+def check_lowering(every):
+    """Steps for eight devices: `vmap` knows permutations; collectives of groups are taken from one of all devices."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax import lax
+    from problems import problems, small_shape
+
+    import retile
+    from retile import _collectives
+
+    def of_group(axes, groups):
+        """The members of a device's group."""
+        members = np.empty((sum(map(len, groups)), len(groups[0])), np.int32)
+        for group in groups:
+            members[group] = group
+        return jnp.asarray(members)[lax.axis_index(axes)]
+
+    def all_gather(tile, axes, *, axis_index_groups, axis=0, tiled=False):
+        gathered = lax.all_gather(tile, axes)[of_group(axes, axis_index_groups)]
+        return gathered.reshape(-1, *tile.shape[1:]) if tiled else gathered
+
+    def all_to_all(pieces, axes, split_axis, concat_axis, *, axis_index_groups):
+        members = of_group(axes, axis_index_groups)
+        position = jnp.argmax(members == lax.axis_index(axes))
+        return lax.all_gather(pieces, axes)[members, position]
+
+    def tiles_of(array, corners, shape):
+        boxes = [tuple(slice(at, at + length) for at, length in zip(corner, shape, strict=True)) for corner in corners]
+        return np.stack([array[box] for box in boxes])
+
+    emulated = types.SimpleNamespace(**{**vars(lax), "all_gather": all_gather, "all_to_all": all_to_all})
+    checked = 0
+    for problem in problems()[::every]:
+        shape = small_shape(problem)
+        array = np.arange(np.prod(shape), dtype=np.int32).view(np.float32).reshape(shape)
+        layouts = [retile.Layout.cut(retile.Mesh(problem["mesh"]), shape, problem[side]) for side in ("src", "dst")]
+        plan = retile.plan(*layouts, dtype="float32")
+        if not plan.steps:
+            continue
+        before = tiles_of(array, plan.steps[0].offsets_in, plan.steps[0].local_in)
+        after = tiles_of(array, plan.steps[-1].offsets_out, plan.steps[-1].local_out)
+        for form in ("fast", "lean"):
+            lowering = _collectives.Lowering(plan, ("device",), form)
+            with mock.patch.object(_collectives, "lax", emulated):
+                moved = jax.jit(jax.vmap(lowering, axis_name="device"))(before)
+            assert np.asarray(moved).tobytes() == after.tobytes(), (problem["id"], form)
+            checked += 1
+    print(f"{checked} programs of plans for eight devices, on {jax.devices()[0].device_kind}", flush=True)
+
+
+def check_jax():
+    os.environ.pop("JAX_PLATFORMS", None)
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    try:
+        import jax
+    except ImportError:
+        skip("JAX is not installed")
+    try:
+        device = jax.devices("cuda")[0]
+    except RuntimeError as error:
+        skip(f"JAX sees no GPU ({str(error).splitlines()[0]})")
+    check_arrays(device)
+    check_lowering(every=5)
+
+
+# --- PyTorch.
+
+
+def check_torch(backend):
+    os.environ.update(PYTORCH_NVML_BASED_CUDA_CHECK="1", RETILE_TEST_DEVICE="cuda")  # ranks are forked: no CUDA before
+    try:
+        import torch
+    except ImportError:
+        skip("PyTorch is not installed")
+    if not torch.cuda.is_available():
+        skip("PyTorch sees no GPU")
+    if backend == "nccl" and torch.cuda.device_count() < RANKS:
+        version = torch.cuda.nccl.version()
+        if version < (2, 30):
+            skip(f"NCCL {'.'.join(map(str, version))} wants a GPU for each rank; 2.30 and later let ranks share one")
+        os.environ["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"
+    from torch_cases import ANY_DEVICE
+    from torch_ranks import run_cases
+
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = run_cases(ANY_DEVICE, RANKS, folder, backend)
+    for name, outcome in outcomes.items():
+        print(f"{'failed' if outcome else 'ok'}: {name}\n{outcome}".rstrip(), flush=True)
+    sys.exit(any(outcomes.values()))
+
+
+PARTS = {"jax": check_jax, "gloo": lambda: check_torch("gloo"), "nccl": lambda: check_torch("nccl")}
+
+
+def main():
+    if len(sys.argv) > 1:
+        PARTS[sys.argv[1]]()
+        return
+    codes = {}
+    for part in PARTS:
+        print(f"--- {part}", flush=True)
+        codes[part] = subprocess.run([sys.executable, __file__, part], check=False).returncode
+    words = {0: "ok", SKIPPED: "skipped"}
+    print(", ".join(f"{part} {words.get(code, f'failed ({code})')}" for part, code in codes.items()))
+    sys.exit(any(code not in words for code in codes.values()))
+
+
+if __name__ == "__main__":
+    main()
