@@ -27,13 +27,31 @@ struct Rooms {
   std::vector<TileRoom> targets;
 };
 
+// What lies between the elements is not donated.
+void require_packed(const std::vector<TransferArray>& arrays) {
+  for (const TransferArray& array : arrays) {
+    if (array.sources.empty() && array.targets.empty()) continue;
+    throw RuntimeError(fmt::format("array \"{}\" has layouts of memory: in place, tiles are packed", array.name));
+  }
+}
+
+std::vector<const std::byte*> pointers_to(const std::vector<std::span<const std::byte>>& tiles) {
+  std::vector<const std::byte*> pointers;
+  for (const std::span<const std::byte> tile : tiles) pointers.push_back(tile.data());
+  return pointers;
+}
+
 }  // namespace
 
 struct Transfer::State {
   std::vector<std::string> names;
   std::unordered_map<std::string, std::size_t> numbers;  // by name
   std::vector<Rooms> rooms;                              // by array
-  std::optional<PreparedTransfer> prepared;
+  std::optional<PreparedTransfer> prepared;              // one of these two
+  std::optional<PreparedInPlace> in_place;
+
+  const std::vector<Device>& devices() const { return in_place ? in_place->devices() : prepared->devices(); }
+  const Processes& processes() const { return in_place ? in_place->processes() : prepared->processes(); }
 
   BufferStrides add_rooms(const TransferArray& array, const Placement& source, const Placement& target,
                           const std::vector<Device>& devices) {
@@ -62,7 +80,7 @@ struct Transfer::State {
   }
 
   void require_memory(const std::vector<const ArrayMemory*>& arrays) const {
-    const std::vector<Device>& devices = prepared->devices();
+    const std::vector<Device>& devices = this->devices();
     RoomCheck check([&](std::size_t tile, bool is_target) {
       return fmt::format("the {} of \"{}\" on device {}", is_target ? "target" : "source", names[tile / devices.size()],
                          devices[tile % devices.size()]);
@@ -92,6 +110,7 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
     Manifest manifest = manifest_of(arrays);
     std::vector<std::int64_t> hosts = engine.hosts(manifest.device_count());
     plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts));
+    if (options.in_place) require_packed(arrays);
     const std::vector<Device> devices = engine.devices(plan->device_count());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const std::size_t problem = plan->manifest().arrays[i].problem;
@@ -100,30 +119,43 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
       strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
     }
   });
-  state_->prepared.emplace(*plan, engine, strides);
+  if (!options.in_place) {
+    state_->prepared.emplace(*plan, engine, strides);
+    return;
+  }
+  state_->in_place.emplace(*plan, engine);
+  const InPlaceFigures figures = figures_of(state_->in_place->schedule(), engine.processes());
+  if (figures.excess > options.max_bytes) {
+    throw RuntimeError(
+        fmt::format("in place, rounds bring these shapes to {} bytes beyond the larger of source and target, not to {}",
+                    figures.excess, options.max_bytes));
+  }
 }
 
 Transfer::Transfer(Transfer&&) noexcept = default;
 Transfer& Transfer::operator=(Transfer&&) noexcept = default;
 Transfer::~Transfer() = default;
 
-const std::vector<Device>& Transfer::devices() const { return state_->prepared->devices(); }
+const std::vector<Device>& Transfer::devices() const { return state_->devices(); }
 
 TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
-  std::vector<const std::byte*> from;
+  std::vector<std::span<const std::byte>> from;
   std::vector<std::byte*> to;
-  state_->prepared->processes().do_together([&] {
+  const Processes& processes = state_->processes();
+  processes.do_together([&] {
     const std::vector<const ArrayMemory*> ordered = state_->in_order(arrays);
     state_->require_memory(ordered);
     for (std::size_t i = 0; i < ordered.size(); ++i) {
       for (std::size_t slot = 0; slot < devices().size(); ++slot) {
-        from.push_back(ordered[i]->sources[slot].data() + state_->rooms[i].sources[slot].first);
+        const TileRoom& room = state_->rooms[i].sources[slot];
+        from.push_back(ordered[i]->sources[slot]);
+        if (!state_->in_place) from.back() = from.back().subspan(static_cast<std::size_t>(room.first));
         to.push_back(ordered[i]->targets[slot].data() + state_->rooms[i].targets[slot].first);
       }
     }
   });
-  const StreamStatistics statistics = state_->prepared->execute(from, to);
-  const Processes& processes = state_->prepared->processes();
+  const StreamStatistics statistics =
+      state_->in_place ? state_->in_place->execute(from, to) : state_->prepared->execute(pointers_to(from), to);
   return {most_of(processes, statistics.received), most_of(processes, statistics.staging), statistics.seconds};
 }
 

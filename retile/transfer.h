@@ -34,6 +34,11 @@ struct TransferArray {
 struct TransferOptions {
   std::int64_t max_bytes = std::int64_t{256} << 20U;  // per device, beyond the tiles
   Engine* engine = nullptr;                           // null: threads, one for each core
+  // Sources are donated: their pages go back to the system as they are read, and what they hold afterwards is not said.
+  // A device then has no more than the larger of its source and target tiles and `max_bytes`, where nobody has touched
+  // its targets yet and tiles begin at pages (make_page_buffer(), Engine::allocate()); elsewhere up to two pages more
+  // for each tile. Sources and targets are packed, with nothing else in their memory.
+  bool in_place = false;
 };
 
 // A span for each of this process's devices, in ascending order; empty where it holds nothing.
@@ -52,7 +57,7 @@ struct TransferStatistics {
 class Transfer {
  public:
   // The engine need not outlive it. Throws InputError where two arrays have one name, an array is a sum, or the cap is
-  // too small; RuntimeError where layouts of memory are wrong.
+  // too small; RuntimeError where layouts of memory are wrong, or shapes are such that more is needed in place.
   explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,8 @@ struct Arguments {
   std::int64_t bucket_bytes = 512 << 20;
   int repetitions = 5;
   std::string transport = "auto";
+  double megabits = 0;  // of each host's link; 0: not told
+  bool leaves_out_gathers = false;
 };
 
 // 1,000 arrays of 64 KB, from rows to columns.
@@ -55,6 +59,19 @@ transfer::Manifest manifest_of(const Arguments& arguments, std::int64_t devices)
   return transfer::parse_manifest(lines);
 }
 
+// Into a host or out of it.
+std::int64_t busiest_link_bytes(const transfer::TransferPlan& plan, const transfer::Hosts& hosts) {
+  std::map<std::int64_t, std::int64_t> in;
+  std::map<std::int64_t, std::int64_t> out;
+  std::int64_t most = 0;
+  for (const transfer::TransferPlan::Stream& stream : plan.streams()) {
+    const std::int64_t from = hosts[static_cast<std::size_t>(stream.from)];
+    const std::int64_t to = hosts[static_cast<std::size_t>(stream.to)];
+    if (from != to) most = std::max({most, out[from] += stream.bytes, in[to] += stream.bytes});
+  }
+  return most;
+}
+
 // The clock stops when the last rank is done.
 double seconds_of_run(Contender& contender, const TilePointers& tiles, const mpi::Communicator& world) {
   world.barrier();
@@ -71,16 +88,20 @@ void run(const Arguments& arguments) {
   options.transport = mpi::find_transport(arguments.transport).value_or(mpi::Transport::automatic);
   const std::unique_ptr<Engine> engine = is_alone ? make_threads_engine() : mpi::make_mpi_engine(world.get(), options);
   transfer::Manifest manifest = manifest_of(arguments, is_alone ? arguments.devices : world.size());
-  transfer::Hosts hosts = engine->hosts(manifest.device_count());
-  const transfer::TransferPlan plan(std::move(manifest), arguments.max_bytes, std::move(hosts));
+  const transfer::Hosts hosts = engine->hosts(manifest.device_count());
+  const transfer::TransferPlan plan(std::move(manifest), arguments.max_bytes, hosts);
   if (!is_alone && plan.device_count() != world.size()) {
     throw RuntimeError(fmt::format("there are {} devices: start as many ranks", plan.device_count()));
   }
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(make_transfer(plan, *engine));
   contenders.push_back(make_one_by_one(plan, *engine));
+  const int threads = is_alone ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
+  contenders.push_back(make_memcpy(plan, engine->devices(plan.device_count()), threads));
   if (!is_alone) {
     contenders.push_back(make_alltoallw(plan, world.get()));
+  }
+  if (!is_alone && !arguments.leaves_out_gathers) {
     contenders.push_back(make_gather_slice(plan, world.get()));
     contenders.push_back(make_buckets(plan, world.get(), arguments.bucket_bytes));
   }
@@ -90,6 +111,7 @@ void run(const Arguments& arguments) {
   for (const auto& contender : contenders) {
     tiles.clear_targets();
     contender->run(pointers);
+    if (!contender->is_right()) continue;
     const auto difference = world.first_text(tiles.difference());
     if (difference) throw RuntimeError(fmt::format("{}: {}", contender->name(), *difference));
   }
@@ -106,6 +128,10 @@ void run(const Arguments& arguments) {
     if (!world.is_speaker()) continue;
     fmt::print("{:12} {:9.3f} ms {:6.2f} times   {:14} bytes received, {:14} beside the tiles\n", contenders[j]->name(),
                1e3 * fastest[j], fastest[j] / fastest[0], most[0], most[1]);
+    if (arguments.megabits > 0) {
+      const double seconds = static_cast<double>(busiest_link_bytes(plan, hosts)) * 8e-6 / arguments.megabits;
+      fmt::print("{:12} {:9.2f} times what must cross the busiest link over its rate\n", "", fastest[j] / seconds);
+    }
   }
 }
 
@@ -115,6 +141,8 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--max-bytes", arguments.max_bytes, "beside the tiles");
   app.add_option("--bucket-bytes", arguments.bucket_bytes, "of gather and broadcast");
   app.add_option("--repeat", arguments.repetitions, "in turn; the fastest counts");
+  app.add_option("--megabits", arguments.megabits, "of each host's link, a second: compares with what must cross it");
+  app.add_flag("--without-gathers", arguments.leaves_out_gathers, "only who moves no more than it must");
   app.add_option("--transport", arguments.transport, "of our engine: auto, messages");
 }
 

@@ -1,6 +1,7 @@
 #include "bench/mpi/transfer_contenders.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/engines/mpi/communicator.h"
+#include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
 #include "retile/transfer/run.h"
 #include "retile/transfer/streams.h"
@@ -92,6 +94,46 @@ class OneByOne final : public Contender {
   std::size_t devices_;
   std::vector<std::unique_ptr<PreparedRun>> runs_;  // by problem
   std::int64_t received_ = 0;
+};
+
+// --- The floor.
+
+class CopiedTiles final : public Contender {
+ public:
+  CopiedTiles(const TransferPlan& plan, const std::vector<Device>& devices, int threads) : pool_(threads) {
+    for (const transfer::NamedArray& array : plan.manifest().arrays) {
+      const std::int64_t element = bytes_of(plan.manifest().problems[array.problem].element_type());
+      for (const Device device : devices) {
+        const std::int64_t elements =
+            std::min(plan.source(array.problem).size(device), plan.target(array.problem).size(device));
+        if (task_bytes_ <= 0) task_begins_.push_back(sizes_.size());
+        if (task_bytes_ <= 0) task_bytes_ = most_task_bytes;
+        sizes_.push_back(static_cast<std::size_t>(elements * element));
+        task_bytes_ -= elements * element;
+      }
+    }
+    task_begins_.push_back(sizes_.size());
+  }
+
+  const char* name() const override { return "memcpy"; }
+  bool is_right() const override { return false; }
+  void run(const TilePointers& tiles) override {
+    pool_.for_each(task_begins_.size() - 1, [&](std::size_t task) {
+      for (std::size_t i = task_begins_[task]; i < task_begins_[task + 1]; ++i) {
+        if (sizes_[i] > 0) std::memcpy(tiles.targets[i], tiles.sources[i], sizes_[i]);
+      }
+    });
+  }
+  std::int64_t received() const override { return 0; }
+  std::int64_t extra() const override { return 0; }
+
+ private:
+  static constexpr std::int64_t most_task_bytes = 512 << 10;
+
+  WorkerPool pool_;
+  std::vector<std::size_t> sizes_;  // by array and device of this process
+  std::vector<std::size_t> task_begins_;
+  std::int64_t task_bytes_ = 0;  // room in the last task
 };
 
 // --- MPI_Alltoallw with types for all pieces.
@@ -352,6 +394,10 @@ std::unique_ptr<Contender> make_transfer(const TransferPlan& plan, Engine& engin
 
 std::unique_ptr<Contender> make_one_by_one(const TransferPlan& plan, Engine& engine) {
   return std::make_unique<OneByOne>(plan, engine);
+}
+
+std::unique_ptr<Contender> make_memcpy(const TransferPlan& plan, const std::vector<Device>& devices, int threads) {
+  return std::make_unique<CopiedTiles>(plan, devices, threads);
 }
 
 std::unique_ptr<Contender> make_alltoallw(const TransferPlan& plan, MPI_Comm comm) {

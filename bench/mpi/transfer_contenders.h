@@ -29,6 +29,8 @@ class Contender {
   virtual ~Contender() = default;
 
   virtual const char* name() const = 0;
+  // Otherwise it shows what moving costs at least.
+  virtual bool is_right() const { return true; }
   virtual void run(const TilePointers& tiles) = 0;
   // Bytes that this rank receives, and the most that it holds beside its tiles.
   virtual std::int64_t received() const = 0;
@@ -39,6 +41,10 @@ class Contender {
 std::unique_ptr<Contender> make_transfer(const transfer::TransferPlan& plan, Engine& engine);
 // Ours as well: a prepared redistribution after the other.
 std::unique_ptr<Contender> make_one_by_one(const transfer::TransferPlan& plan, Engine& engine);
+
+// The floor: every source tile copied to the target tile as it lies, by so many threads.
+std::unique_ptr<Contender> make_memcpy(const transfer::TransferPlan& plan, const std::vector<Device>& devices,
+                                       int threads);
 
 // With one device on each rank.
 std::unique_ptr<Contender> make_alltoallw(const transfer::TransferPlan& plan, MPI_Comm comm);

@@ -64,4 +64,13 @@ bool Buffer::operator==(const Buffer& other) const {
   return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
 }
 
+Buffer make_page_buffer(std::size_t size) {
+  if (size == 0) return {};
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw RuntimeError(fmt::format("no memory for a tile of {} bytes", size));
+  madvise(memory, size, MADV_NOHUGEPAGE);  // where it is refused, there are none
+  return {static_cast<std::byte*>(memory), size,
+          std::shared_ptr<void>(memory, [size](void* mapped) { munmap(mapped, size); })};
+}
+
 }  // namespace retile

@@ -40,4 +40,8 @@ class Buffer {
   std::shared_ptr<void> owner_;
 };
 
+// Private memory in small pages of its own, none of them there before it is touched. Throws RuntimeError where there is
+// no memory.
+Buffer make_page_buffer(std::size_t size);
+
 }  // namespace retile

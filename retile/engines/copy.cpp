@@ -5,7 +5,7 @@
 #include <cstring>
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "retile/base/error.h"
@@ -27,7 +27,8 @@ bool is_aligned(const std::byte* address, std::int64_t alignment) {
 // That pays where whole lines are written at once; a line that is written in parts, with others in between, costs more.
 
 constexpr std::int64_t word = 4;     // bytes of the smallest streaming store
-constexpr std::int64_t vector = 16;  // and of the largest
+constexpr std::int64_t vector = 16;  // of those that all processors have
+constexpr std::int64_t wide = 32;    // and of the largest: half as many take little more than half the time
 
 // Longer runs are streamed wherever they lie: their first and last lines, written in part, weigh little. These go
 // through the caches too where runs are not made of pairs of words: single words around them take longer.
@@ -49,8 +50,23 @@ void stream_vector(std::byte* to, const std::byte* from) {
   _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
 
-// What is streamed is seen by other threads in order with what comes after this.
-void finish_streaming() { _mm_sfence(); }
+bool has_wide_stores() {
+  static const bool has = __builtin_cpu_supports("avx") != 0;
+  return has;
+}
+
+// Runs of whole lines, to addresses of wide stores.
+[[gnu::target("avx")]] void stream_wide_runs(std::byte* to, const std::byte* from, std::int64_t bytes,
+                                             std::int64_t count, std::int64_t to_stride, std::int64_t from_stride) {
+  for (; count > 0; --count, to += to_stride, from += from_stride) {
+    for (std::int64_t i = 0; i < bytes; i += wide) {
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+    }
+  }
+}
+
+void fence_streaming() { _mm_sfence(); }
 
 #else
 
@@ -58,13 +74,22 @@ constexpr bool has_streaming = false;
 
 void stream_word(std::byte* to, const std::byte* from) { std::memcpy(to, from, word); }
 void stream_vector(std::byte* to, const std::byte* from) { std::memcpy(to, from, vector); }
-void finish_streaming() {}
+bool has_wide_stores() { return false; }
+void stream_wide_runs(std::byte*, const std::byte*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) {}
+void fence_streaming() {}
 
 #endif
 
 // Whole words, to an address of whole words.
 [[gnu::always_inline]] inline void stream_words(std::byte* to, const std::byte* from, std::int64_t bytes) {
   const std::byte* const end = from + bytes;
+  if (bytes >= least_streamed && has_wide_stores()) {
+    for (; !is_aligned(to, wide); to += word, from += word) stream_word(to, from);
+    const std::int64_t lines = (end - from) / cache_line * cache_line;
+    stream_wide_runs(to, from, lines, 1, 0, 0);
+    to += lines;
+    from += lines;
+  }
   for (; from != end && !is_aligned(to, vector); to += word, from += word) stream_word(to, from);
   for (; end - from >= cache_line; to += cache_line, from += cache_line) {
     for (std::int64_t i = 0; i < cache_line; i += vector) stream_vector(to + i, from + i);
@@ -107,6 +132,10 @@ struct OverlappingRun {
 };
 
 }  // namespace
+
+void finish_stores(Stores stores) {
+  if (stores == Stores::streaming) fence_streaming();
+}
 
 BoxCopy::BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size,
                  RangeOrder order)
@@ -195,8 +224,8 @@ std::int64_t BoxCopy::range_length(std::int64_t about) const {
 void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) const {
   ensure(0 <= range.begin && range.begin <= range.end && range.end <= bytes(), "a range lies in its copy");
   if (!has_streaming) stores = Stores::cached;
+  if (range.size() == bytes()) return copy_whole(0, place, loops_.front().count, stores);
   copy_part(0, place, range, stores);
-  if (stores == Stores::streaming) finish_streaming();
 }
 
 // A range of all iterations of a loop: the end of one, whole ones, the start of one.
@@ -231,14 +260,17 @@ void BoxCopy::copy_whole(std::size_t level, const Place& place, std::int64_t cou
   for (std::int64_t i = 0; i < count; ++i) copy_whole(level + 1, place.at(loop, i), loops_[level + 1].count, stores);
 }
 
+// Whether runs to this address are made of such units.
+bool BoxCopy::are_whole(std::int64_t unit, const std::byte* to, const Loop& outer, const Loop& inner) const {
+  return is_aligned(to, unit) && run_bytes_ % unit == 0 && outer.to_stride % unit == 0 && inner.to_stride % unit == 0;
+}
+
 // Whether runs to this address are made of words that are better written around the caches.
 bool BoxCopy::streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const {
-  const auto are_whole = [&](std::int64_t unit) {
-    return is_aligned(to, unit) && run_bytes_ % unit == 0 && outer.to_stride % unit == 0 && inner.to_stride % unit == 0;
-  };
   const bool are_joined = inner.to_stride == run_bytes_ && run_bytes_ >= least_joined;
-  return (are_whole(word) && are_joined) || (are_whole(2 * word) && run_bytes_ >= least_streamed) ||
-         are_whole(cache_line);
+  const auto are_made_of = [&](std::int64_t unit) { return are_whole(unit, to, outer, inner); };
+  return (are_made_of(word) && are_joined) || (are_made_of(2 * word) && run_bytes_ >= least_streamed) ||
+         are_made_of(cache_line);
 }
 
 template <typename CopyRun>
@@ -299,6 +331,14 @@ void BoxCopy::copy_runs(const Place& place, const Loop& outer, const Loop& inner
     copy_transposed(place, turns_back ? inner : outer, turns_back ? outer : inner, stores, copy_run);
   };
   if (stores == Stores::streaming && !turns) {
+    if (has_wide_stores() && are_whole(cache_line, place.to + place.to_offset, outer, inner)) {
+      for (std::int64_t i = 0; i < outer.count; ++i) {
+        const Place line = place.at(outer, i);
+        stream_wide_runs(line.to + line.to_offset, line.from + line.from_offset, bytes, inner.count, inner.to_stride,
+                         inner.from_stride);
+      }
+      return;
+    }
     if (streams_words(place.to + place.to_offset, outer, inner)) {
       return copy_each(place, outer, inner,
                        [bytes](std::byte* to, const std::byte* from) { stream_words(to, from, bytes); });

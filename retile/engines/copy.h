@@ -24,6 +24,10 @@ enum class Stores {
   streaming,  // around the caches, where runs are long enough: for more data than caches hold
 };
 
+// After copies with such stores, before another thread or process reads what they wrote. Waits for the memory: once for
+// many copies.
+void finish_stores(Stores stores);
+
 // The tiles are pointers to their first elements, aligned in any way.
 class BoxCopy {
  public:
@@ -83,6 +87,7 @@ class BoxCopy {
   void copy_range(const Place& place, ByteRange range, Stores stores) const;
   void copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const;
   void copy_whole(std::size_t level, const Place& place, std::int64_t count, Stores stores) const;
+  bool are_whole(std::int64_t unit, const std::byte* to, const Loop& outer, const Loop& inner) const;
   bool streams_words(const std::byte* to, const Loop& outer, const Loop& inner) const;
   void copy_runs(const Place& place, const Loop& outer, const Loop& inner, Stores stores) const;
   template <typename CopyRun>

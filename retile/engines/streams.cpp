@@ -1,5 +1,7 @@
 #include "retile/engines/streams.h"
 
+#include <sys/mman.h>
+
 #include <numeric>
 
 #include "retile/base/arithmetic.h"
@@ -19,6 +21,11 @@ DimensionOrder row_major(const Shape& extent) {
 StreamStatistics PreparedStreams::execute_rounds(std::span<const std::byte* const>, std::span<std::byte* const>,
                                                  const RoundDone&) {
   throw RuntimeError("this engine does not move in place");
+}
+
+void PreparedStreams::give_back(const std::byte* pages, std::size_t bytes) {
+  void* memory = const_cast<std::byte*>(pages);  // NOLINT(*-const-cast): donated
+  if (madvise(memory, bytes, MADV_DONTNEED) != 0) throw RuntimeError("the system does not take pages back");
 }
 
 std::int64_t PieceShape::bytes() const { return product(extent) * element_size; }

@@ -87,7 +87,7 @@ class StreamCursor {
   std::int64_t done_ = 0;  // bytes of it
 };
 
-// Called after a round, when nothing of it is read any more.
+// Called after a round, when nothing of it is read any more and before anything of the next one is written.
 using RoundDone = std::function<void(std::int64_t round)>;
 
 // Of one execution.
@@ -112,6 +112,9 @@ class PreparedStreams {
   // Round by round, between packed tiles. Throws RuntimeError where the engine does not tell rounds apart.
   virtual StreamStatistics execute_rounds(std::span<const std::byte* const> sources,
                                           std::span<std::byte* const> targets, const RoundDone& done);
+
+  // Whole pages of a source: the system has them back at once. Throws RuntimeError where it does not take them.
+  virtual void give_back(const std::byte* pages, std::size_t bytes);
 
   // Executions keep their staging for the next one. This frees it, until there is one.
   virtual void free_staging() {}

@@ -231,10 +231,21 @@ void TransferPlan::require_cap() const {
       fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
 }
 
+std::int64_t TransferPlan::message_limit(bool is_relay) const {
+  std::vector<std::int64_t> crossing(loads_.size());  // streams by sender
+  for (const Stream& stream : streams_) {
+    if (stream.is_relay != is_relay || hosts_.empty()) continue;
+    const auto from = static_cast<std::size_t>(stream.from);
+    if (hosts_[from] != hosts_[static_cast<std::size_t>(stream.to)]) ++crossing[from];
+  }
+  const std::int64_t most = most_of(crossing);
+  return most == 0 ? most_message_bytes : std::max(most_crossing_bytes / most, least_crossing_message_bytes);
+}
+
 std::int64_t TransferPlan::choose_rounds(bool is_relay) {
   std::int64_t high = longest_stream(is_relay);
   if (high == 0) return 0;
-  std::int64_t low = divide_up(high, most_message_bytes);
+  std::int64_t low = divide_up(high, message_limit(is_relay));
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (most_of(staging_at(middle, is_relay)) <= max_bytes_) {

@@ -22,6 +22,11 @@ constexpr std::int64_t rounds_in_flight = 2;
 // The most bytes of a message where the cap allows more: a core's cache holds those under way.
 constexpr std::int64_t most_message_bytes = 256 << 10;
 
+// All messages of a round from a device to other hosts share a link: more under way would only fill its queues, and who
+// is through first would leave the link to others too late. Shorter messages than these would cost more than that.
+constexpr std::int64_t most_crossing_bytes = 512 << 10;
+constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
+
 // A box of an array from a device that holds it to one that wants it.
 struct Piece {
   std::size_t array = 0;    // of the manifest
@@ -126,6 +131,7 @@ class TransferPlan {
   void count_crossing();
   void require_cap() const;
   std::int64_t longest_stream(bool is_relay) const;
+  std::int64_t message_limit(bool is_relay) const;
   std::int64_t choose_rounds(bool is_relay);
   std::int64_t cell_bytes(const Want& want) const;
   std::int64_t nearest_cut(const Supply& supply, std::int64_t position, std::int64_t tolerance) const;

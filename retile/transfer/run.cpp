@@ -21,11 +21,12 @@ namespace retile::transfer {
 namespace {
 
 // Processes with different ideas of the transfer would wait for each other forever, or write where they must not.
-void require_same(const TransferPlan& plan, const Processes& processes) {
+void require_same(const TransferPlan& plan, const Processes& processes, std::string_view how) {
   std::uint64_t number = 0;
   const auto mix = [&](std::string_view text) {
     for (const char c : text) number = mix_bits(number ^ static_cast<unsigned char>(c));
   };
+  mix(how);
   mix(to_json(plan));
   for (const NamedArray& array : plan.manifest().arrays) mix(fmt::format("{} {};", array.name, array.problem));
   for (const Problem& problem : plan.manifest().problems) mix(retile::to_json(problem));
@@ -54,6 +55,37 @@ TransferReport report_of(const TransferPlan& plan, const Engine& engine) {
   return report;
 }
 
+// What both ways of running a plan ask of it.
+void require_right(const TransferPlan& plan, const Processes& processes, std::string_view how) {
+  require_same(plan, processes, how);
+  const std::vector<std::string> faults = find_faults(plan);
+  if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
+}
+
+// Null where nothing is passed on.
+std::unique_ptr<PreparedStreams> prepare_relays(const TransferPlan& plan, Engine& engine,
+                                                const std::vector<Device>& devices,
+                                                std::span<const BufferStrides> strides) {
+  return plan.has_relays() ? engine.prepare_streams(make_streams(plan, devices, strides, true)) : nullptr;
+}
+
+// After the streams from sources. Has an entry of staging for each device.
+void pass_on(PreparedStreams& streams, PreparedStreams* relays, std::span<std::byte* const> targets,
+             std::size_t devices, StreamStatistics& statistics) {
+  statistics.staging.resize(devices);
+  if (relays == nullptr) return;
+  streams.free_staging();  // one of them at a time is within the cap
+  const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
+  StreamStatistics relayed = relays->execute(passed_on, targets);
+  relays->free_staging();
+  relayed.staging.resize(devices);
+  for (std::size_t i = 0; i < devices; ++i) {
+    statistics.received[i] += relayed.received[i];
+    statistics.staging[i] = std::max(statistics.staging[i], relayed.staging[i]);
+  }
+  statistics.seconds += relayed.seconds;
+}
+
 }  // namespace
 
 std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes) {
@@ -64,33 +96,46 @@ std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>
 
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
-  require_same(plan, *processes_);
-  const std::vector<std::string> faults = find_faults(plan);
-  if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
+  require_right(plan, *processes_, "");
   streams_ = engine.prepare_streams(make_streams(plan, devices_, strides));
-  if (plan.has_relays()) relays_ = engine.prepare_streams(make_streams(plan, devices_, strides, true));
+  relays_ = prepare_relays(plan, engine, devices_, strides);
   for (const Device device : devices_) most_staged_.push_back(plan.loads()[static_cast<std::size_t>(device)].staging);
 }
 
 StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sources,
                                            std::span<std::byte* const> targets) {
   StreamStatistics statistics = streams_->execute(sources, targets);
-  statistics.staging.resize(devices_.size());
-  if (relays_) {
-    streams_->free_staging();  // one of them at a time is within the cap
-    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
-    StreamStatistics relayed = relays_->execute(passed_on, targets);
-    relays_->free_staging();
-    relayed.staging.resize(devices_.size());
-    for (std::size_t i = 0; i < devices_.size(); ++i) {
-      statistics.received[i] += relayed.received[i];
-      statistics.staging[i] = std::max(statistics.staging[i], relayed.staging[i]);
-    }
-    statistics.seconds += relayed.seconds;
-  }
+  pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     ensure(statistics.staging[i] <= most_staged_[i], "engines stage no more than the plan says");
   }
+  return statistics;
+}
+
+PreparedInPlace::PreparedInPlace(const TransferPlan& plan, Engine& engine)
+    : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
+  require_right(plan, *processes_, "in place");
+  InPlaceTransfer in_place = make_in_place(plan, devices_, *processes_);
+  schedule_ = std::move(in_place.schedule);
+  streams_ = engine.prepare_streams(std::move(in_place.streams));
+  relays_ = prepare_relays(plan, engine, devices_, {});
+}
+
+StreamStatistics PreparedInPlace::execute(std::span<const std::span<const std::byte>> sources,
+                                          std::span<std::byte* const> targets,
+                                          const std::function<void()>& before_release) {
+  const std::vector<std::vector<PageRange>> released = find_released(schedule_, sources);
+  const auto give_back = [&](const std::vector<PageRange>& pages) {
+    for (const PageRange& range : pages) streams_->give_back(range.first, range.bytes);
+  };
+  std::vector<const std::byte*> from;
+  for (const std::span<const std::byte> source : sources) from.push_back(source.data());
+  give_back(released.back());
+  StreamStatistics statistics = streams_->execute_rounds(from, targets, [&](std::int64_t round) {
+    if (before_release) before_release();
+    give_back(released[static_cast<std::size_t>(round)]);
+  });
+  pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
   return statistics;
 }
 
@@ -123,30 +168,34 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
 }
 
 TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
+  const Processes& processes = engine.processes();
   TransferReport report = report_of(plan, engine);
-  if (engine.processes().size() > 1) {
-    throw RuntimeError(fmt::format("the {} engine does not move in place", engine.name()));
-  }
-  if (plan.has_relays()) throw RuntimeError("what is passed on within a host is not moved in place");
-  const std::vector<Device> devices = engine.devices(plan.device_count());
-  InPlaceTransfer in_place = make_in_place(plan, plan.max_bytes());
-  const InPlaceSchedule& schedule = report.in_place.emplace(std::move(in_place.schedule));
-  require_memory(schedule.peaks, engine);
-  report.peak_bytes_predicted = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
-  const std::unique_ptr<PreparedStreams> prepared = engine.prepare_streams(std::move(in_place.streams));
+  PreparedInPlace prepared(plan, engine);
+  report.in_place = figures_of(prepared.schedule(), processes);
+  report.peak_bytes_predicted = report.in_place->peak;
+  const auto devices = static_cast<std::size_t>(plan.device_count());
+  processes.do_together(
+      [&] { require_memory(std::vector<std::int64_t>(devices, report.peak_bytes_predicted), engine); });
   for (int i = 0; i < options.repetitions && !report.difference; ++i) {
-    const MadeTiles tiles(plan, devices, options.seed, make_page_buffer);
-    PageMeter meter(tiles, devices.size());
-    release(tiles, schedule.released.back());
-    const StreamStatistics statistics =
-        prepared->execute_rounds(tiles.sources(), tiles.targets(), [&](std::int64_t round) {
-          meter.count();
-          release(tiles, schedule.released[static_cast<std::size_t>(round)]);
-        });
+    std::optional<MadeTiles> tiles;
+    processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, make_page_buffer); });
+    std::vector<std::span<const std::byte>> sources;
+    for (const Buffer& source : tiles->source_buffers()) {
+      const auto page = static_cast<std::size_t>(page_bytes());
+      sources.emplace_back(source.data(), (source.size() + page - 1) / page * page);  // what the system gave
+    }
+    PageMeter meter(*tiles, prepared.devices().size());
+    const StreamStatistics statistics = prepared.execute(sources, tiles->targets(), [&] { meter.count(); });
+    meter.count();
     report.seconds.push_back(statistics.seconds);
-    report.received_bytes_max = most_of(engine.processes(), statistics.received);
-    report.peak_bytes_measured = std::max(report.peak_bytes_measured, meter.peak());
-    report.difference = tiles.difference();
+    report.received_bytes_max = most_of(processes, statistics.received);
+    report.staging_bytes_max = most_of(processes, statistics.staging);
+    std::int64_t peak = 0;
+    for (std::size_t slot = 0; slot < statistics.staging.size(); ++slot) {
+      peak = std::max(peak, meter.peaks()[slot] + statistics.staging[slot]);
+    }
+    report.peak_bytes_measured = std::max(report.peak_bytes_measured, -processes.least(-peak));
+    report.difference = processes.first_text(tiles->difference());
   }
   return report;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,28 @@ class PreparedTransfer {
   std::vector<std::int64_t> most_staged_;    // by device of this process
 };
 
+// The same in place: sources are donated, and go back to the system as they are read.
+class PreparedInPlace {
+ public:
+  // As PreparedTransfer, with packed tiles.
+  PreparedInPlace(const TransferPlan& plan, Engine& engine);
+
+  const std::vector<Device>& devices() const { return devices_; }
+  const Processes& processes() const { return *processes_; }
+  const InPlaceSchedule& schedule() const { return schedule_; }
+
+  // As PreparedTransfer::execute(); `sources` as in find_released(). Calls `before_release` after every round.
+  StreamStatistics execute(std::span<const std::span<const std::byte>> sources, std::span<std::byte* const> targets,
+                           const std::function<void()>& before_release = {});
+
+ private:
+  std::vector<Device> devices_;
+  const Processes* processes_;  // lives as long as what is prepared
+  InPlaceSchedule schedule_;
+  std::unique_ptr<PreparedStreams> streams_;
+  std::unique_ptr<PreparedStreams> relays_;  // null where there are none
+};
+
 // The most that a device of any process has.
 std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes);
 
@@ -55,16 +78,16 @@ struct TransferReport {
   std::int64_t staging_bytes_max = 0;     // at most what the plan says
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
-  std::optional<InPlaceSchedule> in_place;  // of run_in_place()
+  // In place: of the device that has the most of each.
+  std::optional<InPlaceFigures> in_place;
 };
 
 // Each process makes and checks the tiles of its own devices; the report is the same on all. Throws RuntimeError where
 // the machine has not the memory for it.
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
 
-// The same with sources that are given back as they are read: peaks are bytes of pages in memory, of sources and
-// targets together, predicted page by page and measured after every round. Throws RuntimeError where there are several
-// processes.
+// The same in place: peaks are bytes of pages in memory, of sources and targets together, predicted page by page and
+// measured after every round, and of what is staged.
 TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
 
 // One line, without its end.

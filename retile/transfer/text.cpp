@@ -89,13 +89,11 @@ std::string to_string(const TransferPlan& plan) {
   return text;
 }
 
-std::string to_string(const InPlaceSchedule& schedule, std::int64_t max_bytes) {
-  const std::int64_t excess = schedule.excess();
-  const std::int64_t peak = *std::max_element(schedule.peaks.begin(), schedule.peaks.end());
+std::string to_string(const InPlaceFigures& figures, std::int64_t max_bytes) {
   const std::string cap = group_digits(max_bytes);
   return fmt::format("in place  {} bytes per device in {}: {} beyond the larger of source and target{}\n",
-                     group_digits(peak), count_of(schedule.rounds, "round"), group_digits(excess),
-                     excess <= max_bytes ? ", of " + cap : "; rounds do not bring these shapes to " + cap);
+                     group_digits(figures.peak), count_of(figures.rounds, "round"), group_digits(figures.excess),
+                     figures.excess <= max_bytes ? ", of " + cap : "; rounds do not bring these shapes to " + cap);
 }
 
 std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {

@@ -13,7 +13,7 @@ namespace retile::transfer {
 std::string to_string(const TransferPlan& plan);
 
 // One line: what the transfer takes in place, and whether that is within the cap.
-std::string to_string(const InPlaceSchedule& schedule, std::int64_t max_bytes);
+std::string to_string(const InPlaceFigures& figures, std::int64_t max_bytes);
 
 // One line, without its end.
 std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place = nullptr);

@@ -184,6 +184,13 @@ TEST(MpiJobTransfer, is_verified_within_the_cap) {
   }
 }
 
+TEST(MpiJobTransfer, in_place_is_verified_and_predicted) {
+  const ProcessResult result = run_retile_job(4, {"transfer", "-", "--max-bytes", "64KiB", "--in-place"}, {manifest});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("in place  "));
+  EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
+}
+
 TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {
   const auto start = std::chrono::steady_clock::now();
   const ProcessResult result = transfer_with_fault("error", "5");

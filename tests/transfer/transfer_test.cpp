@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <numeric>
 
@@ -113,6 +114,103 @@ TEST_F(OwnBuffers, that_do_not_fit_are_refused_by_name) {
 
 TEST_F(OwnBuffers, under_a_cap_that_is_too_small_are_refused) {
   EXPECT_THROW(Transfer(arrays(), {.max_bytes = 3}), InputError);
+}
+
+// Rows to columns of 1024 x 1024 numbers on four devices.
+class DonatedBuffers : public ::testing::Test {
+ protected:
+  static constexpr std::size_t tile_bytes = 1 << 20;
+
+  static std::vector<TransferArray> arrays() {
+    return {{"w", test::problem_of("a=4", "[256{a}1024, 1024]", "[1024, 256{a}1024]")}};
+  }
+
+  // In memory that begins so many bytes after a page.
+  explicit DonatedBuffers(std::size_t shift = 0) {
+    memory_.push_back({"w", {}, {}});
+    for (int device = 0; device < 4; ++device) {
+      buffers_.push_back(make_page_buffer(tile_bytes + shift));
+      auto* numbers = reinterpret_cast<float*>(buffers_.back().data() + shift);
+      std::iota(numbers, numbers + tile_bytes / 4, static_cast<float>(device) * tile_bytes / 4);
+      memory_[0].sources.emplace_back(buffers_.back().data() + shift, tile_bytes);
+    }
+    for (int device = 0; device < 4; ++device) {
+      buffers_.push_back(make_page_buffer(tile_bytes + shift));
+      memory_[0].targets.emplace_back(buffers_.back().data() + shift, tile_bytes);
+    }
+  }
+
+  void check_targets() const {
+    for (std::size_t device = 0; device < 4; ++device) {
+      const auto* numbers = reinterpret_cast<const float*>(memory_[0].targets[device].data());
+      for (std::size_t i = 0; i < tile_bytes / 4; ++i) {
+        ASSERT_EQ(numbers[i], static_cast<float>(i / 256 * 1024 + device * 256 + i % 256)) << device << " " << i;
+      }
+    }
+  }
+
+  std::int64_t resident_bytes(std::size_t first, std::size_t end) const {
+    std::int64_t bytes = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      std::vector<unsigned char> states((buffers_[i].size() + 4095) / 4096);
+      EXPECT_EQ(mincore(const_cast<std::byte*>(buffers_[i].data()), buffers_[i].size(), states.data()), 0);
+      for (const unsigned char state : states) bytes += (state & 1U) * 4096;
+    }
+    return bytes;
+  }
+
+  std::vector<Buffer> buffers_;  // of sources, then of targets
+  std::vector<ArrayMemory> memory_;
+};
+
+class DonatedBuffersBesidePages : public DonatedBuffers {
+ protected:
+  DonatedBuffersBesidePages() : DonatedBuffers(48) {}
+};
+
+TEST_F(DonatedBuffers, are_gone_when_the_targets_are_there) {
+  Transfer transfer(arrays(), {.max_bytes = 64 << 10, .in_place = true});
+  transfer.run(memory_);
+  EXPECT_EQ(resident_bytes(0, 4), 0);
+  EXPECT_EQ(resident_bytes(4, 8), 4 << 20);
+  check_targets();
+}
+
+TEST_F(DonatedBuffersBesidePages, keep_their_first_and_last_page) {
+  Transfer(arrays(), {.max_bytes = 64 << 10, .in_place = true}).run(memory_);
+  EXPECT_EQ(resident_bytes(0, 4), 4 * 2 * 4096);
+  check_targets();
+}
+
+TEST_F(DonatedBuffers, are_kept_where_sources_are_not_donated) {
+  Transfer(arrays(), {.max_bytes = 64 << 10}).run(memory_);
+  EXPECT_EQ(resident_bytes(0, 8), 8 << 20);
+  check_targets();
+}
+
+template <typename Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const RuntimeError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(DonatedBuffers, are_refused_where_the_shapes_need_more) {
+  const Problem problem = test::problem_of("a=2,b=2,c=2", "[250000{a,b}1000000]", "[250000{b,c}1000000]");
+  EXPECT_EQ(error_of([&] {
+              Transfer({{"w", problem}}, {.max_bytes = 4096, .in_place = true});
+            }),
+            "in place, rounds bring these shapes to 258048 bytes beyond the larger of source and target, not to 4096");
+}
+
+TEST_F(DonatedBuffers, are_refused_with_something_between_their_elements) {
+  std::vector<TransferArray> described = arrays();
+  described[0].targets = {layout_within({1024, 300}, {0, 0}, 4)};
+  EXPECT_EQ(error_of([&] { Transfer(described, {.in_place = true}); }),
+            "array \"w\" has layouts of memory: in place, tiles are packed");
 }
 
 }  // namespace

@@ -78,23 +78,20 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   }
 }
 
-std::string render_plan(const transfer::TransferPlan& plan, const std::optional<transfer::InPlaceSchedule>& in_place) {
+std::string render_plan(const transfer::TransferPlan& plan, const std::optional<transfer::InPlaceFigures>& in_place) {
   return to_string(plan) + (in_place ? to_string(*in_place, plan.max_bytes()) : "");
 }
 
 std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& arguments) {
   std::optional<transfer::InPlaceSchedule> in_place;
-  if (arguments.in_place) in_place = make_in_place(plan, plan.max_bytes()).schedule;
+  if (arguments.in_place) in_place = make_in_place(plan).schedule;
   if (arguments.json) return to_json(plan, in_place ? &*in_place : nullptr) + "\n";
-  return render_plan(plan, in_place);
+  return render_plan(plan, in_place ? std::optional(figures_of(*in_place)) : std::nullopt);
 }
 
 int run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
-  }
-  if (arguments.in_place && arguments.hosts > 0) {
-    throw UsageError("--in-place and --hosts contradict each other: what is passed on is kept");
   }
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
   const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
@@ -132,8 +129,7 @@ void add_transfer_command(CLI::App& app, int* status) {
                    "under mpirun those of the ranks unless told")
       ->check(whole_number(1, 1U << 30U))
       ->type_name("N");
-  command->add_flag("--in-place", arguments->in_place,
-                    "give sources back page by page as rounds have read them; on threads");
+  command->add_flag("--in-place", arguments->in_place, "give sources back page by page as rounds have read them");
   command->add_option("--repeat", arguments->running.repetitions, "how often to run; the fastest counts")
       ->check(whole_number(1, 1000000))
       ->capture_default_str()

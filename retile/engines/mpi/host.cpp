@@ -1,5 +1,6 @@
 #include "retile/engines/mpi/host.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,8 @@ bool Host::find_whether_reading_pays(Reading reading) const {
 Buffer Host::allocate(std::size_t size) const {
   return is_shared() ? Arena::allocate(arenas_[static_cast<std::size_t>(team_.rank())], size) : Buffer(size);
 }
+
+bool Host::give_back(std::byte* pages, std::size_t bytes) { return madvise(pages, bytes, MADV_REMOVE) == 0; }
 
 bool Host::sees(const std::byte* address) const {
   return !is_shared() || arena(team_.rank()).offset_of(address).has_value();

@@ -31,6 +31,8 @@ class Host {
 
   // Memory that the other members see, where there are some. Throws RuntimeError where there is none left.
   Buffer allocate(std::size_t size) const;
+  // Whole pages of that memory, before it goes.
+  static bool give_back(std::byte* pages, std::size_t bytes);
   // Whether all members see what is at an address of this rank's.
   bool sees(const std::byte* address) const;
   // Shared memory, as its owner names it to others and as this rank sees it.

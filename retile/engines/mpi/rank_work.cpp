@@ -287,6 +287,7 @@ void RankWork::run(const Communicator& world, Host& host, std::span<const std::b
       idle.pause();
     }
   }
+  finish_stores(stores_);
   if (collective_) collective_->run(sources, targets, staging);
   host.finish();
   for (const int reader : readers_) {

@@ -68,12 +68,17 @@ std::byte* StreamMessages::staged(const LaneState& state, std::int64_t round) co
   return staging_.data() + place_of(round) * round_bytes_ + state.offset;
 }
 
-bool StreamMessages::advance() {
+bool StreamMessages::is_through(std::int64_t round) const {
+  return receiving_.round > round && std::all_of(sending_.lanes.begin(), sending_.lanes.end(),
+                                                 [&](const LaneState& state) { return state.started > round; });
+}
+
+bool StreamMessages::advance(std::int64_t end) {
   // Receives first, so that what others send has its place when it comes.
   const bool has_received = start_rounds(receiving_, false);
   const bool has_sent = start_rounds(sending_, true);
-  const bool has_arrived = finish_rounds(receiving_, false);
-  const bool has_left = finish_rounds(sending_, true);
+  const bool has_arrived = finish_rounds(receiving_, false, end);
+  const bool has_left = finish_rounds(sending_, true, streams_.rounds);
   return has_received || has_sent || has_arrived || has_left;
 }
 
@@ -83,7 +88,7 @@ bool StreamMessages::start_rounds(Direction& direction, bool is_sending) {
   for (std::size_t i = 0; i < direction.lanes.size(); ++i) {
     LaneState& state = direction.lanes[i];
     const std::int64_t round = state.started;
-    if (round == streams_.rounds || round >= direction.round + streams_.rounds_in_flight) continue;
+    if (round == streams_.rounds || round >= state.finished + streams_.rounds_in_flight) continue;
     const std::int64_t bytes = bytes_of(*state.lane, round);
     MPI_Request& request =
         direction.requests[i * static_cast<std::size_t>(streams_.rounds_in_flight) + place_of(round)];
@@ -105,7 +110,7 @@ bool StreamMessages::start_rounds(Direction& direction, bool is_sending) {
   return has_started;
 }
 
-bool StreamMessages::finish_rounds(Direction& direction, bool is_sending) {
+bool StreamMessages::finish_rounds(Direction& direction, bool is_sending, std::int64_t end) {
   if (direction.round == streams_.rounds) return false;
   const auto places = static_cast<std::size_t>(streams_.rounds_in_flight);
   indices_.resize(direction.requests.size());
@@ -120,7 +125,7 @@ bool StreamMessages::finish_rounds(Direction& direction, bool is_sending) {
   bool has_finished = false;
   std::int64_t round = streams_.rounds;
   for (LaneState& state : direction.lanes) {
-    has_finished = finish_lane(state, is_sending) || has_finished;
+    has_finished = finish_lane(state, is_sending, end) || has_finished;
     round = std::min(round, state.finished);
   }
   direction.round = round;
@@ -128,9 +133,9 @@ bool StreamMessages::finish_rounds(Direction& direction, bool is_sending) {
 }
 
 // Rounds are unpacked in their order, whichever message came first.
-bool StreamMessages::finish_lane(LaneState& state, bool is_sending) {
+bool StreamMessages::finish_lane(LaneState& state, bool is_sending, std::int64_t end) {
   bool has_finished = false;
-  while (state.finished < state.started && state.is_there[place_of(state.finished)]) {
+  while (state.finished < std::min(state.started, end) && state.is_there[place_of(state.finished)]) {
     if (!is_sending) unpack(state, state.finished);
     ++state.finished;
     has_finished = true;

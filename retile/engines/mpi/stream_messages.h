@@ -34,8 +34,9 @@ struct Lanes {
   std::int64_t staging(const Streams& streams) const;
 };
 
-// Nobody waits forever: a rank posts the receives of a round, and sends it, once its own round so many before is done;
-// of all rounds that are not done on some rank, the first one has been posted and sent by all.
+// Every lane goes as fast as it can, whatever the others do: links of different rates are all busy. Nobody waits
+// forever: both ends of a lane post a round once their own round so many before is done there, and the first one that
+// is not done has been posted by both.
 class StreamMessages {
  public:
   // All that it is given outlives it.
@@ -47,8 +48,11 @@ class StreamMessages {
   ~StreamMessages();
 
   bool is_done() const { return sending_.round == streams_.rounds && receiving_.round == streams_.rounds; }
-  // Starts what can be started and takes in what has arrived. False where there was nothing to do.
-  bool advance();
+  // Whether all of a round has been read from this rank's tiles, and written to them.
+  bool is_through(std::int64_t round) const;
+  // Starts what can be started and takes in what has arrived, of rounds before `end`. False where there was nothing to
+  // do.
+  bool advance(std::int64_t end);
 
  private:
   struct LaneState {
@@ -70,8 +74,8 @@ class StreamMessages {
   std::byte* staged(const LaneState& state, std::int64_t round) const;
   void add_lanes(Direction& direction, const std::vector<Lane>& lanes, std::size_t& offset) const;
   bool start_rounds(Direction& direction, bool is_sending);
-  bool finish_rounds(Direction& direction, bool is_sending);
-  bool finish_lane(LaneState& state, bool is_sending);
+  bool finish_rounds(Direction& direction, bool is_sending, std::int64_t end);
+  bool finish_lane(LaneState& state, bool is_sending, std::int64_t end);
   void pack(LaneState& state, std::int64_t round);
   void unpack(LaneState& state, std::int64_t round);
   template <typename Move>

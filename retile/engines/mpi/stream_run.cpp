@@ -27,6 +27,10 @@ constexpr std::int64_t most_part_bytes = 1 << 30;
 // How a stream comes to this rank.
 enum class Way { copied, read, sent };
 
+// Where sources are: in memory that the ranks of their host see, in that of their ranks alone, or in memory that goes
+// as it is read.
+enum class Sources { mapped, own, donated };
+
 class StreamRun final : public PreparedStreams {
  public:
   StreamRun(std::shared_ptr<Job> job, Streams streams, DeviceRanks ranks)
@@ -46,19 +50,31 @@ class StreamRun final : public PreparedStreams {
   }
 
   StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    const bool is_mapped = agree_to_start(sources, targets);
-    std::unique_ptr<Work>& work = is_mapped ? mapped_ : own_;
-    if (work == nullptr) work = make_work(is_mapped);
-    allocate_staging(*work);
-    job_->world.barrier();
-    const std::int64_t start = now();
-    try {
-      run(*work, sources, targets);
-    } catch (const RuntimeError& error) {
-      throw RuntimeError(fmt::format("rank {}: {}", rank_, error.what()));
+    const Sources where = agree_to_start(sources, targets);
+    std::unique_ptr<Work>& work = where == Sources::mapped ? mapped_ : own_;
+    if (work == nullptr) {
+      work = make_work(where);
+      limit_messages(work->lanes);
     }
-    const double seconds = job_->seconds_since(start);
-    return {received_, staging_by_slot(*work), seconds};
+    return timed(*work, [&] { run(*work, sources, targets); });
+  }
+
+  StreamStatistics execute_rounds(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                                  const RoundDone& done) override {
+    agree_to_start(sources, targets);
+    if (donated_ == nullptr) {
+      donated_ = make_work(Sources::donated);
+      if (measure_messages(donated_->lanes) > most_part_bytes) {
+        throw RuntimeError(fmt::format("a message of more than {} bytes: the cap is too large", most_part_bytes));
+      }
+    }
+    return timed(*donated_, [&] { run_rounds(*donated_, sources, targets, done); });
+  }
+
+  void give_back(const std::byte* pages, std::size_t bytes) override {
+    if (!job_->host.is_shared() || !job_->host.sees(pages)) return PreparedStreams::give_back(pages, bytes);
+    auto* memory = const_cast<std::byte*>(pages);  // NOLINT(*-const-cast): donated
+    if (!Host::give_back(memory, bytes)) throw RuntimeError("the system does not take shared pages back");
   }
 
   void free_staging() override { staging_ = Buffer(); }
@@ -78,21 +94,35 @@ class StreamRun final : public PreparedStreams {
     Lanes lanes;
   };
 
+  template <typename Action>
+  StreamStatistics timed(const Work& work, Action action) {
+    allocate_staging(work);
+    job_->world.barrier();
+    const std::int64_t start = now();
+    try {
+      action();
+    } catch (const RuntimeError& error) {
+      throw RuntimeError(fmt::format("rank {}: {}", rank_, error.what()));
+    }
+    const double seconds = job_->seconds_since(start);
+    return {received_, staging_by_slot(work), seconds};
+  }
+
   bool is_ours(Device device) const { return ranks_.rank_of(device) == rank_; }
 
   // Found alike by both ranks of a stream.
-  Way way_of(const Stream& stream, int peer, bool is_mapped) const {
+  Way way_of(const Stream& stream, int peer, Sources where) const {
     if (peer == rank_) return Way::copied;
     const bool is_near = job_->options.transport == Transport::automatic && job_->host.member(peer).has_value();
-    if (!is_near || !streams_.are_shapes_common) return Way::sent;
-    if (is_mapped) return Way::copied;
+    if (!is_near || !streams_.are_shapes_common || where == Sources::donated) return Way::sent;
+    if (where == Sources::mapped) return Way::copied;
     const bool suits =
         job_->host.reads() && std::all_of(stream.pieces.begin(), stream.pieces.end(),
                                           [&](const StreamPiece& piece) { return suits_reading_[piece.shape]; });
     return suits ? Way::read : Way::sent;
   }
 
-  std::unique_ptr<Work> make_work(bool is_mapped) {
+  std::unique_ptr<Work> make_work(Sources where) const {
     auto work = std::make_unique<Work>();
     std::map<int, Lane> sent;
     std::map<int, Lane> received;
@@ -100,7 +130,7 @@ class StreamRun final : public PreparedStreams {
       const Stream& stream = streams_.streams[i];
       const bool is_received = is_ours(stream.to);
       const int peer = ranks_.rank_of(is_received ? stream.from : stream.to);
-      const Way way = way_of(stream, peer, is_mapped);
+      const Way way = way_of(stream, peer, where);
       if (way == Way::sent) {
         Lane& lane = (is_received ? received : sent)[peer];
         lane.peer = peer;
@@ -118,7 +148,6 @@ class StreamRun final : public PreparedStreams {
     for (auto& [peer, lane] : sent) work->lanes.sent.push_back(std::move(lane));
     for (auto& [peer, lane] : received) work->lanes.received.push_back(std::move(lane));
     order_by_distance(*work);
-    limit_messages(work->lanes);
     return work;
   }
 
@@ -142,26 +171,27 @@ class StreamRun final : public PreparedStreams {
 
   // Collective. More rounds where a rank has so many devices that a message would be too long.
   void limit_messages(Lanes& lanes) {
-    while (true) {
-      std::int64_t longest[] = {0};
-      for (std::vector<Lane>* list : {&lanes.sent, &lanes.received}) {
-        for (Lane& lane : *list) {
-          lane.part_bytes = 0;
-          for (const std::size_t i : lane.streams) {
-            lane.part_bytes += streams_.part_of(streams_.streams[i].bytes, 0).size();
-          }
-          longest[0] = std::max(longest[0], lane.part_bytes);
-        }
-      }
-      job_->world.most(longest);
-      if (longest[0] <= most_part_bytes) return;
-      streams_.rounds *= 2;
-    }
+    while (measure_messages(lanes) > most_part_bytes) streams_.rounds *= 2;
   }
 
-  // All ranks start together, or none does where one was given other than a buffer for each tile. Whether all sources
-  // are in memory that the ranks of their host see.
-  bool agree_to_start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
+  // Collective: the longest of all ranks.
+  std::int64_t measure_messages(Lanes& lanes) const {
+    std::int64_t longest[] = {0};
+    for (std::vector<Lane>* list : {&lanes.sent, &lanes.received}) {
+      for (Lane& lane : *list) {
+        lane.part_bytes = 0;
+        for (const std::size_t i : lane.streams) {
+          lane.part_bytes += streams_.part_of(streams_.streams[i].bytes, 0).size();
+        }
+        longest[0] = std::max(longest[0], lane.part_bytes);
+      }
+    }
+    job_->world.most(longest);
+    return longest[0];
+  }
+
+  // All ranks start together, or none does where one was given other than a buffer for each tile.
+  Sources agree_to_start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
     enum Start : std::int64_t { refused, with_own_tiles, with_mapped_tiles };
     const std::size_t count = streams_.array_count * ranks_.devices_per_rank();
     const bool fits = sources.size() == count && targets.size() == count;
@@ -174,7 +204,7 @@ class StreamRun final : public PreparedStreams {
                                      targets.size(), count));
     }
     if (start == refused) throw RuntimeError("another rank was given other than a buffer for each tile");
-    return start == with_mapped_tiles;
+    return start == with_mapped_tiles ? Sources::mapped : Sources::own;
   }
 
   void allocate_staging(const Work& work) {
@@ -206,26 +236,61 @@ class StreamRun final : public PreparedStreams {
     return tiles[array * ranks_.devices_per_rank() + ranks_.slot_of(device)];
   }
 
+  StreamMessages messages_of(const Work& work, std::span<const std::byte* const> sources,
+                             std::span<std::byte* const> targets) {
+    return {job_->world,
+            streams_,
+            work.lanes,
+            packings_,
+            unpackings_,
+            {staging_.begin(), staging_.end()},
+            [=, this](const Stream& stream, const StreamPiece& piece) {
+              return tile(sources, piece.array, stream.from) + piece.from_offset;
+            },
+            [=, this](const Stream& stream, const StreamPiece& piece) {
+              return tile(targets, piece.array, stream.to) + piece.to_offset;
+            }};
+  }
+
+  // What goes to other ranks is packed ahead, what comes waits for its round.
+  void run_rounds(const Work& work, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                  const RoundDone& done) {
+    StreamMessages messages = messages_of(work, sources, targets);
+    std::vector<StreamCursor> cursors(streams_.streams.size());
+    Idle idle(job_->world);
+    const auto advance = [&](std::int64_t end) { messages.advance(end) ? idle.reset() : idle.pause(); };
+    for (std::int64_t round = 0; round < streams_.rounds; ++round) {
+      messages.advance(round);
+      for (std::size_t i = 0; i < cursors.size(); ++i) {
+        const Stream& stream = streams_.streams[i];
+        if (!is_ours(stream.from) || !is_ours(stream.to)) continue;
+        cursors[i].advance(streams_, stream, streams_.part_of(stream.bytes, round).size(),
+                           [&](std::size_t index, ByteRange range) {
+                             const StreamPiece& piece = stream.pieces[index];
+                             copies_[piece.shape].run(tile(sources, piece.array, stream.from) + piece.from_offset,
+                                                      tile(targets, piece.array, stream.to) + piece.to_offset, range);
+                           });
+      }
+      while (!messages.is_through(round)) advance(round + 1);
+      done(round);
+    }
+    while (!messages.is_done()) advance(streams_.rounds);
+  }
+
   void run(const Work& work, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
     job_->host.publish(sources);
-    StreamMessages messages(
-        job_->world, streams_, work.lanes, packings_, unpackings_, {staging_.begin(), staging_.end()},
-        [&](const Stream& stream, const StreamPiece& piece) {
-          return tile(sources, piece.array, stream.from) + piece.from_offset;
-        },
-        [&](const Stream& stream, const StreamPiece& piece) {
-          return tile(targets, piece.array, stream.to) + piece.to_offset;
-        });
+    StreamMessages messages = messages_of(work, sources, targets);
     PullProgress progress;
     Idle idle(job_->world);
     while (progress.pull < work.pulls.size() || !messages.is_done()) {
-      const bool has_moved = messages.advance();
+      const bool has_moved = messages.advance(streams_.rounds);
       if (advance_pulls(work, progress, sources, targets) || has_moved) {
         idle.reset();
       } else {
         idle.pause();
       }
     }
+    finish_stores(stores_);
     job_->host.finish();
     for (const int reader : work.readers) {
       while (!job_->host.is_finished(reader)) idle.pause();
@@ -284,6 +349,7 @@ class StreamRun final : public PreparedStreams {
   std::vector<std::int64_t> received_;  // bytes by slot
   std::unique_ptr<Work> mapped_;        // where the ranks of a host see each other's sources
   std::unique_ptr<Work> own_;           // and where they do not
+  std::unique_ptr<Work> donated_;       // and where these go as they are read
   Buffer staging_;
 };
 

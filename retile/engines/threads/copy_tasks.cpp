@@ -147,6 +147,7 @@ void CopyTasks::run_listed(std::size_t task, std::span<const std::byte* const> f
     const PlacedCopy& copy = copies_[parts_[i].copy];
     shapes_.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, parts_[i].range, stores_);
   }
+  finish_stores(stores_);
 }
 
 void CopyTasks::run_batch(std::size_t batch, std::span<const std::byte* const> from,
@@ -159,6 +160,7 @@ void CopyTasks::run_batch(std::size_t batch, std::span<const std::byte* const> f
       shapes.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, stores_);
     });
   }
+  finish_stores(stores_);
 }
 
 }  // namespace retile

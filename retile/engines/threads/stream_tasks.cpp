@@ -26,24 +26,24 @@ StreamTasks::StreamTasks(Streams streams, int workers) : streams_(std::move(stre
   }
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
   task_bytes_ = std::clamp(bytes / (tasks_per_worker * workers), least_task_bytes, most_task_bytes);
-  for (std::size_t i = 0; i < streams_.streams.size(); ++i) {
-    const std::vector<StreamPiece>& pieces = streams_.streams[i].pieces;
-    for (std::size_t j = 0; j < pieces.size(); ++j) add_parts(parts_, i, j, {0, copies_[pieces[j].shape].bytes()});
+  for (const Stream& stream : streams_.streams) {
+    for (const StreamPiece& piece : stream.pieces) add_parts(parts_, stream, piece, {0, copies_[piece.shape].bytes()});
   }
-  const auto place = [&](const Part& part) {
-    const Stream& stream = streams_.streams[part.stream];
-    const StreamPiece& piece = stream.pieces[part.piece];
-    return std::tuple(piece.array, stream.to, piece.to_offset, part.range.begin);
-  };
+  const auto place = [](const Part& part) { return std::tuple(part.to_tile, part.to_offset, part.range.begin); };
   std::sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) { return place(a) < place(b); });
   task_begins_ = tasks_of(parts_);
 }
 
-void StreamTasks::add_parts(std::vector<Part>& parts, std::size_t stream, std::size_t piece, ByteRange range) const {
-  const std::int64_t length = copies_[streams_.streams[stream].pieces[piece].shape].range_length(task_bytes_);
+void StreamTasks::add_parts(std::vector<Part>& parts, const Stream& stream, const StreamPiece& piece,
+                            ByteRange range) const {
+  const std::int64_t length = copies_[piece.shape].range_length(task_bytes_);
+  const std::size_t first_tile = piece.array * static_cast<std::size_t>(streams_.device_count);
   for (std::int64_t begin = range.begin; begin < range.end; begin += length) {
-    parts.push_back({static_cast<std::uint32_t>(stream),
-                     static_cast<std::uint32_t>(piece),
+    parts.push_back({first_tile + static_cast<std::size_t>(stream.from),
+                     first_tile + static_cast<std::size_t>(stream.to),
+                     piece.shape,
+                     piece.from_offset,
+                     piece.to_offset,
                      {begin, std::min(begin + length, range.end)}});
   }
 }
@@ -65,15 +65,13 @@ std::vector<std::size_t> StreamTasks::tasks_of(const std::vector<Part>& parts) c
 void StreamTasks::run_parts(WorkerPool& pool, const std::vector<Part>& parts,
                             const std::vector<std::size_t>& task_begins, std::span<const std::byte* const> sources,
                             std::span<std::byte* const> targets) const {
-  const auto devices = static_cast<std::size_t>(streams_.device_count);
   pool.for_each(task_begins.size() - 1, [&](std::size_t task) {
     for (std::size_t i = task_begins[task]; i < task_begins[task + 1]; ++i) {
-      const Stream& stream = streams_.streams[parts[i].stream];
-      const StreamPiece& piece = stream.pieces[parts[i].piece];
-      const std::byte* from = sources[piece.array * devices + static_cast<std::size_t>(stream.from)];
-      std::byte* to = targets[piece.array * devices + static_cast<std::size_t>(stream.to)];
-      copies_[piece.shape].run(from + piece.from_offset, to + piece.to_offset, parts[i].range, stores_);
+      const Part& part = parts[i];
+      copies_[part.shape].run(sources[part.from_tile] + part.from_offset, targets[part.to_tile] + part.to_offset,
+                              part.range, stores_);
     }
+    finish_stores(stores_);
   });
 }
 
@@ -90,8 +88,9 @@ void StreamTasks::run_rounds(WorkerPool& pool, std::span<const std::byte* const>
     parts.clear();
     for (std::size_t i = 0; i < cursors.size(); ++i) {
       const Stream& stream = streams_.streams[i];
-      cursors[i].advance(streams_, stream, streams_.part_of(stream.bytes, round).size(),
-                         [&](std::size_t piece, ByteRange range) { add_parts(parts, i, piece, range); });
+      cursors[i].advance(
+          streams_, stream, streams_.part_of(stream.bytes, round).size(),
+          [&](std::size_t piece, ByteRange range) { add_parts(parts, stream, stream.pieces[piece], range); });
     }
     run_parts(pool, parts, tasks_of(parts), sources, targets);
     done(round);

@@ -26,14 +26,17 @@ class StreamTasks {
                   const RoundDone& done) const;
 
  private:
-  // A part of a piece.
+  // A part of a piece, with all that copying it takes: who waited for its addresses could not read ahead.
   struct Part {
-    std::uint32_t stream = 0;
-    std::uint32_t piece = 0;
+    std::size_t from_tile = 0;
+    std::size_t to_tile = 0;
+    std::size_t shape = 0;
+    std::int64_t from_offset = 0;
+    std::int64_t to_offset = 0;
     ByteRange range;
   };
 
-  void add_parts(std::vector<Part>& parts, std::size_t stream, std::size_t piece, ByteRange range) const;
+  void add_parts(std::vector<Part>& parts, const Stream& stream, const StreamPiece& piece, ByteRange range) const;
   // Where tasks of about equal bytes begin, and the end.
   std::vector<std::size_t> tasks_of(const std::vector<Part>& parts) const;
   void run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,

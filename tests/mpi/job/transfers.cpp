@@ -1,7 +1,9 @@
 // Transfers between ranks: every way that streams take, under caps of any size.
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,6 +62,69 @@ TEST(Transfers, of_many_rounds_use_the_cap) {
     EXPECT_EQ(report.difference, std::nullopt);
     EXPECT_LE(report.staging_bytes_max, cap);
     EXPECT_GE(report.staging_bytes_max, cap / 2);
+  }
+}
+
+// Pages are counted on every rank, after every round.
+TEST(Transfers, in_place_give_every_device_its_slices_in_the_pages_predicted) {
+  test::RandomProblems random(43);
+  for (const MpiOptions& options : all_options()) {
+    const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+    for (int i = 0; i < 10; ++i) {
+      const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
+      const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
+      const TransferPlan plan(manifest, 4096, i % 3 == 0 ? told : transfer::Hosts());
+      const TransferReport report = run_in_place(plan, *engine, {7, 2});
+      ASSERT_EQ(report.difference, std::nullopt) << i;
+      if (plan.has_relays()) {
+        ASSERT_LE(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
+      } else {
+        ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
+      }
+    }
+  }
+}
+
+Problem rows_to_columns(std::int64_t size) {
+  const Mesh mesh({{"a", job_size()}});
+  const Shape shape{size, size};
+  return {"", DistributedType::cut(mesh, shape, {{mesh.whole(0)}, {}}),
+          DistributedType::cut(mesh, shape, {{}, {mesh.whole(0)}})};
+}
+
+TEST(Transfers, in_place_peak_at_one_tile_and_the_cap) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const std::int64_t size = 128 * job_size();
+  const std::int64_t tile = size * size * 4 / job_size();
+  const std::int64_t cap = 256 << 10;
+  const TransferPlan plan(transfer::make_manifest({{"w", rows_to_columns(size)}}), cap);
+  const TransferReport report = run_in_place(plan, *engine);
+  EXPECT_EQ(report.difference, std::nullopt);
+  EXPECT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted);
+  EXPECT_LE(report.peak_bytes_measured, tile + cap);
+}
+
+// Of the engine, which ranks of a host share, and of this rank alone.
+TEST(Transfers, in_place_give_back_memory_of_any_kind) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const std::int64_t size = 128 * job_size();
+  const Problem problem = rows_to_columns(size);
+  const MadeArray array{{size, size}, 4, 5};
+  const Tile made = make_tile(array, problem.source().placement().box(job_rank()));
+  const Box box = problem.target().placement().box(job_rank());
+  transfer::Transfer moved({{"w", problem, {}, {}}},
+                           {.max_bytes = 256 << 10, .engine = engine.get(), .in_place = true});
+  for (const bool is_shared : {true, false}) {
+    Buffer source = is_shared ? engine->allocate(made.bytes.size()) : make_page_buffer(made.bytes.size());
+    std::copy(made.bytes.begin(), made.bytes.end(), source.begin());
+    Tile target = allocate_tile(box, 4);
+    moved.run(std::vector<transfer::ArrayMemory>{
+        {"w", {{source.begin(), source.end()}}, {{target.bytes.begin(), target.bytes.end()}}}});
+    EXPECT_EQ(find_difference(array, target, job_rank(), box), std::nullopt);
+    if (job_size() == 1 && is_shared) continue;  // such as malloc() gives, which may not begin at a page
+    std::vector<unsigned char> states(source.size() / 4096);
+    EXPECT_EQ(mincore(source.data(), source.size(), states.data()), 0);
+    EXPECT_TRUE(std::all_of(states.begin(), states.end(), [](unsigned char state) { return (state & 1U) == 0; }));
   }
 }
 
