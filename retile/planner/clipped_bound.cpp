@@ -23,7 +23,6 @@ class ClippedPrices {
   ClippedPrices(const TypedProblem& problem, const Shape& array) : cuts_(cut_problem_of(problem)), array_(array) {
     for (const int supply : cuts_.supply) depths_ *= static_cast<std::size_t>(supply) + 1;
     any_ = cheapest_by_size(cuts_.capacity);
-    share_ = 1;
     for (const StepPrice& price : any_) {
       share_ = std::min(share_, static_cast<double>(price.clipped) / static_cast<double>(price.padded));
     }

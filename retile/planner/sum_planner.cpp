@@ -191,8 +191,9 @@ std::int64_t sum_floor(const Problem& problem) {
 std::int64_t sum_bound(const Problem& problem) {
   const MeshLayout source = *problem.source().cuts();
   const std::int64_t kept = tile_count(problem.target().partial());
-  const auto parts = static_cast<double>(tile_count(source.partial) / kept);  // in doubles: products need not fit
-  if (parts == 1) return 0;
+  const std::int64_t combined = tile_count(source.partial) / kept;
+  if (combined == 1) return 0;
+  const auto parts = static_cast<double>(combined);  // in doubles: products need not fit
   const auto elements = static_cast<double>(product(problem.source().global_shape())) * static_cast<double>(kept);
   const double piece = std::ceil(elements / static_cast<double>(source.mesh.device_count()) * (1 - 1e-12));
   const auto target = static_cast<double>(problem.target().local_size());

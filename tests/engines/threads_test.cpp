@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,7 +66,7 @@ class ShiftedBuffers {
   std::vector<const std::byte*> const_starts() const { return {starts_.begin(), starts_.end()}; }
   bool holds(const Tiles& tiles) const {
     for (std::size_t i = 0; i < tiles.size(); ++i) {
-      if (std::memcmp(tiles[i].bytes.data(), starts_[i], tiles[i].bytes.size()) != 0) return false;
+      if (!std::equal(tiles[i].bytes.begin(), tiles[i].bytes.end(), starts_[i])) return false;
     }
     return tiles.size() == starts_.size();
   }
