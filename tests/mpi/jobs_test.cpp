@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -106,6 +107,20 @@ TEST(MpiJobFault, goes_on_after_a_problem_that_all_ranks_refuse) {
   EXPECT_EQ(result.status, 3);
   EXPECT_THAT(result.output, MatchesRegex("two: 2 devices, mpi engine: verified.*\n"));
   EXPECT_EQ(count_of("error: 3 devices cannot be shared out evenly to 2 ranks", result.errors), 1) << result.errors;
+}
+
+TEST(MpiJobFault, measures_on_after_a_problem_that_all_ranks_refuse) {
+  const std::string results = testing::TempDir() + "refused.jsonl";
+  std::remove(results.c_str());
+  ProcessInput input;
+  input.text = R"({"id": "sum", "mesh": {"x": 2}, "src_sum": ["x"], "shape": [4], "src": [[]], "dst": [["x"]]}
+{"id": "slice", "mesh": {"x": 2}, "shape": [4], "src": [[]], "dst": [["x"]]}
+)";
+  const ProcessResult result =
+      run_retile_job(2, {"bench", "--problems", "-", "--contenders", "wide", "--out", results}, input);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.output, "2 of 2 problems, 2 new results in " + results + "\n");
+  EXPECT_EQ(count_of("error: wide: sums are not measured", result.errors), 1) << result.errors;
 }
 
 // One rank's MPI_Isend fails, or the rank dies in it.

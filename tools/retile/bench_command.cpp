@@ -198,7 +198,6 @@ int run(const Arguments& arguments) {
   int status = done;
   campaign.after_refusal = [&](std::size_t index, const Refusal& refusal) {
     status = bad_input;
-    if (!engine->processes().is_speaker()) return;
     const std::string message = fmt::format("{}: {}", fmt::join(refusal.contenders, ", "), refusal.fault.message);
     attempt([&]() -> int { throw InputError(message, refusal.fault.hint); }, problems.line(index));
   };
