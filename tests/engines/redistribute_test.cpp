@@ -14,6 +14,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
+#include "tests/support/error_of.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 #include "tests/support/split_engine.h"
@@ -22,15 +23,7 @@
 namespace retile {
 namespace {
 
-template <typename Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const RuntimeError& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::error_of;
 
 template <typename T>
 std::vector<std::span<const T>> to_read(const std::vector<std::vector<T>>& tiles) {

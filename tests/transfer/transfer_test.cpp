@@ -7,10 +7,13 @@
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/problems.h"
 
 namespace retile::transfer {
 namespace {
+
+using test::error_of;
 
 // Two devices: each has four rows of an 8 x 6 array and wants three columns; of a vector, half and wants all.
 class OwnBuffers : public ::testing::Test {
@@ -186,16 +189,6 @@ TEST_F(DonatedBuffers, are_kept_where_sources_are_not_donated) {
   Transfer(arrays(), {.max_bytes = 64 << 10}).run(memory_);
   EXPECT_EQ(resident_bytes(0, 8), 8 << 20);
   check_targets();
-}
-
-template <typename Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const RuntimeError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST_F(DonatedBuffers, are_refused_where_the_shapes_need_more) {

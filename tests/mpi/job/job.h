@@ -3,10 +3,6 @@
 
 #include <mpi.h>
 
-#include <string>
-
-#include "retile/base/error.h"
-
 namespace retile::mpi {
 
 inline int job_rank() {
@@ -19,17 +15,6 @@ inline int job_size() {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   return size;
-}
-
-// What the action's RuntimeError says; "" where it throws none.
-template <typename Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const RuntimeError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace retile::mpi

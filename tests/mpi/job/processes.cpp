@@ -12,9 +12,12 @@
 #include "retile/base/diagnostic.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/error_of.h"
 
 namespace retile::mpi {
 namespace {
+
+using test::error_of;
 
 class ProcessesOfRanks : public testing::Test {
  protected:

@@ -10,9 +10,12 @@
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/planner/planner.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/error_of.h"
 
 namespace retile::mpi {
 namespace {
+
+using test::error_of;
 
 Movement movement_over(const Mesh& mesh, std::int64_t rows) {
   const AxisPart axis = mesh.whole(0);

@@ -10,11 +10,14 @@
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/mpi.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/error_of.h"
 #include "tests/support/problems.h"
 #include "tests/support/strided_memory.h"
 
 namespace retile::mpi {
 namespace {
+
+using test::error_of;
 
 using test::RandomProblems;
 using test::StridedMemory;

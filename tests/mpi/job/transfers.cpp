@@ -13,11 +13,14 @@
 #include "retile/transfer.h"
 #include "retile/transfer/run.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/error_of.h"
 #include "tests/support/layouts.h"
 #include "tests/support/manifests.h"
 
 namespace retile::mpi {
 namespace {
+
+using test::error_of;
 
 using transfer::Manifest;
 using transfer::TransferPlan;
