@@ -23,6 +23,7 @@ class Processes {
   bool is_speaker() const { return rank() == 0; }
 
   virtual std::int64_t least(std::int64_t number) const = 0;
+  std::int64_t most(std::int64_t number) const { return -least(-number); }
   // Each entry becomes the sum of that of all processes, modulo 2^64.
   virtual void add_up(std::span<std::uint64_t> numbers) const = 0;
   // Bytes of one process become those of all.

@@ -143,7 +143,7 @@ std::int64_t InPlaceSchedule::excess() const {
 std::int64_t InPlaceSchedule::peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
 
 InPlaceFigures figures_of(const InPlaceSchedule& schedule, const Processes& processes) {
-  return {schedule.rounds, -processes.least(-schedule.peak()), -processes.least(-schedule.excess())};
+  return {schedule.rounds, processes.most(schedule.peak()), processes.most(schedule.excess())};
 }
 
 InPlaceTransfer make_in_place(const TransferPlan& plan) {
@@ -165,7 +165,7 @@ InPlaceTransfer make_in_place(const TransferPlan& plan, std::span<const Device> 
   for (std::int64_t rounds = std::min(first, most_rounds); rounds <= most_rounds; rounds *= 2) {
     streams.rounds = rounds;
     InPlaceSchedule schedule = PageRounds(plan, devices, streams).schedule(most_relayed);
-    const std::int64_t excess = -processes.least(-schedule.excess());
+    const std::int64_t excess = processes.most(schedule.excess());
     if (!best || excess < least) {
       best = std::move(schedule);
       least = excess;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
@@ -31,7 +32,7 @@ void require_same(const TransferPlan& plan, const Processes& processes, std::str
   for (const NamedArray& array : plan.manifest().arrays) mix(fmt::format("{} {};", array.name, array.problem));
   for (const Problem& problem : plan.manifest().problems) mix(retile::to_json(problem));
   const auto mine = static_cast<std::int64_t>(number >> 1U);
-  if (processes.least(mine) == -processes.least(-mine)) return;
+  if (processes.least(mine) == processes.most(mine)) return;
   throw RuntimeError("the processes were given different transfers");
 }
 
@@ -91,8 +92,19 @@ void pass_on(PreparedStreams& streams, PreparedStreams* relays, std::span<std::b
 std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes) {
   std::int64_t most = 0;
   for (const std::int64_t one : bytes) most = std::max(most, one);
-  return -processes.least(-most);
+  return processes.most(most);
 }
+
+namespace {
+
+// The most that a device of any process holds at once, tiles and what is staged.
+std::int64_t most_held(const Processes& processes, std::vector<std::int64_t> bytes,
+                       const std::vector<std::int64_t>& staging) {
+  for (std::size_t slot = 0; slot < staging.size(); ++slot) bytes[slot] += staging[slot];
+  return most_of(processes, bytes);
+}
+
+}  // namespace
 
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
@@ -156,12 +168,8 @@ TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const Tran
     const StreamStatistics statistics = prepared.execute(tiles->sources(), tiles->targets());
     report.seconds.push_back(statistics.seconds);
     report.received_bytes_max = most_of(processes, statistics.received);
-    std::int64_t peak = 0;
-    for (std::size_t slot = 0; slot < statistics.staging.size(); ++slot) {
-      peak = std::max(peak, tiles->bytes()[slot] + statistics.staging[slot]);
-    }
     report.staging_bytes_max = most_of(processes, statistics.staging);
-    report.peak_bytes_measured = -processes.least(-peak);
+    report.peak_bytes_measured = most_held(processes, tiles->bytes(), statistics.staging);
     report.difference = processes.first_text(tiles->difference());
   }
   return report;
@@ -181,8 +189,8 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
     processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, make_page_buffer); });
     std::vector<std::span<const std::byte>> sources;
     for (const Buffer& source : tiles->source_buffers()) {
-      const auto page = static_cast<std::size_t>(page_bytes());
-      sources.emplace_back(source.data(), (source.size() + page - 1) / page * page);  // what the system gave
+      const std::int64_t pages = divide_up(static_cast<std::int64_t>(source.size()), page_bytes());
+      sources.emplace_back(source.data(), static_cast<std::size_t>(pages * page_bytes()));  // what the system gave
     }
     PageMeter meter(*tiles, prepared.devices().size());
     const StreamStatistics statistics = prepared.execute(sources, tiles->targets(), [&] { meter.count(); });
@@ -190,11 +198,8 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
     report.seconds.push_back(statistics.seconds);
     report.received_bytes_max = most_of(processes, statistics.received);
     report.staging_bytes_max = most_of(processes, statistics.staging);
-    std::int64_t peak = 0;
-    for (std::size_t slot = 0; slot < statistics.staging.size(); ++slot) {
-      peak = std::max(peak, meter.peaks()[slot] + statistics.staging[slot]);
-    }
-    report.peak_bytes_measured = std::max(report.peak_bytes_measured, -processes.least(-peak));
+    report.peak_bytes_measured =
+        std::max(report.peak_bytes_measured, most_held(processes, meter.peaks(), statistics.staging));
     report.difference = processes.first_text(tiles->difference());
   }
   return report;
