@@ -107,7 +107,8 @@ class Lowering:
         is_plain = math.prod(cuts) == math.prod(joins) == size and after == [
             length * count for length, count in zip(piece, joins, strict=True)
         ]
-        if self.is_lean or not is_plain or size <= MOST_PERMUTED:
+        is_of_two = sum(cut > 1 for cut in cuts) == sum(join > 1 for join in joins) == 1
+        if self.is_lean or not is_plain or (is_of_two and size <= MOST_PERMUTED):
             return None
         # Where the piece lies that each device wants; then, by member of its group and device, those that they want.
         wanted = (np.array(step.offsets_out) - np.array(step.offsets_in)) * (np.array(cuts) > 1)
