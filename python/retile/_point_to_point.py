@@ -91,6 +91,12 @@ class Stage:
     rounds: tuple[Round, ...]
     reduction: str | None
 
+    def receives(self) -> list[Message]:
+        return [one.receive for one in self.rounds if one.receive is not None]
+
+    def receives_in_place(self) -> bool:
+        return all(message.is_in_place for message in self.receives())
+
 
 def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequence[int]) -> tuple[Stage, ...]:
     """What the rank does. `strides` are those of its tile, in elements; none where it is packed."""
@@ -156,32 +162,38 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
         for source, target in copies:
             target.of(result).copy_(source.of(tile))
 
+    early = []
+    if tile.device.type == "cpu" and stage.receives_in_place():  # NCCL wants both ways of a round at once
+        for message in stage.receives():
+            early.append(dist.irecv(as_bytes(message.in_place(result)), message.peer, tag=TAG))
     for one in stage.rounds:
         while pending and held + one.staged > staging:
             copy_own()
             held -= finish(*pending.popleft(), result)
-        pending.append((one, *begin(one, tile, result)))
+        pending.append((one, *begin(one, tile, result, bool(early))))
         held += one.staged
     copy_own()
     while pending:
         finish(*pending.popleft(), result)
+    for work in early:
+        work.wait()
 
 
-def begin(one: Round, tile: torch.Tensor, result: torch.Tensor) -> tuple:
+def begin(one: Round, tile: torch.Tensor, result: torch.Tensor, is_received: bool) -> tuple:
     """What is under way, what is sent, and what is received if not straight into the result."""
     messages, sent, received = [], None, None
     is_through_host = tile.device.type != "cpu" and f"{tile.device.type}:gloo" in dist.get_backend_config()
-    if one.send is not None:
-        sent = one.send.pack(tile)
-        sent = sent.cpu() if is_through_host else sent
-        messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
-    if one.receive is not None:
+    if one.receive is not None and not is_received:
         if one.receive.is_in_place and not is_through_host:
             place = one.receive.in_place(result)
         else:
             place = received = result.new_empty(one.receive.elements, device="cpu" if is_through_host else None)
         messages.append(dist.P2POp(dist.irecv, as_bytes(place), one.receive.peer, tag=TAG))
-    return dist.batch_isend_irecv(messages), sent, received
+    if one.send is not None:
+        sent = one.send.pack(tile)
+        sent = sent.cpu() if is_through_host else sent
+        messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
+    return dist.batch_isend_irecv(messages) if messages else [], sent, received
 
 
 def finish(
