@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor.placement_types import Placement
 
 from retile import _point_to_point, _retile
@@ -141,10 +142,13 @@ def _movement(
 def _move_now(
     tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
 ) -> torch.Tensor:
-    movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
+    return _carry_out(_movement(source, target, tuple(shape), tile.dtype, planner, max_bytes), tile)
+
+
+def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
     rank = dist.get_rank()
     is_strided = not tile.is_contiguous()
-    if is_strided and "Partial" in source:
+    if is_strided and "Partial" in movement.source:
         tile, is_strided = tile.contiguous(), False
     if not is_strided and _has_fast_gather(tile.device) and movement.gathering is not None:
         result = tile.new_empty(movement.local_shape(rank))
@@ -190,6 +194,24 @@ def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
     return (_move_now if is_plain else _operation)(tile, *arguments)
 
 
+@functools.lru_cache(maxsize=4096)
+def _known(
+    source: DTensorSpec, placements: tuple[Any, ...], planner: str, max_bytes: int | None
+) -> tuple[_Movement, DTensorSpec]:
+    """On one mesh: how a tensor moves, and what it is then. Checked, and found at once for tensors that come again."""
+    mesh, placements = _check(source, placements, None)
+    ends = _text_of(mesh, source.placements), _text_of(mesh, placements)
+    movement = _movement(*ends, tuple(source.shape), source.tensor_meta.dtype, planner, max_bytes)
+    return movement, DTensorSpec(mesh, placements, tensor_meta=source.tensor_meta)
+
+
+def _may_be_known(dt: DTensor, placements: Sequence[Any]) -> bool:
+    if torch.compiler.is_compiling():
+        return False
+    is_plain = type(dt._local_tensor) is torch.Tensor and not (dt.requires_grad and torch.is_grad_enabled())
+    return is_plain and all(isinstance(placement, Placement) for placement in placements)
+
+
 def _has_fast_gather(device: torch.device) -> bool:
     """NCCL has; over gloo, messages are as fast."""
     return device.type == "cuda" and "nccl" in dist.get_backend()
@@ -205,7 +227,7 @@ def _meet_first(device: torch.device) -> None:
 # --- Bad input.
 
 
-def _faults(dt: Any, placements: Sequence[Any], mesh: DeviceMesh) -> list[str]:
+def _faults(dt: DTensor | DTensorSpec, placements: Sequence[Any], mesh: DeviceMesh) -> list[str]:
     """Everything that is wrong with what was given."""
     faults = []
     for placement in (*dt.placements, *placements):
@@ -226,9 +248,14 @@ def _faults(dt: Any, placements: Sequence[Any], mesh: DeviceMesh) -> list[str]:
     return faults
 
 
-def _check(dt: Any, placements: Sequence[Any], mesh: DeviceMesh | None) -> tuple[DeviceMesh, tuple[Placement, ...]]:
+def _require_dtensor(dt: Any) -> None:
     if not isinstance(dt, DTensor):
         raise InputError(f"{type(dt).__name__} is no DTensor")
+
+
+def _check(
+    dt: DTensor | DTensorSpec, placements: Sequence[Any], mesh: DeviceMesh | None
+) -> tuple[DeviceMesh, tuple[Placement, ...]]:
     mesh = dt.device_mesh if mesh is None else mesh
     faults = _faults(dt, placements, mesh)
     if faults:
@@ -258,6 +285,10 @@ def redistribute(
     and staging) is not used: MemoryLimitError names the smallest limit that works. What is wrong with the input is one
     InputError that lists it all, before anything moves.
     """
+    _require_dtensor(dt)
+    if mesh is None and _may_be_known(dt, placements):
+        movement, spec = _known(dt._spec, tuple(placements), planner, max_bytes)
+        return DTensor(_carry_out(movement, dt._local_tensor), spec, requires_grad=False)
     mesh, placements = _check(dt, placements, mesh)
     kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
     tile = _move(
@@ -280,6 +311,7 @@ def plan_of(
     planner: str = "auto",
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
+    _require_dtensor(dt)
     mesh, placements = _check(dt, placements, mesh)
     ends = _text_of(dt.device_mesh, tuple(dt.placements)), _text_of(mesh, placements)
     return _movement(*ends, tuple(dt.shape), dt.dtype, planner, max_bytes).plan
