@@ -102,10 +102,6 @@ class _Movement:
     def staging(self) -> int:
         return _point_to_point.STAGED_MESSAGES * self.message
 
-    @functools.lru_cache(maxsize=16)
-    def stages(self, rank: int, strides: tuple[int, ...]) -> tuple:
-        return _point_to_point.schedule(self.plan, rank, self.dtype.itemsize, self.message, strides)
-
     @functools.cached_property
     def gathering(self) -> dist.ProcessGroup | None:
         """The group of a mesh's dimension, where all that is to do is to gather its tiles one after the other."""
@@ -118,7 +114,8 @@ class _Movement:
             return None
         for axis, size in enumerate(mesh.shape):
             ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
-            if groups == sorted(ranks.tolist()) and groups == ranks.sort().values.tolist():  # groups know no other order
+            is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch know no other
+            if is_in_order and groups == sorted(ranks.tolist()):
                 return mesh.get_group(axis)
         return None
 
@@ -132,8 +129,13 @@ def _movement(
     source: str, target: str, shape: tuple[int, ...], dtype: torch.dtype, planner: str, max_bytes: int | None
 ) -> _Movement:
     movement = _Movement(source, target, shape, dtype, planner, max_bytes)
-    movement.plan  # which may be refused
+    _ = movement.plan  # which may be refused
     return movement
+
+
+@functools.lru_cache(maxsize=4096)
+def _stages(movement: _Movement, rank: int, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
+    return _point_to_point.schedule(movement.plan, rank, movement.dtype.itemsize, movement.message, strides)
 
 
 # --- Moving it: an operation on this rank's tile.
@@ -155,7 +157,7 @@ def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
         ends = (_point_to_point.as_bytes(end.view(-1)) for end in (result, tile))
         dist.all_gather_into_tensor(*ends, group=movement.gathering)
         return result
-    stages = movement.stages(rank, tile.stride() if is_strided else ())
+    stages = _stages(movement, rank, tile.stride() if is_strided else ())
     _meet_first(tile.device)
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 

@@ -14,6 +14,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 
 import retile
 import retile.torch
+from retile import _point_to_point
 from retile.torch import enabled, explain, plan_of, redistribute
 
 CASES = []
@@ -121,6 +122,17 @@ def elements_of_all_types_are_moved():
 
 
 @case
+def schedules_of_many_tensors_are_made_once():
+    mesh = mesh_of(2, 4)
+    tensors = [put(tensor_of(8, 8 * length), mesh, [Shard(0), Shard(1)]) for length in range(1, 40)]
+    for _ in range(2):
+        with mock.patch("retile._point_to_point.schedule", wraps=_point_to_point.schedule) as schedule:
+            for tensor in tensors:
+                redistribute(tensor, [Shard(1), Shard(0)])
+    assert schedule.call_count == 0
+
+
+@case
 def messages_of_long_tiles_are_cut():
     mesh, tensor = mesh_of(8), tensor_of(512, 1024)
     assert_moved(redistribute(put(tensor, mesh, [Shard(0)]), [Shard(1)]), tensor, mesh, [Shard(1)])
@@ -139,9 +151,11 @@ def aligned_gathers_are_one_collective_where_that_is_fast():
         ((16, 7), [Shard(1), Shard(0)], [Shard(1), Replicate()], None, 1),
         ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [0, 4, 2, 6, 1, 5, 3, 7], 0),
     ]
-    with mock.patch("retile.torch._has_fast_gather", return_value=True), mock.patch.object(
-        dist, "all_gather_into_tensor", gathered
-    ), mock.patch("retile.torch._meet_first"):
+    with (
+        mock.patch("retile.torch._has_fast_gather", return_value=True),
+        mock.patch.object(dist, "all_gather_into_tensor", gathered),
+        mock.patch("retile.torch._meet_first"),
+    ):
         for shape, source, target, ranks, calls in moves:
             mesh, tensor = mesh_of(2, 4, ranks=ranks), tensor_of(*shape, dtype=torch.bfloat16)
             gathered.reset_mock()
@@ -431,9 +445,7 @@ def memory_limits_name_the_smallest_that_works():
     message = message_of(redistribute, dt, [Shard(1), Shard(1)], max_bytes=10, error=retile.MemoryLimitError)
     assert message.startswith("error: a memory limit of 10 bytes per device is too small"), message
     smallest = int(message.split("the smallest limit that works is ")[1].split(" bytes")[0].replace(",", ""))
-    assert_moved(
-        redistribute(dt, [Shard(1), Shard(1)], max_bytes=smallest), tensor, mesh, [Shard(1), Shard(1)]
-    )
+    assert_moved(redistribute(dt, [Shard(1), Shard(1)], max_bytes=smallest), tensor, mesh, [Shard(1), Shard(1)])
 
 
 @case
