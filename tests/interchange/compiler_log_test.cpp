@@ -54,7 +54,7 @@ TEST(CompilerLog, every_public_report_leads_to_a_plan_that_is_proved_cheapest) {
     }
     ++count;
   }
-  EXPECT_EQ(count, 10);
+  EXPECT_EQ(count, 14);
 }
 
 TEST(CompilerLog, merges_doubles_and_reads_broken_lines_and_old_words) {
