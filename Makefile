@@ -85,14 +85,16 @@ bench-python: build ## our reshard in JAX against XLA's own, on every tenth prob
 bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 processes, likewise
 	FRAMEWORK=torch tools/python-package.sh python bench/python/redistribute_torch.py $(PYTHON_BENCH_OPTIONS)
 
-lint: build/clang/build.ninja ## check format (clang-format) and code (clang-tidy)
+lint: build/clang/build.ninja ## check format (clang-format, ruff) and code (clang-tidy, ruff)
 	@tools/install-dependencies.sh clang-format clang-tidy
+	@tools/lint-python.sh
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
 	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|evaluation|tools|bench)/.*'
 
 format: ## format all sources in place
 	@tools/install-dependencies.sh clang-format
 	@$(FORMATTED_FILES) | xargs -0 clang-format -i
+	@tools/lint-python.sh format
 
 fresh: ## run demo and test on a fresh system in a chroot (needs root)
 	@tools/install-dependencies.sh debootstrap

@@ -7,9 +7,10 @@ import re
 import sys
 from pathlib import Path
 
-from evaluation import figures, tables
 from evaluation.page import Page
 from evaluation.results_file import FileError, read_results
+
+from evaluation import figures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 INTRODUCTION = """Nothing is timed before its result was compared with slices of the array. Contenders of one problem
@@ -61,7 +62,6 @@ class Plots:
                 blocks.append(f"![{CAPTIONS[name]}]({self.folder.name}/{file})\n\n*{CAPTIONS[name]}.*")
         return blocks
 
-
     def redraw(self, page):
         for series, kind, path in page.plots():
             if self.functions and not (kind in self.functions and self.functions[kind](series, path)):
@@ -95,7 +95,7 @@ def series_section(series, title, plots):
 def full_report(reading, plots):
     blocks = ["<!-- Written by bench/report.py. -->", "# Evaluation", INTRODUCTION]
     blocks += [f"Note: {warning}." for warning in reading.warnings]
-    for series, title in zip(reading.series, tables.distinct_titles(reading.series)):
+    for series, title in zip(reading.series, tables.distinct_titles(reading.series), strict=True):
         blocks += series_section(series, title, plots)
     return "\n\n".join(blocks) + "\n"
 

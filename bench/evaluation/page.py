@@ -6,9 +6,10 @@ series that is called by its file. Words outside name no figure that was measure
 import re
 import statistics
 
-from evaluation import figures
 from evaluation.results_file import FileError
 from evaluation.tables import duration, number, percent, problem_text, steps_text, table
+
+from evaluation import figures
 
 PEERS = {  # in the words of people who use them
     "xla": "XLA's rules on our engine",
@@ -107,7 +108,7 @@ def _losses(all_series):
         for name, found in by_series.items():
             clear = sum(loss.ratio < 1 / 1.1 for loss in found)
             best = [figures.our_result(large[name].results[loss.ours.id], "best") for loss in found]
-            won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best))
+            won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best, strict=True))
             worst = number(min((loss.ratio for loss in found), default=None))
             cells.append(f"{len(found)}, {clear} by over a tenth, worst {worst}; our fastest wins {won}")
         losses_of_all = [loss for found in by_series.values() for loss in found]

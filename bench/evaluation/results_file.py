@@ -177,7 +177,7 @@ def check_problem(value):
             f'"{end}" names an axis that the mesh does not have',
         )
         _check(len(set(axes)) == len(axes), f'"{end}" uses an axis twice')
-        for size, dimension in zip(sizes, layout):
+        for size, dimension in zip(sizes, layout, strict=True):
             tiles = math.prod(axis_size(mesh, axis) for axis in dimension)
             _check(size % tiles == 0, f'"{end}" cuts a dimension of {size} into {tiles}')
     dtype = value.get("dtype", "f32")

@@ -23,9 +23,8 @@ def number(value):
 
 
 def duration(seconds):
-    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            break
+    units = (("s", 1), ("ms", 1e3), ("µs", 1e6))
+    unit, factor = next((one for one in units if seconds * one[1] >= 1), units[-1])
     return f"{number(seconds * factor)} {unit}"
 
 

@@ -3,6 +3,7 @@
 
 import functools
 import graphlib
+import itertools
 import logging
 import os
 import time
@@ -18,9 +19,9 @@ DTYPES |= {"c64": "complex64", "c128": "complex128"}
 def mesh_order(problem):
     """Axes in an order for which DTensor means our layouts: of the axes that cut one dimension, its meshes have the
     major one first. Source and target share a mesh, so they may leave no such order."""
-    sorter = graphlib.TopologicalSorter({axis: () for axis in problem["mesh"]})
+    sorter = graphlib.TopologicalSorter(dict.fromkeys(problem["mesh"], ()))
     for axes in problem["src"] + problem["dst"]:
-        for minor, major in zip(axes, axes[1:]):
+        for minor, major in itertools.pairwise(axes):
             sorter.add(minor, major)
     try:
         return tuple(sorter.static_order())
@@ -97,7 +98,10 @@ class DTensorWorker:
 def spans(times):
     """Of each repetition, from the first start to the last end: with more processes than cores, the longest time that
     a process took would say too little."""
-    return [max(end for _, end in repetition) - min(start for start, _ in repetition) for repetition in zip(*times)]
+    return [
+        max(end for _, end in repetition) - min(start for start, _ in repetition)
+        for repetition in zip(*times, strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class JaxWorker:
 
 def _whole(index, problem):
     """Slices with both ends."""
-    return tuple(slice(*part.indices(size)[:2]) for part, size in zip(index, problem["shape"]))
+    return tuple(slice(*part.indices(size)[:2]) for part, size in zip(index, problem["shape"], strict=True))
 
 
 def host_devices(count):

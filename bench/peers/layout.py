@@ -22,7 +22,7 @@ def box_of(problem, layout, device):
     """The part of the array that a device holds, as slices. Axes of a dimension go from minor to major."""
     coordinates = device_coordinates(problem["mesh"], device)
     box = []
-    for size, axes in zip(problem["shape"], layout):
+    for size, axes in zip(problem["shape"], layout, strict=True):
         tile_number, tiles = 0, 1
         for axis in axes:
             tile_number += coordinates[axis] * tiles

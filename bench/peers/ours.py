@@ -37,7 +37,7 @@ def _most_received(step):
             return before if any(source != target for source, target in step["pairs"]) else 0
     received = {}
     for _, receiver, low, high in step["transfers"]:
-        received[receiver] = received.get(receiver, 0) + math.prod(b - a for a, b in zip(low, high))
+        received[receiver] = received.get(receiver, 0) + math.prod(b - a for a, b in zip(low, high, strict=True))
     return max(received.values(), default=0)
 
 

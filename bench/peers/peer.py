@@ -11,16 +11,16 @@ import platform
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
 from evaluation.results_file import FileError, axis_size, check_problem, parse_lines  # noqa: E402
-from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
 from layout import device_count  # noqa: E402
+from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
 from workers import Unable, WorkerFailure, Workers  # noqa: E402
 
 METHOD = """For each problem, contenders take turns in rounds: retile with each planner, then the peer. Every round begins
@@ -52,11 +52,13 @@ def scale_problem(problem, factor):
     def tiles(axes):
         return math.prod(axis_size(mesh, axis) for axis in axes)
 
-    units = [math.lcm(tiles(source), tiles(target)) for source, target in zip(problem["src"], problem["dst"])]
+    units = [
+        math.lcm(tiles(source), tiles(target)) for source, target in zip(problem["src"], problem["dst"], strict=True)
+    ]
     most = math.prod(shape) * factor
     left = math.prod(shape)
     while left > most:
-        counts = [size // unit for size, unit in zip(shape, units)]
+        counts = [size // unit for size, unit in zip(shape, units, strict=True)]
         largest = counts.index(max(counts))
         if counts[largest] == 1:
             break
@@ -180,21 +182,21 @@ class Turns:
         """A result for each contender."""
         results = {name: dict(NOTHING_KNOWN) | {"seconds": []} for name in self.contenders}
         for ours in self.ours:
-            self._attempt(results[ours.planner], lambda: ours.plan(problem))
+            self._attempt(results[ours.planner], ours.plan, problem)
         self._attempt(results[self.peer.name], lambda: {"steps": self._prepare(problem)})
         for _ in range(self.arguments.rounds):
             for ours in self.ours:
-                self._attempt(results[ours.planner], lambda: ours.run(problem, self.arguments.repeat))
+                self._attempt(results[ours.planner], ours.run, problem, self.arguments.repeat)
             self._attempt(results[self.peer.name], self._measure_peer)
         self._release()
         return [self._line(problem, name, result) for name, result in sorted(results.items())]
 
-    def _attempt(self, result, function):
+    def _attempt(self, result, function, *arguments):
         """Adds what the function gives. A contender that has failed gets no further turn."""
         if "skipped" in result:
             return
         try:
-            given = function()
+            given = function(*arguments)
         except (CommandFailure, Unable, WorkerFailure) as error:
             result["skipped"] = str(error)
             return

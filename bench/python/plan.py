@@ -1,4 +1,4 @@
-"""What planning from Python takes, on the problems of the paper's family: the first call, and a call that is repeated."""
+"""What planning from Python takes, on the problems of the paper's family: a first call, and a call that is repeated."""
 
 import statistics
 import sys

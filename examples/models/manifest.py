@@ -13,12 +13,14 @@ import argparse
 import json
 
 # From the models' public configurations. Sizes in elements.
+# fmt: off
 MODELS = {
     "llama-70b": dict(layers=80, hidden=8192, heads=64, kv=8, width=128, inner=28672, vocab=128256, fused=True),
     "qwen3-235b": dict(layers=94, hidden=4096, heads=64, kv=4, width=128, vocab=151936, experts=128, expert_inner=1536),
     "deepseek-v3": dict(layers=61, hidden=7168, heads=128, vocab=129280, inner=18432, dense_layers=3, experts=256,
                         expert_inner=2048, shared_inner=2048, q_rank=1536, kv_rank=512, rope=64, nope=128, value=128),
 }
+# fmt: on
 
 
 class Cluster:
@@ -42,7 +44,7 @@ class Cluster:
         array["src"], array["dst"] = source, target
         if view:
             array["src_view"] = array["dst_view"] = view
-        for key, listed in zip(("src_devices", "dst_devices"), devices):
+        for key, listed in zip(("src_devices", "dst_devices"), devices, strict=True):
             if listed is not None:
                 array[key] = listed
         return json.dumps(array, separators=(",", ":"))
@@ -65,8 +67,9 @@ class Cluster:
         target = [[], []]
         target[cut] = ["etp"]
         meshes = ({"fsdp": len(sources)}, {"etp": self.expert_tp})
-        return self.line(name, shape, [["fsdp"], []], target, None, meshes,
-                         (sources, list(range(first, first + self.expert_tp))))
+        return self.line(
+            name, shape, [["fsdp"], []], target, None, meshes, (sources, list(range(first, first + self.expert_tp)))
+        )
 
 
 def attention(model, cluster, name):

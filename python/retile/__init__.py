@@ -23,18 +23,19 @@ from retile._numpy import redistribute
 from retile._retile import Layout, Mesh, Plan, Step, __version__
 
 __all__ = [
-    "__version__",
     "InputError",
     "Layout",
     "MemoryLimitError",
     "Mesh",
     "Plan",
     "Step",
+    "__version__",
     "parse_ends",
     "parse_problem",
     "plan",
     "redistribute",
 ]
+
 
 @_functools.lru_cache(maxsize=4096)
 def plan(

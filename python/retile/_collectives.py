@@ -143,7 +143,7 @@ class Lowering:
         if len(ways) > MOST_BRANCHES or jax.default_backend() != "cpu":
             return self.taken([self.cut(tile, corners, cell) for corners in kept] + received, order, grid)
 
-        is_gathered = last + 1 < len(self.steps) and self.steps[last + 1].local_in[0] < self.steps[last + 1].local_out[0]
+        is_gathered = any(step.local_in[0] < step.local_out[0] for step in self.steps[last + 1 : last + 2])
         if len(ways) == 2 and len(received) == 2 and not own and is_gathered:
             # Before a collective, and without a branch, XLA lends these cells what is the result's afterwards.
             is_swapped = jnp.asarray(order[:, 0] == 1)[self.device]

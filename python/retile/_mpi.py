@@ -22,8 +22,9 @@ def redistribute(tile: Any, plan: Plan, out: Any, comm: Any) -> Any:
     result = numpy.empty(shape, tile.dtype) if out is None else out
     _refuse_together(_faults(tile, result, plan, comm), tile.dtype.str, comm)
     # Rows that are added up lie one after the other, at both ends of the addition.
-    packed_source = numpy.ascontiguousarray(tile) if plan.source.partial else tile
-    packed_target = result if result.flags.c_contiguous or not plan.source.partial else numpy.empty_like(result, order="C")
+    is_sum = bool(plan.source.partial)
+    packed_source = numpy.ascontiguousarray(tile) if is_sum else tile
+    packed_target = numpy.empty_like(result, order="C") if is_sum and not result.flags.c_contiguous else result
     _run(packed_source, packed_target, plan, comm)
     if packed_target is not result:
         result[...] = packed_target

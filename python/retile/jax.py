@@ -191,7 +191,7 @@ class _Program:
         return less_held > max(0, more_sent) or (less_held == max(0, more_sent) and not self.gathers_inside())
 
     def gathers_inside(self) -> bool:
-        """Whether tiles are gathered along inner dimensions alone, which XLA does more slowly where all else is equal."""
+        """Whether tiles are gathered along inner dimensions alone, which XLA does more slowly, all else being equal."""
         gathers = [step for step in self.plan.steps if step.op == "allgather"]
         return any(step.local_in[0] == step.local_out[0] for step in gathers)
 

@@ -40,7 +40,9 @@ def strided_targets_are_written_where_they_lie():
     source, target = (retile.Layout(text, MESH) for text in ("[2{y,x}8, 12]", "[4{x}8, 6{y}12]"))
     memory = np.full((12, 8), -1)
     out = memory[::-2, ::2]
-    moved = retile.redistribute(slice_of(array, source), retile.plan(source, target, dtype="f64"), out.T[:4, :6], comm=comm)
+    moved = retile.redistribute(
+        slice_of(array, source), retile.plan(source, target, dtype="f64"), out.T[:4, :6], comm=comm
+    )
     np.testing.assert_array_equal(moved, slice_of(array, target))
     assert (memory[:, 1::2] == -1).all() and (memory[::2] == -1).all()
 

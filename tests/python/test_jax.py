@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 from problems import small_shape
 
 import retile
 import retile.jax
-from retile.jax import _Program, _plan, explain, lower_text, plan_of, reshard
+from retile.jax import _plan, _Program, explain, lower_text, plan_of, reshard
 
 
 def mesh_of(sizes, kind=AxisType.Auto, order=None):

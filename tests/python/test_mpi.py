@@ -14,7 +14,11 @@ RANKS = Path(__file__).with_name("mpi_ranks.py")
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 def test_ranks_move_arrays_among_themselves():
-    options = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    options = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
     command = ["mpirun", "-np", "4", sys.executable, "-m", "mpi4py", str(RANKS)]  # one that fails stops all
     run = subprocess.run(command, env=os.environ | options, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr

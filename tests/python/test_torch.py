@@ -1,4 +1,4 @@
-"""Tensors of PyTorch, moved by plans between eight processes. Skipped where PyTorch is not installed (make test-torch)."""
+"""Tensors of PyTorch, moved by plans between eight processes. Skipped without PyTorch (make test-torch)."""
 
 import pytest
 

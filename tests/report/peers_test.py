@@ -189,9 +189,12 @@ class Turns(Folder):
             "paper",
         ]
         said = io.StringIO()
-        with mock.patch.object(sys, "argv", [str(part) for part in [*line, *arguments]]):
-            with mock.patch.object(peer.Peer, "version", lambda self: "1.0"), contextlib.redirect_stderr(said):
-                peer.main(made_up_peer(), "A peer.")
+        with (
+            mock.patch.object(sys, "argv", [str(part) for part in [*line, *arguments]]),
+            mock.patch.object(peer.Peer, "version", lambda self: "1.0"),
+            contextlib.redirect_stderr(said),
+        ):
+            peer.main(made_up_peer(), "A peer.")
         return said.getvalue(), [json.loads(line) for line in self.output.read_text().splitlines()]
 
     def test_results_are_what_the_report_reads(self):

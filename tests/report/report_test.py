@@ -15,8 +15,9 @@ ROOT = HERE.parent.parent
 DATA = HERE.parent / "data"
 sys.path.insert(0, str(ROOT / "bench"))
 
-from evaluation import figures  # noqa: E402
 from evaluation.results_file import FileError, read_results  # noqa: E402
+
+from evaluation import figures  # noqa: E402
 
 RUN = {"run": {"engine": "threads", "devices": 2, "ranks": 1, "date": "2026-01-01T00:00:00Z"}}
 
@@ -219,8 +220,20 @@ class Figures(Folder):
 
     def test_memory(self):
         series = self.series(
-            result("p", "xla", [1], memory={"source": 2, "target": 4, "peak": 8}, peak_bytes={"predicted": 64, "measured": 96}),
-            result("q", "xla", [1], memory={"source": 4, "target": 4, "peak": 4}, peak_bytes={"predicted": 64, "measured": 64}),
+            result(
+                "p",
+                "xla",
+                [1],
+                memory={"source": 2, "target": 4, "peak": 8},
+                peak_bytes={"predicted": 64, "measured": 96},
+            ),
+            result(
+                "q",
+                "xla",
+                [1],
+                memory={"source": 4, "target": 4, "peak": 4},
+                peak_bytes={"predicted": 64, "measured": 64},
+            ),
         )
         results = figures.results_of(series.results, "xla")
         self.assertEqual(figures.peak_over_bound(results), [2, 1])
