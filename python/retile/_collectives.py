@@ -129,7 +129,7 @@ class Lowering:
         shape = self.steps[last].local_out
         grid = [extent // length for extent, length in zip(shape, cell, strict=True)]
         if math.prod(grid) > 1 and self.is_lean:
-            return self.copied_rounds(tile, cell, own + exchanged, shape)
+            return self.copied_rounds(tile, cell, own, exchanged, shape)
         received: list[Array] = []
         for senders, corners, _ in exchanged:
             # Of many cells, one is cut when the one before has come: otherwise XLA holds all that it sends at once.
@@ -174,18 +174,19 @@ class Lowering:
             return put_together([cells[i] for i in own_order], grid)
         return joined(jnp.stack(cells).take(own_order, axis=0, mode="clip"), grid)
 
-    def copied_rounds(self, tile: Array, cell: list[int], rounds: list, shape: list[int]) -> Array:
+    def copied_rounds(self, tile: Array, cell: list[int], own: list, exchanged: list, shape: list[int]) -> Array:
         result = jnp.zeros(shape, tile.dtype)
-        most = math.prod(shape) // LEAN_PARTS if self.is_lean else math.prod(cell)
-        for senders, corners, places in rounds:
-            for start, box in parts_of(cell, max(most, 1)):
-                # Lean, a round starts when the one before is written: otherwise XLA holds the cells of all at once.
-                received = self.cut(tile, np.array(corners) + start, box, after=result if self.is_lean else None)
-                if list(senders) != list(range(len(senders))):
-                    received = self.send(received, senders)
-                place = jnp.asarray(self.of_device(np.array(places) + start), jnp.int32)
-                result = lax.dynamic_update_slice(result, received, tuple(place))
+        for senders, corners, places in exchanged:
+            for start, box in parts_of(cell, max(math.prod(shape) // LEAN_PARTS, 1)):
+                # A round starts when the one before is written: otherwise XLA holds the cells of all at once.
+                received = self.send(self.cut(tile, np.array(corners) + start, box, after=result), senders)
+                result = self.put(result, received, np.array(places) + start)
+        for _, corners, places in own:  # from tile to tile, and last: a round that waits for them would copy the result
+            result = self.put(result, self.cut(tile, corners, cell), places)
         return result
+
+    def put(self, result: Array, box: Array, places: np.ndarray) -> Array:
+        return lax.dynamic_update_slice(result, box, tuple(jnp.asarray(self.of_device(np.asarray(places)), jnp.int32)))
 
     def send(self, cell: Array, senders: Sequence[int]) -> Array:
         return lax.ppermute(cell, self.axes, [(sender, receiver) for receiver, sender in enumerate(senders)])

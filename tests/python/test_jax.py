@@ -247,6 +247,16 @@ def test_memory_limits_choose_the_form():
     assert smallest <= lean and explain(x, target, memory_limit=smallest)
 
 
+def test_the_lean_form_holds_a_part_of_a_tile_however_much_stays():
+    mesh = mesh_of({"x": 2, "y": 2})
+    shape = (28, 25, 25, 116)  # half of each tile stays on its device, in seven rows
+    movement = retile.jax._Movement(
+        NamedSharding(mesh, P(("x", "y"))), NamedSharding(mesh, P("x", None, None, "y")), shape, np.dtype(np.float32)
+    )
+    tile = math.prod(shape)  # bytes, of four devices
+    assert _Program(movement, "lean", _plan(movement)).temporaries < tile / 4
+
+
 # --- Bad input: everything is said at once, before anything moves.
 
 
