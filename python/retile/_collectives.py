@@ -107,8 +107,10 @@ class Lowering:
         is_plain = math.prod(cuts) == math.prod(joins) == size and after == [
             length * count for length, count in zip(piece, joins, strict=True)
         ]
-        is_of_two = sum(cut > 1 for cut in cuts) == sum(join > 1 for join in joins) == 1
-        if self.is_lean or not is_plain or (is_of_two and size <= MOST_PERMUTED):
+        # Among four, one collective is faster and holds more, which counts where no step after it holds as much.
+        is_cut_once = sum(cut > 1 for cut in cuts) == 1
+        most_permuted = MOST_PERMUTED if is_cut_once and step is self.steps[-1] else 2
+        if self.is_lean or not is_plain or size <= most_permuted:
             return None
         # Where the piece lies that each device wants; then, by member of its group and device, those that they want.
         wanted = (np.array(step.offsets_out) - np.array(step.offsets_in)) * (np.array(cuts) > 1)

@@ -83,6 +83,9 @@ class _Movement:
             Layout.from_sharding(self.target, self.shape, self.target_devices()),
         )
 
+    def larger_tile(self) -> int:
+        return max(layout.local_size for layout in self.layouts())
+
     def is_even(self) -> bool:
         """Whether every device has an equal tile, which is what JAX's own arrays have."""
         return all(
@@ -184,9 +187,24 @@ class _Program:
         arrays = re.findall(r"([a-z]+)(\d*)\w*\[([\d,]*)\]", results)
         return sum(int(bits or 8) * math.prod(int(n) for n in shape.split(",") if n) // 8 for _, bits, shape in arrays)
 
+    @property
+    def cut(self) -> int:
+        """Bytes of a slice that its plan begins with, and that it gathers again: they are copied before they are sent."""
+        first, last = self.plan.steps[0], self.plan.steps[-1]
+        is_gathered = first.op == "dynslice" and last.op == "allgather"
+        return math.prod(first.local_out) * self.movement.dtype.itemsize if is_gathered else 0
+
     def is_as_good_as(self, other: "_Program") -> bool:
-        """No more temporaries; and what is sent more, if anything, is made up for by what is held less."""
+        """No more temporaries; and what is sent more, if anything, is made up for by what is held less.
+
+        Or it sends no more than the other cuts and sends, which is faster in whole tiles; it may hold a tile for that.
+        """
         more_sent = self.sent - other.sent
+        if (
+            0 < more_sent <= other.cut
+            and self.temporaries <= self.movement.larger_tile() * self.movement.dtype.itemsize
+        ):
+            return True
         less_held = max(other.temporaries, OWN_BYTES) - max(self.temporaries, OWN_BYTES)
         return less_held > max(0, more_sent) or (less_held == max(0, more_sent) and not self.gathers_inside())
 
@@ -200,7 +218,7 @@ class _Program:
         whole = math.prod(self.movement.shape)
         arrays = re.findall(r"[a-z]\w*\[([\d,]+)\]", self.compiled.as_text())
         largest = max((math.prod(map(int, shape.split(","))) for shape in arrays), default=0)
-        return largest >= whole > max(layout.local_size for layout in self.movement.layouts())
+        return largest >= whole > self.movement.larger_tile()
 
     def explain(self) -> str:
         by = "XLA's own reshard, which is as good" if self.form == "xla" else f"these steps, in the {self.form} form"
@@ -217,14 +235,12 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
 @functools.lru_cache(maxsize=4096)
 def _program(movement: _Movement, memory_limit: int | None = None) -> _Program:
     plan = _plan(movement)
-    first = _Program(movement, "fast", plan)
-    xla = _Program(movement, "xla", plan)
+    fast, xla = (_Program(movement, form, plan) for form in ("fast", "xla"))
     is_simple = movement.source.mesh == movement.target.mesh and _is_xlas_too(plan)
-    if is_simple or (_can_compare(movement) and xla.is_as_good_as(first)):
-        first = xla
+    first = xla if is_simple or (_can_compare(movement) and xla.is_as_good_as(fast)) else fast
     if memory_limit is None:
         return first
-    programs = [first] + [_Program(movement, "lean", plan) for plan in _plans(movement)]
+    programs = [first, fast] + [_Program(movement, "lean", plan) for plan in _plans(movement)]
     for program in programs:
         if program.bytes <= memory_limit:
             return program
