@@ -109,7 +109,8 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
   engine.processes().do_together([&] {
     Manifest manifest = manifest_of(arrays);
     std::vector<std::int64_t> hosts = engine.hosts(manifest.device_count());
-    plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts));
+    plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts),
+                 options.in_place ? SourceMemory::donated : SourceMemory::kept);
     if (options.in_place) require_packed(arrays);
     const std::vector<Device> devices = engine.devices(plan->device_count());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -119,16 +120,10 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
       strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
     }
   });
-  if (!options.in_place) {
+  if (options.in_place) {
+    state_->in_place.emplace(*plan, engine);
+  } else {
     state_->prepared.emplace(*plan, engine, strides);
-    return;
-  }
-  state_->in_place.emplace(*plan, engine);
-  const InPlaceFigures figures = figures_of(state_->in_place->schedule(), engine.processes());
-  if (figures.excess > options.max_bytes) {
-    throw RuntimeError(
-        fmt::format("in place, rounds bring these shapes to {} bytes beyond the larger of source and target, not to {}",
-                    figures.excess, options.max_bytes));
   }
 }
 
@@ -155,7 +150,7 @@ TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
     }
   });
   const StreamStatistics statistics =
-      state_->in_place ? state_->in_place->execute(from, to) : state_->prepared->execute(pointers_to(from), to);
+      state_->in_place ? state_->in_place->execute(from, to).all : state_->prepared->execute(pointers_to(from), to);
   return {most_of(processes, statistics.received), most_of(processes, statistics.staging), statistics.seconds};
 }
 

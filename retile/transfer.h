@@ -57,7 +57,7 @@ struct TransferStatistics {
 class Transfer {
  public:
   // The engine need not outlive it. Throws InputError where two arrays have one name, an array is a sum, or the cap is
-  // too small; RuntimeError where layouts of memory are wrong, or shapes are such that more is needed in place.
+  // too small; RuntimeError where layouts of memory are wrong.
   explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;

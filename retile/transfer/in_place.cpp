@@ -1,222 +1,307 @@
 #include "retile/transfer/in_place.h"
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/engines/engine.h"
+#include "retile/plan/text.h"
 #include "retile/transfer/streams.h"
 
 namespace retile::transfer {
 namespace {
 
+// Rounds are powers of two up to this: which of them keeps a cap does not depend on the cap.
 constexpr std::int64_t most_rounds = 4096;
+
+// Where the cap allows fewer, a round still fills no more than such a part of a device's target.
+constexpr std::int64_t even_rounds = 16;
 
 // MPI counts with 32 bits.
 constexpr std::int64_t most_round_bytes = 1 << 30;
 
-// The rounds that use each page of each tile of some devices, for one number of rounds.
-class PageRounds {
+// Pages of a device's tiles.
+struct TilePages {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+};
+
+TilePages count_pages(const TransferPlan& plan, const std::vector<std::int64_t>& arrays, Device device) {
+  TilePages pages;
+  for (std::size_t problem = 0; problem < arrays.size(); ++problem) {
+    const std::int64_t element = bytes_of(plan.manifest().problems[problem].element_type());
+    const auto count = [&](const Placement& placement) {
+      return divide_up(placement.size(device) * element, page_bytes()) * arrays[problem];
+    };
+    pages.source += count(plan.source(problem));
+    pages.target += count(plan.target(problem));
+  }
+  return pages;
+}
+
+bool has_both_sides(const TransferPlan& plan, Device device) {
+  const DeviceLoad& load = plan.loads()[static_cast<std::size_t>(device)];
+  return load.source > 0 && load.target > 0;
+}
+
+// Figures for one number of rounds or another.
+class InPlacePrediction {
  public:
-  PageRounds(const TransferPlan& plan, std::span<const Device> devices, const Streams& streams)
-      : devices_(devices), streams_(streams) {
-    for (const NamedArray& array : plan.manifest().arrays) {
-      const std::int64_t element = bytes_of(plan.manifest().problems[array.problem].element_type());
-      for (const Device device : devices) {
-        last_read_.emplace_back(pages(plan.source(array.problem).size(device) * element), InPlaceSchedule::never);
-        first_write_.emplace_back(pages(plan.target(array.problem).size(device) * element), streams.rounds);
-      }
+  InPlacePrediction(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
+                    Streams& streams)
+      : plan_(plan), devices_(devices), processes_(processes), streams_(streams), page_rounds_(streams) {
+    std::vector<std::int64_t> arrays(plan.manifest().problems.size());
+    for (const NamedArray& array : plan.manifest().arrays) ++arrays[array.problem];
+    for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device));
+    for (const TransferPlan::Stream& stream : plan.streams()) {
+      if (!stream.is_relay && is_ours(stream.from) != is_ours(stream.to)) between_.push_back(stream);
     }
-    for (const PieceShape& shape : streams.shapes) copies_.push_back(shape.copy());
-    staging_.resize(devices.size());
-    for (const Stream& stream : streams.streams) add(stream);
   }
 
-  // `most_relayed` is what passing on stages, by device.
-  InPlaceSchedule schedule(const std::vector<std::int64_t>& most_relayed) {
-    const auto rounds = static_cast<std::size_t>(streams_.rounds);
-    InPlaceSchedule result{streams_.rounds, {}, {}, {}};
-    for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
-      // Pages that come with a round, less those that go before it.
-      std::vector<std::int64_t> change(rounds + 1);
-      std::int64_t source = 0;
-      std::int64_t target = 0;
-      for (std::size_t tile = slot; tile < last_read_.size(); tile += devices_.size()) {
-        for (const std::int64_t round : last_read_[tile]) --change[static_cast<std::size_t>(round + 1)];
-        for (const std::int64_t round : first_write_[tile]) ++change[static_cast<std::size_t>(round)];
-        source += static_cast<std::int64_t>(last_read_[tile].size());
-        target += static_cast<std::int64_t>(first_write_[tile].size());
-      }
-      std::int64_t now = source;
-      std::int64_t peak = source;
-      for (std::size_t round = 0; round < rounds; ++round) peak = std::max(peak, now += change[round]);
-      result.larger.push_back(std::max(source, target) * page_bytes());
-      // What is passed on within a host comes when all sources have gone.
-      result.peaks.push_back(std::max(peak, target) * page_bytes() + std::max(staging_[slot], most_relayed[slot]));
+  InPlaceFigures at(std::int64_t rounds) {
+    streams_.rounds = rounds;
+    InPlaceFigures figures;
+    figures.rounds = rounds;
+    figures.staging.resize(devices_.size());
+    for (const TransferPlan::Stream& stream : between_) {
+      const Device ours = is_ours(stream.from) ? stream.from : stream.to;
+      const auto slot = std::lower_bound(devices_.begin(), devices_.end(), ours) - devices_.begin();
+      figures.staging[static_cast<std::size_t>(slot)] +=
+          streams_.part_of(stream.bytes, 0).size() * streams_.rounds_in_flight;
     }
-    result.last_reads = std::move(last_read_);
-    return result;
+    for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
+      figures.larger.push_back(std::max(pages_[slot].source, pages_[slot].target) * page_bytes());
+      figures.peaks.push_back(peak_pages(slot) * page_bytes() + figures.staging[slot]);
+    }
+    sum_up(figures);
+    return figures;
+  }
+
+  // What is passed on within a host comes when all sources have gone.
+  void add_relays(InPlaceFigures& figures) const {
+    const std::vector<std::int64_t> staging = plan_.relay_staging();
+    for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
+      const std::int64_t relayed = staging[static_cast<std::size_t>(devices_[slot])];
+      figures.peaks[slot] = std::max(figures.peaks[slot], pages_[slot].target * page_bytes() + relayed);
+    }
+    sum_up(figures);
+    figures.least_cap = std::max(figures.least_cap, plan_.least_cap(true));
   }
 
  private:
-  // The devices of a stream that are of this process.
-  struct Ends {
-    std::optional<std::size_t> from;
-    std::optional<std::size_t> to;
-  };
+  bool is_ours(Device device) const { return std::binary_search(devices_.begin(), devices_.end(), device); }
 
-  static std::size_t pages(std::int64_t bytes) { return static_cast<std::size_t>(divide_up(bytes, page_bytes())); }
-
-  std::optional<std::size_t> slot_of(Device device) const {
-    const auto place = std::lower_bound(devices_.begin(), devices_.end(), device);
-    if (place == devices_.end() || *place != device) return std::nullopt;
-    return static_cast<std::size_t>(place - devices_.begin());
+  void sum_up(InPlaceFigures& figures) const {
+    std::int64_t peak = 0;
+    std::int64_t excess = 0;
+    for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
+      peak = std::max(peak, figures.peaks[slot]);
+      excess = std::max(excess, figures.peaks[slot] - figures.larger[slot]);
+    }
+    figures.peak = processes_.most(peak);
+    figures.excess = processes_.most(excess);
   }
 
-  void add(const Stream& stream) {
-    const Ends ends{slot_of(stream.from), slot_of(stream.to)};
-    if (!ends.from || !ends.to) {
-      const std::int64_t staged = streams_.part_of(stream.bytes, 0).size() * streams_.rounds_in_flight;
-      staging_[ends.from ? *ends.from : *ends.to] += staged;
-    }
-    StreamCursor cursor;
-    for (std::int64_t round = 0; round < streams_.rounds; ++round) {
-      const std::int64_t bytes = streams_.part_of(stream.bytes, round).size();
-      cursor.advance(streams_, stream, bytes,
-                     [&](std::size_t piece, ByteRange range) { add(ends, stream.pieces[piece], range, round); });
-    }
-  }
-
-  // Bytes of a piece, run by run.
-  void add(const Ends& ends, const StreamPiece& piece, ByteRange range, std::int64_t round) {
-    const BoxCopy& copy = copies_[piece.shape];
-    const auto tile_at = [&](const std::optional<std::size_t>& slot, auto& tiles) {
-      return slot ? &tiles[piece.array * devices_.size() + *slot] : nullptr;
-    };
-    std::vector<std::int64_t>* const read = tile_at(ends.from, last_read_);
-    std::vector<std::int64_t>* const written = tile_at(ends.to, first_write_);
-    for (std::int64_t at = range.begin; at < range.end;) {
-      const std::int64_t run = at / copy.run_bytes();
-      const std::int64_t end = std::min(range.end, (run + 1) * copy.run_bytes());
-      const BoxCopy::RunPlace place = copy.run_place(run);
-      const std::int64_t skipped = at - run * copy.run_bytes();
-      const auto each_page = [&](std::vector<std::int64_t>* pages, std::int64_t first, const auto& choose) {
-        if (pages == nullptr) return;
-        for (std::int64_t page = first / page_bytes(); page <= (first + end - at - 1) / page_bytes(); ++page) {
-          std::int64_t& other = (*pages)[static_cast<std::size_t>(page)];
-          other = choose(other, round);
+  // The most pages that the device has at once.
+  std::int64_t peak_pages(std::size_t slot) {
+    const TilePages& pages = pages_[slot];
+    std::int64_t peak = std::max(pages.source, pages.target);
+    if (!has_both_sides(plan_, devices_[slot])) return peak;
+    // Pages that come with a round, less those that go before it.
+    std::vector<std::int64_t> change(static_cast<std::size_t>(streams_.rounds) + 1);
+    std::int64_t now = 0;  // what nobody reads goes before the first round
+    for (const PageUse use : {PageUse::last_read, PageUse::first_write}) {
+      page_rounds_.visit_tiles(devices_[slot], use, [&](std::size_t, const std::vector<PageRun>& runs) {
+        for (const PageRun& run : runs) {
+          if (run.round == PageRun::never) continue;
+          if (use == PageUse::last_read) {
+            change[static_cast<std::size_t>(run.round + 1)] -= run.pages;
+            now += run.pages;
+          } else {
+            change[static_cast<std::size_t>(run.round)] += run.pages;
+          }
         }
-      };
-      each_page(read, piece.from_offset + place.from + skipped,
-                [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
-      each_page(written, piece.to_offset + place.to + skipped,
-                [](std::int64_t x, std::int64_t y) { return std::min(x, y); });
-      at = end;
+      });
     }
+    for (const std::int64_t pages_more : change) peak = std::max(peak, now += pages_more);
+    return peak;
   }
 
+  const TransferPlan& plan_;
   const std::span<const Device> devices_;
-  const Streams& streams_;
-  std::vector<BoxCopy> copies_;                         // by shape
-  std::vector<std::vector<std::int64_t>> last_read_;    // by source tile and page
-  std::vector<std::vector<std::int64_t>> first_write_;  // by target tile and page
-  std::vector<std::int64_t> staging_;                   // bytes by device
+  const Processes& processes_;
+  Streams& streams_;
+  PageRounds page_rounds_;
+  std::vector<TilePages> pages_;               // by device
+  std::vector<TransferPlan::Stream> between_;  // this process and others
 };
+
+// Powers of two in the order in which they are tried: from those whose rounds fill no more than the cap upwards, then
+// the others.
+std::vector<std::int64_t> rounds_to_try(const TransferPlan& plan) {
+  std::int64_t written = 1;  // by a device
+  for (const DeviceLoad& load : plan.loads()) written = std::max(written, load.target);
+  const auto power = [](std::int64_t rounds) {
+    return std::min(most_rounds, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rounds))));
+  };
+  const std::int64_t least = power(divide_up(written, most_round_bytes));
+  const std::int64_t even = std::min(even_rounds, divide_up(written, page_bytes()));
+  const std::int64_t first =
+      std::max(least, power(std::max(even, divide_up(written, std::max(plan.max_bytes(), page_bytes())))));
+  std::vector<std::int64_t> all;
+  for (std::int64_t rounds = first; rounds <= most_rounds; rounds *= 2) all.push_back(rounds);
+  for (std::int64_t rounds = first / 2; rounds >= least; rounds /= 2) all.push_back(rounds);
+  return all;
+}
 
 }  // namespace
 
-std::int64_t page_bytes() {
-  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
-
-std::int64_t InPlaceSchedule::excess() const {
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < peaks.size(); ++i) most = std::max(most, peaks[i] - larger[i]);
-  return most;
-}
-
-std::int64_t InPlaceSchedule::peak() const { return *std::max_element(peaks.begin(), peaks.end()); }
-
-InPlaceFigures figures_of(const InPlaceSchedule& schedule, const Processes& processes) {
-  return {schedule.rounds, processes.most(schedule.peak()), processes.most(schedule.excess())};
-}
-
-InPlaceTransfer make_in_place(const TransferPlan& plan) {
-  return make_in_place(plan, all_devices(plan.device_count()), one_process());
-}
-
-InPlaceTransfer make_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes) {
-  const std::int64_t max_bytes = plan.max_bytes();
-  Streams streams = make_streams(plan, devices, {});
-  std::int64_t written = 1;
-  for (const DeviceLoad& load : plan.loads()) written = std::max(written, load.target);
-  std::vector<std::int64_t> most_relayed(devices.size());
-  for (std::size_t slot = 0; plan.has_relays() && processes.size() > 1 && slot < devices.size(); ++slot) {
-    most_relayed[slot] = plan.loads()[static_cast<std::size_t>(devices[slot])].staging;
-  }
-  std::optional<InPlaceSchedule> best;
-  std::int64_t least = 0;
-  const std::int64_t first = divide_up(written, std::clamp<std::int64_t>(max_bytes, page_bytes(), most_round_bytes));
-  for (std::int64_t rounds = std::min(first, most_rounds); rounds <= most_rounds; rounds *= 2) {
-    streams.rounds = rounds;
-    InPlaceSchedule schedule = PageRounds(plan, devices, streams).schedule(most_relayed);
-    const std::int64_t excess = processes.most(schedule.excess());
-    if (!best || excess < least) {
-      best = std::move(schedule);
-      least = excess;
-    }
-    if (excess <= max_bytes || rounds > 8 * first) break;
+InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
+                               Streams& streams) {
+  InPlacePrediction prediction(plan, devices, processes, streams);
+  std::optional<InPlaceFigures> best;
+  for (const std::int64_t rounds : rounds_to_try(plan)) {
+    InPlaceFigures figures = prediction.at(rounds);
+    if (!best || figures.excess < best->excess) best = std::move(figures);
+    if (best->excess <= plan.max_bytes()) break;
   }
   streams.rounds = best->rounds;
-  return {*std::move(best), std::move(streams)};
+  best->least_cap = best->excess;
+  if (plan.has_relays() && processes.size() > 1) prediction.add_relays(*best);
+  return *std::move(best);
 }
+
+InPlaceFigures choose_in_place(const TransferPlan& plan) {
+  const std::vector<Device> all = all_devices(plan.device_count());
+  // Rounds matter where sources go as targets come.
+  std::vector<Device> both;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(both),
+               [&](Device device) { return has_both_sides(plan, device); });
+  Streams streams = make_streams(plan, both, {});
+  return choose_in_place(plan, all, one_process(), streams);
+}
+
+void require_cap(const TransferPlan& plan, const InPlaceFigures& figures) {
+  if (figures.least_cap <= plan.max_bytes()) return;
+  throw MemoryLimitError(
+      fmt::format("in place, {} bytes beyond the larger of source and target are too few for these shapes",
+                  group_digits(plan.max_bytes())),
+      fmt::format("the smallest cap that works in place is {} bytes", group_digits(figures.least_cap)));
+}
+
+std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures) {
+  std::int64_t count = 0;
+  for (const TransferPlan::Stream& stream : plan.streams()) {
+    count += std::min(stream.bytes, stream.is_relay ? plan.rounds(true) : figures.rounds);
+  }
+  return count;
+}
+
+InPlaceSchedule make_schedule(const Streams& streams, std::span<const Device> devices) {
+  InPlaceSchedule schedule{streams.rounds, {}};
+  schedule.last_reads.resize(streams.array_count * devices.size());
+  PageRounds page_rounds(streams);
+  for (std::size_t slot = 0; slot < devices.size(); ++slot) {
+    page_rounds.visit_tiles(devices[slot], PageUse::last_read,
+                            [&](std::size_t array, const std::vector<PageRun>& runs) {
+                              schedule.last_reads[array * devices.size() + slot] = runs;
+                            });
+  }
+  return schedule;
+}
+
+namespace {
+
+// Memory of sources that goes after one round.
+struct Donated {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::int64_t round;
+};
+
+// Apart, in the order of addresses. What several tiles share goes after the last of them.
+std::vector<Donated> separate(const std::vector<Donated>& all) {
+  std::vector<std::uintptr_t> ends;
+  for (const Donated& one : all) {
+    ends.push_back(one.begin);
+    ends.push_back(one.end);
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  constexpr std::int64_t nobody = PageRun::never - 1;
+  std::vector<Donated> apart;
+  for (std::size_t i = 0; i + 1 < ends.size(); ++i) apart.push_back({ends[i], ends[i + 1], nobody});
+  for (const Donated& one : all) {
+    auto at = static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), one.begin) - ends.begin());
+    for (; at < apart.size() && apart[at].begin < one.end; ++at) apart[at].round = std::max(apart[at].round, one.round);
+  }
+  std::erase_if(apart, [](const Donated& one) { return one.round == nobody; });
+  return apart;
+}
+
+std::vector<Donated> find_donated(const InPlaceSchedule& schedule,
+                                  std::span<const std::span<const std::byte>> sources) {
+  std::vector<Donated> all;
+  for (std::size_t tile = 0; tile < sources.size(); ++tile) {
+    auto at = reinterpret_cast<std::uintptr_t>(sources[tile].data());
+    const std::uintptr_t end = at + sources[tile].size();
+    const auto add = [&](std::uintptr_t bytes, std::int64_t round) {
+      const std::uintptr_t next = at + std::min(bytes, end - at);
+      if (next > at) all.push_back({at, next, round});
+      at = next;
+    };
+    for (const PageRun& run : schedule.last_reads[tile]) {
+      add(static_cast<std::uintptr_t>(run.pages * page_bytes()), run.round);
+    }
+    add(end - at, PageRun::never);
+  }
+  return separate(all);
+}
+
+}  // namespace
 
 std::vector<std::vector<PageRange>> find_released(const InPlaceSchedule& schedule,
                                                   std::span<const std::span<const std::byte>> sources) {
   ensure(sources.size() == schedule.last_reads.size(), "there is memory for every tile");
-  // Bytes of a source in a page of memory, by its number.
-  struct Bytes {
-    std::uintptr_t page;
-    std::int64_t round;
-    std::uintptr_t count;
-  };
   const auto page_size = static_cast<std::uintptr_t>(page_bytes());
-  std::vector<Bytes> all;
-  for (std::size_t tile = 0; tile < sources.size(); ++tile) {
-    const std::vector<std::int64_t>& last_reads = schedule.last_reads[tile];
-    const auto start = reinterpret_cast<std::uintptr_t>(sources[tile].data());
-    const std::uintptr_t end = start + sources[tile].size();
-    for (std::uintptr_t at = start; at < end;) {
-      const std::size_t number = (at - start) / page_size;  // of the tile's page
-      const std::uintptr_t next = std::min({end, (at / page_size + 1) * page_size, start + (number + 1) * page_size});
-      all.push_back(
-          {at / page_size, number < last_reads.size() ? last_reads[number] : InPlaceSchedule::never, next - at});
-      at = next;
-    }
-  }
-  std::sort(all.begin(), all.end(), [](const Bytes& a, const Bytes& b) { return a.page < b.page; });
   std::vector<std::vector<PageRange>> released(static_cast<std::size_t>(schedule.rounds) + 1);
-  for (std::size_t i = 0; i < all.size();) {
-    const std::uintptr_t page = all[i].page;
-    std::int64_t round = InPlaceSchedule::never;
-    std::uintptr_t count = 0;
-    for (; i < all.size() && all[i].page == page; ++i) {
-      round = std::max(round, all[i].round);
-      count += all[i].count;
-    }
-    if (count < page_size) continue;
+  const auto release = [&](std::uintptr_t begin, std::uintptr_t end, std::int64_t round) {
+    if (begin == end) return;
     std::vector<PageRange>& list =
-        round == InPlaceSchedule::never ? released.back() : released[static_cast<std::size_t>(round)];
-    const auto* first = reinterpret_cast<const std::byte*>(page * page_size);  // NOLINT(performance-no-int-to-ptr)
+        round == PageRun::never ? released.back() : released[static_cast<std::size_t>(round)];
+    const auto* first = reinterpret_cast<const std::byte*>(begin);  // NOLINT(performance-no-int-to-ptr)
     if (!list.empty() && list.back().first + list.back().bytes == first) {
-      list.back().bytes += page_size;
+      list.back().bytes += end - begin;
     } else {
-      list.push_back({first, page_size});
+      list.push_back({first, end - begin});
+    }
+  };
+  // A page of several parts: how far they have filled it, and the last of their rounds.
+  std::uintptr_t shared = 0;
+  std::uintptr_t filled = 0;
+  std::int64_t last = PageRun::never;
+  for (const auto& [begin, end, round] : find_donated(schedule, sources)) {
+    for (std::uintptr_t at = begin; at < end;) {
+      const std::uintptr_t page = at / page_size * page_size;
+      const std::uintptr_t whole_end = end / page_size * page_size;
+      if (at == page && whole_end > at) {
+        release(at, whole_end, round);
+        at = whole_end;
+        continue;
+      }
+      const std::uintptr_t next = std::min(end, page + page_size);
+      if (page != shared) filled = 0;
+      last = filled == 0 ? round : std::max(last, round);
+      shared = page;
+      filled += next - at;
+      if (filled == page_size) release(page, page + page_size, last);
+      at = next;
     }
   }
   return released;

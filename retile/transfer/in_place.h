@@ -8,49 +8,47 @@
 
 #include "retile/engines/processes.h"
 #include "retile/engines/streams.h"
+#include "retile/transfer/page_rounds.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
 
-// Bytes; what the system takes back.
-std::int64_t page_bytes();
-
-// When pages come and go, predicted page by page: a source's is needed up to the last round that reads it, a target's
-// from the first round that writes it. Tiles are packed and begin at pages of their own.
-struct InPlaceSchedule {
-  static constexpr std::int64_t never = -1;
-
-  std::int64_t rounds = 1;
-  // The last round that reads a page, by source tile of this process, array by array and device by device, and page.
-  std::vector<std::vector<std::int64_t>> last_reads;
-  std::vector<std::int64_t> larger;  // by device: bytes of pages, of all its sources or of all its targets
-  std::vector<std::int64_t> peaks;   // by device: bytes of pages at once, and of what is staged between processes
-
-  // The most that a device has at once, and that beyond the larger of source and target.
-  std::int64_t peak() const;
-  std::int64_t excess() const;
-};
-
-// Of all processes.
+// What a transfer takes in place, predicted page by page: a source's page is there up to the last round that reads it,
+// a target's from the first round that writes it. Tiles are packed and begin at pages of their own. Bytes.
 struct InPlaceFigures {
   std::int64_t rounds = 1;
+  // By device of this process.
+  std::vector<std::int64_t> larger;   // pages of all its sources or of all its targets
+  std::vector<std::int64_t> staging;  // between processes, in rounds
+  std::vector<std::int64_t> peaks;    // pages at once and what is staged
+  // Of the devices of all processes.
   std::int64_t peak = 0;
-  std::int64_t excess = 0;
-};
-// Collective.
-InPlaceFigures figures_of(const InPlaceSchedule& schedule, const Processes& processes = one_process());
-
-// Of this process's devices, ascending, with as many rounds.
-struct InPlaceTransfer {
-  InPlaceSchedule schedule;
-  Streams streams;
+  std::int64_t excess = 0;     // the most beyond the larger of source and target
+  std::int64_t least_cap = 0;  // the smallest that works, with any number of rounds
 };
 
-// The fewest rounds whose excess is within the plan's cap on all processes; where there are none, those with the least.
-// Collective.
-InPlaceTransfer make_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes);
+// Of as few rounds as keep the plan's cap, but enough that most of a source is gone when the last ones come; where the
+// cap is too small, of those with the least excess. The streams are those of these devices, ascending, and get as many
+// rounds. Collective.
+InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
+                               Streams& streams);
 // Of all devices in one process.
-InPlaceTransfer make_in_place(const TransferPlan& plan);
+InPlaceFigures choose_in_place(const TransferPlan& plan);
+
+// Throws MemoryLimitError where the plan's cap is too small in place.
+void require_cap(const TransferPlan& plan, const InPlaceFigures& figures);
+
+// Messages of all rounds, as in TransferPlan::messages().
+std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures);
+
+// When pages of sources go: the last rounds that read them, by source tile of this process, array by array and device
+// by device.
+struct InPlaceSchedule {
+  std::int64_t rounds = 1;
+  std::vector<std::vector<PageRun>> last_reads;
+};
+
+InPlaceSchedule make_schedule(const Streams& streams, std::span<const Device> devices);
 
 struct PageRange {
   const std::byte* first = nullptr;

@@ -38,9 +38,10 @@ Hosts even_hosts(std::int64_t devices, std::int64_t count) {
   return hosts;
 }
 
-TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts)
+TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, SourceMemory sources)
     : manifest_(std::move(manifest)),
       max_bytes_(max_bytes),
+      sources_(sources),
       hosts_(std::move(hosts)),
       loads_(index(manifest_.device_count())) {
   if (hosts_.empty()) hosts_.resize(loads_.size());
@@ -52,7 +53,7 @@ TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts host
   choose_senders();
   list_streams();
   count_crossing();
-  require_cap();
+  if (sources_ == SourceMemory::kept) require_cap();
   rounds_ = choose_rounds(false);
   relay_rounds_ = choose_rounds(true);
 }
@@ -218,13 +219,12 @@ std::int64_t TransferPlan::longest_stream(bool is_relay) const {
   return longest;
 }
 
-// With a byte of each stream in a round.
+std::int64_t TransferPlan::least_cap(bool is_relay) const {
+  return most_of(staging_at(std::max<std::int64_t>(1, longest_stream(is_relay)), is_relay));
+}
+
 void TransferPlan::require_cap() const {
-  std::int64_t least = 0;
-  for (const bool is_relay : {false, true}) {
-    const std::int64_t longest = longest_stream(is_relay);
-    if (longest > 0) least = std::max(least, most_of(staging_at(longest, is_relay)));
-  }
+  const std::int64_t least = std::max(least_cap(false), least_cap(true));
   if (least <= max_bytes_) return;
   throw MemoryLimitError(
       fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),

@@ -5,6 +5,7 @@
 // exactly.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,14 +56,18 @@ struct DeviceLoad {
   std::int64_t peak() const { return source + target + staging; }
 };
 
+// Donated ones go as they are read: which caps are large enough then is for in_place.h to say.
+enum class SourceMemory { kept, donated };
+
 class TransferPlan {
  public:
-  // Throws InputError where a device would stage more than `max_bytes` with the smallest rounds, or the arrays' bytes
-  // do not fit in 63 bits.
-  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {});
+  // Throws InputError where a device would stage more than `max_bytes` with the smallest rounds and sources are kept,
+  // or the arrays' bytes do not fit in 63 bits.
+  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, SourceMemory sources = SourceMemory::kept);
 
   const Manifest& manifest() const { return manifest_; }
   std::int64_t max_bytes() const { return max_bytes_; }
+  SourceMemory sources() const { return sources_; }
   std::int64_t device_count() const { return static_cast<std::int64_t>(loads_.size()); }
   const std::vector<DeviceLoad>& loads() const { return loads_; }
   // On what the busiest device sends, in any plan.
@@ -70,6 +75,10 @@ class TransferPlan {
   // Of the streams from sources, and of those that pass on what came into a host, which follow.
   std::int64_t rounds(bool is_relay = false) const { return is_relay ? relay_rounds_ : rounds_; }
   bool has_relays() const { return relay_rounds_ > 0; }
+  // What a device must stage at least: a byte of each stream in a round.
+  std::int64_t least_cap(bool is_relay) const;
+  // By device, of the streams that pass on.
+  std::vector<std::int64_t> relay_staging() const { return staging_at(std::max<std::int64_t>(1, relay_rounds_), true); }
   // One per stream and round, empty ones not counted.
   std::int64_t messages() const;
   // Bytes that come into each host from others; one entry where all devices are on one.
@@ -141,6 +150,7 @@ class TransferPlan {
 
   Manifest manifest_;
   std::int64_t max_bytes_;
+  SourceMemory sources_;
   Hosts hosts_;
   DeviceSets sets_;
   std::vector<ArrayClass> classes_;

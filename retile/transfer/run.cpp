@@ -53,6 +53,7 @@ TransferReport report_of(const TransferPlan& plan, const Engine& engine) {
   report.arrays = static_cast<std::int64_t>(plan.manifest().arrays.size());
   report.devices = plan.device_count();
   report.engine = engine.name();
+  report.max_bytes = plan.max_bytes();
   return report;
 }
 
@@ -87,6 +88,12 @@ void pass_on(PreparedStreams& streams, PreparedStreams* relays, std::span<std::b
   statistics.seconds += relayed.seconds;
 }
 
+void require_staged(const std::vector<std::int64_t>& staged, const std::vector<std::int64_t>& most) {
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    ensure(staged[i] <= most[i], "engines stage no more than the plan says");
+  }
+}
+
 }  // namespace
 
 std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes) {
@@ -108,6 +115,7 @@ std::int64_t most_held(const Processes& processes, std::vector<std::int64_t> byt
 
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
+  ensure(plan.sources() == SourceMemory::kept, "what is planned for donated sources is run in place");
   require_right(plan, *processes_, "");
   streams_ = engine.prepare_streams(make_streams(plan, devices_, strides));
   relays_ = prepare_relays(plan, engine, devices_, strides);
@@ -118,24 +126,29 @@ StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sou
                                            std::span<std::byte* const> targets) {
   StreamStatistics statistics = streams_->execute(sources, targets);
   pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    ensure(statistics.staging[i] <= most_staged_[i], "engines stage no more than the plan says");
-  }
+  require_staged(statistics.staging, most_staged_);
   return statistics;
 }
 
 PreparedInPlace::PreparedInPlace(const TransferPlan& plan, Engine& engine)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
   require_right(plan, *processes_, "in place");
-  InPlaceTransfer in_place = make_in_place(plan, devices_, *processes_);
-  schedule_ = std::move(in_place.schedule);
-  streams_ = engine.prepare_streams(std::move(in_place.streams));
+  Streams streams = make_streams(plan, devices_, {});
+  figures_ = choose_in_place(plan, devices_, *processes_, streams);
+  require_cap(plan, figures_);
+  schedule_ = make_schedule(streams, devices_);
+  streams_ = engine.prepare_streams(std::move(streams));
   relays_ = prepare_relays(plan, engine, devices_, {});
+  const std::vector<std::int64_t> relayed = plan.relay_staging();
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    most_staged_.push_back(std::max(figures_.staging[i], relayed[static_cast<std::size_t>(devices_[i])]));
+    ensure(most_staged_.back() <= plan.max_bytes() || processes_->size() == 1, "what is staged is within the cap");
+  }
 }
 
-StreamStatistics PreparedInPlace::execute(std::span<const std::span<const std::byte>> sources,
-                                          std::span<std::byte* const> targets,
-                                          const std::function<void()>& before_release) {
+InPlaceStatistics PreparedInPlace::execute(std::span<const std::span<const std::byte>> sources,
+                                           std::span<std::byte* const> targets,
+                                           const std::function<void()>& before_release) {
   const std::vector<std::vector<PageRange>> released = find_released(schedule_, sources);
   const auto give_back = [&](const std::vector<PageRange>& pages) {
     for (const PageRange& range : pages) streams_->give_back(range.first, range.bytes);
@@ -147,8 +160,13 @@ StreamStatistics PreparedInPlace::execute(std::span<const std::span<const std::b
     if (before_release) before_release();
     give_back(released[static_cast<std::size_t>(round)]);
   });
+  statistics.staging.resize(devices_.size());
+  InPlaceStatistics result{{}, statistics.staging};
+  require_staged(result.staged_in_rounds, figures_.staging);
   pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
-  return statistics;
+  require_staged(statistics.staging, most_staged_);
+  result.all = std::move(statistics);
+  return result;
 }
 
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
@@ -179,7 +197,7 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
   const Processes& processes = engine.processes();
   TransferReport report = report_of(plan, engine);
   PreparedInPlace prepared(plan, engine);
-  report.in_place = figures_of(prepared.schedule(), processes);
+  report.in_place = prepared.figures();
   report.peak_bytes_predicted = report.in_place->peak;
   const auto devices = static_cast<std::size_t>(plan.device_count());
   processes.do_together(
@@ -193,13 +211,14 @@ TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const Tran
       sources.emplace_back(source.data(), static_cast<std::size_t>(pages * page_bytes()));  // what the system gave
     }
     PageMeter meter(*tiles, prepared.devices().size());
-    const StreamStatistics statistics = prepared.execute(sources, tiles->targets(), [&] { meter.count(); });
-    meter.count();
+    const auto [statistics, staged_in_rounds] = prepared.execute(sources, tiles->targets(), [&] { meter.count(); });
     report.seconds.push_back(statistics.seconds);
     report.received_bytes_max = most_of(processes, statistics.received);
     report.staging_bytes_max = most_of(processes, statistics.staging);
+    const PageMeter after(*tiles, prepared.devices().size());
     report.peak_bytes_measured =
-        std::max(report.peak_bytes_measured, most_held(processes, meter.peaks(), statistics.staging));
+        std::max({report.peak_bytes_measured, most_held(processes, meter.peaks(), staged_in_rounds),
+                  most_held(processes, after.peaks(), statistics.staging)});
     report.difference = processes.first_text(tiles->difference());
   }
   return report;
@@ -211,11 +230,14 @@ std::string to_json(const TransferReport& report) {
   json["arrays"] = report.arrays;
   json["devices"] = report.devices;
   json["engine"] = report.engine;
+  json["max_bytes"] = report.max_bytes;
   json["verified"] = !report.difference.has_value();
   json["seconds"] = report.seconds;
   json["received_bytes_max"] = report.received_bytes_max;
   json["staging_bytes_max"] = report.staging_bytes_max;
   json["peak_bytes"] = {{"predicted", report.peak_bytes_predicted}, {"measured", report.peak_bytes_measured}};
+  if (report.in_place)
+    json["in_place"] = {{"rounds", report.in_place->rounds}, {"beyond_bytes", report.in_place->excess}};
   return json.dump();
 }
 

@@ -38,26 +38,34 @@ class PreparedTransfer {
   std::vector<std::int64_t> most_staged_;    // by device of this process
 };
 
+// Of one execution in place.
+struct InPlaceStatistics {
+  StreamStatistics all;
+  std::vector<std::int64_t> staged_in_rounds;  // bytes by device of this process, before anything is passed on
+};
+
 // The same in place: sources are donated, and go back to the system as they are read.
 class PreparedInPlace {
  public:
-  // As PreparedTransfer, with packed tiles.
+  // As PreparedTransfer, with packed tiles. Throws MemoryLimitError where the cap is too small in place.
   PreparedInPlace(const TransferPlan& plan, Engine& engine);
 
   const std::vector<Device>& devices() const { return devices_; }
   const Processes& processes() const { return *processes_; }
-  const InPlaceSchedule& schedule() const { return schedule_; }
+  const InPlaceFigures& figures() const { return figures_; }
 
   // As PreparedTransfer::execute(); `sources` as in find_released(). Calls `before_release` after every round.
-  StreamStatistics execute(std::span<const std::span<const std::byte>> sources, std::span<std::byte* const> targets,
-                           const std::function<void()>& before_release = {});
+  InPlaceStatistics execute(std::span<const std::span<const std::byte>> sources, std::span<std::byte* const> targets,
+                            const std::function<void()>& before_release = {});
 
  private:
   std::vector<Device> devices_;
   const Processes* processes_;  // lives as long as what is prepared
+  InPlaceFigures figures_;
   InPlaceSchedule schedule_;
   std::unique_ptr<PreparedStreams> streams_;
   std::unique_ptr<PreparedStreams> relays_;  // null where there are none
+  std::vector<std::int64_t> most_staged_;    // by device of this process
 };
 
 // The most that a device of any process has.
@@ -78,7 +86,7 @@ struct TransferReport {
   std::int64_t staging_bytes_max = 0;     // at most what the plan says
   std::int64_t peak_bytes_predicted = 0;
   std::int64_t peak_bytes_measured = 0;
-  // In place: of the device that has the most of each.
+  std::int64_t max_bytes = 0;
   std::optional<InPlaceFigures> in_place;
 };
 

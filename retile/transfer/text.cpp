@@ -67,7 +67,7 @@ Json json_of(const TransferPlan& plan, Field field) {
 
 }  // namespace
 
-std::string to_string(const TransferPlan& plan) {
+std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) {
   std::string text = fmt::format(
       "{} of {} on {}, {} bytes to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
       count_of(static_cast<std::int64_t>(plan.manifest().problems.size()), "kind"),
@@ -78,33 +78,35 @@ std::string to_string(const TransferPlan& plan) {
                                     [](const DeviceLoad& load) { return load.received == load.lacking; });
   text += fmt::format("received  {}; {}\n", text_of(range_of(plan, &DeviceLoad::received)),
                       is_floor ? "what each lacks, once" : "more than what they lack");
-  text += fmt::format("rounds    {}, {}\n", group_digits(plan.rounds()), count_of(plan.messages(), "message"));
+  text += fmt::format("rounds    {}, {}\n", group_digits(in_place != nullptr ? in_place->rounds : plan.rounds()),
+                      count_of(in_place != nullptr ? messages_of(plan, *in_place) : plan.messages(), "message"));
   if (plan.crossing().size() > 1) {
     const auto [least, most] = std::minmax_element(plan.crossing().begin(), plan.crossing().end());
     text += fmt::format("hosts     {}, {} to {} bytes into each, once; {} rounds to pass on\n", plan.crossing().size(),
                         group_digits(*least), group_digits(*most), group_digits(plan.rounds(true)));
   }
-  text += fmt::format("peak      {} bytes per device: tiles and {} of {} staged\n", group_digits(peak_of(plan)),
-                      group_digits(range_of(plan, &DeviceLoad::staging).most), group_digits(plan.max_bytes()));
+  const std::string cap = group_digits(plan.max_bytes());
+  if (in_place == nullptr) {
+    return text + fmt::format("peak      {} bytes per device: tiles and {} of {} staged\n", group_digits(peak_of(plan)),
+                              group_digits(range_of(plan, &DeviceLoad::staging).most), cap);
+  }
+  text += fmt::format("peak      {} bytes per device in place: {} of {} beyond the larger of source and target\n",
+                      group_digits(in_place->peak), group_digits(in_place->excess), cap);
+  if (in_place->peak > peak_of(plan)) {
+    text += fmt::format("hint      where sources stay, {} bytes per device are enough\n", group_digits(peak_of(plan)));
+  }
   return text;
 }
 
-std::string to_string(const InPlaceFigures& figures, std::int64_t max_bytes) {
-  const std::string cap = group_digits(max_bytes);
-  return fmt::format("in place  {} bytes per device in {}: {} beyond the larger of source and target{}\n",
-                     group_digits(figures.peak), count_of(figures.rounds, "round"), group_digits(figures.excess),
-                     figures.excess <= max_bytes ? ", of " + cap : "; rounds do not bring these shapes to " + cap);
-}
-
-std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
+std::string to_json(const TransferPlan& plan, const InPlaceFigures* in_place) {
   Json json;
   json["format"] = json_format;
   json["arrays"] = plan.manifest().arrays.size();
   json["kinds"] = plan.manifest().problems.size();
   json["devices"] = plan.device_count();
   json["max_bytes"] = plan.max_bytes();
-  json["rounds"] = plan.rounds();
-  json["messages"] = plan.messages();
+  json["rounds"] = in_place != nullptr ? in_place->rounds : plan.rounds();
+  json["messages"] = in_place != nullptr ? messages_of(plan, *in_place) : plan.messages();
   if (plan.crossing().size() > 1) {
     json["relay_rounds"] = plan.rounds(true);
     json["crossing_bytes"] = plan.crossing();
@@ -113,11 +115,11 @@ std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place) {
   json["sent_bytes"] = json_of(plan, &DeviceLoad::sent);
   json["received_bytes"] = json_of(plan, &DeviceLoad::received);
   json["floor_bytes"] = json_of(plan, &DeviceLoad::lacking);
-  json["staging_bytes"] = json_of(plan, &DeviceLoad::staging);
-  json["peak_bytes"] = peak_of(plan);
+  json["staging_bytes"] = in_place != nullptr ? Json(in_place->staging) : json_of(plan, &DeviceLoad::staging);
+  json["peak_bytes"] = in_place != nullptr ? in_place->peak : peak_of(plan);
   if (in_place != nullptr) {
     json["in_place"] = {
-        {"rounds", in_place->rounds}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
+        {"beyond_bytes", in_place->excess}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};
   }
   return json.dump();
 }

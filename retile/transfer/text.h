@@ -9,13 +9,10 @@
 
 namespace retile::transfer {
 
-// Several lines.
-std::string to_string(const TransferPlan& plan);
-
-// One line: what the transfer takes in place, and whether that is within the cap.
-std::string to_string(const InPlaceFigures& figures, std::int64_t max_bytes);
+// Several lines; of what is run in place where there are such figures.
+std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place = nullptr);
 
 // One line, without its end.
-std::string to_json(const TransferPlan& plan, const InPlaceSchedule* in_place = nullptr);
+std::string to_json(const TransferPlan& plan, const InPlaceFigures* in_place = nullptr);
 
 }  // namespace retile::transfer

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -41,30 +42,64 @@ TEST(TransferText, of_a_run_is_the_plan_and_what_was_measured) {
 const std::string rows =
     R"({"name": "w", "mesh": {"x": 4}, "shape": [1024, 1024], "src": [["x"], []], "dst": [[], ["x"]]})";
 
+// The plan is the one that is run.
 TEST(TransferInPlace, is_predicted_and_measured_in_pages) {
-  const std::string line =
-      "in place  1,114,112 bytes per device in 16 rounds: 65,536 beyond the larger of source and target, of 65,536\n";
+  const std::string lines =
+      "1 array of 1 kind on 4 devices, 3,145,728 bytes to move\n"
+      "sent      786,432 bytes, 4 devices; at least 786,432 by the busiest, gap 0.000 %\n"
+      "received  786,432 bytes, 4 devices; what each lacks, once\n"
+      "rounds    16, 192 messages\n"
+      "peak      1,114,112 bytes per device in place: 65,536 of 65,536 beyond the larger of source and target\n";
   const std::vector<std::string> in_place{"transfer", "-", "--max-bytes", "64KiB", "--in-place"};
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = in_place;
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_retile(arguments, rows).output;
   };
-  EXPECT_THAT(with({"--dry-run"}), ::testing::EndsWith(line));
+  EXPECT_EQ(with({"--dry-run"}), lines);
   const Json json = Json::parse(with({"--dry-run", "--json"}));
-  EXPECT_EQ(json["in_place"]["rounds"], 16);
-  EXPECT_EQ(json["in_place"]["peak_bytes"], Json::parse("[1114112, 1114112, 1114112, 1114112]"));
-  EXPECT_EQ(json["in_place"]["larger_bytes"][0], 1 << 20);
-  EXPECT_THAT(with({}), ::testing::HasSubstr(line));
+  EXPECT_EQ(json["rounds"], 16);
+  EXPECT_EQ(json["messages"], 192);
+  EXPECT_EQ(json["staging_bytes"], Json::parse("[0, 0, 0, 0]"));
+  EXPECT_EQ(json["peak_bytes"], 1114112);
+  EXPECT_EQ(json["in_place"], Json::parse(R"({"beyond_bytes": 65536, "peak_bytes": [1114112, 1114112, 1114112, 1114112],
+                                             "larger_bytes": [1048576, 1048576, 1048576, 1048576]})"));
+  EXPECT_THAT(with({}), ::testing::StartsWith(lines));
   EXPECT_THAT(with({}), ::testing::HasSubstr("peak 1,114,112 of 1,114,112 bytes predicted\n"));
+  const Json report = Json::parse(with({"--json"}));
+  EXPECT_EQ(report["max_bytes"], 65536);
+  EXPECT_EQ(report["in_place"], Json::parse(R"({"rounds": 16, "beyond_bytes": 65536})"));
 }
 
-TEST(TransferInPlace, says_where_shapes_need_more) {
+// Tiles of a page each, of which few bytes are used.
+TEST(TransferInPlace, says_where_keeping_needs_less) {
+  EXPECT_THAT(
+      run_retile({"transfer", "-", "--in-place", "--dry-run"}, manifest).output,
+      ::testing::EndsWith("peak      16,384 bytes per device in place: 8,192 of 268,435,456 beyond the larger of "
+                          "source and target\n"
+                          "hint      where sources stay, 320 bytes per device are enough\n"));
+}
+
+TEST(TransferInPlace, refuses_a_cap_that_the_shapes_do_not_allow_and_names_the_smallest) {
   const std::string shapes =
       R"({"name": "w", "mesh": {"a": 2, "b": 2, "c": 2}, "shape": [1000000], "src": [["a", "b"]], "dst": [["b", "c"]]})";
-  EXPECT_THAT(run_retile({"transfer", "-", "--max-bytes", "4KiB", "--in-place", "--dry-run"}, shapes).output,
-              ::testing::EndsWith(": 258,048 beyond the larger of source and target; rounds do not bring these shapes "
-                                  "to 4,096\n"));
+  const auto at = [&](const std::string& cap, bool is_dry) {
+    std::vector<std::string> arguments{"transfer", "-", "--in-place", "--max-bytes", cap};
+    if (is_dry) arguments.emplace_back("--dry-run");
+    return run_retile(arguments, shapes);
+  };
+  for (const bool is_dry : {false, true}) {
+    EXPECT_EQ(
+        at("4KiB", is_dry),
+        input_fault("argument --max-bytes:1:1: error: in place, 4,096 bytes beyond the larger of source and target "
+                    "are too few for these shapes\n"
+                    "    1 | 4KiB\n"
+                    "      | ^~~~\n"
+                    "hint: the smallest cap that works in place is 258,048 bytes\n"));
+    EXPECT_THAT(at("1", is_dry).errors, ::testing::EndsWith("in place is 258,048 bytes\n"));
+    EXPECT_EQ(at("258047", is_dry).status, 1);
+    EXPECT_EQ(at("258048", is_dry).status, 0);
+  }
 }
 
 TEST(TransferOfHosts, lets_an_element_cross_once) {
@@ -92,7 +127,7 @@ TEST(TransferJson, of_a_dry_run_counts_by_device) {
 
 TEST(TransferJson, of_a_run_is_a_report) {
   const Json json = Json::parse(run_retile({"transfer", "-", "--json", "--repeat", "3"}, manifest).output);
-  EXPECT_THAT(keys_of(json), ElementsAre("format", "arrays", "devices", "engine", "verified", "seconds",
+  EXPECT_THAT(keys_of(json), ElementsAre("format", "arrays", "devices", "engine", "max_bytes", "verified", "seconds",
                                          "received_bytes_max", "staging_bytes_max", "peak_bytes"));
   EXPECT_EQ(json["verified"], true);
   EXPECT_EQ(json["seconds"].size(), 3U);
@@ -150,6 +185,21 @@ TEST(TransferOfModels, is_planned_at_the_floor_and_the_bound) {
       const auto bound = json["sent_bound_bytes"].get<std::int64_t>();
       EXPECT_LE(most, bound + bound / 100) << name << sizes;
       EXPECT_GE(most, bound) << name << sizes;
+    }
+  }
+}
+
+// Which takes less than two seconds each, and 2 GB; four times as much where everything else runs too.
+TEST(TransferOfModels, is_planned_in_place_as_soon) {
+  for (const char* name : {"llama-70b", "qwen3-235b", "deepseek-v3"}) {
+    for (const char* sizes : {" 8 8", " 64 32", " 256 128"}) {
+      const std::string text = model(name + std::string(sizes));
+      const auto start = std::chrono::steady_clock::now();
+      const ProcessResult result = run_retile({"transfer", "-", "--dry-run", "--in-place", "--json"}, text);
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8)) << name << sizes;
+      const Json json = Json::parse(result.output);
+      const std::int64_t beyond = json["in_place"]["beyond_bytes"].get<std::int64_t>();
+      EXPECT_LE(beyond, sizes == std::string(" 8 8") ? json["max_bytes"].get<std::int64_t>() : 0) << name << sizes;
     }
   }
 }

@@ -202,8 +202,15 @@ TEST(MpiJobTransfer, is_verified_within_the_cap) {
 TEST(MpiJobTransfer, in_place_is_verified_and_predicted) {
   const ProcessResult result = run_retile_job(4, {"transfer", "-", "--max-bytes", "64KiB", "--in-place"}, {manifest});
   EXPECT_EQ(result.status, 0) << result.errors;
-  EXPECT_THAT(result.output, HasSubstr("in place  "));
+  EXPECT_THAT(result.output, HasSubstr(" bytes per device in place: "));
   EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
+}
+
+TEST(MpiJobTransfer, in_place_refuses_a_cap_that_staging_would_not_keep) {
+  const ProcessResult result = run_retile_job(4, {"transfer", "-", "--max-bytes", "100", "--in-place"}, {manifest});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.errors, HasSubstr("hint: the smallest cap that works in place is "));
 }
 
 TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {

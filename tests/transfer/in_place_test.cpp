@@ -9,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/transfer/run.h"
+#include "retile/transfer/streams.h"
 #include "tests/support/layouts.h"
 #include "tests/support/manifests.h"
 #include "tests/support/problems.h"
@@ -16,7 +17,12 @@
 namespace retile::transfer {
 namespace {
 
-InPlaceSchedule schedule_of(const TransferPlan& plan) { return make_in_place(plan).schedule; }
+// With the smallest cap that works, or a larger one.
+TransferPlan plan_within(const Manifest& manifest, std::int64_t cap, const Hosts& hosts = {}) {
+  TransferPlan plan(manifest, cap, hosts, SourceMemory::donated);
+  const std::int64_t least = choose_in_place(plan).least_cap;
+  return least <= cap ? std::move(plan) : TransferPlan(manifest, least, hosts, SourceMemory::donated);
+}
 
 std::int64_t largest(const std::vector<std::int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
 
@@ -24,12 +30,63 @@ TEST(InPlace, gives_every_device_its_slices_in_the_pages_predicted) {
   const auto engine = make_threads_engine({2});
   test::RandomProblems random(21);
   for (int i = 0; i < 60; ++i) {
-    const TransferPlan plan(test::any_manifest(random), 4096);
+    const TransferPlan plan = plan_within(test::any_manifest(random), 4096);
     const TransferReport report = run_in_place(plan, *engine, {1, 2});
     ASSERT_EQ(report.difference, std::nullopt) << i;
     ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
-    ASSERT_EQ(report.peak_bytes_predicted, largest(schedule_of(plan).peaks)) << i;
+    ASSERT_EQ(report.peak_bytes_predicted, largest(choose_in_place(plan).peaks)) << i;
   }
+}
+
+// Tiles of many pages, at a sixty-fourth of their size.
+TEST(InPlace, of_the_papers_family_is_measured_as_predicted) {
+  const auto engine = make_threads_engine({2});
+  const std::vector<Problem> family = test::file_problems();
+  for (std::size_t i = 0; i < family.size(); i += test::is_sweep() ? 5U : 50U) {
+    const Problem problem = evaluation::scale_problem(family[i], 1.0 / 64);
+    const TransferPlan plan = plan_within(make_manifest({{"v", problem}, {"w", problem}}), 64 << 10);
+    const TransferReport report = run_in_place(plan, *engine);
+    ASSERT_EQ(report.difference, std::nullopt) << i;
+    ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
+  }
+}
+
+// Whichever cap was refused.
+TEST(InPlace, names_the_smallest_cap) {
+  const auto engine = make_threads_engine({2});
+  test::RandomProblems random(25);
+  for (int i = 0; i < 30; ++i) {
+    const Manifest manifest = test::any_manifest(random);
+    const auto plan_at = [&](std::int64_t cap) { return TransferPlan(manifest, cap, {}, SourceMemory::donated); };
+    const std::int64_t least = choose_in_place(plan_at(0)).least_cap;
+    ASSERT_LE(run_in_place(plan_at(least), *engine).in_place->excess, least) << i;
+    for (std::int64_t cap = 1; cap < least; cap *= 8) {
+      ASSERT_EQ(choose_in_place(plan_at(cap)).least_cap, least) << i;
+      ASSERT_THROW(PreparedInPlace(plan_at(cap), *engine), MemoryLimitError) << i;
+    }
+    if (least == 0) continue;
+    ASSERT_THROW(PreparedInPlace(plan_at(least - 1), *engine), MemoryLimitError) << i;
+  }
+}
+
+TEST(InPlace, fills_a_part_of_a_target_at_a_time_whatever_the_cap) {
+  const TransferPlan plan(make_manifest({{"w", test::problem_of("x=4", "[256{x}1024, 1024]", "[1024, 256{x}1024]")}}),
+                          16 << 20, {}, SourceMemory::donated);
+  const InPlaceFigures figures = choose_in_place(plan);
+  EXPECT_EQ(figures.rounds, 16);
+  EXPECT_EQ(figures.excess, 64 << 10);
+}
+
+// Devices with one side alone have nothing to give back early, whatever their streams.
+TEST(InPlace, of_a_trainer_and_a_server_takes_nothing_beyond) {
+  const Problem problem = test::problem_of({"x=4", "[256{x}1024, 1024]", "y=2", "[1024, 512{y}1024]"});
+  MeshLayout server = *problem.target().cuts();
+  server.devices = {4, 5};
+  const Problem apart("", problem.source(), Layout(server));
+  const TransferPlan plan(make_manifest({{"w", apart}}), 0, {}, SourceMemory::donated);
+  const InPlaceFigures figures = choose_in_place(plan);
+  EXPECT_EQ(figures.excess, 0);
+  EXPECT_EQ(figures.peaks, figures.larger);
 }
 
 TEST(InPlace, rows_to_columns_peak_at_one_tile_and_the_cap) {
@@ -37,9 +94,9 @@ TEST(InPlace, rows_to_columns_peak_at_one_tile_and_the_cap) {
   for (const test::ProblemText text : {test::ProblemText{"x=4", "[256{x}1024, 1024]", "x=4", "[1024, 256{x}1024]"},
                                        test::ProblemText{"x=4", "[1024, 256{x}1024]", "x=4", "[256{x}1024, 1024]"}}) {
     const TransferPlan plan(make_manifest({{"w", problem_of(text)}}), 128 << 10);
-    const InPlaceSchedule schedule = schedule_of(plan);
-    EXPECT_EQ(largest(schedule.larger), 1 << 20);
-    EXPECT_LE(schedule.excess(), 128 << 10);
+    const InPlaceFigures figures = choose_in_place(plan);
+    EXPECT_EQ(largest(figures.larger), 1 << 20);
+    EXPECT_LE(figures.excess, 128 << 10);
     const TransferReport report = run_in_place(plan, *engine);
     EXPECT_EQ(report.difference, std::nullopt);
     EXPECT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted);
@@ -68,7 +125,9 @@ TEST(InPlace, frees_before_it_starts_what_nobody_reads) {
   const std::vector<std::span<const std::byte>> memory{{sources[0].begin(), sources[0].end()},
                                                        {sources[1].begin(), sources[1].end()}};
   std::size_t bytes = 0;
-  const std::vector<std::vector<PageRange>> released = find_released(schedule_of(plan), memory);
+  const std::vector<Device> devices{0, 1};
+  const InPlaceSchedule schedule = make_schedule(make_streams(plan, devices, {}), devices);
+  const std::vector<std::vector<PageRange>> released = find_released(schedule, memory);
   for (const PageRange& range : released.back()) bytes += range.bytes;
   EXPECT_EQ(bytes, 2 * 4 * 32768U);
 }
@@ -78,7 +137,7 @@ TEST(InPlace, gives_back_pages_that_are_sources_as_a_whole) {
   const auto page = static_cast<std::size_t>(page_bytes());
   InPlaceSchedule schedule;
   schedule.rounds = 3;
-  schedule.last_reads = {{0, 0, 1}, {2, InPlaceSchedule::never}};
+  schedule.last_reads = {{{2, 0}, {1, 1}}, {{1, 2}}};
   const Buffer buffer = make_page_buffer(8 * page);
   const std::byte* first = buffer.data();
   const std::size_t half = page / 2;
@@ -102,14 +161,29 @@ TEST(InPlace, gives_back_pages_that_are_sources_as_a_whole) {
   EXPECT_EQ(released(half), (Pages{{1, 1}, {2, 1}, {3, 1}, {}}));
 }
 
+// Two devices have one source: it goes when both have read it.
+TEST(InPlace, gives_back_what_tiles_share_after_the_last_of_them) {
+  const auto page = static_cast<std::size_t>(page_bytes());
+  const Buffer buffer = make_page_buffer(3 * page);
+  const std::vector<std::span<const std::byte>> memory{{buffer.data(), 2 * page}, {buffer.data() + page, 2 * page}};
+  InPlaceSchedule schedule{2, {{{2, 0}}, {{1, 1}}}};
+  const std::vector<std::vector<PageRange>> released = find_released(schedule, memory);
+  ASSERT_EQ(released[0].size(), 1U);
+  EXPECT_EQ(released[0][0].bytes, page);
+  ASSERT_EQ(released[1].size(), 1U);
+  EXPECT_EQ(released[1][0].first, buffer.data() + page);
+  ASSERT_EQ(released[2].size(), 1U);
+  EXPECT_EQ(released[2][0].first, buffer.data() + 2 * page);
+}
+
 TEST(InPlace, passes_on_what_has_come_into_a_host) {
   const auto engine = make_threads_engine({2});
   test::RandomProblems random(23);
   int relays = 0;
   for (int i = 0; i < 40; ++i) {
-    Manifest manifest = test::any_manifest(random);
+    const Manifest manifest = test::any_manifest(random);
     const Hosts hosts = even_hosts(manifest.device_count(), 2);
-    const TransferPlan plan(std::move(manifest), 4096, hosts);
+    const TransferPlan plan = plan_within(manifest, 4096, hosts);
     relays += plan.has_relays() ? 1 : 0;
     const TransferReport report = run_in_place(plan, *engine);
     ASSERT_EQ(report.difference, std::nullopt) << i;
@@ -127,10 +201,10 @@ TEST(InPlace, of_the_papers_family_needs_little_more_than_the_larger_tile) {
   for (std::size_t i = 0; i < family.size(); i += test::is_sweep() ? 1U : 25U) {
     const Problem problem = evaluation::scale_problem(family[i], 1.0 / 8);
     const TransferPlan plan(make_manifest({{"w", problem}}), cap);
-    const InPlaceSchedule schedule = schedule_of(plan);
-    const auto limit = static_cast<std::int64_t>(1.1 * static_cast<double>(largest(schedule.larger))) + cap;
+    const InPlaceFigures figures = choose_in_place(plan);
+    const auto limit = static_cast<std::int64_t>(1.1 * static_cast<double>(largest(figures.larger))) + cap;
     ++count;
-    good += largest(schedule.peaks) <= limit ? 1 : 0;
+    good += figures.peak <= limit ? 1 : 0;
   }
   EXPECT_GE(good * 10, count * 9) << good << " of " << count;
 }

@@ -61,35 +61,32 @@ transfer::Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const
   return engine == nullptr ? transfer::Hosts() : engine->hosts(devices);
 }
 
-transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* engine) {
+InputError cap_fault(const Arguments& arguments, std::string message, std::string hint) {
   const SourceText text{"argument --max-bytes", arguments.max_bytes};
-  const auto fail = [&](std::string message, std::string hint) {
-    return InputError(diagnose(text, {0, text.text.size()}, std::move(message), std::move(hint)));
-  };
-  const MemoryLimit limit = parse_memory_limit(text);
-  const auto* cap = std::get_if<MemoryBytes>(&limit);
-  if (cap == nullptr) throw fail("the cap is a number of bytes", "write 4096 or 64MiB");
-  transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
-  transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
-  try {
-    return {std::move(manifest), cap->bytes, std::move(hosts)};
-  } catch (const MemoryLimitError& error) {
-    throw fail(error.diagnostic().message, error.diagnostic().hint);
-  }
+  return InputError(diagnose(text, {0, text.text.size()}, std::move(message), std::move(hint)));
 }
 
-std::string render_plan(const transfer::TransferPlan& plan, const std::optional<transfer::InPlaceFigures>& in_place) {
-  return to_string(plan) + (in_place ? to_string(*in_place, plan.max_bytes()) : "");
+transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* engine) {
+  const MemoryLimit limit = parse_memory_limit({"argument --max-bytes", arguments.max_bytes});
+  const auto* cap = std::get_if<MemoryBytes>(&limit);
+  if (cap == nullptr) throw cap_fault(arguments, "the cap is a number of bytes", "write 4096 or 64MiB");
+  transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
+  transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
+  return {std::move(manifest), cap->bytes, std::move(hosts),
+          arguments.in_place ? transfer::SourceMemory::donated : transfer::SourceMemory::kept};
 }
 
 std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& arguments) {
-  std::optional<transfer::InPlaceSchedule> in_place;
-  if (arguments.in_place) in_place = make_in_place(plan).schedule;
-  if (arguments.json) return to_json(plan, in_place ? &*in_place : nullptr) + "\n";
-  return render_plan(plan, in_place ? std::optional(figures_of(*in_place)) : std::nullopt);
+  std::optional<transfer::InPlaceFigures> in_place;
+  if (arguments.in_place) {
+    in_place = choose_in_place(plan);
+    require_cap(plan, *in_place);
+  }
+  const transfer::InPlaceFigures* figures = in_place ? &*in_place : nullptr;
+  return arguments.json ? to_json(plan, figures) + "\n" : to_string(plan, figures);
 }
 
-int run(const Arguments& arguments) {
+int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
@@ -104,10 +101,18 @@ int run(const Arguments& arguments) {
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {
-    write_result(render_plan(plan, report.in_place) + render_report(report));
+    write_result(to_string(plan, report.in_place ? &*report.in_place : nullptr) + render_report(report));
   }
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   return done;
+}
+
+int run(const Arguments& arguments) {
+  try {
+    return plan_and_run(arguments);
+  } catch (const MemoryLimitError& error) {
+    throw cap_fault(arguments, error.diagnostic().message, error.diagnostic().hint);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/transfer.h"
 #include "retile/transfer/run.h"
+#include "retile/transfer/streams.h"
 #include "tests/mpi/job/job.h"
 #include "tests/support/error_of.h"
 #include "tests/support/layouts.h"
@@ -76,9 +77,18 @@ TEST(Transfers, in_place_give_every_device_its_slices_in_the_pages_predicted) {
     for (int i = 0; i < 10; ++i) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
       const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
-      const TransferPlan plan(manifest, 4096, i % 3 == 0 ? told : transfer::Hosts());
+      const transfer::Hosts hosts = i % 3 == 0 ? told : transfer::Hosts();
+      const auto plan_at = [&](std::int64_t cap) {
+        return TransferPlan(manifest, cap, hosts, transfer::SourceMemory::donated);
+      };
+      // The smallest cap that works.
+      const std::vector<Device> devices = engine->devices(manifest.device_count());
+      Streams streams = transfer::make_streams(plan_at(100), devices, {});
+      const std::int64_t cap = choose_in_place(plan_at(100), devices, engine->processes(), streams).least_cap;
+      const TransferPlan plan = plan_at(cap);
       const TransferReport report = run_in_place(plan, *engine, {7, 2});
       ASSERT_EQ(report.difference, std::nullopt) << i;
+      ASSERT_LE(report.staging_bytes_max, cap) << i;
       if (plan.has_relays()) {
         ASSERT_LE(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
       } else {
@@ -108,6 +118,14 @@ TEST(Transfers, in_place_peak_at_one_tile_and_the_cap) {
 }
 
 // Of the engine, which ranks of a host share, and of this rank alone.
+TEST(Transfers, in_place_refuse_a_cap_that_they_would_not_keep) {
+  if (job_size() == 1) return;
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const TransferPlan plan(transfer::make_manifest({{"w", rows_to_columns(128 * job_size())}}), 100, {},
+                          transfer::SourceMemory::donated);
+  EXPECT_THROW(run_in_place(plan, *engine), MemoryLimitError);
+}
+
 TEST(Transfers, in_place_give_back_memory_of_any_kind) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const std::int64_t size = 128 * job_size();
