@@ -21,6 +21,12 @@ std::int64_t product(std::span<const std::int64_t> factors);
 // The quotient rounded up. `a` is not negative, `b` is positive.
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
+// a · b / c rounded up, however large a · b is; the result is no larger than `a`. None is negative, `c` is positive.
+constexpr std::int64_t multiply_divide_up(std::int64_t a, std::int64_t b, std::int64_t c) {
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>((static_cast<Wide>(a) * b + c - 1) / c);
+}
+
 // Ascending, with repetition: 12 gives 2, 2, 3. Empty for 1. `n` must be positive.
 std::vector<std::int64_t> prime_factors(std::int64_t n);
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "retile/base/arithmetic.h"
 #include "retile/engines/copy.h"
 #include "retile/engines/tile_layout.h"
 #include "retile/types/mesh.h"
@@ -57,10 +58,10 @@ struct Streams {
   // Whether tiles lie everywhere as the shapes say. Otherwise only those of this process do.
   bool are_shapes_common = true;
 
-  // The part of a stream that a round takes.
+  // The part of a stream that a round takes; the first one takes the most. With twice as many rounds, two take what one
+  // did.
   ByteRange part_of(std::int64_t bytes, std::int64_t round) const {
-    const auto begin = [&](std::int64_t r) { return r * (bytes / rounds) + std::min(r, bytes % rounds); };
-    return {begin(round), begin(round + 1)};
+    return {multiply_divide_up(bytes, round, rounds), multiply_divide_up(bytes, round + 1, rounds)};
   }
 };
 

@@ -17,7 +17,7 @@
 namespace retile::transfer {
 namespace {
 
-// Rounds are powers of two up to this: which of them keeps a cap does not depend on the cap.
+// Rounds are powers of two up to this.
 constexpr std::int64_t most_rounds = 4096;
 
 // Where the cap allows fewer, a round still fills no more than such a part of a device's target.
@@ -142,22 +142,21 @@ class InPlacePrediction {
   std::vector<TransferPlan::Stream> between_;  // this process and others
 };
 
-// Powers of two in the order in which they are tried: from those whose rounds fill no more than the cap upwards, then
-// the others.
-std::vector<std::int64_t> rounds_to_try(const TransferPlan& plan) {
+// Powers of two: rounds that fill no more than the cap, or less, and as many as there are bytes, or less.
+struct RoundLimits {
+  std::int64_t first = 1;
+  std::int64_t last = 1;
+};
+
+RoundLimits round_limits(const TransferPlan& plan) {
   std::int64_t written = 1;  // by a device
   for (const DeviceLoad& load : plan.loads()) written = std::max(written, load.target);
   const auto power = [](std::int64_t rounds) {
     return std::min(most_rounds, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rounds))));
   };
-  const std::int64_t least = power(divide_up(written, most_round_bytes));
   const std::int64_t even = std::min(even_rounds, divide_up(written, page_bytes()));
-  const std::int64_t first =
-      std::max(least, power(std::max(even, divide_up(written, std::max(plan.max_bytes(), page_bytes())))));
-  std::vector<std::int64_t> all;
-  for (std::int64_t rounds = first; rounds <= most_rounds; rounds *= 2) all.push_back(rounds);
-  for (std::int64_t rounds = first / 2; rounds >= least; rounds /= 2) all.push_back(rounds);
-  return all;
+  const std::int64_t fill = std::clamp(plan.max_bytes(), page_bytes(), most_round_bytes);
+  return {power(std::max(even, divide_up(written, fill))), power(written)};
 }
 
 }  // namespace
@@ -165,16 +164,15 @@ std::vector<std::int64_t> rounds_to_try(const TransferPlan& plan) {
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
                                Streams& streams) {
   InPlacePrediction prediction(plan, devices, processes, streams);
-  std::optional<InPlaceFigures> best;
-  for (const std::int64_t rounds : rounds_to_try(plan)) {
-    InPlaceFigures figures = prediction.at(rounds);
-    if (!best || figures.excess < best->excess) best = std::move(figures);
-    if (best->excess <= plan.max_bytes()) break;
+  const RoundLimits limits = round_limits(plan);
+  // Twice as many rounds never have more at once: where one round has read and written, two have, one after the other.
+  InPlaceFigures figures = prediction.at(limits.first);
+  while (figures.excess > plan.max_bytes() && figures.rounds < limits.last) {
+    figures = prediction.at(2 * figures.rounds);
   }
-  streams.rounds = best->rounds;
-  best->least_cap = best->excess;
-  if (plan.has_relays() && processes.size() > 1) prediction.add_relays(*best);
-  return *std::move(best);
+  figures.least_cap = figures.excess;
+  if (plan.has_relays() && processes.size() > 1) prediction.add_relays(figures);
+  return figures;
 }
 
 InPlaceFigures choose_in_place(const TransferPlan& plan) {

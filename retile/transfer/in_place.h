@@ -24,11 +24,11 @@ struct InPlaceFigures {
   // Of the devices of all processes.
   std::int64_t peak = 0;
   std::int64_t excess = 0;     // the most beyond the larger of source and target
-  std::int64_t least_cap = 0;  // the smallest that works, with any number of rounds
+  std::int64_t least_cap = 0;  // the smallest that works; where the plan's does, no more than that
 };
 
-// Of as few rounds as keep the plan's cap, but enough that most of a source is gone when the last ones come; where the
-// cap is too small, of those with the least excess. The streams are those of these devices, ascending, and get as many
+// Of as few rounds as keep the plan's cap, of which each fills a sixteenth of a device's target at most; where the cap
+// is too small, of those with the least excess. The streams are those of these devices, ascending, and get as many
 // rounds. Collective.
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
                                Streams& streams);

@@ -56,9 +56,12 @@ PageRounds::Footprint::Footprint(const PieceShape& shape, const Strides& in_tile
 std::int64_t PageRounds::Footprint::bytes() const { return product(extent) * element_size; }
 
 std::int64_t PageRounds::Footprint::place(std::int64_t byte) const {
-  std::int64_t element = byte / element_size;
-  std::int64_t place = byte % element_size;
-  for (std::size_t i = extent.size(); i-- > 0; element /= extent[i]) place += element % extent[i] * strides[i];
+  return byte % element_size + place(byte / element_size, extent.size());
+}
+
+std::int64_t PageRounds::Footprint::place(std::int64_t number, std::size_t dimensions) const {
+  std::int64_t place = 0;
+  for (std::size_t i = dimensions; i-- > 0; number /= extent[i]) place += number % extent[i] * strides[i];
   return place;
 }
 
@@ -108,9 +111,11 @@ template <typename Visit>
 void PageRounds::visit_blocks(const Footprint& footprint, std::int64_t offset, ByteRange range, Visit visit) {
   const std::int64_t length = footprint.block_bytes;
   for (std::int64_t at = range.begin; at < range.end;) {
-    const std::int64_t end = std::min(range.end, (at / length + 1) * length);
-    const std::int64_t first = offset + footprint.place(at);
-    const std::int64_t last = end - at == length ? first + footprint.span - 1 : offset + footprint.place(end - 1);
+    const std::int64_t block = at / length;
+    const std::int64_t end = std::min(range.end, (block + 1) * length);
+    const bool is_whole = end - at == length;
+    const std::int64_t first = offset + (is_whole ? footprint.place(block, footprint.outer) : footprint.place(at));
+    const std::int64_t last = is_whole ? first + footprint.span - 1 : offset + footprint.place(end - 1);
     visit(Pages{first / page_bytes(), last / page_bytes() + 1});
     at = end;
   }

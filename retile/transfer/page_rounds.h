@@ -52,6 +52,8 @@ class PageRounds {
     Footprint(const PieceShape& shape, const Strides& in_tile);
     std::int64_t bytes() const;
     std::int64_t place(std::int64_t byte) const;
+    // Of the element, or block, with this number in so many dimensions.
+    std::int64_t place(std::int64_t number, std::size_t dimensions) const;
   };
   // Page numbers, the end exclusive.
   struct Pages {

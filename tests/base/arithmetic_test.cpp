@@ -29,6 +29,13 @@ rc::Gen<std::int64_t> any_magnitude() {
                         rc::gen::arbitrary<std::int64_t>(), rc::gen::inRange(0, 63));
 }
 
+TEST(MultiplyDivideUp, takes_products_of_any_size) {
+  EXPECT_EQ(multiply_divide_up(10, 1, 4), 3);
+  EXPECT_EQ(multiply_divide_up(10, 2, 4), 5);
+  EXPECT_EQ(multiply_divide_up(10, 0, 4), 0);
+  EXPECT_EQ(multiply_divide_up(largest, largest - 1, largest), largest - 1);
+}
+
 TEST(CheckedMultiply, gives_the_product_up_to_the_limit) {
   EXPECT_EQ(checked_multiply(6, 7), 42);
   EXPECT_EQ(checked_multiply(largest, 1), largest);

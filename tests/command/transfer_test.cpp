@@ -95,10 +95,10 @@ TEST(TransferInPlace, refuses_a_cap_that_the_shapes_do_not_allow_and_names_the_s
                     "are too few for these shapes\n"
                     "    1 | 4KiB\n"
                     "      | ^~~~\n"
-                    "hint: the smallest cap that works in place is 258,048 bytes\n"));
-    EXPECT_THAT(at("1", is_dry).errors, ::testing::EndsWith("in place is 258,048 bytes\n"));
-    EXPECT_EQ(at("258047", is_dry).status, 1);
-    EXPECT_EQ(at("258048", is_dry).status, 0);
+                    "hint: the smallest cap that works in place is 262,144 bytes\n"));
+    EXPECT_THAT(at("1", is_dry).errors, ::testing::EndsWith("in place is 262,144 bytes\n"));
+    EXPECT_EQ(at("262143", is_dry).status, 1);
+    EXPECT_EQ(at("262144", is_dry).status, 0);
   }
 }
 

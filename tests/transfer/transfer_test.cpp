@@ -198,10 +198,10 @@ TEST_F(DonatedBuffers, are_refused_where_the_shapes_need_more) {
       Transfer({{"w", problem}}, {.max_bytes = cap, .in_place = true});
       FAIL();
     } catch (const InputError& error) {
-      EXPECT_EQ(error.diagnostic().hint, "the smallest cap that works in place is 258,048 bytes");
+      EXPECT_EQ(error.diagnostic().hint, "the smallest cap that works in place is 262,144 bytes");
     }
   }
-  Transfer({{"w", problem}}, {.max_bytes = 258048, .in_place = true});
+  Transfer({{"w", problem}}, {.max_bytes = 262144, .in_place = true});
 }
 
 TEST_F(DonatedBuffers, are_refused_with_something_between_their_elements) {
