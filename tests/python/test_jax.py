@@ -15,7 +15,8 @@ from problems import small_shape
 
 import retile
 import retile.jax
-from retile.jax import _plan, _Program, explain, lower_text, plan_of, reshard
+from retile._programs import Movement, Program, plan_for
+from retile.jax import explain, lower_text, plan_of, reshard
 
 
 def mesh_of(sizes, kind=AxisType.Auto, order=None):
@@ -71,7 +72,7 @@ def test_forms_give_xlas_bits(problem, form):
     array = np.random.default_rng(1).integers(0, 2**32, shape, np.uint32).view(np.float32)
     x = jax.device_put(array, source)
     movement = retile.jax._movement(x, target)
-    assert_moved(_Program(movement, form, _plan(movement)).compiled(x), array, target)
+    assert_moved(Program(movement, form, plan_for(movement)).compiled(x), array, target)
     # XLA aborts on a few of these itself, so its bits are those of the array's slices.
 
 
@@ -82,7 +83,7 @@ def test_elements_of_all_types_are_moved(dtype):
     x, target = put(mesh, ROWS, array), NamedSharding(mesh, COLUMNS)
     assert_moved(reshard(x, target), array, target)
     movement = retile.jax._movement(x, target)
-    assert_moved(_Program(movement, "lean", _plan(movement)).compiled(x), array, target)
+    assert_moved(Program(movement, "lean", plan_for(movement)).compiled(x), array, target)
 
 
 # --- Where it can be called.
@@ -216,10 +217,10 @@ def test_programs_say_what_they_send():
     mesh = mesh_of({"x": 2, "y": 4})
     tile = ARRAY.nbytes // 8
     exchange = retile.jax._movement(put(mesh), NamedSharding(mesh, COLUMNS))
-    assert _Program(exchange, "fast", _plan(exchange)).sent == tile  # each element once
-    assert _Program(exchange, "xla", _plan(exchange)).sent == 2 * tile
+    assert Program(exchange, "fast", plan_for(exchange)).sent == tile  # each element once
+    assert Program(exchange, "xla", plan_for(exchange)).sent == 2 * tile
     gather = retile.jax._movement(put(mesh), NamedSharding(mesh, P()))
-    assert _Program(gather, "xla", _plan(gather)).sent == 8 * tile
+    assert Program(gather, "xla", plan_for(gather)).sent == 8 * tile
 
 
 @pytest.mark.parametrize("target", [ROWS, P("x"), P("y"), P(None, ("x", "y"))])
@@ -233,7 +234,7 @@ def test_memory_limits_choose_the_form():
     mesh = mesh_of({"x": 2, "y": 4})
     x, target = put(mesh, ROWS, np.tile(ARRAY, (8, 8))), NamedSharding(mesh, COLUMNS)
     movement = retile.jax._movement(x, target)
-    fast, lean = (_Program(movement, form, _plan(movement)).bytes for form in ("fast", "lean"))
+    fast, lean = (Program(movement, form, plan_for(movement)).bytes for form in ("fast", "lean"))
     assert lean < fast
     assert "in the fast form" in explain(x, target, memory_limit=fast)
     assert "in the lean form" in explain(x, target, memory_limit=fast - 1)
@@ -250,11 +251,11 @@ def test_memory_limits_choose_the_form():
 def test_the_lean_form_holds_a_part_of_a_tile_however_much_stays():
     mesh = mesh_of({"x": 2, "y": 2})
     shape = (28, 25, 25, 116)  # half of each tile stays on its device, in seven rows
-    movement = retile.jax._Movement(
+    movement = Movement(
         NamedSharding(mesh, P(("x", "y"))), NamedSharding(mesh, P("x", None, None, "y")), shape, np.dtype(np.float32)
     )
     tile = math.prod(shape)  # bytes, of four devices
-    assert _Program(movement, "lean", _plan(movement)).temporaries < tile / 4
+    assert Program(movement, "lean", plan_for(movement)).temporaries < tile / 4
 
 
 # --- Bad input: everything is said at once, before anything moves.
