@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import retile
@@ -27,12 +26,15 @@ OWN_BYTES = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Movement:
-    """An array of this shape, from one sharding to another over the same devices."""
+    """An array of this shape, from one sharding to another over the same devices, all in their own memory.
 
-    source: NamedSharding
+    There is no source, and nothing to plan from, where the array has no NamedSharding or XLA has yet to choose it.
+    """
+
+    source: NamedSharding | None
     target: NamedSharding
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtype: Any  # of NumPy, or one that only JAX has
 
     def argument(self) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.source)
@@ -71,17 +73,6 @@ class Movement:
             for side in (self.source, self.target)
             for length, entry in zip(self.shape, side.spec, strict=False)
         )
-
-    def faults(self) -> list[str]:
-        faults = []
-        for what, side in (("source", self.source), ("target", self.target)):
-            if len(side.spec) > len(self.shape):
-                faults.append(
-                    f"the {what}'s {side.spec} names {len(side.spec)} dimensions of an array of {len(self.shape)}"
-                )
-        if self.target_devices() is None:
-            faults.append(f"source and target are on different devices: {self.source.mesh} and {self.target.mesh}")
-        return faults
 
 
 def batched_sharding(sharding: NamedSharding) -> NamedSharding:

@@ -29,11 +29,21 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from retile._collectives import Lowering
-from retile._errors import InputError
-from retile._programs import Movement, batched_sharding, constrained, is_explicit, plan_for, program_for
+from retile._errors import InputError, MemoryLimitError
+from retile._programs import (
+    Movement,
+    Program,
+    batched_sharding,
+    constrained,
+    is_explicit,
+    plan_for,
+    program_for,
+)
 from retile._retile import Plan
 
 __all__ = ["explain", "lower_text", "plan_of", "reshard"]
+
+NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 
 
 # --- Moving it.
@@ -129,75 +139,158 @@ def _jitted(movement: Movement, memory_limit: int | None, donate: bool) -> Calla
     return run
 
 
-def _find_source(x: Any, given: NamedSharding | None) -> NamedSharding | None:
-    """The sharding of an array; nothing where it has none that we can plan from, or XLA has yet to choose it."""
-    sharding = given or getattr(x, "sharding", None)
-    if isinstance(x, jax.core.Tracer) and given is None:
-        sharding = jax.typeof(x).sharding
-        if not is_explicit(sharding.mesh):
-            return None
-    return sharding if isinstance(sharding, NamedSharding) and sharding.mesh.axis_names else None
+# --- What is asked for, and who does it.
 
 
-def _target(sharding: Any, is_traced: bool) -> NamedSharding:
-    if isinstance(sharding, PartitionSpec):
-        mesh = jax.sharding.get_abstract_mesh() if is_traced else jax.sharding.get_mesh()
-        if mesh.empty:
-            raise InputError(f"{sharding} needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding")
-        return NamedSharding(mesh, sharding)
-    if not isinstance(sharding, NamedSharding):
-        raise InputError(f"{type(sharding).__name__} is no NamedSharding and no PartitionSpec")
-    return sharding
-
-
-def _movement(x: Any, sharding: Any, source: NamedSharding | None = None) -> Movement | None:
-    """Nothing where there is nothing to plan from. Throws where what is asked for cannot be."""
-    target = _target(sharding, isinstance(x, jax.core.Tracer))
-    found = _find_source(x, source)
-    if found is None:
-        if len(target.spec) > x.ndim:
-            raise InputError(f"the target's {target.spec} names {len(target.spec)} dimensions of an array of {x.ndim}")
-        return None
-    if isinstance(found.mesh, AbstractMesh) and target.mesh.abstract_mesh == found.mesh:
-        found = NamedSharding(target.mesh, found.spec)
-    movement = Movement(found, target, tuple(x.shape), np.dtype(x.dtype))
-    faults = movement.faults()
+def _movement(x: Any, sharding: Any, source: Any = None) -> Movement:
+    """What is asked for, but for kinds of memory. Throws, with all that is at fault, where it cannot be."""
+    is_traced = isinstance(x, jax.core.Tracer)
+    try:
+        array = x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)
+    except TypeError:
+        raise InputError(f"{type(x).__name__} is no array") from None
+    faults = []
+    target = _named("sharding", sharding, is_traced, faults)
+    given = None if source is None else _named("source", source, is_traced, faults)
+    if not faults:
+        found = _find_source(x, given)
+        if found is not None and found.mesh.abstract_mesh == target.mesh.abstract_mesh:
+            # These are the same axes, and one side may not know of which devices.
+            if isinstance(found.mesh, AbstractMesh):
+                found = NamedSharding(target.mesh, found.spec)
+            elif isinstance(target.mesh, AbstractMesh):
+                target = NamedSharding(found.mesh, target.spec)
+        movement = Movement(found, target, tuple(array.shape), array.dtype)
+        faults = _faults(movement, is_traced)
     if faults:
         raise InputError("\n".join(faults))
     return movement
 
 
-def _require_movement(x: Any, sharding: Any) -> Movement:
-    movement = _movement(x, sharding)
-    if movement is None:
-        raise InputError(
-            f"{type(getattr(x, 'sharding', None)).__name__} is no NamedSharding: there is nothing to plan from"
+def _named(what: str, sharding: Any, is_traced: bool, faults: list[str]) -> NamedSharding | None:
+    if isinstance(sharding, PartitionSpec):
+        mesh = jax.sharding.get_abstract_mesh() if is_traced else jax.sharding.get_mesh()
+        if not mesh.empty:
+            return NamedSharding(mesh, sharding)
+        faults.append(f"{sharding} needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding")
+    elif isinstance(sharding, NamedSharding):
+        return NamedSharding(sharding.mesh, sharding.spec)
+    else:
+        faults.append(f"{what}: {type(sharding).__name__} is no NamedSharding and no PartitionSpec")
+    return None
+
+
+def _find_source(x: Any, given: NamedSharding | None) -> NamedSharding | None:
+    """What an array has; inside `jit` what is given, if anything is, or else what explicit axes tell."""
+    own = getattr(x, "sharding", None)
+    if isinstance(x, jax.core.Tracer):
+        own = jax.typeof(x).sharding
+        if given is not None or not is_explicit(own.mesh):
+            return given
+    is_named = isinstance(own, NamedSharding) and own.mesh.axis_names
+    return NamedSharding(own.mesh, own.spec) if is_named else None
+
+
+def _faults(movement: Movement, is_traced: bool) -> list[str]:
+    source, target, rank = movement.source, movement.target, len(movement.shape)
+    faults = []
+    for what, side in (("source", source), ("target", target)):
+        if side is None:
+            continue
+        if len(side.spec) > rank:
+            faults.append(f"the {what}'s {side.spec} names {len(side.spec)} dimensions of an array of {rank}")
+        if getattr(side.spec, "unreduced", None) or getattr(side.spec, "reduced", None):
+            faults.append(f"the {what}'s {side.spec} speaks of sums, which is not supported")
+        elif _is_open(side) and not (is_traced and side is target):
+            faults.append(f"the {what}'s {side.spec} leaves a dimension open: only a target inside jit may")
+    if source is None:
+        return faults
+    if movement.target_devices() is None:
+        devices = (
+            f"{mesh.size} of them" if isinstance(mesh, AbstractMesh) else [*map(str, mesh.devices.flat)]
+            for mesh in (source.mesh, target.mesh)
         )
-    return movement
+        faults.append("source and target are on different devices: {} and {}".format(*devices))
+    elif is_traced and not movement.is_in_one_order():
+        faults.append("inside jit, both meshes must list their devices in the same order")
+    elif is_traced and source.mesh != target.mesh and is_explicit(source.mesh):
+        faults.append("inside jit, an array with explicit axes stays on its mesh")
+    return faults
 
 
-def _reshard_one(
-    x: Any, sharding: Any, source: NamedSharding | None, memory_limit: int | None, donate: bool
-) -> jax.Array:
+def _is_open(sharding: NamedSharding) -> bool:
+    return any(entry is PartitionSpec.UNCONSTRAINED for entry in sharding.spec)
+
+
+def _why_no_plan(x: Any, movement: Movement) -> str | None:
+    """Why an array is left to XLA; nothing where a plan moves it."""
+    if jax.dtypes.issubdtype(movement.dtype, jax.dtypes.extended):
+        return f"its elements are {movement.dtype}"
+    if _is_in_host_memory(x):
+        return "it is in the host's memory"
+    if movement.source is None:
+        return NOT_KNOWN if isinstance(x, jax.core.Tracer) else "it has no NamedSharding"
+    if _is_open(movement.target):
+        return f"{movement.target.spec} leaves a dimension open"
+    return None if movement.is_even() else f"{movement.shape} is not cut evenly"
+
+
+def _is_in_host_memory(x: Any) -> bool:
+    if isinstance(x, jax.core.Tracer):
+        return getattr(getattr(jax.typeof(x), "memory_space", None), "name", None) == "Host"
+    sharding = getattr(x, "sharding", None)
+    return isinstance(sharding, NamedSharding) and _names_host_memory(sharding)
+
+
+def _names_host_memory(sharding: NamedSharding) -> bool:
+    devices = [] if isinstance(sharding.mesh, AbstractMesh) else sharding.mesh.local_devices[:1]
+    return sharding.memory_kind not in {None, "device", *(device.default_memory().kind for device in devices)}
+
+
+def _mover(x: Any, sharding: Any, source: Any, memory_limit: int | None, donate: bool) -> Callable:
+    """Who moves an array: nobody, a plan, a plan that is made later, or XLA. Throws where nobody can."""
+    if sharding is None:
+        return jax.device_put
     movement = _movement(x, sharding, source)
+    target, why_no_plan = movement.target, _why_no_plan(x, movement)
+    memory_kind = getattr(sharding, "memory_kind", None)
+    asked = target.with_memory_kind(memory_kind) if memory_kind else target
+    if why_no_plan and memory_limit is not None:
+        raise InputError(f"a memory limit cannot be kept, since XLA moves this array: {why_no_plan}")
     if not isinstance(x, jax.core.Tracer):
-        if movement is None or not movement.is_even():
-            return jax.device_put(x, _target(sharding, is_traced=False), donate=donate)
-        return _jitted(movement, memory_limit, donate)(x)
-    target = _target(sharding, is_traced=True)
-    if movement is None:
-        if memory_limit is not None:
-            raise InputError("inside jit, a memory limit needs the sharding that the array comes in: give it as source")
-        return _moved_later(x, target) if x.ndim else constrained(x, target)
-    if not movement.is_even():
-        return constrained(x, target)
-    if not movement.is_in_one_order():
-        raise InputError("inside jit, both meshes must list their devices in the same order")
-    if is_explicit(movement.source.mesh) and movement.source.mesh != movement.target.mesh:
-        raise InputError("inside jit, an array with explicit axes stays on its mesh")
-    if source is not None and not is_explicit(source.mesh):
-        x = constrained(x, source)
+        by_xla = functools.partial(jax.device_put, device=asked, donate=donate)
+        move = by_xla if why_no_plan else _jitted(movement, memory_limit, donate)
+    elif why_no_plan is None:
+        program_for(movement, memory_limit)  # throws where nothing fits
+        move = functools.partial(_moved_from_source, movement=movement, memory_limit=memory_limit)
+    elif why_no_plan == NOT_KNOWN and x.ndim and _may_be_on(x, target.mesh):
+        move = functools.partial(_moved_later, target=target)
+    else:
+        move = functools.partial(_moved_by_xla, target=target)
+    return lambda x: _as_asked(move(x), asked)
+
+
+def _moved_from_source(x: jax.Array, movement: Movement, memory_limit: int | None) -> jax.Array:
+    x = x if is_explicit(movement.source.mesh) else constrained(x, movement.source)
     return _moved_in_jit(x, movement, memory_limit)
+
+
+def _may_be_on(x: jax.Array, mesh: Any) -> bool:
+    """Whether nothing else is known. Where a plan is made later, JAX wants one mesh in the whole program."""
+    own = jax.typeof(x).sharding.mesh
+    return own.empty or own == mesh.abstract_mesh
+
+
+def _moved_by_xla(x: jax.Array, target: NamedSharding) -> jax.Array:
+    """Inside `jit`."""
+    return constrained(jax.device_put(x, target) if _is_in_host_memory(x) else x, target)
+
+
+def _as_asked(moved: jax.Array, asked: NamedSharding) -> jax.Array:
+    """In the memory asked for, and outside `jit` with the very spec: on explicit axes JAX writes it at full length."""
+    is_traced = isinstance(moved, jax.core.Tracer)
+    is_as_asked = not _names_host_memory(asked) if is_traced else moved.sharding == asked
+    return moved if is_as_asked else jax.device_put(moved, asked)
 
 
 def reshard(
@@ -210,46 +303,73 @@ def reshard(
 ) -> Any:
     """The same arrays in other shardings: like `jax.device_put`, but by a plan.
 
-    `x` is an array or a pytree of them, `sharding` a NamedSharding, a PartitionSpec under `jax.set_mesh`, or a pytree
-    of these that is a prefix of `x`. It works inside `jit` and outside, and can be differentiated; what flows back
-    takes the way back. A program that would hold more than `memory_limit` bytes on a device (source, target and
-    temporaries as XLA counts them) is not used: MemoryLimitError names the smallest limit that works. `donate` gives
-    up `x`.
+    `x` is an array or a pytree of them, `sharding` a NamedSharding, a PartitionSpec under `jax.set_mesh`, None to leave
+    arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and can be
+    differentiated; what flows back takes the way back. A program that would hold more than `memory_limit` bytes on a
+    device (source, target and temporaries as XLA counts them) is not used: MemoryLimitError names the smallest limit
+    that works, and where XLA moves an array, for want of a plan, a limit is refused. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.
     """
-    prefix = jax.tree.map(lambda one, part: jax.tree.map(lambda _: one, part), sharding, x, is_leaf=_is_sharding)
-    sources = jax.tree.map(lambda one, part: jax.tree.map(lambda _: one, part), source, x, is_leaf=_is_sharding)
+    _check_limit(memory_limit)
     leaves, tree = jax.tree.flatten(x)
-    shardings = jax.tree.leaves(prefix, is_leaf=_is_sharding)
-    sources = jax.tree.leaves(sources, is_leaf=_is_sharding)
-    faults = []
-    for number, one in enumerate(zip(leaves, shardings, sources, strict=True)):
+    sides = _for_leaves("sharding", sharding, x), _for_leaves("source", source, x)
+    movers, errors = [], {}
+    for number, one in enumerate(zip(leaves, *sides, strict=True)):
         try:
-            _movement(*one)
+            movers.append(_mover(*one, memory_limit, donate))
         except InputError as error:
-            faults.append(f"array {number}: {error}" if len(leaves) > 1 else str(error))
-    if faults:
-        raise InputError("\n".join(faults))
-    moved = [_reshard_one(*one, memory_limit, donate) for one in zip(leaves, shardings, sources, strict=True)]
-    return jax.tree.unflatten(tree, moved)
+            errors[number] = error
+    if errors:
+        kind = MemoryLimitError if all(isinstance(error, MemoryLimitError) for error in errors.values()) else InputError
+        names = (f"array {number}: " if len(leaves) > 1 else "" for number in errors)
+        raise kind("\n".join(f"{name}{error}" for name, error in zip(names, errors.values(), strict=True)))
+    return jax.tree.unflatten(tree, [move(leaf) for move, leaf in zip(movers, leaves, strict=True)])
+
+
+def _check_limit(memory_limit: Any) -> None:
+    if not isinstance(memory_limit, (int, np.integer, type(None))):
+        raise InputError(f"memory_limit is {memory_limit!r}, no whole number of bytes")
+
+
+def _for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
+    """What a tree above `x` has for each array of it."""
+    found = []
+
+    def add(one: Any, part: Any) -> None:
+        found.extend([one] * len(jax.tree.leaves(part)))
+
+    try:
+        jax.tree.map(add, prefix, x, is_leaf=_is_sharding)
+    except ValueError as error:
+        raise InputError(f"{what} is no tree above x: {error}".replace("tree_map tree", what)) from None
+    return found
 
 
 def _is_sharding(value: Any) -> bool:
     return value is None or isinstance(value, (jax.sharding.Sharding, PartitionSpec))
 
 
+def _planned(x: Any, sharding: Any, memory_limit: int | None) -> Program:
+    _check_limit(memory_limit)
+    movement = _movement(x, sharding)
+    why_no_plan = _why_no_plan(x, movement)
+    if why_no_plan:
+        raise InputError(f"there is no plan for this array: {why_no_plan}")
+    return program_for(movement, memory_limit)
+
+
 def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None) -> Plan:
     """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding."""
-    return program_for(_require_movement(x, sharding), memory_limit).plan
+    return _planned(x, sharding, memory_limit).plan
 
 
 def explain(x: Any, sharding: Any, *, memory_limit: int | None = None) -> str:
     """What `reshard` would do, as text."""
-    return program_for(_require_movement(x, sharding), memory_limit).explain()
+    return _planned(x, sharding, memory_limit).explain()
 
 
 def lower_text(x: Any, sharding: Any, *, memory_limit: int | None = None) -> str:
     """The program that `reshard` would run, as XLA compiled it."""
-    return program_for(_require_movement(x, sharding), memory_limit).compiled.as_text()
+    return _planned(x, sharding, memory_limit).compiled.as_text()
