@@ -299,6 +299,52 @@ def test_every_array_at_fault_is_named_before_anything_moves():
     assert message_of(retile.InputError, retile.redistribute, good[:2], plan) == "there are 2 sources for 8 devices"
 
 
+def test_what_cannot_be_moved_as_it_lies_is_refused():
+    plan = retile.plan(ROWS, TILES)
+    array = np.zeros((32, 8))
+    tiles, good = tiles_of(array, ROWS), tiles_of(np.zeros((32, 8)), TILES)
+    masked = np.ma.masked_equal(tiles[2], 0)
+    for tiles_given, out, words in [
+        (tiles[:2] + [masked] + tiles[3:], None, "the source of device 2 is a masked array, whose mask would be lost"),
+        (tiles, [*good[:7], np.ma.zeros((16, 2))], "the target of device 7 is a masked array, whose mask would be lost"),
+        (tiles, [None, *good[1:]], "the target of device 0 is of type NoneType, not an array of NumPy"),
+        ([tile.astype(object) for tile in tiles[:1]] + tiles[1:], None,
+         "the source of device 0 has Python objects, which cannot be moved as bytes"),
+        (None, None, "tiles must be arrays, one for each device, not NoneType"),
+        (tiles, 8, "out must be arrays, one for each device, not int"),
+    ]:  # fmt: skip
+        assert message_of(retile.InputError, retile.redistribute, tiles_given, plan, out) == words
+    assert message_of(retile.InputError, retile.redistribute, plan, tiles) == (
+        "plan must be a retile.Plan, not list\nhint: redistribute(tiles, plan)"
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])  # packed, and not
+def test_targets_that_overlap_are_refused(order):
+    plan = retile.plan(ROWS, TILES)
+    tiles = [np.zeros((4, 8), order=order) for _ in range(8)]
+    targets = [np.zeros((16, 2), order=order) for _ in range(8)]
+    whole = np.zeros(64)
+    tiles[6] = whole[:32].reshape((4, 8), order=order)
+    targets[3] = whole[31:63].reshape((16, 2), order=order)
+    targets[5] = targets[4]
+    assert message_of(retile.InputError, retile.redistribute, tiles, plan, targets) == (
+        "the target of device 3 overlaps the source of device 6\nthe target of device 5 overlaps the target of device 4"
+    )
+
+
+def test_bytes_in_another_order_are_moved_but_not_added_up():
+    array = np.arange(256, dtype=">f4").reshape(32, 8)
+    for tile, expected in zip(
+        retile.redistribute(tiles_of(array, ROWS), retile.plan(ROWS, TILES)), tiles_of(array, TILES), strict=True
+    ):
+        np.testing.assert_array_equal(tile, expected)
+    plan = retile.plan(retile.Layout("[32, 8] sum {x}", MESH), retile.Layout("[32, 2{y}8]", MESH))
+    assert message_of(retile.InputError, retile.redistribute, [array] * 8, plan) == (
+        "the plan adds up elements of f32, and the arrays have >f4"
+    )
+
+
 def test_sums_are_added_up_as_what_they_are():
     source, target = retile.Layout("[32, 8] sum {x}", MESH), retile.Layout("[32, 2{y}8]", MESH)
     tiles = [np.full((32, 8), 10 ** (device // 4), np.int32) for device in range(8)]  # by x; copies along y agree
