@@ -19,9 +19,9 @@
 namespace retile::python {
 
 // `what` is not what is taken there.
-[[noreturn]] inline void refuse(const std::string& what, const char* taken, nanobind::handle given) {
+[[noreturn]] inline void refuse(const std::string& what, const char* wanted, nanobind::handle given) {
   const nanobind::str shown(nanobind::module_::import_("reprlib").attr("repr")(given));
-  throw nanobind::type_error((what + " must be " + taken + ", not " + shown.c_str()).c_str());
+  throw nanobind::type_error((what + " must be " + wanted + ", not " + shown.c_str()).c_str());
 }
 
 using MeshOrText = std::optional<std::variant<std::string, Mesh>>;
