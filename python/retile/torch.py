@@ -277,13 +277,17 @@ def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, m
         yield f"the source is on {dt.device_mesh.device_type}, the target on {mesh.device_type}"
 
 
+@functools.lru_cache(maxsize=4096)
+def _usual_order(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> Any:
+    return getattr(DTensorSpec(mesh, placements), "shard_order", None)
+
+
 def _has_own_order(dt: DTensor | DTensorSpec) -> bool:
-    """Whether shards are in another order than their placements say; PyTorch 2.10 and later know such."""
+    """Whether shards are in another order than their placements say; newer versions of PyTorch know such."""
     if torch.compiler.is_compiling():
         return False
     spec = getattr(dt, "_spec", dt)
-    usual = DTensorSpec(spec.mesh, spec.placements, tensor_meta=spec.tensor_meta)
-    return getattr(spec, "shard_order", None) != getattr(usual, "shard_order", None)
+    return getattr(spec, "shard_order", None) != _usual_order(spec.mesh, spec.placements)
 
 
 def _check(
