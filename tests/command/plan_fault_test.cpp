@@ -247,7 +247,7 @@ TEST(PlanFault, memory_limits) {
   EXPECT_EQ(plan("4Mb"), input_fault(R"(argument --memory-limit:1:1: error: unknown unit of memory 'Mb'
     1 | 4Mb
       | ^~~
-hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
+hint: did you mean MB? write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
 )"));
   EXPECT_EQ(plan("15"),
             input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 bytes per device is too small
