@@ -226,9 +226,10 @@ void TransferPlan::require_cap() const {
     if (longest > 0) least = std::max(least, most_of(staging_at(longest, is_relay)));
   }
   if (least <= max_bytes_) return;
-  throw MemoryLimitError(
-      fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),
-      fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
+  throw MemoryLimitError(fmt::format("a cap of {} per device is too small for the messages of a round: "
+                                     "the smallest that works is {}",
+                                     count_of(max_bytes_, "byte"), count_of(least, "byte")),
+                         {});
 }
 
 std::int64_t TransferPlan::message_limit(bool is_relay) const {

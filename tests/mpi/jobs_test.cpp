@@ -206,6 +206,20 @@ TEST(MpiJobTransfer, in_place_is_verified_and_predicted) {
   EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
 }
 
+TEST(MpiJobTransfer, needs_ranks_that_devices_can_be_shared_out_to) {
+  const ProcessResult ranks = run_retile_job(3, {"transfer", "-"}, {manifest});
+  EXPECT_EQ(ranks.status, 2);
+  EXPECT_EQ(
+      count_of("retile: 8 devices cannot be shared out evenly to 3 ranks: start a number of ranks that divides 8\n",
+               ranks.errors),
+      1)
+      << ranks.errors;
+  const ProcessResult map = run_retile_job(4, {"transfer", "-", "--device-map", "0,1,2"}, {manifest});
+  EXPECT_EQ(map.status, 2);
+  EXPECT_EQ(count_of("retile: the device map lists 3 devices, and the mesh has 8\n", map.errors), 1) << map.errors;
+  EXPECT_EQ(run_retile_job(3, {"transfer", "-", "--dry-run"}, {manifest}).status, 0) << "a dry run starts no engine";
+}
+
 TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {
   const auto start = std::chrono::steady_clock::now();
   const ProcessResult result = transfer_with_fault("error", "5");
