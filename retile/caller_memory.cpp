@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/plan/text.h"
 
 namespace retile {
 
@@ -49,13 +50,21 @@ std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const s
 void RoomCheck::add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target) {
   const auto bytes = static_cast<std::int64_t>(memory.size());
   if (bytes < room.end) {
-    throw RuntimeError(
-        fmt::format("{} has {} bytes of memory, and its tile takes {}", name_(tile, is_target), bytes, room.end));
+    faults_.add(fmt::format("{} has {} of memory, and its tile takes {}", name_(tile, is_target),
+                            count_of(bytes, "byte"), group_digits(room.end)));
+  } else if (memory.data() == nullptr && room.end > 0) {
+    faults_.add(fmt::format("{} is null, and its tile takes {}", name_(tile, is_target), count_of(room.end, "byte")));
+  } else if (room.is_packed) {
+    packed_.push_back({memory.data() + room.first, memory.data() + room.end, tile, is_target});
   }
-  if (room.is_packed) packed_.push_back({memory.data() + room.first, memory.data() + room.end, tile, is_target});
 }
 
-void RoomCheck::require_apart() {
+void RoomCheck::require_room() {
+  find_overlaps();
+  if (!faults_.empty()) throw RuntimeError(faults_.text());
+}
+
+void RoomCheck::find_overlaps() {
   const std::less<> is_less;
   std::sort(packed_.begin(), packed_.end(), [&](const Range& a, const Range& b) { return is_less(a.begin, b.begin); });
   const Range* farthest = nullptr;  // of those before, the one that ends last
@@ -63,7 +72,7 @@ void RoomCheck::require_apart() {
   for (const Range& range : packed_) {
     const Range* other = range.is_target ? farthest : farthest_target;
     if (other != nullptr && is_less(range.begin, other->end)) {
-      throw RuntimeError(
+      faults_.add(
           fmt::format("{} overlaps {}", name_(range.tile, range.is_target), name_(other->tile, other->is_target)));
     }
     if (farthest == nullptr || is_less(farthest->end, range.end)) farthest = &range;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/base/sentences.h"
 #include "retile/redistribute.h"
 
 namespace retile {
@@ -29,15 +30,18 @@ class RoomCheck {
 
   explicit RoomCheck(TileName name) : name_(std::move(name)) {}
 
-  // Throw RuntimeError where the memory is too short for its tile.
+  // A tile without elements may have no memory.
   void add_source(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
     add(tile, memory, room, false);
   }
   void add_target(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
     add(tile, memory, room, true);
   }
-  // Throws RuntimeError where a packed target shares memory with another packed tile.
-  void require_apart();
+  // What else is wrong with the memory.
+  void add_fault(const std::string& sentence) { faults_.add(sentence); }
+  // Throws RuntimeError with all that is wrong: memory that is null or too short for its tile, and packed targets that
+  // share memory with another packed tile.
+  void require_room();
 
  private:
   struct Range {
@@ -48,9 +52,11 @@ class RoomCheck {
   };
 
   void add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target);
+  void find_overlaps();
 
   const TileName name_;
   std::vector<Range> packed_;
+  Sentences faults_;
 };
 
 }  // namespace retile

@@ -82,7 +82,7 @@ void ByteRedistribution::require_memory(std::span<const std::span<const std::byt
     check.add_source(i, sources[i], source_rooms_[i]);
     check.add_target(i, targets[i], target_rooms_[i]);
   }
-  check.require_apart();
+  check.require_room();
 }
 
 EngineStatistics ByteRedistribution::run(std::span<const std::span<const std::byte>> sources,

@@ -9,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/caller_memory.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/plan/text.h"
 #include "retile/transfer/run.h"
 
 namespace retile::transfer {
@@ -29,10 +30,17 @@ struct Rooms {
 
 // What lies between the elements is not donated.
 void require_packed(const std::vector<TransferArray>& arrays) {
+  Sentences faults;
   for (const TransferArray& array : arrays) {
     if (array.sources.empty() && array.targets.empty()) continue;
-    throw RuntimeError(fmt::format("array \"{}\" has layouts of memory: in place, tiles are packed", array.name));
+    faults.add(fmt::format("array \"{}\" has layouts of memory: in place, tiles are packed", array.name));
   }
+  if (!faults.empty()) throw RuntimeError(faults.text());
+}
+
+template <typename List>
+std::string count_in(const List& list, const char* noun) {
+  return count_of(static_cast<std::int64_t>(list.size()), noun);
 }
 
 std::vector<const std::byte*> pointers_to(const std::vector<std::span<const std::byte>>& tiles) {
@@ -64,39 +72,46 @@ struct Transfer::State {
     return strides;
   }
 
-  // By array, whatever the order in which they are given.
-  std::vector<const ArrayMemory*> in_order(std::span<const ArrayMemory> arrays) const {
+  // By array, whatever the order in which they are given; null where one is not given.
+  std::vector<const ArrayMemory*> in_order(std::span<const ArrayMemory> arrays, RoomCheck& check) const {
     std::vector<const ArrayMemory*> ordered(names.size());
     for (const ArrayMemory& array : arrays) {
       const auto found = numbers.find(std::string(array.name));
-      if (found == numbers.end()) throw RuntimeError(fmt::format("no array is called \"{}\"", array.name));
-      if (ordered[found->second] != nullptr) throw RuntimeError(fmt::format("array \"{}\" is given twice", array.name));
-      ordered[found->second] = &array;
+      if (found == numbers.end()) {
+        check.add_fault(fmt::format("no array is called \"{}\"", array.name));
+      } else if (std::exchange(ordered[found->second], &array) != nullptr) {
+        check.add_fault(fmt::format("array \"{}\" is given twice", array.name));
+      }
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (ordered[i] == nullptr) throw RuntimeError(fmt::format("array \"{}\" is not given", names[i]));
+      if (ordered[i] == nullptr) check.add_fault(fmt::format("array \"{}\" is not given", names[i]));
     }
     return ordered;
   }
 
-  void require_memory(const std::vector<const ArrayMemory*>& arrays) const {
+  // The arrays in order, each with memory for its tiles. Throws RuntimeError with all that is wrong.
+  std::vector<const ArrayMemory*> require_memory(std::span<const ArrayMemory> arrays) const {
     const std::vector<Device>& devices = this->devices();
     RoomCheck check([&](std::size_t tile, bool is_target) {
       return fmt::format("the {} of \"{}\" on device {}", is_target ? "target" : "source", names[tile / devices.size()],
                          devices[tile % devices.size()]);
     });
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      const ArrayMemory& array = *arrays[i];
+    std::vector<const ArrayMemory*> ordered = in_order(arrays, check);
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      if (ordered[i] == nullptr) continue;
+      const ArrayMemory& array = *ordered[i];
       if (array.sources.size() != devices.size() || array.targets.size() != devices.size()) {
-        throw RuntimeError(fmt::format("array \"{}\" has {} sources and {} targets for {} devices", array.name,
-                                       array.sources.size(), array.targets.size(), devices.size()));
+        check.add_fault(fmt::format("array \"{}\" has {} and {} for {}", array.name, count_in(array.sources, "source"),
+                                    count_in(array.targets, "target"), count_in(devices, "device")));
+        continue;
       }
       for (std::size_t slot = 0; slot < devices.size(); ++slot) {
         check.add_source(i * devices.size() + slot, array.sources[slot], rooms[i].sources[slot]);
         check.add_target(i * devices.size() + slot, array.targets[slot], rooms[i].targets[slot]);
       }
     }
-    check.require_apart();
+    check.require_room();
+    return ordered;
   }
 };
 
@@ -113,12 +128,18 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
                  options.in_place ? SourceMemory::donated : SourceMemory::kept);
     if (options.in_place) require_packed(arrays);
     const std::vector<Device> devices = engine.devices(plan->device_count());
+    Sentences faults;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const std::size_t problem = plan->manifest().arrays[i].problem;
       state_->names.push_back(arrays[i].name);
       state_->numbers.emplace(arrays[i].name, i);
-      strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
+      try {
+        strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
+      } catch (const RuntimeError& error) {
+        faults.add(fmt::format("array \"{}\": {}", arrays[i].name, error.what()));
+      }
     }
+    if (!faults.empty()) throw RuntimeError(faults.text());
   });
   if (options.in_place) {
     state_->in_place.emplace(*plan, engine);
@@ -138,8 +159,7 @@ TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
   std::vector<std::byte*> to;
   const Processes& processes = state_->processes();
   processes.do_together([&] {
-    const std::vector<const ArrayMemory*> ordered = state_->in_order(arrays);
-    state_->require_memory(ordered);
+    const std::vector<const ArrayMemory*> ordered = state_->require_memory(arrays);
     for (std::size_t i = 0; i < ordered.size(); ++i) {
       for (std::size_t slot = 0; slot < devices().size(); ++slot) {
         const TileRoom& room = state_->rooms[i].sources[slot];

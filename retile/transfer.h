@@ -4,8 +4,8 @@
 //   retile::transfer::Transfer transfer({{"wq", problem_of_wq}, {"wk", problem_of_wk}}, {.max_bytes = 64 << 20});
 //   transfer.run(std::vector<retile::transfer::ArrayMemory>{{"wq", {...}, {...}}, ...});   // after every training step
 //
-// Everything throws RuntimeError with a sentence where memory does not fit its tiles, before anything is moved. With
-// several processes all calls are collective.
+// Everything throws RuntimeError with a sentence for each memory that is null or does not fit its tile, before anything
+// is moved. With several processes all calls are collective.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ struct TransferStatistics {
 
 class Transfer {
  public:
-  // The engine need not outlive it. Throws InputError where two arrays have one name, an array is a sum, or the cap is
+  // The engine need not outlive it. Throws InputError where arrays have no names or the same, are sums, or the cap is
   // too small; RuntimeError where layouts of memory are wrong.
   explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
   Transfer(const Transfer&) = delete;

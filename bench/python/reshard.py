@@ -28,7 +28,8 @@ sys.path.append(str(ROOT / "tests" / "python"))
 from problems import small_shape
 
 import retile
-from retile.jax import _axes, _movement, _plan, _Program, _program
+from retile._programs import Program, axes_of, plan_for, program_for
+from retile.jax import _movement
 
 # Temporaries below a page are the program's own, whatever it moves.
 LEAST_BYTES = 4096
@@ -44,7 +45,7 @@ def problem_of(report):
     if layouts[0].mesh != layouts[1].mesh or any(one.devices != list(range(report["devices"])) for one in layouts):
         return None
     sides = [eval(one.to_notation("jax")[1], {"PartitionSpec": PartitionSpec}) for one in layouts]
-    axes = [[list(reversed(_axes(entry))) for entry in side] for side in sides]
+    axes = [[list(reversed(axes_of(entry))) for entry in side] for side in sides]
     src, dst = (side + [[]] * (len(report["shape"]) - len(side)) for side in axes)
     return {"id": report["id"], "mesh": layouts[0].mesh.axes, "shape": report["shape"], "src": src, "dst": dst}
 
@@ -86,10 +87,10 @@ def measure(problem, elements, repetitions):
     array = np.random.default_rng(1).random(shape, np.float32)
     x = jax.device_put(array, source)
     movement = _movement(x, target)
-    plan = _plan(movement)
+    plan = plan_for(movement)
     with standard_error():
-        chosen = _program(movement).form
-    found = {form: compiled(_Program(movement, form, plan)) for form in ("xla", "fast", "lean")}
+        chosen = program_for(movement).form
+    found = {form: compiled(Program(movement, form, plan)) for form in ("xla", "fast", "lean")}
     programs = {form: program for form, (program, _) in found.items()}
     for form, program in programs.items():
         np.testing.assert_array_equal(np.asarray(program(x)), array, form)

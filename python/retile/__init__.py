@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 
-@_functools.lru_cache(maxsize=4096)
+_kept_plan = _functools.lru_cache(maxsize=4096, typed=True)(_retile.plan)
+
+
 def plan(
     source: Layout,
     target: Layout,
@@ -50,10 +52,11 @@ def plan(
 ) -> Plan:
     """The steps from one layout of an array to another.
 
-    `dtype` is a name of retile's (f32, bf16, …) or what NumPy takes for a type; `planner` one of auto, wide, paper,
-    direct, lean and gather-slice; `cost` the model by which steps are compared, paper or volume. A plan whose run would
-    hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names the smallest limit that works.
-    Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same one comes back.
+    `dtype` is a name of retile's (f32, bf16, i8 of eight bits, …), a type of PyTorch's, or what NumPy takes for one;
+    `planner` one of auto, wide, paper, direct, lean and gather-slice; `cost` the model by which steps are compared, paper
+    or volume. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
+    the smallest limit that works. Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same
+    one comes back.
 
     >>> mesh = Mesh({"x": 4})
     >>> print(plan(Layout("[2{x}8]", mesh), Layout("[8]", mesh)), end="")
@@ -64,7 +67,12 @@ def plan(
     // cost 8 (paper, optimal), floor 6
     // peak 8 elements per device, no more than the larger of source and target
     """
-    return _retile.plan(source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange)
+    arguments = source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange
+    try:
+        return _kept_plan(*arguments)
+    except TypeError:
+        pass  # where one has no hash, it is of a wrong type, too
+    return _retile.plan(*arguments)
 
 
 def parse_problem(line: str) -> tuple[Layout, Layout, str]:
@@ -84,4 +92,4 @@ def parse_ends(
     >>> parse_ends("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}", (8, 8))
     (Layout('[4{a}8, 8]', Mesh({'a': 2})), Layout('[8, 4{a}8]', Mesh({'a': 2})))
     """
-    return _retile.parse_ends(source, target, list(shape), mesh)
+    return _retile.parse_ends(source, target, shape, mesh)

@@ -2,21 +2,38 @@
 
 from typing import Any
 
+from retile._errors import InputError
+
 # By NumPy's names, which are PyTorch's too.
 ELEMENT_TYPES = {
     "int8": "i8", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "float32": "f32", "float64": "f64",
     "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
+_TEXTS = ELEMENT_TYPES | {name: name for name in ELEMENT_TYPES.values()}
 # What has no name of its own is moved as bits.
 _ELEMENTS_OF_SIZE = {1: "i8", 2: "f16", 4: "i32", 8: "f64", 16: "c128"}
 
 
 def element_type(dtype: Any) -> str:
-    """Of a name of retile's, a type of NumPy's or PyTorch's, or what NumPy takes for one."""
-    if isinstance(dtype, str) and dtype in ELEMENT_TYPES.values():
-        return dtype
-    if not hasattr(dtype, "itemsize"):
-        import numpy
+    """Of a name of retile's, a type of PyTorch's, or what NumPy takes for one."""
+    if isinstance(dtype, str) and dtype in _TEXTS:
+        return _TEXTS[dtype]
+    if str(type(dtype)) != "<class 'torch.dtype'>":
+        dtype = _numpy_dtype(dtype)
+    found = ELEMENT_TYPES.get(str(dtype).removeprefix("torch.")) or _ELEMENTS_OF_SIZE.get(dtype.itemsize)
+    if found is None:
+        raise InputError(f"elements of {dtype} have {dtype.itemsize} bytes\nhint: those of 1, 2, 4, 8 and 16 are moved")
+    return found
 
-        dtype = numpy.dtype(dtype)
-    return ELEMENT_TYPES.get(str(dtype).removeprefix("torch.")) or _ELEMENTS_OF_SIZE[dtype.itemsize]
+
+def _numpy_dtype(given: Any) -> Any:
+    import numpy
+
+    try:
+        dtype = numpy.dtype(given)
+    except (SyntaxError, TypeError, ValueError):
+        dtype = None
+    if given is None or dtype is None or dtype.hasobject:  # NumPy takes None for float64, and any class for an object
+        names = ", ".join(ELEMENT_TYPES.values())
+        raise InputError(f"{given!r} is no element type\nhint: one of: {names}, or what numpy.dtype() takes")
+    return dtype

@@ -7,6 +7,7 @@ from typing import Any
 
 from retile import _retile
 from retile._errors import InputError
+from retile._numpy import array_faults
 from retile._retile import Plan
 
 ONE_MESSAGE = 2**62  # bytes: what two ranks have for each other is never cut
@@ -16,7 +17,7 @@ def redistribute(tile: Any, plan: Plan, out: Any, comm: Any) -> Any:
     """This rank's tile of the plan's target. Ranks of the communicator are the plan's devices."""
     import numpy
 
-    tile = numpy.asarray(tile)
+    tile = numpy.asanyarray(tile)
     rank, target = comm.Get_rank(), plan.target
     shape = target.tile_shape(rank) if rank < target.device_count else (0,) * len(target.shape)
     result = numpy.empty(shape, tile.dtype) if out is None else out
@@ -32,9 +33,13 @@ def redistribute(tile: Any, plan: Plan, out: Any, comm: Any) -> Any:
 
 
 def _faults(tile: Any, result: Any, plan: Plan, comm: Any) -> list[str]:
+    import numpy
+
+    faults = array_faults(tile, "the source") + array_faults(result, "the target")
+    if faults:
+        return faults
     rank = comm.Get_rank()
     devices = max(plan.source.device_count, plan.target.device_count)
-    faults = []
     if comm.Get_size() < devices:
         faults.append(f"the communicator has {comm.Get_size()} ranks for {devices} devices")
     for array, layout, what in ((tile, plan.source, "source"), (result, plan.target, "target")):
@@ -43,10 +48,10 @@ def _faults(tile: Any, result: Any, plan: Plan, comm: Any) -> list[str]:
             faults.append(f"the {what} has shape {list(array.shape)}, not {list(expected)}")
         if array.dtype != tile.dtype:
             faults.append(f"the {what} has elements of {array.dtype}, the source of {tile.dtype}")
-    if tile.dtype.hasobject:
-        faults.append("arrays of Python objects cannot be moved as bytes")
     if not result.flags.writeable:
         faults.append("the target is read-only")
+    if numpy.shares_memory(tile, result):
+        faults.append("the target overlaps the source")
     return faults
 
 

@@ -9,10 +9,25 @@ from retile._retile import Layout, Plan
 from retile._retile import redistribute as _redistribute
 
 
+def array_faults(array: Any, what: str) -> list[str]:
+    """Why it is no array that can be moved as it lies."""
+    import numpy
+
+    if not isinstance(array, numpy.ndarray):
+        return [f"{what} is of type {type(array).__name__}, not an array of NumPy"]
+    if isinstance(array, numpy.ma.MaskedArray):
+        return [f"{what} is a masked array, whose mask would be lost"]
+    if array.dtype.hasobject:
+        return [f"{what} has Python objects, which cannot be moved as bytes"]
+    return []
+
+
 def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> list[str]:
     if len(arrays) != devices:
         return [f"there are {len(arrays)} {what}s for {devices} devices"]
-    faults = []
+    faults = [fault for i, array in enumerate(arrays) for fault in array_faults(array, f"the {what} of device {i}")]
+    if faults:
+        return faults
     for device, array in enumerate(arrays):
         expected = layout.tile_shape(device)
         if tuple(array.shape) != expected:
@@ -24,10 +39,31 @@ def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> l
     return faults
 
 
+def _target_faults(sources: Sequence[Any], targets: Sequence[Any]) -> list[str]:
+    import numpy
+
+    faults = [f"the target of device {i} is read-only" for i, array in enumerate(targets) if not array.flags.writeable]
+    if targets[0].dtype != sources[0].dtype:
+        faults.append(f"targets have elements of {targets[0].dtype}, sources of {sources[0].dtype}")
+    others = [("source", device, array) for device, array in enumerate(sources)]
+    for device, target in enumerate(targets):
+        found = [f"the {what} of device {i}" for what, i, array in others if numpy.shares_memory(target, array)]
+        faults += [f"the target of device {device} overlaps {name}" for name in found[:1]]
+        others.append(("target", device, target))
+    return faults
+
+
+def _listed(arrays: Any, what: str) -> list[Any]:
+    try:
+        return list(arrays)
+    except TypeError:
+        raise InputError(f"{what} must be arrays, one for each device, not {type(arrays).__name__}") from None
+
+
 def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -> Any:
     """Moves the tiles of all devices by the plan, and returns those of its target: `out`, or new arrays.
 
-    Arrays may be strided in any way and are moved as they lie; `out` must not overlap `tiles`. With a communicator of
+    Arrays may be strided in any way and are moved as they lie; `out` overlaps neither `tiles` nor itself. With a communicator of
     mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own.
 
     >>> import numpy as np, retile
@@ -38,6 +74,8 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
     >>> right.tolist()
     [[2, 3], [6, 7], [10, 11], [14, 15]]
     """
+    if not isinstance(plan, Plan):
+        raise InputError(f"plan must be a retile.Plan, not {type(plan).__name__}\nhint: redistribute(tiles, plan)")
     if comm is not None:
         from retile._mpi import redistribute as redistribute_own
 
@@ -46,7 +84,7 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
 
     source, target = plan.source, plan.target
     devices = max(source.device_count, target.device_count)
-    sources = [numpy.asarray(tile) for tile in tiles]
+    sources = [numpy.asanyarray(tile) for tile in _listed(tiles, "tiles")]
     faults = _faults(sources, source, devices, "source")
     if faults:
         raise InputError("\n".join(faults))
@@ -54,17 +92,12 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
     if out is None:
         targets = [numpy.empty(target.tile_shape(device), dtype) for device in range(devices)]
     else:
-        targets = list(out)
-        faults = _faults(targets, target, devices, "target")
-        faults += [f"the target of device {i} is read-only" for i, a in enumerate(targets) if not a.flags.writeable]
-        if targets and targets[0].dtype != dtype:
-            faults.append(f"targets have elements of {targets[0].dtype}, sources of {dtype}")
+        targets = _listed(out, "out")
+        faults = _faults(targets, target, devices, "target") or _target_faults(sources, targets)
         if faults:
             raise InputError("\n".join(faults))
     sides = (sources, source), (targets, target)
-    if dtype.hasobject:
-        raise InputError("arrays of Python objects cannot be moved as bytes")
-    if plan._combined not in (None, ELEMENT_TYPES.get(dtype.name)):
+    if plan._combined not in (None, ELEMENT_TYPES.get(str(dtype))):  # dtype.name hides the order of bytes
         raise InputError(f"the plan adds up elements of {plan._combined}, and the arrays have {dtype}")
     _redistribute(plan, dtype.itemsize, *(list(map(_in_memory, side, [layout] * devices)) for side, layout in sides))
     return targets

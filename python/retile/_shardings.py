@@ -15,11 +15,11 @@ def mesh_of(mesh: Any) -> Mesh:
 
 
 def from_partition_spec(spec: Any, mesh: Any, shape: Sequence[int], devices: Sequence[int] = ()) -> Layout:
+    if getattr(spec, "unreduced", None):
+        raise InputError(f"{spec} leaves a sum open")
     entries = tuple(spec)
     if len(entries) > len(shape):
         raise InputError(f"{spec} names {len(entries)} dimensions, but the array has {len(shape)}")
-    if getattr(spec, "unreduced", None):
-        raise InputError(f"{spec} leaves a sum open")
     axes = []
     for entry in entries + (None,) * (len(shape) - len(entries)):
         if entry is not None and not isinstance(entry, (str, tuple)):

@@ -17,15 +17,16 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
+from torch.distributed.tensor import DTensor, Partial, Replicate, _redistribute
 from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor.placement_types import Placement
+from torch.utils._python_dispatch import _disable_current_modes
 
 from retile import _point_to_point, _retile
 from retile._elements import element_type
@@ -41,19 +42,24 @@ OLDEST_VERSION = (2, 6)
 # --- What moves: a problem in words, which torch.compile can carry as constants.
 
 
-_meshes: dict[str, DeviceMesh] = {}  # by their texts: those whose groups are there already
+_meshes: dict[str, DeviceMesh] = {}  # by their texts: the last ones, whose groups are there already
+
+
+# Meshes are equal if their ranks are. What depends on a mesh's groups is cached by identity too: groups may be destroyed,
+# and made again for an equal mesh. An entry keeps its mesh alive, and so its identity.
 
 
 @functools.lru_cache(maxsize=4096)
-def _cached_text(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
-    text = device_mesh_text(mesh)
+def _cached_text(mesh: DeviceMesh, placements: tuple[Placement, ...], _identity: int) -> str:
+    with _disable_current_modes():
+        text = device_mesh_text(mesh)
     _meshes[text] = mesh
     return f"{text} {placements_text(placements)}"
 
 
 @torch.compiler.assume_constant_result
 def _text_of(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
-    return _cached_text(mesh, placements)
+    return _cached_text(mesh, placements, id(mesh))
 
 
 def _parts(text: str) -> tuple[str, str]:
@@ -102,10 +108,15 @@ class _Movement:
     def staging(self) -> int:
         return _point_to_point.STAGED_MESSAGES * self.message
 
+    @property
+    def mesh(self) -> DeviceMesh:
+        """The source's."""
+        return _meshes[_parts(self.source)[0]]
+
     @functools.cached_property
-    def gathering(self) -> dist.ProcessGroup | None:
-        """The group of a mesh's dimension, where all that is to do is to gather its tiles one after the other."""
-        mesh = _meshes[_parts(self.source)[0]]
+    def gathered_axis(self) -> int | None:
+        """The mesh's dimension along which tiles are to be gathered one after the other, where that is all to do."""
+        mesh = self.mesh
         steps = _retile.plan(*self.layouts, element_type(self.dtype), "auto", "paper", None, True, 0).steps
         if len(steps) != 1 or steps[0].op != "allgather" or steps[0].local_in[1:] != steps[0].local_out[1:]:
             return None
@@ -116,12 +127,16 @@ class _Movement:
             ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
             is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch know no other
             if is_in_order and groups == sorted(ranks.tolist()):
-                return mesh.get_group(axis)
+                return axis
         return None
+
+    def takes_part(self, rank: int) -> bool:
+        return rank < max(layout.device_count for layout in self.layouts)
 
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Of the target's tile."""
-        return self.layouts[1].tile_shape(rank)
+        target = self.layouts[1]
+        return target.tile_shape(rank) if rank < target.device_count else (0,) * len(self.shape)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -135,6 +150,8 @@ def _movement(
 
 @functools.lru_cache(maxsize=4096)
 def _stages(movement: _Movement, rank: int, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
+    if not movement.takes_part(rank):
+        return ()
     return _point_to_point.schedule(movement.plan, rank, movement.dtype.itemsize, movement.message, strides)
 
 
@@ -152,13 +169,13 @@ def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
     is_strided = not tile.is_contiguous()
     if is_strided and "Partial" in movement.source:
         tile, is_strided = tile.contiguous(), False
-    if not is_strided and _has_fast_gather(tile.device) and movement.gathering is not None:
+    if not is_strided and _has_fast_gather(tile.device) and movement.gathered_axis is not None:
         result = tile.new_empty(movement.local_shape(rank))
         ends = (_point_to_point.as_bytes(end.view(-1)) for end in (result, tile))
-        dist.all_gather_into_tensor(*ends, group=movement.gathering)
+        dist.all_gather_into_tensor(*ends, group=movement.mesh.get_group(movement.gathered_axis))
         return result
     stages = _stages(movement, rank, tile.stride() if is_strided else ())
-    _meet_first(tile.device)
+    _meet_first(tile.device, dist.group.WORLD)
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 
 
@@ -174,6 +191,8 @@ def _operation(
 
 @_operation.register_fake
 def _(tile, source, target, shape, planner, max_bytes):
+    if any(isinstance(length, torch.SymInt) for length in shape):  # plans are for one shape
+        raise InputError("the shape is not known when the graph is made: use torch.compile(…, dynamic=False)")
     movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
     return tile.new_empty(movement.local_shape(dist.get_rank()))
 
@@ -190,27 +209,29 @@ def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
 _operation.register_autograd(_move_back, setup_context=_keep)
 
 
+def _is_watched() -> bool:
+    """Whether a compiler looks on, or a mode: they are to see an operation, not what it does."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
 def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
-    """By the operation where somebody looks on: a compiler, autograd, or what stands for a tensor."""
-    is_plain = type(tile) is torch.Tensor and not tile.requires_grad and not torch.compiler.is_compiling()
+    is_plain = not _is_watched() and type(tile) is torch.Tensor and not tile.requires_grad
     return (_move_now if is_plain else _operation)(tile, *arguments)
 
 
 @functools.lru_cache(maxsize=4096)
 def _known(
-    source: DTensorSpec, placements: tuple[Any, ...], planner: str, max_bytes: int | None
+    source: DTensorSpec, placements: tuple[Placement, ...], planner: str, max_bytes: int | None, _identity: int
 ) -> tuple[_Movement, DTensorSpec]:
     """On one mesh: how a tensor moves, and what it is then. Checked, and found at once for tensors that come again."""
-    mesh, placements = _check(source, placements, None)
+    mesh, placements = _check(source, placements, None, max_bytes)
     ends = _text_of(mesh, source.placements), _text_of(mesh, placements)
     movement = _movement(*ends, tuple(source.shape), source.tensor_meta.dtype, planner, max_bytes)
     return movement, DTensorSpec(mesh, placements, tensor_meta=source.tensor_meta)
 
 
-def _may_be_known(dt: DTensor, placements: Sequence[Any]) -> bool:
-    if torch.compiler.is_compiling():
-        return False
-    is_plain = type(dt._local_tensor) is torch.Tensor and not (dt.requires_grad and torch.is_grad_enabled())
+def _may_be_known(dt: DTensor, placements: tuple[Any, ...]) -> bool:
+    is_plain = not _is_watched() and type(dt._local_tensor) is torch.Tensor
     return is_plain and all(isinstance(placement, Placement) for placement in placements)
 
 
@@ -220,7 +241,7 @@ def _has_fast_gather(device: torch.device) -> bool:
 
 
 @functools.lru_cache
-def _meet_first(device: torch.device) -> None:
+def _meet_first(device: torch.device, _: dist.ProcessGroup) -> None:
     """All ranks of an NCCL group have to take part in the first thing that it does."""
     if _has_fast_gather(device):
         dist.all_reduce(torch.zeros(1, device=device))
@@ -229,44 +250,75 @@ def _meet_first(device: torch.device) -> None:
 # --- Bad input.
 
 
-def _faults(dt: DTensor | DTensorSpec, placements: Sequence[Any], mesh: DeviceMesh) -> list[str]:
+def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, max_bytes: int | None) -> Iterator[str]:
     """Everything that is wrong with what was given."""
-    faults = []
+    if max_bytes is not None and not isinstance(max_bytes, int):
+        yield f"max_bytes is a whole number of bytes, not {max_bytes!r}"
+    if _has_own_order(dt):
+        yield "the source's shards are in an order of their own (shard_order), which retile does not know"
     for placement in (*dt.placements, *placements):
         try:
             placement_text(placement)
         except InputError as error:
-            faults.append(str(error))
-    if len(placements) != mesh.ndim:
-        faults.append(f"there are {len(placements)} placements for a mesh of {mesh.ndim} dimensions")
+            yield str(error)
+    if isinstance(mesh, DeviceMesh) and len(placements) != mesh.ndim:
+        yield f"there are {len(placements)} placements for a mesh of {mesh.ndim} dimensions"
     for placement in placements:
-        if not -dt.ndim <= getattr(placement, "dim", 0) < max(dt.ndim, 1):
-            faults.append(f"{placement!r} cuts a dimension that a tensor of {dt.ndim} dimensions has not")
+        dim = getattr(placement, "dim", None)
+        if isinstance(dim, int) and not -dt.ndim <= dim < dt.ndim:
+            yield f"{placement!r} cuts a dimension that a tensor of {dt.ndim} dimensions has not"
+    if not isinstance(mesh, DeviceMesh):
+        yield f"mesh is a DeviceMesh, not {mesh!r}"
+        return
     partial = [placement for placement in placements if isinstance(placement, Partial)]
     if partial and (mesh != dt.device_mesh or any(p not in dt.placements for p in partial)):
-        faults.append(f"{partial[0]!r} cannot be a target: the source is no such sum on this mesh")
+        yield f"{partial[0]!r} cannot be a target: the source is no such sum on this mesh"
     if mesh.device_type != dt.device_mesh.device_type:
-        faults.append(f"the source is on {dt.device_mesh.device_type}, the target on {mesh.device_type}")
-    return faults
+        yield f"the source is on {dt.device_mesh.device_type}, the target on {mesh.device_type}"
 
 
-def _require_dtensor(dt: Any) -> None:
-    if not isinstance(dt, DTensor):
-        raise InputError(f"{type(dt).__name__} is no DTensor")
+@functools.lru_cache(maxsize=4096)
+def _usual_order(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> Any:
+    return getattr(DTensorSpec(mesh, placements), "shard_order", None)
+
+
+def _has_own_order(dt: DTensor | DTensorSpec) -> bool:
+    """Whether shards are in another order than their placements say; newer versions of PyTorch know such."""
+    if torch.compiler.is_compiling():
+        return False
+    spec = getattr(dt, "_spec", dt)
+    return getattr(spec, "shard_order", None) != _usual_order(spec.mesh, spec.placements)
 
 
 def _check(
-    dt: DTensor | DTensorSpec, placements: Sequence[Any], mesh: DeviceMesh | None
+    dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: DeviceMesh | None, max_bytes: int | None
 ) -> tuple[DeviceMesh, tuple[Placement, ...]]:
     mesh = dt.device_mesh if mesh is None else mesh
-    faults = _faults(dt, placements, mesh)
+    faults = dict.fromkeys(_faults(dt, placements, mesh, max_bytes))
     if faults:
         raise InputError("\n".join(faults))
     return mesh, tuple(_from_the_front(placement, dt.ndim) for placement in placements)
 
 
 def _from_the_front(placement: Placement, rank: int) -> Placement:
-    return Shard(placement.dim + rank) if type(placement) is Shard and placement.dim < 0 else placement
+    if getattr(placement, "dim", 0) >= 0:
+        return placement
+    factor = {"split_factor": placement.split_factor} if hasattr(placement, "split_factor") else {}
+    return type(placement)(placement.dim + rank, **factor)
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """A strided shard equals one that is not, in some versions."""
+    return [(type(one), one) for one in some] == [(type(one), one) for one in others]
+
+
+def _arguments(dt: Any, placements: Any) -> tuple[Any, ...]:
+    """The placements. Throws where it is not even clear what is given."""
+    if not isinstance(dt, DTensor):
+        raise InputError(f"{type(dt).__name__} is no DTensor")
+    if isinstance(placements, Placement) or not isinstance(placements, Iterable):
+        raise InputError(f"{placements!r} is no list of placements, one for each dimension of the mesh")
+    return tuple(placements)
 
 
 # --- What users call.
@@ -287,11 +339,14 @@ def redistribute(
     and staging) is not used: MemoryLimitError names the smallest limit that works. What is wrong with the input is one
     InputError that lists it all, before anything moves.
     """
-    _require_dtensor(dt)
-    if mesh is None and _may_be_known(dt, placements):
-        movement, spec = _known(dt._spec, tuple(placements), planner, max_bytes)
+    placements = _arguments(dt, placements)
+    is_differentiated = dt.requires_grad and torch.is_grad_enabled()
+    if not is_differentiated and mesh in (None, dt.device_mesh) and _are_same(placements, dt.placements):
+        return dt.redistribute(placements=placements)  # the same tile, as of DTensor's own
+    if not is_differentiated and mesh is None and _may_be_known(dt, placements):
+        movement, spec = _known(dt._spec, placements, planner, max_bytes, id(dt.device_mesh))
         return DTensor(_carry_out(movement, dt._local_tensor), spec, requires_grad=False)
-    mesh, placements = _check(dt, placements, mesh)
+    mesh, placements = _check(dt, placements, mesh, max_bytes)
     kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
     tile = _move(
         dt.to_local(grad_placements=kept),
@@ -313,8 +368,7 @@ def plan_of(
     planner: str = "auto",
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
-    _require_dtensor(dt)
-    mesh, placements = _check(dt, placements, mesh)
+    mesh, placements = _check(dt, _arguments(dt, placements), mesh, max_bytes)
     ends = _text_of(dt.device_mesh, tuple(dt.placements)), _text_of(mesh, placements)
     return _movement(*ends, tuple(dt.shape), dt.dtype, planner, max_bytes).plan
 
@@ -333,7 +387,7 @@ def _moved_by_plan(local_tensor: torch.Tensor, current: Any, target: Any) -> tor
     if any(isinstance(length, torch.SymInt) for length in shape) or dist.get_rank() not in current.mesh.mesh:
         return None
     ends = [(spec.mesh, tuple(spec.placements)) for spec in (current, target)]
-    if ends[0] == ends[1]:
+    if ends[0] == ends[1] or _has_own_order(current) or _has_own_order(target):
         return None
     try:
         texts = [_text_of(*end) for end in ends]

@@ -1,9 +1,6 @@
 // Meshes and layouts. Those of frameworks' own are read in Python, or by the library's readers of their texts.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <functional>
@@ -12,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
+#include "arguments.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,7 +21,12 @@ namespace {
 
 Mesh mesh_of(const nb::dict& sizes) {
   std::vector<Axis> axes;
-  for (const auto& [name, size] : sizes) axes.push_back({nb::cast<std::string>(name), nb::cast<std::int64_t>(size)});
+  for (const auto& [name, size] : sizes) {
+    Axis axis;
+    if (!nb::try_cast(name, axis.name)) refuse("the name of an axis", taken<std::string>, name);
+    if (!nb::try_cast(size, axis.size)) refuse("the size of axis " + axis.name, taken<std::int64_t>, size);
+    axes.push_back(std::move(axis));
+  }
   return Mesh(std::move(axes));
 }
 
@@ -57,17 +59,18 @@ std::vector<AxisPart> find_axes(const Mesh& mesh, const std::vector<std::string>
   return parts;
 }
 
-PythonLayout cut(const Mesh& mesh, const Shape& shape, const std::vector<std::vector<std::string>>& axes,
-                 const std::string& uneven, const std::vector<std::string>& sum, const std::vector<Device>& devices) {
-  if (axes.size() != shape.size()) {
-    throw InputError("there are axes for " + count_of(static_cast<std::int64_t>(axes.size()), "dimension") +
-                         " of an array of rank " + std::to_string(shape.size()),
+PythonLayout cut(Argument<"mesh", Mesh> mesh, Argument<"shape", Shape> shape,
+                 Argument<"axes", std::vector<std::vector<std::string>>> axes, Argument<"uneven", std::string> uneven,
+                 Argument<"sum", std::vector<std::string>> sum, Argument<"devices", std::vector<Device>> devices) {
+  if (axes->size() != shape->size()) {
+    throw InputError("there are axes for " + count_of(static_cast<std::int64_t>(axes->size()), "dimension") +
+                         " of an array of rank " + std::to_string(shape->size()),
                      "give a list for each dimension, empty where it is not cut");
   }
-  MeshLayout layout{mesh, {}, UnevenRule::ceiling, {}, Reduction::sum, devices};
-  for (std::size_t i = 0; i < shape.size(); ++i) layout.view.push_back({{shape[i], find_axes(mesh, axes[i])}});
-  layout.rule = require(find_uneven_rule(uneven), "rule for uneven cuts", uneven, uneven_rule_names);
-  layout.partial = find_axes(mesh, sum);
+  MeshLayout layout{*mesh, {}, UnevenRule::ceiling, {}, Reduction::sum, *devices};
+  for (std::size_t i = 0; i < shape->size(); ++i) layout.view.push_back({{(*shape)[i], find_axes(*mesh, (*axes)[i])}});
+  layout.rule = require(find_uneven_rule(*uneven), "rule for uneven cuts", *uneven, uneven_rule_names);
+  layout.partial = find_axes(*mesh, *sum);
   return Layout(std::move(layout));
 }
 
@@ -120,23 +123,24 @@ nb::tuple tile_shape(const PythonLayout& self, Device device) {
 using interchange::PlacedMesh;
 
 // retile's own mesh, or the text of anybody's.
-std::optional<PlacedMesh> placed_mesh(const nb::object& mesh, const std::vector<Device>& devices) {
-  if (mesh.is_none()) return std::nullopt;
-  if (nb::isinstance<Mesh>(mesh)) return PlacedMesh{nb::cast<Mesh>(mesh), devices};
-  return interchange::parse_placed_mesh({"mesh", nb::cast<std::string>(mesh)});
+std::optional<PlacedMesh> placed_mesh(const MeshOrText& mesh, const std::vector<Device>& devices) {
+  if (!mesh) return std::nullopt;
+  if (const auto* own = std::get_if<Mesh>(&*mesh)) return PlacedMesh{*own, devices};
+  return interchange::parse_placed_mesh({"mesh", std::get<std::string>(*mesh)});
 }
 
-std::pair<PythonLayout, PythonLayout> read_ends(const std::string& source, const std::string& target,
-                                                const Shape& shape, const nb::object& mesh) {
+std::pair<PythonLayout, PythonLayout> read_ends(Argument<"source", std::string> source,
+                                                Argument<"target", std::string> target, Argument<"shape", Shape> shape,
+                                                Argument<"mesh", MeshOrText> mesh) {
   interchange::Ends ends =
-      interchange::parse_ends({"source", source}, {"target", target}, shape, placed_mesh(mesh, {}));
+      interchange::parse_ends({"source", *source}, {"target", *target}, *shape, placed_mesh(*mesh, {}));
   return {PythonLayout(std::move(ends.source)), PythonLayout(std::move(ends.target))};
 }
 
-PythonLayout read_layout(const std::string& text, const Shape& shape, const nb::object& mesh,
-                         const std::vector<Device>& devices) {
-  const SourceText source{"layout", text};
-  return interchange::parse_ends(source, source, shape, placed_mesh(mesh, devices)).source;
+PythonLayout read_layout(Argument<"text", std::string> text, Argument<"shape", Shape> shape,
+                         Argument<"mesh", MeshOrText> mesh, Argument<"devices", std::vector<Device>> devices) {
+  const SourceText source{"layout", *text};
+  return interchange::parse_ends(source, source, *shape, placed_mesh(*mesh, *devices)).source;
 }
 
 // Objects of frameworks' own are read in Python.
@@ -149,8 +153,8 @@ void bind_mesh(nb::module_& module) {
                    "Devices in a grid of named axes, numbered row-major: the first axis varies slowest.\n\n"
                    ">>> Mesh({'x': 2, 'y': 4}).size\n8")
       .def(
-          "__init__", [](Mesh* self, const nb::dict& axes) { new (self) Mesh(mesh_of(axes)); }, "axes"_a,
-          nb::sig("def __init__(self, axes: dict[str, int]) -> None"))
+          "__init__", [](Mesh* self, Argument<"axes", nb::dict> axes) { new (self) Mesh(mesh_of(*axes)); },
+          "axes"_argument, nb::sig("def __init__(self, axes: dict[str, int]) -> None"))
       .def_prop_ro(
           "axes", [](const Mesh& self) { return axes_of(self); }, nb::sig("def axes(self) -> dict[str, int]"),
           "Sizes of the axes, in order.")
@@ -173,18 +177,23 @@ void bind_layout(nb::module_& module) {
                            nb::is_final())
       .def(
           "__init__",
-          [](PythonLayout* self, const std::string& text, const Mesh& mesh) {
-            new (self) PythonLayout(parse_layout(SourceText{"layout", text}, mesh));
+          [](PythonLayout* self, Argument<"text", std::string> text, Argument<"mesh", Mesh> mesh) {
+            new (self) PythonLayout(parse_layout(SourceText{"layout", *text}, *mesh));
           },
-          "text"_a, "mesh"_a)
-      .def_static("cut", &cut, "mesh"_a, "shape"_a, "axes"_a, nb::kw_only(), "uneven"_a = "ceil",
-                  "sum"_a = std::vector<std::string>(), "devices"_a = std::vector<Device>(),
+          "text"_argument, "mesh"_argument, nb::sig("def __init__(self, text: str, mesh: Mesh) -> None"))
+      .def_static("cut", &cut, "mesh"_argument, "shape"_argument, "axes"_argument, nb::kw_only(),
+                  "uneven"_argument = "ceil", "sum"_argument = std::vector<std::string>(),
+                  "devices"_argument = std::vector<Device>(),
+                  nb::sig("def cut(mesh: Mesh, shape: collections.abc.Sequence[int], axes: "
+                          "collections.abc.Sequence[collections.abc.Sequence[str]], *, uneven: str = 'ceil', sum: "
+                          "collections.abc.Sequence[str] = (), devices: collections.abc.Sequence[int] = ()) -> Layout"),
                   "An array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
                   "`uneven` is the rule where sizes do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
                   "(numpy.array_split). Devices along the axes in `sum` hold parts that are to be added up. `devices`\n"
                   "are those of the mesh, in its order; 0, 1, 2, … unless told.")
       .def_static(
-          "from_text", &read_layout, "text"_a, "shape"_a, "mesh"_a = nb::none(), "devices"_a = std::vector<Device>(),
+          "from_text", &read_layout, "text"_argument, "shape"_argument, "mesh"_argument = nb::none(),
+          "devices"_argument = std::vector<Device>(),
           nb::sig("def from_text(text: str, shape: collections.abc.Sequence[int], mesh: Mesh | str | None = None, "
                   "devices: collections.abc.Sequence[int] = ()) -> Layout"),
           "What XLA, JAX, Shardy, DTensor or MLIR print of an array's sharding, or retile. Some need a mesh, as they\n"
@@ -227,13 +236,13 @@ void bind_layout(nb::module_& module) {
           "Those of the mesh, in its order.")
       .def(
           "to_notation",
-          [](const PythonLayout& self, const std::string& notation) {
+          [](const PythonLayout& self, Argument<"notation", std::string> notation) {
             const interchange::NotationText text = interchange::to_notation(
                 self.layout,
-                require(interchange::find_notation(notation), "notation", notation, interchange::notation_names));
+                require(interchange::find_notation(*notation), "notation", *notation, interchange::notation_names));
             return std::make_pair(text.mesh, text.layout);
           },
-          "notation"_a,
+          "notation"_argument, nb::sig("def to_notation(self, notation: str) -> tuple[str, str]"),
           "The texts of mesh and layout as xla, jax, shardy, dtensor or mlir print them; no mesh where the layout says "
           "it.\n\n"
           ">>> Layout('[4{y,x}32, 6]', Mesh({'x': 2, 'y': 4})).to_notation('jax')\n"
@@ -247,14 +256,17 @@ void bind_layout(nb::module_& module) {
           },
           "The axes whose devices hold parts of a sum, or the like.")
       .def(
-          "tile_shape", [](const PythonLayout& self, Device device) { return tile_shape(self, device); }, "device"_a,
-          nb::sig("def tile_shape(self, device: int) -> tuple[int, ...]"),
+          "tile_shape",
+          [](const PythonLayout& self, Argument<"device", Device> device) { return tile_shape(self, *device); },
+          "device"_argument, nb::sig("def tile_shape(self, device: int) -> tuple[int, ...]"),
           "The shape of the array that the device holds; of several boxes that are listed, how many elements.")
       .def_prop_ro(
           "local_size", [](const PythonLayout& self) { return self.layout.local_size(); },
           "Elements of the device that holds the most.")
-      .def("boxes", &boxes_of, "device"_a,
-           "The corners (first and beyond the last) of the boxes that the device holds.")
+      .def(
+          "boxes", [](const PythonLayout& self, Argument<"device", Device> device) { return boxes_of(self, *device); },
+          "device"_argument, nb::sig("def boxes(self, device: int) -> list[tuple[list[int], list[int]]]"),
+          "The corners (first and beyond the last) of the boxes that the device holds.")
       .def("__str__", [](const PythonLayout& self) { return self.text; })
       .def(
           "__repr__",
@@ -273,7 +285,9 @@ void bind_layout(nb::module_& module) {
 void bind_layouts(nb::module_& module) {
   bind_mesh(module);
   bind_layout(module);
-  module.def("parse_ends", &read_ends, "source"_a, "target"_a, "shape"_a, "mesh"_a.none());
+  module.def("parse_ends", &read_ends, "source"_argument, "target"_argument, "shape"_argument, "mesh"_argument,
+             nb::sig("def parse_ends(source: str, target: str, shape: collections.abc.Sequence[int], "
+                     "mesh: Mesh | str | None) -> tuple[Layout, Layout]"));
 }
 
 }  // namespace retile::python

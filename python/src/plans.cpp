@@ -1,18 +1,17 @@
 // Plans and their steps.
 #include "plans.h"
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "arguments.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -22,23 +21,25 @@ namespace {
 
 // --- Plans.
 
-std::unique_ptr<PythonPlan> plan(const PythonLayout& source, const PythonLayout& target,
-                                 const std::string& element_type, const std::string& planner, const std::string& cost,
-                                 std::optional<std::int64_t> memory_limit, bool exchange, std::int64_t staging) {
+std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
+                                 const std::string& element_type, Argument<"planner", std::string> planner,
+                                 Argument<"cost", std::string> cost,
+                                 Argument<"memory_limit", std::optional<std::int64_t>> memory_limit,
+                                 Argument<"exchange", bool> exchange, std::int64_t staging) {
   PlanOptions options;
-  options.planner = require(find_planner(planner), "planner", planner, planner_names);
-  const CostModel* model = find_cost_model(cost);
-  if (model == nullptr) throw InputError("'" + cost + "' is no cost model", "one of: " + cost_model_names());
+  options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
+  const CostModel* model = find_cost_model(*cost);
+  if (model == nullptr) throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
   options.cost_model = model;
-  options.exchange = exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
-  options.memory_limit = memory_limit;
+  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  options.memory_limit = *memory_limit;
   if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
   const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
-  return std::make_unique<PythonPlan>(make_plan(Problem("", source.layout, target.layout, type), options));
+  return std::make_unique<PythonPlan>(make_plan(Problem("", source->layout, target->layout, type), options));
 }
 
-std::unique_ptr<PythonPlan> plan_from_json(const std::string& text) {
-  return std::make_unique<PythonPlan>(parse_plan({"plan", text}).plan);
+std::unique_ptr<PythonPlan> plan_from_json(Argument<"text", std::string> text) {
+  return std::make_unique<PythonPlan>(parse_plan({"plan", *text}).plan);
 }
 
 // A step and the plan that it belongs to.
@@ -163,7 +164,8 @@ void bind_plan(nb::module_& module) {
   nb::class_<PythonPlan>(module, "Plan",
                          "Steps from one layout to another, what they cost, and what is proved of that. Made by "
                          "`retile.plan`.")
-      .def_static("from_json", &plan_from_json, "text"_a, "The plan that to_json() wrote, or anybody else.")
+      .def_static("from_json", &plan_from_json, "text"_argument, nb::sig("def from_json(text: str) -> Plan"),
+                  "The plan that to_json() wrote, or anybody else.")
       .def_prop_ro("source", [](const PythonPlan& self) { return PythonLayout(self.plan().source); })
       .def_prop_ro("target", [](const PythonPlan& self) { return PythonLayout(self.plan().target); })
       .def_prop_ro("planner", [](const PythonPlan& self) { return self.plan().planner; })
@@ -237,17 +239,19 @@ Plan with_lists(Plan plan) {
 void bind_plans(nb::module_& module) {
   bind_step(module);
   bind_plan(module);
-  module.def("plan", &plan, "source"_a, "target"_a, "element_type"_a, "planner"_a, "cost"_a, "memory_limit"_a.none(),
-             "exchange"_a, "staging"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+  module.def("plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
+             "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+             nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
+                     "memory_limit: int | None, exchange: bool, staging: int = 0) -> Plan"),
              "`staging` are the bytes that whoever runs the plan takes beside tiles.");
   module.def(
       "parse_problem",
-      [](const std::string& line) {
-        const Problem problem = parse_problem(SourceText{"problem", line});
+      [](Argument<"line", std::string> line) {
+        const Problem problem = parse_problem(SourceText{"problem", *line});
         return std::make_tuple(PythonLayout(problem.source()), PythonLayout(problem.target()),
                                std::string(name_of(problem.element_type())));
       },
-      "line"_a);
+      "line"_argument, nb::sig("def parse_problem(line: str) -> tuple[Layout, Layout, str]"));
 }
 
 }  // namespace retile::python

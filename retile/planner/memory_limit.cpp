@@ -9,8 +9,11 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/nearest_name.h"
 
 namespace retile {
 namespace {
@@ -55,26 +58,56 @@ std::optional<std::int64_t> parse_bytes(std::string_view number, const Unit& uni
   return static_cast<std::int64_t>(bytes);
 }
 
+// The number that the text begins with, and what follows.
+struct MemoryText {
+  std::string_view number;
+  std::string_view unit;
+};
+
+MemoryText split(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  return {text.substr(0, digits), text.substr(digits)};
+}
+
+// Throws InputError with a hint that ends in `or_else`.
+std::int64_t parse_bytes(const SourceText& source, const std::string& or_else) {
+  const MemoryText text = split(source.text);
+  const auto fail = [&](std::string message, const std::string& hint = {}) -> InputError {
+    return InputError(diagnose(source, {0, source.text.size()}, std::move(message),
+                               fmt::format("{}write bytes (4096, 512MiB, 1.5GB){}", hint, or_else)));
+  };
+  if (source.text.empty()) throw fail("a size of memory is missing");
+  if (source.text.starts_with('-')) throw fail("a size of memory cannot be negative");
+  if (text.number.empty()) throw fail("a size of memory begins with a number");
+  std::vector<std::string> names;
+  for (const Unit& known : units) {
+    if (known.name != text.unit) {
+      names.emplace_back(known.name);
+    } else if (const auto bytes = parse_bytes(text.number, known)) {
+      return *bytes;
+    } else {
+      throw fail("a size of memory must be a number below 2^63 before its unit");
+    }
+  }
+  const auto meant = nearest_name(text.unit, names);
+  throw fail(fmt::format("unknown unit of memory '{}'", text.unit),
+             meant ? fmt::format("did you mean {}? ", *meant) : "");
+}
+
 }  // namespace
 
+std::int64_t parse_byte_count(const SourceText& source) {
+  if (split(source.text).unit != "x") return parse_bytes(source, "");
+  throw InputError(diagnose(source, {0, source.text.size()}, "a number of bytes is needed here, not a factor",
+                            "write 4096, 512MiB, 1.5GB"));
+}
+
 MemoryLimit parse_memory_limit(const SourceText& source) {
-  const std::string_view text = source.text;
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const std::string_view number = text.substr(0, digits);
-  const std::string_view unit_name = text.substr(digits);
-  const auto fail = [&](std::string message) -> InputError {
-    return InputError(diagnose(source, {0, text.size()}, std::move(message),
-                               "write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)"));
-  };
-  if (unit_name == "x") {
-    if (const auto factor = parse_decimal(number)) return MemoryFactor{*factor};
-    throw fail("a memory limit as a factor must be a number before the x");
-  }
-  const auto unit =
-      std::find_if(units.begin(), units.end(), [&](const Unit& known) { return known.name == unit_name; });
-  if (unit == units.end()) throw fail(fmt::format("unknown unit of memory '{}'", unit_name));
-  if (const auto bytes = parse_bytes(number, *unit)) return MemoryBytes{*bytes};
-  throw fail("a memory limit in bytes must be a number below 2^63 before its unit");
+  const MemoryText text = split(source.text);
+  if (text.unit != "x") return MemoryBytes{parse_bytes(source, " or a factor of the larger tile (2.5x)")};
+  if (const auto factor = parse_decimal(text.number)) return MemoryFactor{*factor};
+  throw InputError(diagnose(source, {0, source.text.size()}, "a factor must be a number before the x",
+                            "write a factor of the larger tile (2.5x) or bytes (4096, 512MiB, 1.5GB)"));
 }
 
 std::int64_t bytes_of(const MemoryLimit& limit, const Problem& problem) {

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/json.h"
+#include "retile/base/input_errors.h"
+#include "retile/planner/problem_json.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
 
@@ -100,23 +101,29 @@ void write_rules(Json& json, const Layout& source, const Layout& target) {
 
 // --- And back.
 
-class ProblemReader {
+// Adds what is wrong to the faults.
+class LayoutReader {
  public:
-  explicit ProblemReader(const JsonReader& problem) : problem_(problem), shape_(problem.member("shape")) {}
+  LayoutReader(const JsonReader& problem, InputFaults& faults) : problem_(problem), faults_(faults) {}
 
-  Layout read_source() const {
-    return read_side("src",
-                     problem_.has("src_boxes") ? std::nullopt : std::optional(read_mesh(problem_.member("mesh"))));
-  }
-
-  Layout read_target() const {
-    if (problem_.has("dst_boxes")) return read_side("dst", std::nullopt);
-    return read_side("dst", read_mesh(problem_.member(problem_.has("dst_mesh") ? "dst_mesh" : "mesh")));
-  }
+  std::optional<Layout> read_source() const { return read_side("src", "mesh"); }
+  std::optional<Layout> read_target() const { return read_side("dst", problem_.has("dst_mesh") ? "dst_mesh" : "mesh"); }
 
  private:
   std::optional<JsonReader> find(const std::string& key) const {
     return problem_.has(key) ? std::optional(problem_.member(key)) : std::nullopt;
+  }
+
+  std::optional<JsonReader> require(const std::string& key) const {
+    faults_.attempt([&] { problem_.member(key); });
+    return find(key);
+  }
+
+  std::optional<Mesh> read_mesh_of(const std::string& key) const {
+    std::optional<Mesh> mesh;
+    const auto reader = require(key);
+    if (reader) faults_.attempt([&] { mesh = read_mesh(*reader); });
+    return mesh;
   }
 
   UnevenRule rule_of(const std::string& side) const {
@@ -131,19 +138,26 @@ class ProblemReader {
     return reduce ? read_reduction(*reduce) : Reduction::sum;
   }
 
-  Layout read_side(const std::string& side, const std::optional<Mesh>& mesh) const {
+  std::optional<Layout> read_side(const std::string& side, const std::string& mesh_key) const {
+    const auto shape = require("shape");
     const auto boxes = find(side + "_boxes");
-    const auto axes = boxes ? std::nullopt : std::optional(problem_.member(side));
+    const auto mesh = boxes ? std::nullopt : read_mesh_of(mesh_key);
+    const auto axes = boxes ? std::nullopt : require(side);
     const auto view = find(side + "_view");
     const auto partial = find(side + "_sum");
     const auto devices = find(side + "_devices");
-    const auto pointer = [](const std::optional<JsonReader>& reader) { return reader ? &*reader : nullptr; };
-    return read_layout({&shape_, pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)},
-                       mesh, rule_of(side), reduction());
+    UnevenRule rule = UnevenRule::ceiling;
+    faults_.attempt([&] { rule = rule_of(side); });
+    Reduction op = Reduction::sum;
+    faults_.attempt([&] { op = reduction(); });
+    const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
+    return read_layout(
+        {pointer(shape), pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)},
+        pointer(mesh), rule, op, faults_);
   }
 
   const JsonReader& problem_;
-  const JsonReader shape_;
+  InputFaults& faults_;
 };
 
 Fault world_fault(std::int64_t world, std::int64_t devices, const char* other) {
@@ -244,19 +258,33 @@ TypedProblem require_typed(const Problem& problem) {
       "sizes must divide, and dimensions be cut as a whole");
 }
 
+Problem read_problem(const JsonReader& reader) {
+  reader.require_format();
+  InputFaults faults;
+  std::string id = fmt::format("line-{}", reader.source().first_line);
+  faults.attempt([&] {
+    if (reader.has("id")) id = reader.member("id").string();
+  });
+  const LayoutReader layouts(reader, faults);
+  std::optional<Layout> source = layouts.read_source();
+  std::optional<Layout> target = layouts.read_target();
+  ElementType element_type = ElementType::f32;
+  faults.attempt([&] {
+    if (reader.has("dtype")) element_type = read_element_type(reader.member("dtype"));
+  });
+  faults.attempt([&] {
+    if (!source || !target) return;
+    if (auto fault = Problem::find_fault(*source, *target, element_type)) {
+      reader.fail(std::move(fault->message), std::move(fault->hint));
+    }
+  });
+  faults.require_none();
+  return {std::move(id), *std::move(source), *std::move(target), element_type};
+}
+
 Problem parse_problem(const SourceText& line) {
   const JsonValue root = parse_json(line);
-  const JsonReader reader(line, root, "the problem");
-  reader.require_format();
-  const ProblemReader layouts(reader);
-  Layout source = layouts.read_source();
-  Layout target = layouts.read_target();
-  const ElementType element_type = reader.has("dtype") ? read_element_type(reader.member("dtype")) : ElementType::f32;
-  if (auto fault = Problem::find_fault(source, target, element_type)) {
-    reader.fail(std::move(fault->message), std::move(fault->hint));
-  }
-  std::string id = reader.has("id") ? reader.member("id").string() : fmt::format("line-{}", line.first_line);
-  return {std::move(id), std::move(source), std::move(target), element_type};
+  return read_problem(JsonReader(line, root, "the problem"));
 }
 
 Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,

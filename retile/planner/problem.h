@@ -52,7 +52,8 @@ std::optional<TypedProblem> typed(const Problem& problem);
 // Throws InputError there.
 TypedProblem require_typed(const Problem& problem);
 
-// A problem as a line of JSON. A problem without "id" is called by its line. Throws InputError.
+// A problem as a line of JSON. A problem without "id" is called by its line; keys that are not a problem's are left
+// alone. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
 // The same from the texts of its mesh and layouts, and of the target's mesh where that is another.

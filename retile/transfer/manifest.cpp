@@ -10,6 +10,10 @@
 #include <utility>
 
 #include "retile/base/json.h"
+#include "retile/base/nearest_name.h"
+#include "retile/base/sentences.h"
+#include "retile/plan/text.h"
+#include "retile/planner/problem_json.h"
 
 namespace retile::transfer {
 namespace {
@@ -28,25 +32,57 @@ class ProblemNumbers {
   std::unordered_map<std::string, std::size_t> numbers_;
 };
 
+// Keys that are not among those that are known. Where one is misspelt, it is then read as what it was meant to be, so
+// that no other fault follows from it.
+void find_unknown_keys(const SourceText& line, JsonObject& object, std::string_view known, InputFaults& faults) {
+  std::vector<std::string> missing = split_names(known);
+  const auto take = [&](const std::string& key) {
+    const auto found = std::find(missing.begin(), missing.end(), key);
+    if (found == missing.end()) return false;
+    missing.erase(found);
+    return true;
+  };
+  std::vector<JsonMember*> unknown;
+  for (JsonMember& member : object) {
+    if (!take(member.key)) unknown.push_back(&member);
+  }
+  for (JsonMember* member : unknown) {
+    const auto meant = nearest_name(member->key, missing);
+    faults.add(diagnose(line, member->key_range, fmt::format("unknown key \"{}\"", member->key),
+                        meant ? fmt::format("did you mean \"{}\"?", *meant) : fmt::format("there are {}", known)));
+    if (meant) member->key = *meant;
+    take(member->key);
+  }
+}
+
 class ManifestReader {
  public:
   explicit ManifestReader(const std::vector<SourceText>& lines) : lines_(lines) {}
 
   Manifest read() {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
-      try {
+      InputFaults faults;
+      faults.attempt([&] {
         if (!read_alike(i)) read_line(i);
-      } catch (const InputErrors& errors) {
-        faults_.insert(faults_.end(), errors.diagnostics().begin(), errors.diagnostics().end());
-      } catch (const InputError& error) {
-        faults_.push_back(error.diagnostic());
-      }
+      });
+      if (!faults.faults().empty()) add_faults(faults.faults());
     }
-    if (!faults_.empty()) throw InputErrors(std::move(faults_));
+    if (faulty_lines_ > most_told_lines) {
+      const auto more = static_cast<std::int64_t>(faulty_lines_ - most_told_lines);
+      Diagnostic rest;
+      rest.message = fmt::format("{} {} at fault", count_of(more, "more line"), more == 1 ? "is" : "are");
+      faults_.add(std::move(rest));
+    }
+    faults_.require_none();
     return std::move(manifest_);
   }
 
  private:
+  void add_faults(const std::vector<Diagnostic>& faults) {
+    if (++faulty_lines_ > most_told_lines) return;
+    for (const Diagnostic& fault : faults) faults_.add(fault);
+  }
+
   // A line that differs from one before it in its name alone has the same problem: tens of thousands of lines differ
   // so, and need not be parsed.
   bool read_alike(std::size_t index) {
@@ -57,8 +93,9 @@ class ManifestReader {
       if (end == std::string_view::npos || text[end] == '\\') continue;
       const auto alike = problems_by_rest_.find(text.substr(end));
       if (alike == problems_by_rest_.end() || alike->second.before != before) continue;
-      add_array(std::string(text.substr(before.size(), end - before.size())), alike->second.problem, index,
-                {before.size() - 1, end + 1});
+      std::string name(text.substr(before.size(), end - before.size()));
+      add_name(name, index, {before.size() - 1, end + 1});
+      manifest_.arrays.push_back({std::move(name), alike->second.problem});
       return true;
     }
     return false;
@@ -66,33 +103,40 @@ class ManifestReader {
 
   void read_line(std::size_t index) {
     const SourceText& line = lines_[index];
-    const JsonValue root = parse_json(line);
+    JsonValue root = parse_json(line);
     const JsonReader reader(line, root, "the array");
-    std::vector<Diagnostic> faults;
-    const auto collect = [&](const auto& action) {
-      try {
-        action();
-      } catch (const InputError& error) {
-        faults.push_back(error.diagnostic());
-      }
-    };
+    require_object(reader);
+    reader.require_format();
+    InputFaults faults;
+    find_unknown_keys(line, *root.as<JsonObject>(), fmt::format("name, {}", problem_keys), faults);
+    for (JsonMember& member : *root.as<JsonObject>()) {
+      auto* rules = member.value.as<JsonObject>();
+      if (member.key == "uneven" && rules != nullptr) find_unknown_keys(line, *rules, "src, dst", faults);
+    }
     std::string name;
-    std::optional<Problem> problem;
     SourceRange place;
-    collect([&] {
+    faults.attempt([&] {
       name = reader.member("name").string();
       place = reader.member("name").value().range();
+      add_name(name, index, place);
     });
-    collect([&] {
-      problem = parse_problem(line);
+    std::optional<Problem> problem;
+    faults.attempt([&] {
+      problem = read_problem(reader);
       if (auto fault = find_fault(*problem)) {
         reader.member("src_sum").fail(std::move(fault->message), std::move(fault->hint));
       }
     });
-    if (!faults.empty()) throw InputErrors(std::move(faults));
+    faults.require_none();
     const std::size_t number = numbers_.of(*problem, manifest_);
     remember(index, place, name, number);
-    add_array(std::move(name), number, index, place);
+    manifest_.arrays.push_back({std::move(name), number});
+  }
+
+  static void require_object(const JsonReader& reader) {
+    if (reader.value().as<JsonObject>() != nullptr) return;
+    reader.fail("a line of a manifest must be an object",
+                R"(one array a line: {"name": …, "mesh": …, "shape": …, "src": …, "dst": …})");
   }
 
   void remember(std::size_t index, SourceRange place, const std::string& name, std::size_t problem) {
@@ -107,17 +151,18 @@ class ManifestReader {
                                   problem);
   }
 
-  void add_array(std::string name, std::size_t problem, std::size_t line, SourceRange place) {
+  void add_name(const std::string& name, std::size_t line, SourceRange place) {
+    if (name.empty()) throw InputError(diagnose(lines_[line], place, "an array's name is empty"));
     const auto [found, is_new] = lines_by_name_.try_emplace(name, line, place);
-    if (!is_new) {
-      Diagnostic fault = diagnose(lines_[line], place, fmt::format("two arrays are called \"{}\"", name),
-                                  "each array has a name of its own");
-      fault.notes.push_back(diagnose(lines_[found->second.line], found->second.place, "the first one is here"));
-      throw InputError(std::move(fault));
-    }
-    manifest_.arrays.push_back({std::move(name), problem});
+    if (is_new) return;
+    Diagnostic fault = diagnose(lines_[line], place, fmt::format("two arrays are called \"{}\"", name),
+                                "each array has a name of its own");
+    fault.notes.push_back(diagnose(lines_[found->second.line], found->second.place, "the first one is here"));
+    throw InputError(std::move(fault));
   }
 
+  // Where all lines are wrong, nobody reads on.
+  static constexpr std::size_t most_told_lines = 20;
   // Names stand at the same place of all lines, or nearly so.
   static constexpr std::size_t most_befores = 8;
 
@@ -134,7 +179,8 @@ class ManifestReader {
 
   const std::vector<SourceText>& lines_;
   Manifest manifest_;
-  std::vector<Diagnostic> faults_;
+  InputFaults faults_;  // of the first lines that have some
+  std::size_t faulty_lines_ = 0;
   std::vector<std::string_view> befores_;                         // lines up to their names, the opening quote included
   std::unordered_map<std::string_view, Alike> problems_by_rest_;  // from the closing quote on
   ProblemNumbers numbers_;
@@ -160,15 +206,17 @@ Manifest make_manifest(const std::vector<std::pair<std::string, Problem>>& array
   Manifest manifest;
   ProblemNumbers numbers;
   std::set<std::string_view> names;
+  Sentences faults;
   for (const auto& [name, problem] : arrays) {
-    if (!names.insert(name).second) {
-      throw InputError(fmt::format("two arrays are called \"{}\"", name), "each array has a name of its own");
+    if (name.empty()) {
+      faults.add("an array's name is empty");
+    } else if (!names.insert(name).second) {
+      faults.add(fmt::format("two arrays are called \"{}\"", name));
     }
-    if (auto fault = find_fault(problem)) {
-      throw InputError(fmt::format("array \"{}\": {}", name, fault->message), std::move(fault->hint));
-    }
+    if (const auto fault = find_fault(problem)) faults.add(fmt::format("array \"{}\": {}", name, fault->message));
     manifest.arrays.push_back({name, numbers.of(problem, manifest)});
   }
+  if (!faults.empty()) throw InputError(faults.text(), {});
   return manifest;
 }
 

@@ -226,9 +226,10 @@ std::int64_t TransferPlan::least_cap(bool is_relay) const {
 void TransferPlan::require_cap() const {
   const std::int64_t least = std::max(least_cap(false), least_cap(true));
   if (least <= max_bytes_) return;
-  throw MemoryLimitError(
-      fmt::format("{} bytes per device are too few for the messages of a round", group_digits(max_bytes_)),
-      fmt::format("the smallest cap that works is {} bytes", group_digits(least)));
+  throw MemoryLimitError(fmt::format("a cap of {} per device is too small for the messages of a round: "
+                                     "the smallest that works is {}",
+                                     count_of(max_bytes_, "byte"), count_of(least, "byte")),
+                         {});
 }
 
 std::int64_t TransferPlan::message_limit(bool is_relay) const {

@@ -32,18 +32,20 @@ Range range_of(const TransferPlan& plan, Field field) {
   return range;
 }
 
-std::string text_of(const Range& range) {
-  if (range.devices == 0) return "nothing";
-  const std::string bytes = range.least == range.most
-                                ? group_digits(range.most)
-                                : fmt::format("{} to {}", group_digits(range.least), group_digits(range.most));
-  return fmt::format("{} bytes, {}", bytes, count_of(range.devices, "device"));
+std::string bytes_between(std::int64_t least, std::int64_t most) {
+  if (least == most) return count_of(most, "byte");
+  return fmt::format("{} to {}", group_digits(least), count_of(most, "byte"));
 }
 
-std::int64_t peak_of(const TransferPlan& plan) {
-  std::int64_t peak = 0;
-  for (const DeviceLoad& load : plan.loads()) peak = std::max(peak, load.peak());
-  return peak;
+std::string text_of(const Range& range) {
+  if (range.devices == 0) return "nothing";
+  return fmt::format("{}, {}", bytes_between(range.least, range.most), count_of(range.devices, "device"));
+}
+
+// Of the device that has the most.
+const DeviceLoad& fullest(const TransferPlan& plan) {
+  return *std::max_element(plan.loads().begin(), plan.loads().end(),
+                           [](const DeviceLoad& a, const DeviceLoad& b) { return a.peak() < b.peak(); });
 }
 
 std::int64_t sum_of(const TransferPlan& plan, Field field) {
@@ -69,9 +71,9 @@ Json json_of(const TransferPlan& plan, Field field) {
 
 std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) {
   std::string text = fmt::format(
-      "{} of {} on {}, {} bytes to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
+      "{} of {} on {}, {} to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
       count_of(static_cast<std::int64_t>(plan.manifest().problems.size()), "kind"),
-      count_of(plan.device_count(), "device"), group_digits(sum_of(plan, &DeviceLoad::lacking)));
+      count_of(plan.device_count(), "device"), count_of(sum_of(plan, &DeviceLoad::lacking), "byte"));
   text += fmt::format("sent      {}; at least {} by the busiest, gap {:.3f} %\n",
                       text_of(range_of(plan, &DeviceLoad::sent)), group_digits(plan.sent_bound()), gap_of(plan));
   const bool is_floor = std::all_of(plan.loads().begin(), plan.loads().end(),
@@ -82,18 +84,20 @@ std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) 
                       count_of(in_place != nullptr ? messages_of(plan, *in_place) : plan.messages(), "message"));
   if (plan.crossing().size() > 1) {
     const auto [least, most] = std::minmax_element(plan.crossing().begin(), plan.crossing().end());
-    text += fmt::format("hosts     {}, {} to {} bytes into each, once; {} rounds to pass on\n", plan.crossing().size(),
-                        group_digits(*least), group_digits(*most), group_digits(plan.rounds(true)));
+    text += fmt::format("hosts     {}, {} into each, once; {} to pass on\n", plan.crossing().size(),
+                        bytes_between(*least, *most), count_of(plan.rounds(true), "round"));
   }
+  const DeviceLoad& load = fullest(plan);
   const std::string cap = group_digits(plan.max_bytes());
   if (in_place == nullptr) {
-    return text + fmt::format("peak      {} bytes per device: tiles and {} of {} staged\n", group_digits(peak_of(plan)),
-                              group_digits(range_of(plan, &DeviceLoad::staging).most), cap);
+    return text + fmt::format("peak      {} per device at most: {} of tiles, {} staged (cap {})\n",
+                              count_of(load.peak(), "byte"), group_digits(load.source + load.target),
+                              group_digits(load.staging), cap);
   }
-  text += fmt::format("peak      {} bytes per device in place: {} of {} beyond the larger of source and target\n",
-                      group_digits(in_place->peak), group_digits(in_place->excess), cap);
-  if (in_place->peak > peak_of(plan)) {
-    text += fmt::format("hint      where sources stay, {} bytes per device are enough\n", group_digits(peak_of(plan)));
+  text += fmt::format("peak      {} per device at most, in place: {} beyond the larger of source and target (cap {})\n",
+                      count_of(in_place->peak, "byte"), group_digits(in_place->excess), cap);
+  if (in_place->peak > load.peak()) {
+    text += fmt::format("hint      where sources stay, {} per device are enough\n", count_of(load.peak(), "byte"));
   }
   return text;
 }
@@ -116,7 +120,7 @@ std::string to_json(const TransferPlan& plan, const InPlaceFigures* in_place) {
   json["received_bytes"] = json_of(plan, &DeviceLoad::received);
   json["floor_bytes"] = json_of(plan, &DeviceLoad::lacking);
   json["staging_bytes"] = in_place != nullptr ? Json(in_place->staging) : json_of(plan, &DeviceLoad::staging);
-  json["peak_bytes"] = in_place != nullptr ? in_place->peak : peak_of(plan);
+  json["peak_bytes"] = in_place != nullptr ? in_place->peak : fullest(plan).peak();
   if (in_place != nullptr) {
     json["in_place"] = {
         {"beyond_bytes", in_place->excess}, {"peak_bytes", in_place->peaks}, {"larger_bytes", in_place->larger}};

@@ -38,61 +38,122 @@ AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
 
 class MeshLayoutReader {
  public:
-  MeshLayoutReader(const LayoutMembers& members, MeshLayout layout) : members_(members), layout_(std::move(layout)) {}
+  MeshLayoutReader(const LayoutMembers& members, const Mesh* mesh, UnevenRule rule, Reduction reduction,
+                   InputFaults& faults)
+      : members_(members),
+        mesh_(mesh),
+        layout_{mesh == nullptr ? Mesh({}) : *mesh, {}, rule, {}, reduction, {}},
+        faults_(faults),
+        is_right_(mesh != nullptr && members.shape != nullptr && members.axes != nullptr) {}
 
-  Layout read() {
-    read_sizes();
-    read_axes();
+  std::optional<Layout> read() {
+    if (members_.shape != nullptr) attempt([&] { read_sizes(); });
+    if (members_.axes != nullptr) attempt([&] { read_axes(); });
     if (members_.partial != nullptr) {
-      partial_ = members_.partial->elements();
-      for (const JsonReader& axis : partial_) layout_.partial.push_back(read_axis_part(axis, layout_.mesh));
+      attempt([&] {
+        partial_ = members_.partial->elements();
+        layout_.partial = read_parts(partial_);
+      });
     }
-    if (members_.devices != nullptr) layout_.devices = members_.devices->integers();
-    if (const auto found = Layout::find_fault(layout_)) report(*found);
-    return Layout(std::move(layout_));
+    if (members_.devices != nullptr) attempt([&] { layout_.devices = members_.devices->integers(); });
+    if (!is_right_) return std::nullopt;
+    attempt([&] {
+      if (const auto found = Layout::find_fault(layout_)) report(*found);
+    });
+    return is_right_ ? std::optional(Layout(std::move(layout_))) : std::nullopt;
   }
 
  private:
+  template <typename Action>
+  void attempt(const Action& action) {
+    is_right_ = faults_.attempt(action) && is_right_;
+  }
+
+  std::optional<std::int64_t> read_count(const JsonReader& reader) {
+    std::optional<std::int64_t> count;
+    attempt([&] { count = reader.count(); });
+    return count;
+  }
+
   // One factor for each dimension, or those of the view.
   void read_sizes() {
     const std::vector<JsonReader> sizes = members_.shape->elements();
     if (members_.view == nullptr) {
-      for (const JsonReader& size : sizes) layout_.view.push_back({{size.count(), {}}});
+      for (const JsonReader& size : sizes) layout_.view.push_back({{read_count(size).value_or(0), {}}});
+      factor_count_ = sizes.size();
       return;
     }
+    std::size_t factor_count = 0;
     const std::vector<JsonReader> dimensions = read_tuple(*members_.view, sizes.size());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      std::vector<Factor>& factors = layout_.view.emplace_back();
-      std::optional<std::int64_t> product = 1;
-      for (const JsonReader& factor : dimensions[i].elements()) {
-        factors.push_back({factor.count(), {}});
-        if (product) product = checked_multiply(*product, factors.back().size);
-      }
-      if (product != sizes[i].count() || factors.empty()) {
-        dimensions[i].fail(fmt::format("these factors do not make up dimension {}, which has {}", i, sizes[i].count()),
-                           "list the factors of each dimension from major to minor; [n] where it is whole");
-      }
+      layout_.view.push_back(read_factors(dimensions[i], i, read_count(sizes[i])));
+      factor_count += layout_.view.back().size();
     }
+    factor_count_ = factor_count;
+  }
+
+  // `size` is the dimension's; nothing where that is at fault.
+  std::vector<Factor> read_factors(const JsonReader& reader, std::size_t dimension, std::optional<std::int64_t> size) {
+    std::vector<Factor> factors;
+    std::optional<std::int64_t> product = 1;
+    bool is_known = size.has_value();
+    for (const JsonReader& factor : reader.elements()) {
+      const std::optional<std::int64_t> count = read_count(factor);
+      is_known = is_known && count.has_value();
+      factors.push_back({count.value_or(0), {}});
+      if (product) product = checked_multiply(*product, factors.back().size);
+    }
+    const std::int64_t expected = size.value_or(0);
+    if (is_known && (product != expected || factors.empty())) {
+      attempt([&] {
+        reader.fail(fmt::format("these factors do not make up dimension {}, which has {}", dimension, expected),
+                    "list the factors of each dimension from major to minor; [n] where it is whole");
+      });
+    }
+    return factors;
   }
 
   void read_axes() {
-    std::size_t factor_count = 0;
-    for (const std::vector<Factor>& factors : layout_.view) factor_count += factors.size();
+    if (members_.view != nullptr && !factor_count_) return;  // whether lists are nested is not known
     lists_ = members_.axes->elements();
     if (members_.view != nullptr && lists_.size() == layout_.view.size()) lists_ = flattened(lists_);
-    if (lists_.size() != factor_count) {
-      members_.axes->fail(fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
-                                      members_.view == nullptr ? "shape" : "view", factor_count),
-                          fmt::format("give one list of axes per {}, [] where it is not cut",
-                                      members_.view == nullptr ? "dimension" : "factor"));
+    if (factor_count_ && lists_.size() != *factor_count_) attempt([&] { fail_as_rank(); });
+    std::vector<std::vector<AxisPart>> parts(lists_.size());
+    names_.resize(lists_.size());
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      attempt([&] {
+        names_[i] = lists_[i].elements();
+        parts[i] = read_parts(names_[i]);
+      });
     }
-    auto list = lists_.begin();
+    if (!is_right_) return;
+    auto list = parts.begin();
     for (std::vector<Factor>& factors : layout_.view) {
-      for (Factor& factor : factors) {
-        std::vector<JsonReader>& names = names_.emplace_back((list++)->elements());
-        for (const JsonReader& name : names) factor.axes.push_back(read_axis_part(name, layout_.mesh));
-      }
+      for (Factor& factor : factors) factor.axes = std::move(*list++);
     }
+  }
+
+  [[noreturn]] void fail_as_rank() const {
+    const bool is_viewed = members_.view != nullptr;
+    members_.axes->fail(
+        fmt::format("{} is of rank {}, and the {} of rank {}", members_.axes->name(), lists_.size(),
+                    is_viewed ? "view" : "shape", *factor_count_),
+        fmt::format("give one list of axes per {}, [] where it is not cut", is_viewed ? "factor" : "dimension"));
+  }
+
+  // Of a mesh that is at fault, nobody knows the axes.
+  std::vector<AxisPart> read_parts(const std::vector<JsonReader>& names) {
+    std::vector<AxisPart> parts;
+    for (const JsonReader& name : names) {
+      attempt([&] {
+        if (mesh_ == nullptr) {
+          name.string();
+        } else {
+          parts.push_back(read_axis_part(name, *mesh_));
+        }
+      });
+    }
+    return parts;
   }
 
   // Where the factors' lists are themselves in a list for each dimension.
@@ -120,22 +181,35 @@ class MeshLayoutReader {
   }
 
   const LayoutMembers& members_;
+  const Mesh* mesh_;
   MeshLayout layout_;
+  InputFaults& faults_;
+  bool is_right_;                               // so far
+  std::optional<std::size_t> factor_count_;     // nothing where shape or view are no such lists
   std::vector<JsonReader> lists_;               // of axes, factor by factor
   std::vector<std::vector<JsonReader>> names_;  // in them
   std::vector<JsonReader> partial_;
 };
 
-Layout read_box_layout(const LayoutMembers& members) {
+std::optional<Layout> read_box_layout(const LayoutMembers& members, InputFaults& faults) {
+  if (members.shape == nullptr) return std::nullopt;
   BoxLayout layout;
-  for (const JsonReader& size : members.shape->elements()) layout.shape.push_back(size.count());
-  layout.boxes = read_boxes(*members.boxes, layout.shape.size());
-  if (const auto found = Layout::find_fault(layout)) {
+  bool is_right = true;
+  const auto attempt = [&](const auto& action) { is_right = faults.attempt(action) && is_right; };
+  attempt([&] {
+    const std::vector<JsonReader> sizes = members.shape->elements();
+    for (const JsonReader& size : sizes) attempt([&] { layout.shape.push_back(size.count()); });
+    layout.boxes = read_boxes(*members.boxes, sizes.size());
+  });
+  if (!is_right) return std::nullopt;
+  attempt([&] {
+    const auto found = Layout::find_fault(layout);
+    if (!found) return;
     if (found->device < 0) fail(*members.boxes, found->fault);
     const JsonReader device = members.boxes->elements()[static_cast<std::size_t>(found->device)];
     fail(device.elements()[static_cast<std::size_t>(found->box)], found->fault);
-  }
-  return Layout(std::move(layout));
+  });
+  return is_right ? std::optional(Layout(std::move(layout))) : std::nullopt;
 }
 
 template <typename Value>
@@ -150,7 +224,11 @@ Value read_name(const JsonReader& reader, std::optional<Value> found, const char
 
 Mesh read_mesh(const JsonReader& reader) {
   std::vector<Axis> axes;
-  for (const auto& [name, size] : reader.members()) axes.push_back({name, size.size()});
+  InputFaults faults;
+  for (const auto& [name, size] : reader.members()) {
+    faults.attempt([&, &name = name, &size = size] { axes.push_back({name, size.size()}); });
+  }
+  faults.require_none();
   if (auto found = Mesh::find_fault(axes)) {
     const SourceRange place = member_range(reader, found->axis);
     throw InputError(diagnose(reader.source(), place, std::move(found->fault.message), std::move(found->fault.hint)));
@@ -200,10 +278,10 @@ std::vector<std::vector<Box>> read_boxes(const JsonReader& reader, std::size_t r
   return boxes;
 }
 
-Layout read_layout(const LayoutMembers& members, const std::optional<Mesh>& mesh, UnevenRule rule,
-                   Reduction reduction) {
-  if (members.boxes != nullptr) return read_box_layout(members);
-  return MeshLayoutReader(members, MeshLayout{*mesh, {}, rule, {}, reduction, {}}).read();
+std::optional<Layout> read_layout(const LayoutMembers& members, const Mesh* mesh, UnevenRule rule, Reduction reduction,
+                                  InputFaults& faults) {
+  if (members.boxes != nullptr) return read_box_layout(members, faults);
+  return MeshLayoutReader(members, mesh, rule, reduction, faults).read();
 }
 
 }  // namespace retile

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "retile/base/input_errors.h"
 #include "retile/base/json.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
@@ -11,7 +12,7 @@
 
 namespace retile {
 
-// Each throws InputError with the place of the mistake.
+// Each throws InputError with the place of the mistake; of a mesh, with all.
 Mesh read_mesh(const JsonReader& reader);
 Layout read_layout_text(const JsonReader& reader, const Mesh& mesh);
 
@@ -20,17 +21,20 @@ UnevenRule read_uneven_rule(const JsonReader& reader);
 Reduction read_reduction(const JsonReader& reader);
 ElementType read_element_type(const JsonReader& reader);
 
-// The members of an object that make up a layout, each with its own key or null.
+// The members of an object that make up a layout, each with its own key; null where there is none. Shape, and axes or
+// boxes, are needed: who finds them missing says so.
 struct LayoutMembers {
-  const JsonReader* shape = nullptr;    // [16, 4096]; never null
+  const JsonReader* shape = nullptr;    // [16, 4096]
   const JsonReader* axes = nullptr;     // axis names per dimension, or per factor of it, minor to major
   const JsonReader* view = nullptr;     // [[4, 4], [4096]]: factors of each dimension, major to minor
   const JsonReader* partial = nullptr;  // ["x"]
   const JsonReader* devices = nullptr;  // [0, 1, 2, 3]
   const JsonReader* boxes = nullptr;    // instead of all but the shape: [[[[lo, …], [hi, …]], …], …]
 };
-// `mesh` is needed where there are no boxes.
-Layout read_layout(const LayoutMembers& members, const std::optional<Mesh>& mesh, UnevenRule rule, Reduction reduction);
+// Nothing where something is wrong, which is added to the faults: all of it, as far as no fault follows from another.
+// `mesh` is needed where there are no boxes; null where it is at fault.
+std::optional<Layout> read_layout(const LayoutMembers& members, const Mesh* mesh, UnevenRule rule, Reduction reduction,
+                                  InputFaults& faults);
 
 // [[[lo, …], [hi, …]], …] for each device.
 std::vector<std::vector<Box>> read_boxes(const JsonReader& reader, std::size_t rank);

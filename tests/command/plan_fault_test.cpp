@@ -247,7 +247,7 @@ TEST(PlanFault, memory_limits) {
   EXPECT_EQ(plan("4Mb"), input_fault(R"(argument --memory-limit:1:1: error: unknown unit of memory 'Mb'
     1 | 4Mb
       | ^~~
-hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
+hint: did you mean MB? write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)
 )"));
   EXPECT_EQ(plan("15"),
             input_fault(R"(argument --memory-limit:1:1: error: a memory limit of 15 bytes per device is too small
@@ -307,6 +307,15 @@ TEST(PlanProblemFault, json) {
 TEST(PlanProblemFault, members) {
   expect_problem_faults({
 {R"({})", R"(1:1: error: the problem has no "shape"
+    1 | {}
+      | ^~
+standard input:1:1: error: the problem has no "mesh"
+    1 | {}
+      | ^~
+standard input:1:1: error: the problem has no "src"
+    1 | {}
+      | ^~
+standard input:1:1: error: the problem has no "dst"
     1 | {}
       | ^~
 )"},
@@ -407,11 +416,11 @@ TEST(PlanProblems, one_bad_line_does_not_keep_the_others_from_their_answers) {
 // cost 0 (paper, optimal), floor 0
 // peak 8 elements per device, no more than the larger of source and target
 )";
-  const ProcessResult result = plan_problems(good + "\n\n{\"mesh\": 4}\n" + good + "\n");
+  const ProcessResult result = plan_problems(good + "\n\n7\n" + good + "\n");
   EXPECT_EQ(result, (ProcessResult{1, answer + "\n" + answer,
-                                   R"(standard input:3:1: error: the problem has no "shape"
-    3 | {"mesh": 4}
-      | ^~~~~~~~~~~
+                                   R"(standard input:3:1: error: the problem must be an object, not an integer
+    3 | 7
+      | ^
 )"}));
 }
 
@@ -447,10 +456,10 @@ standard input:11:1: error: malformed JSON: syntax error while parsing value - i
 }
 
 TEST(PlanProblems, very_long_lines_are_shown_around_the_caret) {
-  const std::string line = R"({"shape": [], "id": ")" + std::string(1000000, 'y') + R"(", "mesh": 4})";
+  const std::string line = R"({"shape": [], "src": [], "dst": [], "id": ")" + std::string(1000000, 'y') + R"(", "mesh": 4})";
   const std::string shown(R"(", "mesh": 4})");
   EXPECT_EQ(plan_problems(line),
-            input_fault("standard input:1:1000033: error: \"mesh\" must be an object, not an integer\n    1 | ..." +
+            input_fault("standard input:1:1000055: error: \"mesh\" must be an object, not an integer\n    1 | ..." +
                         std::string(96 - shown.size(), 'y') + shown + "\n      | " + std::string(97, ' ') + "^\n"));
 }
 

@@ -160,10 +160,10 @@ TEST_F(RunProgram, keeps_to_the_memory_limit) {
   EXPECT_THAT(refused.errors,
               HasSubstr("turn.spmd:3:3: error: 32 bytes per device are needed here, and the limit is 31\n"));
   EXPECT_EQ(run({"--memory-limit", "2x"}),
-            input_fault("argument --memory-limit:1:1: error: a program's limit is no factor\n"
+            input_fault("argument --memory-limit:1:1: error: a number of bytes is needed here, not a factor\n"
                         "    1 | 2x\n"
                         "      | ^~\n"
-                        "hint: in bytes, as in 512MiB\n"));
+                        "hint: write 4096, 512MiB, 1.5GB\n"));
 }
 
 // The reference engine copies an operand that stays alive; others do not need that.

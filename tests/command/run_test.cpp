@@ -161,11 +161,11 @@ TEST(RunFailure, in_a_file_is_told_with_its_line_and_the_others_still_run) {
   const std::string large = R"({"mesh": {"x": 2}, "shape": [4611686018427387904], "src": [["x"]], "dst": [[]]})";
   const std::string refused =
       "standard input:2: error: 6917529027641081856 elements of 4 bytes do not fit in 63 bits\n";
-  const std::string fault = R"(standard input:3:1: error: the problem has no "shape"
-    3 | {}
-      | ^~
+  const std::string fault = R"(standard input:3:1: error: the problem must be an object, not an integer
+    3 | 7
+      | ^
 )";
-  const ProcessResult result = run({"--problems", "-", "--json"}, good + "\n" + large + "\n{}\n" + good + "\n");
+  const ProcessResult result = run({"--problems", "-", "--json"}, good + "\n" + large + "\n7\n" + good + "\n");
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(result.errors, refused + fault);
   const std::vector<std::string> lines = lines_of(result.output);

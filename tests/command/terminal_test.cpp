@@ -109,11 +109,11 @@ TEST(Results, appear_as_they_are_made) {
   const std::string line = R"({"mesh": {"a": 2}, "shape": [4], "src": [["a"]], "dst": [[]], "id": "first"})";
   for (const std::string command : {"plan --json", "run --json"}) {
     const ProcessResult result = run_process({"/bin/sh", "-c", "$0 " + command + " --problems - 2>&1", RETILE_COMMAND},
-                                             {line + "\n{}\n" + line + "\n"});
+                                             {line + "\n7\n" + line + "\n"});
     const std::vector<std::string> lines = lines_of(result.output);
     ASSERT_EQ(lines.size(), 5U) << result.output;
     EXPECT_THAT(lines[0], HasSubstr("\"first\""));
-    EXPECT_EQ(lines[1], "standard input:2:1: error: the problem has no \"shape\"");
+    EXPECT_EQ(lines[1], "standard input:2:1: error: the problem must be an object, not an integer");
     EXPECT_THAT(lines[4], HasSubstr("\"first\""));
   }
 }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,12 +19,16 @@ const std::string manifest =
 {"name": "v", "mesh": {"x": 4}, "shape": [8, 8], "src": [["x"], []], "dst": [[], ["x"]], "dtype": "bf16"}
 )";
 
+ProcessResult refused(const std::string& message) {
+  return usage_fault("retile: " + message + "\nTry 'retile transfer --help'.\n");
+}
+
 const std::string plan =
     "2 arrays of 1 kind on 4 devices, 192 bytes to move\n"
     "sent      48 bytes, 4 devices; at least 48 by the busiest, gap 0.000 %\n"
     "received  48 bytes, 4 devices; what each lacks, once\n"
     "rounds    1, 12 messages\n"
-    "peak      320 bytes per device: tiles and 192 of 65,536 staged\n";
+    "peak      320 bytes per device at most: 128 of tiles, 192 staged (cap 65,536)\n";
 
 TEST(TransferText, of_a_dry_run_is_the_plan) {
   EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "64KiB", "--dry-run"}, manifest), done(plan));
@@ -49,7 +54,8 @@ TEST(TransferInPlace, is_predicted_and_measured_in_pages) {
       "sent      786,432 bytes, 4 devices; at least 786,432 by the busiest, gap 0.000 %\n"
       "received  786,432 bytes, 4 devices; what each lacks, once\n"
       "rounds    16, 192 messages\n"
-      "peak      1,114,112 bytes per device in place: 65,536 of 65,536 beyond the larger of source and target\n";
+      "peak      1,114,112 bytes per device at most, in place: 65,536 beyond the larger of source and target (cap "
+      "65,536)\n";
   const std::vector<std::string> in_place{"transfer", "-", "--max-bytes", "64KiB", "--in-place"};
   const auto with = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = in_place;
@@ -75,8 +81,8 @@ TEST(TransferInPlace, is_predicted_and_measured_in_pages) {
 TEST(TransferInPlace, says_where_keeping_needs_less) {
   EXPECT_THAT(
       run_retile({"transfer", "-", "--in-place", "--dry-run"}, manifest).output,
-      ::testing::EndsWith("peak      16,384 bytes per device in place: 8,192 of 268,435,456 beyond the larger of "
-                          "source and target\n"
+      ::testing::EndsWith("peak      16,384 bytes per device at most, in place: 8,192 beyond the larger of source "
+                          "and target (cap 268,435,456)\n"
                           "hint      where sources stay, 320 bytes per device are enough\n"));
 }
 
@@ -105,14 +111,31 @@ TEST(TransferInPlace, refuses_a_cap_that_the_shapes_do_not_allow_and_names_the_s
 TEST(TransferOfHosts, lets_an_element_cross_once) {
   const std::string gathered = R"({"name": "w", "mesh": {"x": 4}, "shape": [64], "src": [["x"]], "dst": [[]]})";
   const ProcessResult dry = run_retile({"transfer", "-", "--hosts", "2", "--dry-run"}, gathered);
-  EXPECT_THAT(dry.output, ::testing::HasSubstr("hosts     2, 128 to 128 bytes into each, once; 1 rounds to pass on\n"));
+  EXPECT_THAT(dry.output, ::testing::HasSubstr("hosts     2, 128 bytes into each, once; 1 round to pass on\n"));
   const Json json = Json::parse(run_retile({"transfer", "-", "--hosts", "2", "--dry-run", "--json"}, gathered).output);
   EXPECT_EQ(json["crossing_bytes"], Json::parse("[128, 128]"));
   EXPECT_EQ(json["relay_rounds"], 1);
   EXPECT_THAT(run_retile({"transfer", "-", "--hosts", "2"}, gathered).output, ::testing::HasSubstr("verified"));
   EXPECT_THAT(run_retile({"transfer", "-", "--hosts", "2", "--in-place"}, gathered).output,
               ::testing::HasSubstr("verified"));
-  EXPECT_EQ(run_retile({"transfer", "-", "--hosts", "5"}, gathered).status, 2);
+}
+
+TEST(TransferOfHosts, is_refused_where_they_would_differ) {
+  for (const char* hosts : {"3", "5"}) {
+    EXPECT_EQ(run_retile({"transfer", "-", "--hosts", hosts, "--dry-run"}, manifest),
+              refused(std::string("--hosts ") + hosts + " does not divide 4 devices: use one of 1, 2, 4"));
+  }
+}
+
+// The device with the largest tiles is not the one that stages the most.
+TEST(TransferText, of_the_peak_is_of_one_device) {
+  const std::string uneven =
+      R"({"name": "kept", "shape": [1000], "src_boxes": [[[[0], [1000]]], [], []], "dst_boxes": [[[[0], [1000]]], [], []]}
+{"name": "moved", "shape": [100], "src_boxes": [[], [[[0], [100]]], []], "dst_boxes": [[], [], [[[0], [100]]]]}
+)";
+  EXPECT_THAT(
+      run_retile({"transfer", "-", "--dry-run"}, uneven).output,
+      ::testing::EndsWith("peak      8,000 bytes per device at most: 8,000 of tiles, 0 staged (cap 268,435,456)\n"));
 }
 
 TEST(TransferJson, of_a_dry_run_counts_by_device) {
@@ -134,16 +157,27 @@ TEST(TransferJson, of_a_run_is_a_report) {
 }
 
 TEST(TransferFault, cap_that_is_too_small_names_the_smallest) {
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "11B"}, manifest),
-            input_fault("argument --max-bytes:1:1: error: 11 bytes per device are too few for the messages of a round\n"
-                        "    1 | 11B\n"
-                        "      | ^~~\n"
-                        "hint: the smallest cap that works is 12 bytes\n"));
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "2x"}, manifest),
-            input_fault("argument --max-bytes:1:1: error: the cap is a number of bytes\n"
-                        "    1 | 2x\n"
-                        "      | ^~\n"
-                        "hint: write 4096 or 64MiB\n"));
+  EXPECT_EQ(
+      run_retile({"transfer", "-", "--max-bytes", "11B"}, manifest),
+      input_fault("argument --max-bytes:1:1: error: a cap of 11 bytes per device is too small for the messages of a "
+                  "round: the smallest that works is 12 bytes\n"
+                  "    1 | 11B\n"
+                  "      | ^~~\n"));
+}
+
+TEST(TransferFault, cap_is_a_number_of_bytes) {
+  const auto fault = [](const std::string& cap, const std::string& message, const std::string& hint) {
+    return input_fault(fmt::format("argument --max-bytes:1:1: error: {}\n    1 | {}\n      | ^{:~>{}}\nhint: {}\n",
+                                   message, cap, "", cap.empty() ? 0 : cap.size() - 1, hint));
+  };
+  const auto run = [](const std::string& cap) { return run_retile({"transfer", "-", "--max-bytes=" + cap}, manifest); };
+  EXPECT_EQ(run("10x"), fault("10x", "a number of bytes is needed here, not a factor", "write 4096, 512MiB, 1.5GB"));
+  EXPECT_EQ(run("64kb"),
+            fault("64kb", "unknown unit of memory 'kb'", "did you mean KB? write bytes (4096, 512MiB, 1.5GB)"));
+  EXPECT_EQ(run("1e6"), fault("1e6", "unknown unit of memory 'e6'", "write bytes (4096, 512MiB, 1.5GB)"));
+  EXPECT_EQ(run("-1"), fault("-1", "a size of memory cannot be negative", "write bytes (4096, 512MiB, 1.5GB)"));
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", ""}, manifest),
+            fault("", "a size of memory is missing", "write bytes (4096, 512MiB, 1.5GB)"));
 }
 
 TEST(TransferFault, all_that_is_wrong_with_a_manifest_is_said) {
@@ -163,8 +197,26 @@ TEST(TransferFault, all_that_is_wrong_with_a_manifest_is_said) {
 }
 
 TEST(TransferFault, engine_of_single_arrays_is_refused) {
-  EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference"}, manifest),
-            failure("retile: the reference engine moves one array at a time\n"));
+  const ProcessResult expected = refused("--engine: 'reference' is unknown; use one of: threads, mpi");
+  EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference"}, manifest), expected);
+  EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference", "--dry-run"}, manifest), expected);
+  EXPECT_THAT(run_retile({"transfer", "--help"}).output, ::testing::Not(::testing::HasSubstr("reference")));
+}
+
+TEST(TransferFault, options_of_another_engine_are_refused_in_a_dry_run_too) {
+  EXPECT_EQ(run_retile({"transfer", "-", "--engine", "mpi", "--threads", "2", "--dry-run"}, manifest),
+            refused("--threads goes with --engine threads, not mpi"));
+}
+
+TEST(TransferFault, every_line_may_be_wrong) {
+  std::string wrong;
+  for (int i = 0; i < 1000; ++i)
+    wrong += R"({"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]})"
+             "\n";
+  const ProcessResult result = run_retile({"transfer", "-"}, wrong);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(lines_of(result.errors).size(), 20 * 3 + 1U);
+  EXPECT_THAT(result.errors, ::testing::EndsWith("\nerror: 980 more lines are at fault\n"));
 }
 
 std::string model(const std::string& arguments) {

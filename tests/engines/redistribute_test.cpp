@@ -172,6 +172,14 @@ TEST(Redistribute, refuses_memory_that_does_not_fit_its_tiles) {
             "the source of device 1 has 92 bytes of memory, and its tile takes 96");
   EXPECT_EQ(fault([](auto&, auto& targets) { targets[0] = {}; }),
             "the target of device 0 has 0 bytes of memory, and its tile takes 96");
+  EXPECT_EQ(fault([](auto&, auto& targets) { targets[0] = std::span<float>(static_cast<float*>(nullptr), 24); }),
+            "the target of device 0 is null, and its tile takes 96 bytes");
+  EXPECT_EQ(fault([](auto& sources, auto& targets) {
+              sources[1] = sources[1].first(23);
+              targets[0] = {};
+            }),
+            "the target of device 0 has 0 bytes of memory, and its tile takes 96; "
+            "the source of device 1 has 92 bytes of memory, and its tile takes 96");
   EXPECT_EQ(fault([](auto& sources, auto& targets) { sources[0] = targets[1]; }),
             "the target of device 1 overlaps the source of device 0");
   std::vector<float> both(47);
@@ -189,13 +197,17 @@ TEST(Redistribute, refuses_layouts_that_lead_out_of_memory) {
   const auto fault = [&](const RedistributeOptions& options) {
     return error_of([&] { redistribute<float>(rows.problem, to_read(rows.sources), to_write(rows.targets), options); });
   };
-  EXPECT_EQ(fault({{{4, {}}}, {}}), "the source of device 0 has 96 bytes of memory, and its tile takes 100");
+  EXPECT_EQ(fault({{{4, {}}}, {}}),
+            "the source of device 0 has 96 bytes of memory, and its tile takes 100; "
+            "the source of device 1 has 96 bytes of memory, and its tile takes 100");
   EXPECT_EQ(fault({{{-4, {}}}, {}}),
             "device 0's tile of [0:4, 0:6] begins outside of its memory: its first element is at byte -4");
   EXPECT_EQ(fault({{}, {{0, {-12, 4}}}}),
             "device 0's tile of [0:8, 0:3] begins outside of its memory: its first element is at byte 0");
   EXPECT_EQ(fault({{}, {{84, {-12, 4}}}}), "") << "rows upside down";
-  EXPECT_EQ(fault({{}, {{0, {16, 4}}}}), "the target of device 0 has 96 bytes of memory, and its tile takes 124");
+  EXPECT_EQ(fault({{}, {{0, {16, 4}}}}),
+            "the target of device 0 has 96 bytes of memory, and its tile takes 124; "
+            "the target of device 1 has 96 bytes of memory, and its tile takes 124");
   EXPECT_EQ(fault({{}, {{0, {8, 4}}}}), "the strides [8, 4] of device 0's target put elements into the same memory");
   EXPECT_EQ(fault({{{}, {}, {}}, {}}), "there are layouts of 3 sources for 2 devices");
   EXPECT_EQ(fault({{{INT64_MAX, {24, 4}}}, {}}),

@@ -202,7 +202,7 @@ TEST(MpiJobTransfer, is_verified_within_the_cap) {
 TEST(MpiJobTransfer, in_place_is_verified_and_predicted) {
   const ProcessResult result = run_retile_job(4, {"transfer", "-", "--max-bytes", "64KiB", "--in-place"}, {manifest});
   EXPECT_EQ(result.status, 0) << result.errors;
-  EXPECT_THAT(result.output, HasSubstr(" bytes per device in place: "));
+  EXPECT_THAT(result.output, HasSubstr(" bytes per device at most, in place: "));
   EXPECT_THAT(result.output, HasSubstr("mpi engine: verified"));
 }
 
@@ -211,6 +211,20 @@ TEST(MpiJobTransfer, in_place_refuses_a_cap_that_staging_would_not_keep) {
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.output, "");
   EXPECT_THAT(result.errors, HasSubstr("hint: the smallest cap that works in place is "));
+}
+
+TEST(MpiJobTransfer, needs_ranks_that_devices_can_be_shared_out_to) {
+  const ProcessResult ranks = run_retile_job(3, {"transfer", "-"}, {manifest});
+  EXPECT_EQ(ranks.status, 2);
+  EXPECT_EQ(
+      count_of("retile: 8 devices cannot be shared out evenly to 3 ranks: start a number of ranks that divides 8\n",
+               ranks.errors),
+      1)
+      << ranks.errors;
+  const ProcessResult map = run_retile_job(4, {"transfer", "-", "--device-map", "0,1,2"}, {manifest});
+  EXPECT_EQ(map.status, 2);
+  EXPECT_EQ(count_of("retile: the device map lists 3 devices, and the mesh has 8\n", map.errors), 1) << map.errors;
+  EXPECT_EQ(run_retile_job(3, {"transfer", "-", "--dry-run"}, {manifest}).status, 0) << "a dry run starts no engine";
 }
 
 TEST(MpiJobTransfer, ends_with_its_rank_where_that_fails) {

@@ -49,13 +49,31 @@ TEST(MemoryLimit, refuses_what_it_cannot_read) {
             "limit:1:1: error: unknown unit of memory 'kib'\n"
             "    1 | 3kib\n"
             "      | ^~~~\n"
-            "hint: write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)\n");
-  for (const char* text : {"", ".", "9223372036854775808", "-1"}) {
-    EXPECT_NE(message(text).find("error: "), std::string::npos) << text;
+            "hint: did you mean KiB? write bytes (4096, 512MiB, 1.5GB) or a factor of the larger tile (2.5x)\n");
+  EXPECT_NE(message("").find("error: a size of memory is missing\n"), std::string::npos);
+  EXPECT_NE(message("-1").find("error: a size of memory cannot be negative\n"), std::string::npos);
+  EXPECT_NE(message("much").find("error: a size of memory begins with a number\n"), std::string::npos);
+  for (const char* text : {".", "9223372036854775808"}) {
+    EXPECT_NE(message(text).find("must be a number below 2^63"), std::string::npos) << text;
   }
   EXPECT_NE(message("x").find("must be a number before the x"), std::string::npos);
   EXPECT_NE(message("1.2.3x").find("must be a number before the x"), std::string::npos);
   EXPECT_NE(message("9999999999TiB").find("must be a number below 2^63"), std::string::npos);
+}
+
+TEST(ByteCount, is_no_factor) {
+  const auto message = [](const std::string& text) { return diagnostic_of([&] { parse_byte_count({"cap", text}); }); };
+  EXPECT_EQ(parse_byte_count({"cap", "1.5KiB"}), 1536);
+  EXPECT_EQ(message("10x"),
+            "cap:1:1: error: a number of bytes is needed here, not a factor\n"
+            "    1 | 10x\n"
+            "      | ^~~\n"
+            "hint: write 4096, 512MiB, 1.5GB\n");
+  EXPECT_EQ(message("1e6"),
+            "cap:1:1: error: unknown unit of memory 'e6'\n"
+            "    1 | 1e6\n"
+            "      | ^~~\n"
+            "hint: write bytes (4096, 512MiB, 1.5GB)\n");
 }
 
 // --- Plans that fit.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/base/input_errors.h"
 #include "retile/planner/problem.h"
 #include "tests/support/diagnostic_of.h"
 
@@ -369,6 +370,42 @@ TEST(ParseProblem, says_what_is_wrong_with_worlds) {
       "0], [...\n"
       "      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
       "hint: listed boxes have an entry for each device of the world, [] where it holds nothing\n");
+}
+
+// Messages alone, of all that is wrong.
+std::vector<std::string> faults_in(const std::string& text) {
+  InputFaults faults;
+  faults.attempt([&] { parse_problem(SourceText{"problems.jsonl", text, 3}); });
+  std::vector<std::string> messages;
+  for (const Diagnostic& fault : faults.faults()) messages.push_back(fault.message);
+  return messages;
+}
+
+TEST(ParseProblem, tells_all_that_is_wrong_and_nothing_that_follows_from_it) {
+  using Messages = std::vector<std::string>;
+  EXPECT_EQ(faults_in(R"({"mesh": {"a": 0, "b": -2}, "shape": [-1, "2"], "src": [["c"], [3]], "dst": 4, "dtype": 5})"),
+            (Messages{"\"a\" is 0", "\"b\" is negative", "\"shape\"[0] is negative",
+                      "\"shape\"[1] must be an integer, not a string", "\"src\"[1][0] must be a string, not an integer",
+                      "\"dst\" must be an array, not an integer", "\"dtype\" must be a string, not an integer"}))
+      << "axes of a mesh that is at fault are not known";
+  EXPECT_EQ(faults_in(R"({"mesh": {"a": 2}, "src": [["b"]], "dst": [["a"], ["c"]]})"),
+            (Messages{"the problem has no \"shape\"", "unknown axis b", "unknown axis c"}))
+      << "no rank to compare with";
+  EXPECT_EQ(faults_in(text_with(R"("src": [["b"]], "dst": [["a"],[]], "dst_sum": ["c"], "dst_devices": [0, "x"])")),
+            (Messages{"\"src\" is of rank 1, and the shape of rank 2", "unknown axis b", "unknown axis c",
+                      "\"dst_devices\"[1] must be an integer, not a string"}));
+  EXPECT_EQ(faults_in(text_with(R"("src_view": [[2, -4], [3]], "src": [["b"],[],[]], "dst": [[],[],[]])")),
+            (Messages{"\"src_view\"[0][1] is negative", "these factors do not make up dimension 1, which has 6",
+                      "unknown axis b", "\"dst\" is of rank 3, and the shape of rank 2"}))
+      << "factors are compared where all are known";
+  EXPECT_EQ(faults_in(text_with(R"("src_view": [[8]], "src": [[["a"]],[[]]], "dst": [[],[]], "uneven": "round")")),
+            (Messages{"unknown rule \"round\"", "\"src_view\" has 1 entries instead of 2"}))
+      << "whether lists are nested is not known";
+  EXPECT_EQ(faults_in(R"({"shape": [-8], "src_boxes": [[[[0]]]], "dst_boxes": [[[[0], [9]]]], "id": 1})"),
+            (Messages{"\"id\" must be a string, not an integer", "\"shape\"[0] is negative",
+                      "\"src_boxes\"[0][0] has 1 entries instead of 2"}));
+  EXPECT_EQ(faults_in(R"({"format": 2, "shape": 1})"), Messages{"format 2 is not known here"})
+      << "of another format, nothing else is known";
 }
 
 TEST(ParseProblem, takes_empty_arrays) {

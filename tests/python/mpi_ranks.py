@@ -84,12 +84,29 @@ def what_one_rank_cannot_do_all_refuse():
         ), str(error)
 
 
+def what_cannot_be_moved_as_it_lies_is_refused():
+    source, target = retile.Layout("[2{y,x}8, 12]", MESH), retile.Layout("[8, 3{y,x}12]", MESH)
+    memory = np.zeros(24)
+    tile, out = memory.reshape(2, 12), memory.reshape(8, 3)
+    out = [out.copy(), out.copy(), [0], out][rank]
+    try:
+        retile.redistribute(tile if rank != 1 else np.ma.array(tile), retile.plan(source, target), out, comm=comm)
+        raise AssertionError("nothing was raised")
+    except retile.InputError as error:
+        assert str(error) == (
+            "rank 1: the source is a masked array, whose mask would be lost\n"
+            "rank 2: the target is of type list, not an array of NumPy\n"
+            "rank 3: the target overlaps the source"
+        ), str(error)
+
+
 for check in (
     every_rank_gets_its_slice,
     strided_targets_are_written_where_they_lie,
     sums_are_added_up,
     the_callers_communicator_is_used,
     what_one_rank_cannot_do_all_refuse,
+    what_cannot_be_moved_as_it_lies_is_refused,
 ):
     check()
     if rank == 0:

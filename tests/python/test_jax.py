@@ -15,7 +15,8 @@ from problems import small_shape
 
 import retile
 import retile.jax
-from retile.jax import _plan, _Program, explain, lower_text, plan_of, reshard
+from retile._programs import Movement, Program, plan_for
+from retile.jax import explain, lower_text, plan_of, reshard
 
 
 def mesh_of(sizes, kind=AxisType.Auto, order=None):
@@ -71,7 +72,7 @@ def test_forms_give_xlas_bits(problem, form):
     array = np.random.default_rng(1).integers(0, 2**32, shape, np.uint32).view(np.float32)
     x = jax.device_put(array, source)
     movement = retile.jax._movement(x, target)
-    assert_moved(_Program(movement, form, _plan(movement)).compiled(x), array, target)
+    assert_moved(Program(movement, form, plan_for(movement)).compiled(x), array, target)
     # XLA aborts on a few of these itself, so its bits are those of the array's slices.
 
 
@@ -82,7 +83,7 @@ def test_elements_of_all_types_are_moved(dtype):
     x, target = put(mesh, ROWS, array), NamedSharding(mesh, COLUMNS)
     assert_moved(reshard(x, target), array, target)
     movement = retile.jax._movement(x, target)
-    assert_moved(_Program(movement, "lean", _plan(movement)).compiled(x), array, target)
+    assert_moved(Program(movement, "lean", plan_for(movement)).compiled(x), array, target)
 
 
 # --- Where it can be called.
@@ -149,8 +150,9 @@ def test_batches_are_moved_as_one(mesh):
 def test_specs_are_enough_where_a_mesh_is_set(mesh):
     with jax.set_mesh(mesh):
         assert_moved(reshard(put(mesh), COLUMNS), ARRAY, NamedSharding(mesh, COLUMNS))
-        moved = jax.jit(lambda x: reshard(x, COLUMNS, source=source_for(mesh)))(put(mesh))
-        assert_moved(moved, ARRAY, NamedSharding(mesh, COLUMNS))
+        for source in (source_for(mesh), ROWS):
+            moved = jax.jit(lambda x, s=source: reshard(x, COLUMNS, source=s, memory_limit=10**9))(put(mesh))
+            assert_moved(moved, ARRAY, NamedSharding(mesh, COLUMNS))
 
 
 def test_trees_are_moved_with_one_sharding_or_many(mesh):
@@ -161,6 +163,54 @@ def test_trees_are_moved_with_one_sharding_or_many(mesh):
     moved = reshard(tree, {"a": columns, "b": rows})
     assert_moved(moved["a"], ARRAY, columns)
     assert_moved(moved["b"][1], ARRAY, rows)
+
+
+def test_what_has_no_sharding_to_go_to_is_left_alone(mesh):
+    columns = NamedSharding(mesh, COLUMNS)
+    moved = reshard({"a": put(mesh), "b": None, "c": [put(mesh), None]}, {"a": columns, "b": columns, "c": None})
+    assert_moved(moved["a"], ARRAY, columns)
+    assert moved["b"] is None and moved["c"][1] is None
+    assert_moved(moved["c"][0], ARRAY, NamedSharding(mesh, ROWS))
+    assert_moved(reshard({"a": put(mesh), "b": None}, columns)["a"], ARRAY, columns)
+
+
+@pytest.mark.parametrize("spec", [P(("x", "y")), P(("x", "y"), None), P("y"), P("y", None), P(), P(None, "x")])
+def test_results_have_the_very_sharding_asked_for(mesh, spec):
+    target = NamedSharding(mesh, spec)
+    assert reshard(put(mesh, COLUMNS), target).sharding == target
+    other = NamedSharding(mesh_of({"x": 4, "y": 2}, mesh.axis_types[0]), spec)
+    assert reshard(put(mesh, COLUMNS), other).sharding == other
+
+
+def test_results_are_in_the_memory_asked_for(mesh):
+    source, target = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
+    in_host_memory = target.with_memory_kind("pinned_host")
+    for move in (
+        reshard,
+        jax.jit(lambda x, target: reshard(x, target), static_argnums=1),
+        jax.jit(lambda x, target: reshard(x, target, source=source), static_argnums=1),
+    ):
+        host = move(put(mesh), in_host_memory)
+        assert_moved(host, ARRAY, in_host_memory)
+        assert host.sharding.memory_kind == "pinned_host"
+        back = move(jax.device_put(ARRAY, source.with_memory_kind("pinned_host")), target)
+        assert_moved(back, ARRAY, target)
+        assert back.sharding.memory_kind == target.memory_kind
+    abstract = NamedSharding(mesh.abstract_mesh, COLUMNS, memory_kind="pinned_host")
+    assert reshard(put(mesh), abstract).sharding == in_host_memory
+
+
+def test_random_keys_are_moved(mesh):
+    keys = jax.random.split(jax.random.key(7), (8, 8))
+    source, target = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
+    for move in (
+        lambda x: reshard(x, target),
+        jax.jit(lambda x: reshard(x, target)),
+        jax.jit(lambda x: reshard(x, target, source=source)),
+    ):
+        moved = move(jax.device_put(keys, source))
+        assert moved.sharding.is_equivalent_to(target, 2)
+        np.testing.assert_array_equal(jax.random.key_data(moved), jax.random.key_data(keys))
 
 
 @pytest.mark.parametrize("order", [range(8), range(7, -1, -1), [0, 3, 1, 2, 7, 5, 6, 4]], ids=str)
@@ -177,10 +227,28 @@ def test_meshes_of_one_order_may_differ_inside_jit():
     assert_moved(moved, ARRAY, target)
 
 
+def test_xla_changes_meshes_inside_jit_where_no_source_is_given():
+    target = NamedSharding(mesh_of({"p": 4, "q": 2}), P(None, ("p", "q")))
+    moved = jax.jit(lambda x: reshard(x + 1, target))(put(mesh_of({"x": 2, "y": 4})))
+    assert_moved(moved, ARRAY + 1, target)
+
+
 def test_arrays_without_named_shardings_go_by_device_put(mesh):
     target = NamedSharding(mesh, COLUMNS)
     for x in (ARRAY, jnp.asarray(ARRAY)):
         assert_moved(reshard(x, target), ARRAY, target)
+    everywhere = NamedSharding(mesh, P())
+    for moved, number in zip(reshard([3.0, 2], everywhere), [3.0, 2], strict=True):
+        assert moved.sharding == everywhere and moved == number
+
+
+def test_xla_chooses_what_a_target_leaves_open_inside_jit():
+    mesh = mesh_of({"x": 2, "y": 4})
+    target = NamedSharding(mesh, P(P.UNCONSTRAINED, "x"))
+    for source in (None, NamedSharding(mesh, ROWS)):
+        moved = jax.jit(lambda x, source=source: reshard(x, target, source=source))(put(mesh))
+        assert moved.sharding.spec[1] == "x"
+        np.testing.assert_array_equal(np.asarray(moved), ARRAY)
 
 
 def test_donated_arrays_are_given_up(mesh):
@@ -216,10 +284,10 @@ def test_programs_say_what_they_send():
     mesh = mesh_of({"x": 2, "y": 4})
     tile = ARRAY.nbytes // 8
     exchange = retile.jax._movement(put(mesh), NamedSharding(mesh, COLUMNS))
-    assert _Program(exchange, "fast", _plan(exchange)).sent == tile  # each element once
-    assert _Program(exchange, "xla", _plan(exchange)).sent == 2 * tile
+    assert Program(exchange, "fast", plan_for(exchange)).sent == tile  # each element once
+    assert Program(exchange, "xla", plan_for(exchange)).sent == 2 * tile
     gather = retile.jax._movement(put(mesh), NamedSharding(mesh, P()))
-    assert _Program(gather, "xla", _plan(gather)).sent == 8 * tile
+    assert Program(gather, "xla", plan_for(gather)).sent == 8 * tile
 
 
 @pytest.mark.parametrize("target", [ROWS, P("x"), P("y"), P(None, ("x", "y"))])
@@ -233,7 +301,7 @@ def test_memory_limits_choose_the_form():
     mesh = mesh_of({"x": 2, "y": 4})
     x, target = put(mesh, ROWS, np.tile(ARRAY, (8, 8))), NamedSharding(mesh, COLUMNS)
     movement = retile.jax._movement(x, target)
-    fast, lean = (_Program(movement, form, _plan(movement)).bytes for form in ("fast", "lean"))
+    fast, lean = (Program(movement, form, plan_for(movement)).bytes for form in ("fast", "lean"))
     assert lean < fast
     assert "in the fast form" in explain(x, target, memory_limit=fast)
     assert "in the lean form" in explain(x, target, memory_limit=fast - 1)
@@ -250,11 +318,11 @@ def test_memory_limits_choose_the_form():
 def test_the_lean_form_holds_a_part_of_a_tile_however_much_stays():
     mesh = mesh_of({"x": 2, "y": 2})
     shape = (28, 25, 25, 116)  # half of each tile stays on its device, in seven rows
-    movement = retile.jax._Movement(
+    movement = Movement(
         NamedSharding(mesh, P(("x", "y"))), NamedSharding(mesh, P("x", None, None, "y")), shape, np.dtype(np.float32)
     )
     tile = math.prod(shape)  # bytes, of four devices
-    assert _Program(movement, "lean", _plan(movement)).temporaries < tile / 4
+    assert Program(movement, "lean", plan_for(movement)).temporaries < tile / 4
 
 
 # --- Bad input: everything is said at once, before anything moves.
@@ -269,10 +337,10 @@ def message_of(function, *arguments, **keywords):
 def test_every_fault_of_every_array_is_named():
     mesh = mesh_of({"x": 2, "y": 4})
     few = NamedSharding(mesh_of({"x": 2, "y": 2}), P("x", None, "y"))
-    axes = "axis_types=(Auto, Auto)"
+    devices = [str(device) for device in jax.devices()]
     faults = (
         "the target's P('x', None, 'y') names 3 dimensions of an array of 2\n"
-        f"source and target are on different devices: Mesh('x': 2, 'y': 4, {axes}) and Mesh('x': 2, 'y': 2, {axes})"
+        f"source and target are on different devices: {devices} and {devices[:4]}"
     )
     assert message_of(reshard, put(mesh), few) == faults
     assert message_of(reshard, [put(mesh), put(mesh)], few) == f"array 0: {faults}\narray 1: {faults}"
@@ -284,18 +352,67 @@ def test_shardings_that_are_none_are_refused():
         "P('x',) needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding"
     )
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    assert message_of(reshard, x, device) == "SingleDeviceSharding is no NamedSharding and no PartitionSpec"
-    assert message_of(plan_of, jnp.zeros(8), x.sharding) == (
-        "SingleDeviceSharding is no NamedSharding: there is nothing to plan from"
+    assert message_of(reshard, x, device, source="rows") == (
+        "sharding: SingleDeviceSharding is no NamedSharding and no PartitionSpec\n"
+        "source: str is no NamedSharding and no PartitionSpec"
     )
+    assert message_of(plan_of, jnp.zeros(8), x.sharding) == "there is no plan for this array: it has no NamedSharding"
 
 
-def test_a_memory_limit_in_jit_needs_a_source():
+def test_shardings_that_leave_something_open_are_refused():
+    mesh, explicit = (mesh_of({"x": 2, "y": 4}, kind) for kind in (AxisType.Auto, AxisType.Explicit))
+    assert message_of(reshard, put(mesh), NamedSharding(mesh, P("x", P.UNCONSTRAINED))) == (
+        "the target's P('x', UNCONSTRAINED) leaves a dimension open: only a target inside jit may"
+    )
+    summed = NamedSharding(explicit, P(unreduced={"x"}))
+    assert message_of(reshard, put(explicit), summed) == (
+        f"the target's {summed.spec} speaks of sums, which is not supported"
+    )
+    assert message_of(retile.Layout.from_sharding, summed, (8, 8)) == f"{summed.spec} leaves a sum open"
+
+
+def test_what_is_no_array_is_refused():
+    target = NamedSharding(mesh_of({"x": 2, "y": 4}), P())
+    assert message_of(plan_of, {"a": ARRAY}, target) == "dict is no array"
+    assert message_of(reshard, ["a", object()], target) == "array 0: str is no array\narray 1: object is no array"
+
+
+def test_trees_that_do_not_lie_above_the_arrays_are_refused():
+    target = NamedSharding(mesh_of({"x": 2, "y": 4}), P())
+    for what, given in (("sharding", {"sharding": [target]}), ("source", {"sharding": target, "source": [target]})):
+        text = message_of(reshard, {"a": [ARRAY, ARRAY]}, **{key: {"a": value} for key, value in given.items()})
+        assert text.startswith(f"{what} is no tree above x: ") and f"\n    {what}['a']\n" in text, text
+
+
+def test_memory_limits_are_refused_where_they_cannot_be_kept():
     mesh = mesh_of({"x": 2, "y": 4})
-    target = NamedSharding(mesh, COLUMNS)
-    assert message_of(jax.jit(lambda x: reshard(x, target, memory_limit=10**9)), put(mesh)) == (
-        "inside jit, a memory limit needs the sharding that the array comes in: give it as source"
+    source, target = NamedSharding(mesh, ROWS), NamedSharding(mesh, COLUMNS)
+    fault = "a memory limit cannot be kept, since XLA moves this array: "
+    host = jax.device_put(ARRAY, source.with_memory_kind("pinned_host"))
+    keys = jax.device_put(jax.random.split(jax.random.key(7), (8, 8)), source)
+    assert message_of(reshard, [ARRAY, jnp.asarray(ARRAY), host, keys], target, memory_limit=10**9) == (
+        f"array 0: {fault}it has no NamedSharding\n"
+        f"array 1: {fault}it has no NamedSharding\n"
+        f"array 2: {fault}it is in the host's memory\n"
+        f"array 3: {fault}its elements are key<fry>"
     )
+
+    def in_jit(x, target=target, **keywords):
+        return message_of(jax.jit(lambda x: reshard(x, target, memory_limit=10**9, **keywords)), x)
+
+    assert in_jit(put(mesh)) == f"{fault}inside jit its sharding is not known\nhint: give it as source"
+    assert in_jit(jnp.ones((7, 5)), source=source) == f"{fault}(7, 5) is not cut evenly"
+    unconstrained = NamedSharding(mesh, P(P.UNCONSTRAINED))
+    assert in_jit(put(mesh), unconstrained, source=source) == f"{fault}P(UNCONSTRAINED,) leaves a dimension open"
+
+
+def test_memory_limits_are_numbers_and_hold_for_every_array_before_one_moves(mesh):
+    x, target = put(mesh), NamedSharding(mesh, COLUMNS)
+    for function in (reshard, plan_of):
+        assert message_of(function, x, target, memory_limit="1GB") == "memory_limit is '1GB', no whole number of bytes"
+    with pytest.raises(retile.MemoryLimitError, match=r"(?s)array 1: a memory limit of 2000 .*array 2: a memory limit"):
+        reshard([x, *(put(mesh, ROWS, np.tile(ARRAY, (2, 1))),) * 2], target, memory_limit=2000, donate=True)
+    assert not x.is_deleted()
 
 
 def test_jit_refuses_what_one_program_cannot_do(mesh):

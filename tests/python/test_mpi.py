@@ -28,4 +28,5 @@ def test_ranks_move_arrays_among_themselves():
         "sums_are_added_up",
         "the_callers_communicator_is_used",
         "what_one_rank_cannot_do_all_refuse",
+        "what_cannot_be_moved_as_it_lies_is_refused",
     ]

@@ -189,6 +189,77 @@ def test_memory_limits_name_the_smallest_that_works():
     assert retile.plan(ROWS, TILES, memory_limit=smallest).verify() == []
 
 
+FRAMEWORKS_TYPE = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.int64", "itemsize": 8})()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "element"),
+    [(np.float32, "f32"), (np.dtype("float32"), "f32"), ("float32", "f32"), ("f4", "f32"), ("=f4", "f32")]
+    + [(b"f4", "f32"), (np.float32(1), "f32"), (float, "f64"), (complex, "c128"), (np.int8, "i8"), ("bfloat16", "bf16")]
+    + [("i8", "i8"), ("<i8", "f64"), (np.int64, "f64"), (bool, "i8"), (">f4", "i32"), ([("a", "f4")], "i32")]
+    + [(SimpleNamespace(dtype=np.dtype("float16")), "f16"), ("datetime64[s]", "f64"), (FRAMEWORKS_TYPE, "f64")],
+    ids=str,
+)
+def test_types_of_elements_are_spelled_as_numpy_takes_them(dtype, element):
+    assert retile._elements.element_type(dtype) == element
+    assert retile.plan(ROWS, TILES, dtype=dtype) is retile.plan(ROWS, TILES, dtype=element)
+
+
+@pytest.mark.parametrize("dtype", [None, "float33", "(2,", object, list, np.floating, 4, np.zeros(2), "O"], ids=str)
+def test_what_is_no_type_of_elements_is_said(dtype):
+    assert message_of(retile.InputError, retile.plan, ROWS, TILES, dtype=dtype) == (
+        f"{dtype!r} is no element type\n"
+        "hint: one of: i8, f16, bf16, i32, f32, f64, c64, c128, or what numpy.dtype() takes"
+    )
+
+
+def test_elements_of_odd_sizes_are_refused():
+    assert message_of(retile.InputError, retile.plan, ROWS, TILES, dtype="S3") == (
+        "elements of |S3 have 3 bytes\nhint: those of 1, 2, 4, 8 and 16 are moved"
+    )
+
+
+def test_arguments_of_wrong_types_are_told_what_is_taken():
+    planned = {"source": ROWS, "target": TILES}
+    cut = {"mesh": MESH, "shape": (32, 8), "axes": [["x"], []]}
+    ends = {"source": "{replicated}", "target": "{replicated}", "shape": (32, 8)}
+    for function, arguments, words in [
+        (retile.plan, planned | {"source": "[32]"}, "source must be a retile.Layout, not '[32]'"),
+        (retile.plan, planned | {"target": None}, "target must be a retile.Layout, not None"),
+        (retile.plan, planned | {"source": [32]}, "source must be a retile.Layout, not [32]"),  # which has no hash
+        (retile.plan, planned | {"planner": None}, "planner must be a string, not None"),
+        (retile.plan, planned | {"cost": 1}, "cost must be a string, not 1"),
+        (retile.plan, planned | {"memory_limit": 1e6}, "memory_limit must be an integer or None, not 1000000.0"),
+        (retile.plan, planned | {"exchange": 1}, "exchange must be True or False, not 1"),
+        (retile.Mesh, {"axes": None}, "axes must be a dict of names and sizes, not None"),
+        (retile.Mesh, {"axes": {"x": 2.0}}, "the size of axis x must be an integer, not 2.0"),
+        (retile.Mesh, {"axes": {2: 2}}, "the name of an axis must be a string, not 2"),
+        (retile.Layout, {"text": None, "mesh": MESH}, "text must be a string, not None"),
+        (retile.Layout, {"text": "[32]", "mesh": {"x": 2}}, "mesh must be a retile.Mesh, not {'x': 2}"),
+        (retile.Layout, {"text": "[32]", "mesh": None}, "mesh must be a retile.Mesh, not None"),
+        (retile.Layout.cut, cut | {"shape": (8.0, 8)}, "shape must be a sequence of integers, not (8.0, 8)"),
+        (retile.Layout.cut, cut | {"axes": ["x", []]}, "axes must be a sequence of names of axes for each dimension, "
+         "not ['x', []]"),
+        (retile.Layout.cut, cut | {"sum": "x"}, "sum must be a sequence of names of axes, not 'x'"),
+        (retile.Layout.from_text, {"text": "[8]", "shape": 8}, "shape must be a sequence of integers, not 8"),
+        (retile.parse_ends, ends | {"shape": 8}, "shape must be a sequence of integers, not 8"),
+        (retile.parse_ends, ends | {"mesh": 8}, "mesh must be a retile.Mesh, a mesh's text or None, not 8"),
+        (retile.parse_problem, {"line": None}, "line must be a string, not None"),
+        (retile.Plan.from_json, {"text": {}}, "text must be a string, not {}"),
+        (ROWS.to_notation, {"notation": None}, "notation must be a string, not None"),
+        (ROWS.boxes, {"device": 1.0}, "device must be an integer, not 1.0"),
+        (ROWS.tile_shape, {"device": None}, "device must be an integer, not None"),
+    ]:  # fmt: skip
+        assert message_of(TypeError, function, **arguments) == words
+
+
+def test_integers_of_numpy_are_integers():
+    assert retile.Mesh({"x": np.int32(2), "y": np.uint8(4)}) == MESH
+    assert retile.Layout.cut(MESH, np.array([32, 8]), [["y", "x"], []]) == ROWS
+    assert ROWS.boxes(np.int64(3)) == ROWS.boxes(3)
+    assert retile.plan(ROWS, TILES, memory_limit=np.int64(10**6)) == retile.plan(ROWS, TILES, memory_limit=10**6)
+
+
 # --- Runs.
 
 
@@ -226,6 +297,52 @@ def test_every_array_at_fault_is_named_before_anything_moves():
         "the target of device 3 is read-only"
     )
     assert message_of(retile.InputError, retile.redistribute, good[:2], plan) == "there are 2 sources for 8 devices"
+
+
+def test_what_cannot_be_moved_as_it_lies_is_refused():
+    plan = retile.plan(ROWS, TILES)
+    array = np.zeros((32, 8))
+    tiles, good = tiles_of(array, ROWS), tiles_of(np.zeros((32, 8)), TILES)
+    masked = np.ma.masked_equal(tiles[2], 0)
+    for tiles_given, out, words in [
+        (tiles[:2] + [masked] + tiles[3:], None, "the source of device 2 is a masked array, whose mask would be lost"),
+        (tiles, [*good[:7], np.ma.zeros((16, 2))], "the target of device 7 is a masked array, whose mask would be lost"),
+        (tiles, [None, *good[1:]], "the target of device 0 is of type NoneType, not an array of NumPy"),
+        ([tile.astype(object) for tile in tiles[:1]] + tiles[1:], None,
+         "the source of device 0 has Python objects, which cannot be moved as bytes"),
+        (None, None, "tiles must be arrays, one for each device, not NoneType"),
+        (tiles, 8, "out must be arrays, one for each device, not int"),
+    ]:  # fmt: skip
+        assert message_of(retile.InputError, retile.redistribute, tiles_given, plan, out) == words
+    assert message_of(retile.InputError, retile.redistribute, plan, tiles) == (
+        "plan must be a retile.Plan, not list\nhint: redistribute(tiles, plan)"
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])  # packed, and not
+def test_targets_that_overlap_are_refused(order):
+    plan = retile.plan(ROWS, TILES)
+    tiles = [np.zeros((4, 8), order=order) for _ in range(8)]
+    targets = [np.zeros((16, 2), order=order) for _ in range(8)]
+    whole = np.zeros(64)
+    tiles[6] = whole[:32].reshape((4, 8), order=order)
+    targets[3] = whole[31:63].reshape((16, 2), order=order)
+    targets[5] = targets[4]
+    assert message_of(retile.InputError, retile.redistribute, tiles, plan, targets) == (
+        "the target of device 3 overlaps the source of device 6\nthe target of device 5 overlaps the target of device 4"
+    )
+
+
+def test_bytes_in_another_order_are_moved_but_not_added_up():
+    array = np.arange(256, dtype=">f4").reshape(32, 8)
+    for tile, expected in zip(
+        retile.redistribute(tiles_of(array, ROWS), retile.plan(ROWS, TILES)), tiles_of(array, TILES), strict=True
+    ):
+        np.testing.assert_array_equal(tile, expected)
+    plan = retile.plan(retile.Layout("[32, 8] sum {x}", MESH), retile.Layout("[32, 2{y}8]", MESH))
+    assert message_of(retile.InputError, retile.redistribute, [array] * 8, plan) == (
+        "the plan adds up elements of f32, and the arrays have >f4"
+    )
 
 
 def test_sums_are_added_up_as_what_they_are():

@@ -8,9 +8,11 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from problems import problems, small_shape
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _dtensor_spec
 from torch.distributed.tensor.placement_types import _StridedShard
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import retile
 import retile.torch
@@ -212,6 +214,42 @@ def other_meshes_are_reached():
 
 
 @case
+def strided_shards_may_be_counted_from_the_end():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 8)
+    dt = put(tensor, mesh, [Shard(0), Shard(1)])
+    moved = redistribute(dt, [_StridedShard(-2, split_factor=4), Shard(-2)])
+    assert moved.placements == (_StridedShard(0, split_factor=4), Shard(0))
+    assert_moved(redistribute(moved, [Replicate()] * 2), tensor, mesh, [Replicate()] * 2)
+
+
+@case
+def tensors_stay_on_their_own_mesh_where_another_is_equal():
+    tensor = tensor_of(8, 16)
+    for mesh in (mesh_of(2, 4), mesh_of(2, 4)):
+        moved = redistribute(put(tensor, mesh, [Shard(0), Shard(1)]), [Shard(1), Shard(0)])
+        assert moved.device_mesh is mesh
+
+
+@case
+def what_is_where_it_should_be_is_not_copied():
+    mesh, tensor = mesh_of(2, 4), tensor_of(8, 16)
+    dt = put(tensor, mesh, [Shard(0), Shard(1)])
+    moved = redistribute(dt, [Shard(0), Shard(1)], mesh=mesh)
+    assert moved.to_local().data_ptr() == dt.to_local().data_ptr()
+
+
+@case
+def ranks_that_no_mesh_names_have_nothing():
+    tensor, mesh = tensor_of(4, 6), mesh_of(2, ranks=[1, 2])
+    dt = put(tensor, mesh, [Shard(0)]) if dist.get_rank() in (1, 2) else put(tensor, mesh, [Shard(0)], torch.empty(0))
+    moved = redistribute(dt, [Shard(1)])
+    if dist.get_rank() in (1, 2):
+        assert_moved(moved, tensor, mesh, [Shard(1)])
+    else:
+        assert moved.to_local().numel() == 0
+
+
+@case
 def tensors_go_from_some_ranks_to_others():
     tensor = tensor_of(10, 12)
     trainers, servers = mesh_of(2, 2), mesh_of(4, ranks=[4, 5, 6, 7])
@@ -300,6 +338,45 @@ def the_compiler_sees_one_operation():
          (16, 24), "auto", None),
         test_utils=("test_schema", "test_faketensor"),
     )  # fmt: skip
+
+
+@case
+def the_compiler_makes_a_graph_for_each_shape():
+    mesh = mesh_of(2, 4)
+
+    def function(x):
+        return redistribute(x, [Shard(1), Shard(0)]) + 1
+
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=False)
+    for rows in (8, 16, 24):
+        tensor = tensor_of(rows, 16)
+        assert_moved(compiled(put(tensor, mesh, [Shard(0), Shard(1)])), tensor + 1, mesh, [Shard(1), Shard(0)])
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
+    message = message_of(compiled, put(tensor, mesh, [Shard(0), Shard(1)]), error=Exception)
+    assert "the shape is not known when the graph is made: use torch.compile(…, dynamic=False)" in message
+
+
+@case
+def traces_of_other_kinds_have_the_operation_too():
+    mesh, tensor = mesh_of(2, 4), tensor_of(8, 16)
+    ends = [Shard(0), Shard(1)], [Shard(1), Shard(0)]
+
+    def move(tile):
+        dt = DTensor.from_local(tile, mesh, ends[0], run_check=False)
+        return redistribute(dt, ends[1]).to_local()
+
+    traced = make_fx(move)(slice_of(tensor, mesh, ends[0]).contiguous())
+    assert str(traced.graph).count("retile.redistribute") == 1
+    moved = traced(slice_of(tensor + 1, mesh, ends[0]).contiguous())
+    assert torch.equal(moved, slice_of(tensor + 1, mesh, ends[1]))
+
+
+@case
+def fake_tensors_are_moved_before_any_real_one():
+    mesh = mesh_of(4, 2, names=("not", "seen"))
+    with FakeTensorMode():
+        dt = DTensor.from_local(torch.empty(2, 4), mesh, [Shard(0), Shard(1)], run_check=False)
+        assert redistribute(dt, [Shard(1), Replicate()]).to_local().shape == (8, 2)
 
 
 # --- Right where DTensor is wrong.
@@ -395,6 +472,23 @@ def what_retile_does_not_know_stays_with_dtensor():
 
 
 @case
+def shards_in_an_order_of_their_own_stay_with_dtensor():
+    if not hasattr(_dtensor_spec, "ShardOrderEntry"):
+        return
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 8)
+    x, y = mesh.get_coordinate()
+    meta = _dtensor_spec.TensorMeta(tensor.shape, tensor.stride(), tensor.dtype)
+    order = (_dtensor_spec.ShardOrderEntry(0, (1, 0)),)
+    spec = _dtensor_spec.DTensorSpec(mesh, (Shard(0), Shard(0)), tensor_meta=meta, shard_order=order)
+    dt = DTensor(tensor.chunk(4)[y].chunk(2)[x].contiguous(), spec, requires_grad=False)
+    assert message_of(redistribute, dt, [Replicate(), Replicate()]) == (
+        "the source's shards are in an order of their own (shard_order), which retile does not know"
+    )
+    with enabled():
+        assert torch.equal(dt.full_tensor(), tensor)
+
+
+@case
 def versions_that_retile_does_not_know_are_refused():
     own = torch.distributed.tensor._redistribute.redistribute_local_tensor
     version = torch.__version__
@@ -461,4 +555,16 @@ def everything_that_is_wrong_is_said_at_once():
     assert message_of(redistribute, tensor, [Shard(0)]) == "Tensor is no DTensor"
     assert message_of(redistribute, dt, [Shard(0), Shard(0)], planner="fast") == (
         "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
+    )
+    assert message_of(redistribute, dt, Shard(0)) == (
+        "Shard(dim=0) is no list of placements, one for each dimension of the mesh"
+    )
+    assert message_of(redistribute, dt, [Shard, Shard(0)], mesh=(2, 4), max_bytes="1MB") == (
+        "max_bytes is a whole number of bytes, not '1MB'\n"
+        f"{Shard!r} is no placement that retile knows\n"
+        "mesh is a DeviceMesh, not (2, 4)"
+    )
+    scalar = put(torch.tensor(1.0), mesh, [Replicate(), Replicate()])
+    assert message_of(redistribute, scalar, (one for one in [Shard(0), Replicate()])) == (
+        "Shard(dim=0) cuts a dimension that a tensor of 0 dimensions has not"
     )

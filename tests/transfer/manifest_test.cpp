@@ -93,6 +93,116 @@ hint: the mesh has x
 )");
 }
 
+TEST(Manifest, lists_each_fault_of_a_line_and_none_that_follows_from_another) {
+  EXPECT_EQ(faults_of({R"({"name": "a", "mesh": {"x": 4}, "shape": [8, -8], "src": [["q"], []], "dst": [[], ["w"]]})"}),
+            R"(m.jsonl:1:46: error: "shape"[1] is negative
+    1 | {"name": "a", "mesh": {"x": 4}, "shape": [8, -8], "src": [["q"], []], "dst": [[], ["w"]]}
+      |                                              ^~
+m.jsonl:1:60: error: unknown axis q
+    1 | {"name": "a", "mesh": {"x": 4}, "shape": [8, -8], "src": [["q"], []], "dst": [[], ["w"]]}
+      |                                                            ^~~
+hint: the mesh has x
+m.jsonl:1:84: error: unknown axis w
+    1 | {"name": "a", "mesh": {"x": 4}, "shape": [8, -8], "src": [["q"], []], "dst": [[], ["w"]]}
+      |                                                                                    ^~~
+hint: the mesh has x
+)");
+  EXPECT_EQ(
+      faults_of({
+          named("b"),
+          R"({"name": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": "f"})",
+      }),
+      R"(m.jsonl:2:10: error: two arrays are called "b"
+    2 | {"name": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": ...
+      |          ^~~
+hint: each array has a name of its own
+m.jsonl:1:10: note: the first one is here
+    1 | {"name": "b", "mesh": {"x": 2}, "shape": [8, 4], "src": [["x"], []], "dst": [[], ["x"]]}
+      |          ^~~
+m.jsonl:2:29: error: "x" must be an integer, not 4.5
+    2 | {"name": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": ...
+      |                             ^~~
+hint: write it without a fraction or an exponent
+m.jsonl:2:48: error: "shape"[1] must be an integer, not 8.0
+    2 | {"name": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": ...
+      |                                                ^~~
+hint: write it without a fraction or an exponent
+m.jsonl:2:61: error: "src" is of rank 1, and the shape of rank 2
+    2 | ...me": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": "f"}
+      |                                                            ^~~~~~~
+hint: give one list of axes per dimension, [] where it is not cut
+m.jsonl:2:79: error: "dst"[0][0] must be a string, not an integer
+    2 | ...me": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": "f"}
+      |                                                                              ^
+m.jsonl:2:97: error: unknown element type "f"
+    2 | ...me": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": "f"}
+      |                                                                                                ^~~
+hint: did you mean f16? use one of i8 f16 bf16 i32 f32 f64 c64 c128
+)");
+}
+
+TEST(Manifest, refuses_keys_that_it_does_not_know) {
+  EXPECT_EQ(
+      faults_of({R"({"name": "a", "dtpye": "bf16", "mesh": {"x": 2}, "shpae": [8], "src": [["x"]], "dst": [[]]})"}),
+      R"(m.jsonl:1:15: error: unknown key "dtpye"
+    1 | {"name": "a", "dtpye": "bf16", "mesh": {"x": 2}, "shpae": [8], "src": [["x"]], "dst": [[]]}
+      |               ^~~~~~~
+hint: did you mean "dtype"?
+m.jsonl:1:50: error: unknown key "shpae"
+    1 | {"name": "a", "dtpye": "bf16", "mesh": {"x": 2}, "shpae": [8], "src": [["x"]], "dst": [[]]}
+      |                                                  ^~~~~~~
+hint: did you mean "shape"?
+)");
+  EXPECT_EQ(faults_of({R"({"name": "a", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "owner": "me"})"}),
+            R"(m.jsonl:1:76: error: unknown key "owner"
+    1 | {"name": "a", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "owner": "me"}
+      |                                                                            ^~~~~~~
+hint: there are name, format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, src_boxes, dst_boxes, uneven, reduce, dtype
+)");
+  EXPECT_EQ(
+      faults_of(
+          {R"({"name": "a", "mesh": {"x": 2}, "shape": [9], "src": [["x"]], "dst": [[]], "uneven": {"scr": "nested"}})"}),
+      R"(m.jsonl:1:87: error: unknown key "scr"
+    1 | ...: "a", "mesh": {"x": 2}, "shape": [9], "src": [["x"]], "dst": [[]], "uneven": {"scr": "nested"}}
+      |                                                                                   ^~~~~
+hint: did you mean "src"?
+)");
+}
+
+TEST(Manifest, takes_all_that_a_problem_has) {
+  const Manifest manifest = parse_manifest(lines_of({
+      R"({"format": 1, "name": "a", "id": "i", "mesh": {"x": 2}, "dst_mesh": {"y": 2}, "shape": [8], "src": [["x"], []], )"
+      R"("src_view": [[2, 4]], "dst": [["y"], []], "dst_view": [[4, 2]], "src_devices": [0, 1], "dst_devices": [1, 0], )"
+      R"("uneven": {"src": "nested", "dst": "balanced"}, "src_sum": [], "dst_sum": [], "reduce": "max", "dtype": "i8"})",
+      R"({"name": "b", "shape": [4], "src_boxes": [[[[0], [4]]]], "dst_boxes": [[[[0], [4]]]]})",
+  }));
+  EXPECT_EQ(manifest.problems.size(), 2U);
+}
+
+TEST(Manifest, has_names_and_objects) {
+  EXPECT_EQ(faults_of({named(""), "[" + named("a") + "]"}),
+            R"(m.jsonl:1:10: error: an array's name is empty
+    1 | {"name": "", "mesh": {"x": 2}, "shape": [8, 4], "src": [["x"], []], "dst": [[], ["x"]]}
+      |          ^~
+m.jsonl:2:1: error: a line of a manifest must be an object
+    2 | [{"name": "a", "mesh": {"x": 2}, "shape": [8, 4], "src": [["x"], []], "dst": [[], ["x"]]}]
+      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+hint: one array a line: {"name": …, "mesh": …, "shape": …, "src": …, "dst": …}
+)");
+  // The second of two lines that are alike but for their names.
+  EXPECT_THAT(faults_of({named("a"), named("")}),
+              ::testing::StartsWith("m.jsonl:2:10: error: an array's name is empty\n"));
+}
+
+TEST(Manifest, counts_the_lines_at_fault_beyond_the_first_twenty) {
+  EXPECT_THAT(
+      faults_of(std::vector<std::string>(21, "7")),
+      ::testing::AllOf(::testing::HasSubstr("m.jsonl:20:1: error: "), ::testing::Not(::testing::HasSubstr(":21:")),
+                       ::testing::EndsWith("\nerror: 1 more line is at fault\n")));
+  EXPECT_THAT(faults_of(std::vector<std::string>(1022, "7")),
+              ::testing::EndsWith("\nerror: 1,002 more lines are at fault\n"));
+}
+
 TEST(Manifest, of_problems_refuses_what_its_text_would) {
   const Problem problem = parse_problem(SourceText{"p", std::string("{") + rest});
   try {

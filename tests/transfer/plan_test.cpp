@@ -94,8 +94,9 @@ TEST(TransferPlan, keeps_to_any_cap_that_it_accepts) {
       try {
         ASSERT_THAT(find_faults(TransferPlan(manifest, cap)), IsEmpty()) << i;
       } catch (const InputError& error) {
-        const std::string& hint = error.diagnostic().hint;
-        const std::int64_t smallest = std::stoll(hint.substr(std::string("the smallest cap that works is ").size()));
+        const std::string said = error.what();
+        const std::string last_words = "the smallest that works is ";
+        const std::int64_t smallest = std::stoll(said.substr(said.find(last_words) + last_words.size()));
         ASSERT_LT(cap, smallest);
         ASSERT_THAT(find_faults(TransferPlan(manifest, smallest)), IsEmpty()) << i;
         ASSERT_THROW(TransferPlan(manifest, smallest - 1), InputError);
@@ -107,8 +108,11 @@ TEST(TransferPlan, keeps_to_any_cap_that_it_accepts) {
 TEST(TransferPlan, names_the_smallest_cap) {
   const Manifest manifest = manifest_of({{"x=2", "[4{x}8]", "x=2", "[8]"}});
   EXPECT_EQ(test::diagnostic_of([&] { return TransferPlan(manifest, 3).rounds(); }),
-            "error: 3 bytes per device are too few for the messages of a round\n"
-            "hint: the smallest cap that works is 4 bytes\n");
+            "error: a cap of 3 bytes per device is too small for the messages of a round: the smallest that works is 4 "
+            "bytes\n");
+  EXPECT_EQ(test::diagnostic_of([&] { return TransferPlan(manifest, 1).rounds(); }),
+            "error: a cap of 1 byte per device is too small for the messages of a round: the smallest that works is 4 "
+            "bytes\n");
   EXPECT_EQ(TransferPlan(manifest, 4).rounds(), 16);
   EXPECT_EQ(TransferPlan(manifest, 63).rounds(), 2);
   EXPECT_EQ(TransferPlan(manifest, 64).rounds(), 1);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "tests/support/diagnostic_of.h"
 #include "tests/support/error_of.h"
 #include "tests/support/problems.h"
 
@@ -102,10 +103,10 @@ TEST_F(OwnBuffers, that_do_not_fit_are_refused_by_name) {
   EXPECT_EQ(refusal(wrong), "array \"b\" is given twice");
   wrong = memory();
   wrong[0].name = "c";
-  EXPECT_EQ(refusal(wrong), "no array is called \"c\"");
+  EXPECT_EQ(refusal(wrong), "no array is called \"c\"; array \"b\" is not given");
   wrong = memory();
   wrong[1].targets.pop_back();
-  EXPECT_EQ(refusal(wrong), "array \"w\" has 2 sources and 1 targets for 2 devices");
+  EXPECT_EQ(refusal(wrong), "array \"w\" has 2 sources and 1 target for 2 devices");
   wrong = memory();
   wrong[1].targets[1] = wrong[1].targets[1].first(95);
   EXPECT_EQ(refusal(wrong), "the target of \"w\" on device 1 has 95 bytes of memory, and its tile takes 96");
@@ -113,6 +114,59 @@ TEST_F(OwnBuffers, that_do_not_fit_are_refused_by_name) {
   wrong[0].targets[0] = wrong[1].targets[1];
   EXPECT_THAT(refusal(wrong), ::testing::AllOf(::testing::HasSubstr("the target of \"w\" on device 1"),
                                                ::testing::HasSubstr(" overlaps ")));
+}
+
+TEST_F(OwnBuffers, that_are_null_are_refused) {
+  std::vector<ArrayMemory> wrong = memory();
+  wrong[1].targets[1] = {static_cast<std::byte*>(nullptr), 96};
+  EXPECT_EQ(refusal(wrong), "the target of \"w\" on device 1 is null, and its tile takes 96 bytes");
+  wrong = memory();
+  wrong[0].sources[0] = {static_cast<const std::byte*>(nullptr), 4};
+  EXPECT_EQ(refusal(wrong), "the source of \"b\" on device 0 is null, and its tile takes 4 bytes");
+}
+
+TEST_F(OwnBuffers, without_elements_may_be_null) {
+  Transfer transfer({{"e", test::problem_of("a=2", "[0{a}0]", "[0]")}, {"b", arrays()[1].problem}});
+  transfer.run(std::vector<ArrayMemory>{{"e", {{}, {}}, {{}, {}}}, {"b", sources(halves_), targets(wholes_)}});
+  EXPECT_EQ(wholes_[1], (std::vector<float>{10, 11}));
+}
+
+TEST_F(OwnBuffers, are_refused_with_all_that_is_wrong) {
+  std::vector<ArrayMemory> wrong = memory();
+  wrong[0].name = "c";
+  wrong.push_back(wrong[1]);
+  wrong.back().sources[0] = wrong.back().sources[0].first(1);
+  wrong.back().targets[1] = wrong.back().targets[0];
+  EXPECT_EQ(refusal(wrong),
+            "no array is called \"c\"; array \"w\" is given twice; array \"b\" is not given; "
+            "the source of \"w\" on device 0 has 1 byte of memory, and its tile takes 96; "
+            "the target of \"w\" on device 1 overlaps the target of \"w\" on device 0");
+}
+
+TEST_F(OwnBuffers, are_counted_where_many_are_wrong) {
+  std::vector<TransferArray> many;
+  for (int i = 0; i < 23; ++i) many.push_back({std::to_string(i), arrays()[1].problem});
+  Transfer transfer(many);
+  const std::string said = error_of([&] { transfer.run({}); });
+  EXPECT_TRUE(said.starts_with("array \"0\" is not given; array \"1\" is not given; ")) << said;
+  EXPECT_TRUE(said.ends_with("; array \"19\" is not given; and 3 more")) << said;
+}
+
+TEST_F(OwnBuffers, with_layouts_that_lead_out_of_them_are_refused_by_name) {
+  std::vector<TransferArray> described = arrays();
+  described[0].sources = {MemoryLayout{-4, {}}};
+  described[1].targets = std::vector<MemoryLayout>(3);
+  EXPECT_EQ(error_of([&] { Transfer transfer(described); }),
+            "array \"w\": device 0's tile of [0:4, 0:6] begins outside of its memory: its first element is at byte -4; "
+            "array \"b\": there are layouts of 3 targets for 2 devices");
+}
+
+TEST_F(OwnBuffers, of_one_name_are_refused) {
+  const Problem problem = arrays()[1].problem;
+  EXPECT_EQ(test::diagnostic_of([&] {
+              Transfer transfer({{"p", problem}, {"p", problem}, {"z", problem}, {"z", problem}, {"", problem}});
+            }),
+            "error: two arrays are called \"p\"; two arrays are called \"z\"; an array's name is empty\n");
 }
 
 TEST_F(OwnBuffers, under_a_cap_that_is_too_small_are_refused) {

@@ -42,7 +42,10 @@ std::string layout_by_axes_in(const std::string& text) {
     LayoutMembers members;
     members.shape = &shape;
     members.axes = &axes;
-    return to_string(read_layout(members, mesh(), UnevenRule::ceiling, Reduction::sum));
+    InputFaults faults;
+    const auto layout = read_layout(members, &mesh(), UnevenRule::ceiling, Reduction::sum, faults);
+    faults.require_none();
+    return to_string(*layout);
   });
 }
 

@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::uint64_t most_threads = 4096;
 
-void check_options(const EngineArguments& arguments) {
+}  // namespace
+
+void check_engine_options(const EngineArguments& arguments) {
   const auto check = [&](const char* option, const char* engine) {
     if (arguments.command->count(option) == 0 || arguments.engine == engine) return;
     throw UsageError(fmt::format("{} goes with --engine {}, not {}", option, engine, arguments.engine));
@@ -24,15 +26,15 @@ void check_options(const EngineArguments& arguments) {
   for (const char* option : {"--transport", "--device-map", "--staging"}) check(option, "mpi");
 }
 
-}  // namespace
-
-void add_engine_options(CLI::App& command, EngineArguments& arguments) {
+void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice) {
   arguments.command = &command;
+  const bool has_all = choice == EngineChoice::all;
   command
       .add_option("--engine", arguments.engine,
-                  "threads: all devices in this process; reference: slow and obviously right;\n"
-                  "mpi: devices are MPI ranks, the default where mpirun starts several")
-      ->check(known_name("threads, reference, mpi"))
+                  fmt::format("threads: all devices in this process;{}\n"
+                              "mpi: devices are MPI ranks, the default where mpirun starts several",
+                              has_all ? " reference: slow and obviously right;" : ""))
+      ->check(known_name(has_all ? "threads, reference, mpi" : "threads, mpi"))
       ->capture_default_str()
       ->type_name("NAME");
   command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
@@ -61,7 +63,7 @@ int thread_count(const EngineArguments& arguments) {
 }
 
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
-  check_options(arguments);
+  check_engine_options(arguments);
   if (arguments.engine == "mpi") {
     mpi::MpiOptions options;
     options.transport = *mpi::find_transport(arguments.transport);

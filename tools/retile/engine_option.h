@@ -21,7 +21,13 @@ struct EngineArguments {
   const CLI::App* command = nullptr;  // which knows what was given
 };
 
-void add_engine_options(CLI::App& command, EngineArguments& arguments);
+// Engines that move one array at a time are of no use to transfers.
+enum class EngineChoice { all, of_transfers };
+
+void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice = EngineChoice::all);
+
+// Throws UsageError where an option goes with another engine.
+void check_engine_options(const EngineArguments& arguments);
 
 // Of the threads engine.
 int thread_count(const EngineArguments& arguments);

@@ -54,13 +54,6 @@ void check_distinct(const std::map<std::string, std::string>& outputs) {
   }
 }
 
-std::int64_t limit_in_bytes(const std::string& text) {
-  const SourceText source{"argument --memory-limit", text};
-  const MemoryLimit limit = parse_memory_limit(source);
-  if (const auto* bytes = std::get_if<MemoryBytes>(&limit)) return bytes->bytes;
-  throw InputError(diagnose(source, {0, text.size()}, "a program's limit is no factor", "in bytes, as in 512MiB"));
-}
-
 std::string render_result(const ResultReport& result) {
   const bool more = product(result.shape) > static_cast<std::int64_t>(result.elements.size());
   return fmt::format("{} : {}\n  shape {}  checksum {:#018x}\n  {}{}\n", result.name, result.type,
@@ -113,7 +106,7 @@ void run_program_file(const std::string& path, const ProgramArguments& arguments
   options.outputs = files_by_name(arguments.outputs, "--out");
   check_distinct(options.outputs);
   options.verify = arguments.verify;
-  if (memory_limit) planning.memory_limit = limit_in_bytes(*memory_limit);
+  if (memory_limit) planning.memory_limit = parse_byte_count({"argument --memory-limit", *memory_limit});
   planning.engine = engine.memory();
   const language::LoweredProgram lowered = lower_program(language::read_program(read_file(path)).program, planning);
   const ProgramReport report = run_with_progress(lowered, engine, options);

@@ -56,23 +56,33 @@ std::string render_report(const transfer::TransferReport& report) {
 
 // Devices are on hosts as it is told, or as the engine has them.
 transfer::Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* engine) {
-  if (arguments.hosts > devices) throw UsageError(fmt::format("--hosts {} for {} devices", arguments.hosts, devices));
+  if (arguments.hosts > 0 && devices % arguments.hosts != 0) {
+    std::vector<std::int64_t> divisors;
+    for (std::int64_t i = 1; i <= devices; ++i) {
+      if (devices % i == 0) divisors.push_back(i);
+    }
+    throw UsageError(fmt::format("--hosts {} does not divide {}: use one of {}", arguments.hosts,
+                                 count_of(devices, "device"), fmt::join(divisors, ", ")));
+  }
   if (arguments.hosts > 0) return transfer::even_hosts(devices, arguments.hosts);
   return engine == nullptr ? transfer::Hosts() : engine->hosts(devices);
 }
 
-InputError cap_fault(const Arguments& arguments, std::string message, std::string hint) {
-  const SourceText text{"argument --max-bytes", arguments.max_bytes};
-  return InputError(diagnose(text, {0, text.text.size()}, std::move(message), std::move(hint)));
+// How many ranks there are, and which devices are theirs, is up to the user.
+void require_ranks(const Engine& engine, std::int64_t devices) {
+  try {
+    engine.devices(devices);
+  } catch (const RuntimeError& error) {
+    throw UsageError(error.what());
+  }
 }
 
 transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* engine) {
-  const MemoryLimit limit = parse_memory_limit({"argument --max-bytes", arguments.max_bytes});
-  const auto* cap = std::get_if<MemoryBytes>(&limit);
-  if (cap == nullptr) throw cap_fault(arguments, "the cap is a number of bytes", "write 4096 or 64MiB");
+  const std::int64_t cap = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
+  if (engine != nullptr) require_ranks(*engine, manifest.device_count());
   transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
-  return {std::move(manifest), cap->bytes, std::move(hosts),
+  return {std::move(manifest), cap, std::move(hosts),
           arguments.in_place ? transfer::SourceMemory::donated : transfer::SourceMemory::kept};
 }
 
@@ -90,6 +100,7 @@ int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
+  check_engine_options(arguments.engine);
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
   const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
   if (arguments.dry_run) {
@@ -111,7 +122,8 @@ int run(const Arguments& arguments) {
   try {
     return plan_and_run(arguments);
   } catch (const MemoryLimitError& error) {
-    throw cap_fault(arguments, error.diagnostic().message, error.diagnostic().hint);
+    const SourceText text{"argument --max-bytes", arguments.max_bytes};
+    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic().message, error.diagnostic().hint));
   }
 }
 
@@ -126,8 +138,10 @@ void add_transfer_command(CLI::App& app, int* status) {
   command->add_option("--max-bytes", arguments->max_bytes, "most that a device may hold beyond the arrays' tiles")
       ->capture_default_str()
       ->type_name("BYTES");
-  add_engine_options(*command, arguments->engine);
-  command->add_flag("--dry-run", arguments->dry_run, "plan and print what each device sends, receives and stages");
+  add_engine_options(*command, arguments->engine, EngineChoice::of_transfers);
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "plan and print what each device sends, receives and stages;\n"
+                    "starts no engine: any number of ranks will do");
   command
       ->add_option("--hosts", arguments->hosts,
                    "so many hosts, of equally many devices in their order: an element crosses into each once;\n"

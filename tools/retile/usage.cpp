@@ -121,10 +121,9 @@ CLI::Validator number_between(double least, double most) {
 CLI::Validator byte_count(std::int64_t least, std::int64_t most) {
   const auto check = [least, most](std::string& text) {
     try {
-      const MemoryLimit limit = parse_memory_limit({"size", text});
-      const auto* size = std::get_if<MemoryBytes>(&limit);
-      if (size != nullptr && least <= size->bytes && size->bytes <= most) {
-        text = std::to_string(size->bytes);
+      const std::int64_t size = parse_byte_count({"size", text});
+      if (least <= size && size <= most) {
+        text = std::to_string(size);
         return std::string();
       }
     } catch (const InputError&) {  // it is told below

@@ -171,7 +171,7 @@ TEST(PlainCall, refuses_short_memory_on_all_ranks) {
   const std::string error = error_of([&] { redistribute<double>(problem, MPI_COMM_WORLD, source, target); });
   if (differs()) {
     EXPECT_THAT(error, testing::MatchesRegex(
-                           "the target of device [0-9]+ has [0-9]+ bytes of memory, and its tile takes [0-9]+"));
+                           "the target of device [0-9]+ has [0-9,]+ bytes of memory, and its tile takes [0-9,]+"));
   } else {
     EXPECT_EQ(error, "another rank was given tiles that the run does not start from");
   }
