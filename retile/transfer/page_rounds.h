@@ -62,18 +62,18 @@ class PageRounds {
   };
   // What a round takes of a piece.
   struct Chunk {
-    std::uint32_t array;
-    std::uint32_t shape;
-    std::int64_t offset;
+    std::uint32_t array = 0;
+    std::uint32_t shape = 0;
+    std::int64_t offset = 0;
     ByteRange range;
-    std::int64_t round;
+    std::int64_t round = 0;
     Pages pages;  // none of it lies elsewhere
   };
   // Pages between ends of chunks, and the first and last round of the chunks that may lie there.
   struct Segment {
     Pages pages;
-    std::int64_t least;
-    std::int64_t most;
+    std::int64_t least = 0;
+    std::int64_t most = 0;
 
     bool is_mixed() const { return least != most; }
   };

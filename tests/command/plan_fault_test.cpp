@@ -456,7 +456,8 @@ standard input:11:1: error: malformed JSON: syntax error while parsing value - i
 }
 
 TEST(PlanProblems, very_long_lines_are_shown_around_the_caret) {
-  const std::string line = R"({"shape": [], "src": [], "dst": [], "id": ")" + std::string(1000000, 'y') + R"(", "mesh": 4})";
+  const std::string line =
+      R"({"shape": [], "src": [], "dst": [], "id": ")" + std::string(1000000, 'y') + R"(", "mesh": 4})";
   const std::string shown(R"(", "mesh": 4})");
   EXPECT_EQ(plan_problems(line),
             input_fault("standard input:1:1000055: error: \"mesh\" must be an object, not an integer\n    1 | ..." +
