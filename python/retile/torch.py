@@ -130,13 +130,9 @@ class _Movement:
                 return axis
         return None
 
-    def takes_part(self, rank: int) -> bool:
-        return rank < max(layout.device_count for layout in self.layouts)
-
     def local_shape(self, rank: int) -> tuple[int, ...]:
         """Of the target's tile."""
-        target = self.layouts[1]
-        return target.tile_shape(rank) if rank < target.device_count else (0,) * len(self.shape)
+        return self.layouts[1].tile_shape(rank)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -150,7 +146,7 @@ def _movement(
 
 @functools.lru_cache(maxsize=4096)
 def _stages(movement: _Movement, rank: int, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
-    if not movement.takes_part(rank):
+    if rank >= max(layout.device_count for layout in movement.layouts):  # no mesh names it
         return ()
     return _point_to_point.schedule(movement.plan, rank, movement.dtype.itemsize, movement.message, strides)
 
