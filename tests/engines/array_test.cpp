@@ -12,6 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/error_of.h"
 
 namespace retile {
 namespace {
@@ -29,16 +30,6 @@ std::vector<int> numbers(const Tile& tile) {
   return values;
 }
 
-template <typename Action>
-std::string runtime_error_of(Action action) {
-  try {
-    (void)action();
-  } catch (const RuntimeError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(CheckedBytes, is_the_product) {
   EXPECT_EQ(checked_bytes(6, 4), 24);
   EXPECT_EQ(checked_bytes(1, 1), 1);
@@ -47,9 +38,9 @@ TEST(CheckedBytes, is_the_product) {
 }
 
 TEST(CheckedBytes, refuses_what_does_not_fit) {
-  EXPECT_EQ(runtime_error_of([] { return checked_bytes(INT64_MAX, 2); }),
+  EXPECT_EQ(test::error_of([] { return checked_bytes(INT64_MAX, 2); }),
             "9223372036854775807 elements of 2 bytes do not fit in 63 bits");
-  EXPECT_EQ(runtime_error_of([] { return checked_bytes(INT64_MAX / 16 + 1, 16); }),
+  EXPECT_EQ(test::error_of([] { return checked_bytes(INT64_MAX / 16 + 1, 16); }),
             "576460752303423488 elements of 16 bytes do not fit in 63 bits");
 }
 
@@ -61,7 +52,7 @@ TEST(AllocateTile, has_room_for_its_box_and_is_zero) {
 }
 
 TEST(AllocateTile, refuses_what_does_not_fit_in63_bits) {
-  EXPECT_EQ(runtime_error_of([] {
+  EXPECT_EQ(test::error_of([] {
               return allocate_tile({{0}, {INT64_MAX}}, 8);
             }),
             "9223372036854775807 elements of 8 bytes do not fit in 63 bits");
@@ -81,7 +72,7 @@ constexpr bool new_can_fail = true;
 
 TEST(AllocateTile, says_where_there_is_no_memory) {
   if (!new_can_fail) GTEST_SKIP() << "an allocation that fails ends the program under this sanitizer";
-  EXPECT_EQ(runtime_error_of([] {
+  EXPECT_EQ(test::error_of([] {
               return allocate_tile({{0}, {INT64_MAX / 8}}, 8);
             }),
             "no memory for a tile of 9223372036854775800 bytes");

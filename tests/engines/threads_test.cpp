@@ -18,6 +18,7 @@
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
+#include "tests/support/error_of.h"
 #include "tests/support/heap.h"
 #include "tests/support/layouts.h"
 #include "tests/support/plans.h"
@@ -325,27 +326,17 @@ TEST(Threads, runs_outlive_the_engine) {
   EXPECT_EQ(find_difference(array, tiles, movement.target(), 4), std::nullopt);
 }
 
-template <typename Action>
-std::string runtime_error_of(Action action) {
-  try {
-    action();
-  } catch (const RuntimeError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Threads, say_where_tiles_do_not_fit) {
   const Problem problem = test::problem_of("a=4", "[2{a}8, 8]", "[8, 2{a}8]");
   const Movement movement = make_plan(problem).movement;
   const std::unique_ptr<Engine> tight = make_threads_engine({2, 127});
   Tiles tiles = source_tiles(movement, 4);
   const std::unique_ptr<PreparedRun> prepared = tight->prepare(movement, 4);
-  EXPECT_EQ(runtime_error_of([&] { prepared->execute(tiles); }),
+  EXPECT_EQ(test::error_of([&] { prepared->execute(tiles); }),
             "no memory for a tile of 64 bytes on device 0: it holds 64 and may hold 127");
   const std::unique_ptr<Engine> enough = make_threads_engine({2, 128});
   tiles = source_tiles(movement, 4);
-  EXPECT_EQ(runtime_error_of([&] { enough->prepare(movement, 4)->execute(tiles); }), "no error");
+  EXPECT_EQ(test::error_of([&] { enough->prepare(movement, 4)->execute(tiles); }), "");
 }
 
 // Any allocation of a run may fail; the prepared run still serves after it.
@@ -359,14 +350,14 @@ TEST(Threads, survive_every_failed_allocation) {
     const std::unique_ptr<Engine> engine = make_threads_engine({2, limit});
     const std::unique_ptr<PreparedRun> prepared = engine->prepare(movement, 1);
     Tiles tiles = sources;
-    const std::string donated = runtime_error_of([&] { prepared->execute(tiles); });
-    EXPECT_EQ(donated == "no error", limit >= 320) << limit << ": " << donated;
+    const std::string donated = test::error_of([&] { prepared->execute(tiles); });
+    EXPECT_EQ(donated.empty(), limit >= 320) << limit << ": " << donated;
     for (int i = 0; i < 2; ++i) {
-      const std::string kept = runtime_error_of([&] { prepared->execute(from.const_starts(), to.starts()); });
-      EXPECT_EQ(kept == "no error", limit >= 576) << limit << ": " << kept;
+      const std::string kept = test::error_of([&] { prepared->execute(from.const_starts(), to.starts()); });
+      EXPECT_EQ(kept.empty(), limit >= 576) << limit << ": " << kept;
     }
     tiles = sources;
-    EXPECT_EQ(runtime_error_of([&] { prepared->execute(tiles); }), donated);
+    EXPECT_EQ(test::error_of([&] { prepared->execute(tiles); }), donated);
   }
 }
 
@@ -375,13 +366,13 @@ TEST(Threads, refuse_other_tiles_than_the_movement_starts_from) {
   const Movement movement = test::sample_plan(samples, "alltoall").movement;
   const std::unique_ptr<PreparedRun> prepared = engine_with(2).prepare(movement, 2);
   Tiles tiles;
-  EXPECT_EQ(runtime_error_of([&] { prepared->execute(tiles); }), "the run starts with 0 tiles for 4 devices");
+  EXPECT_EQ(test::error_of([&] { prepared->execute(tiles); }), "the run starts with 0 tiles for 4 devices");
   tiles = source_tiles(movement, 2);
   tiles[2].bytes = Buffer(15);
-  EXPECT_EQ(runtime_error_of([&] { prepared->execute(tiles); }),
+  EXPECT_EQ(test::error_of([&] { prepared->execute(tiles); }),
             "device 2 starts with [2:4, 0:4] in 15 bytes instead of [2:4, 0:4] in 16");
   const ShiftedBuffers from(source_tiles(movement, 2), 0);
-  EXPECT_EQ(runtime_error_of([&] { prepared->execute(from.const_starts(), from.starts().first(3)); }),
+  EXPECT_EQ(test::error_of([&] { prepared->execute(from.const_starts(), from.starts().first(3)); }),
             "the run is given 4 source and 3 target buffers for 4 devices");
 }
 

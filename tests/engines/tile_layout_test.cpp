@@ -10,6 +10,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/array.h"
 #include "retile/types/text.h"
+#include "tests/support/error_of.h"
 
 namespace retile {
 namespace {
@@ -51,12 +52,7 @@ class BufferStridesTest : public testing::Test {
     return require_strides(strides, source_, target_, devices_, 4);
   }
   std::string fault_of(const BufferStrides& strides) const {
-    try {
-      require(strides);
-    } catch (const RuntimeError& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { require(strides); });
   }
 
   const Mesh mesh_ = parse_mesh("a=2");

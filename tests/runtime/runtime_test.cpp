@@ -11,6 +11,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/language/memory.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/error_of.h"
 #include "tests/support/heap.h"
 #include "tests/support/programs.h"
 #include "tests/support/split_engine.h"
@@ -367,16 +368,11 @@ fn main(a : i32[1{x}4]) -> i32[4] {
 TEST(Failures, arguments_that_do_not_fit_are_refused) {
   const LoweredProgram program = program_of("mesh {x: 2}\nfn main(a : [2{x}4], b : [4]) -> [4] {\n  return b\n}\n");
   const auto engine = make_reference_engine();
-  const auto failure = [&](std::vector<runtime::TileBuffers> arguments) -> std::string {
-    try {
-      runtime::run_program(program, *engine, std::move(arguments));
-    } catch (const RuntimeError& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto failure = [&](std::vector<runtime::TileBuffers> arguments) {
+    return test::error_of([&] { runtime::run_program(program, *engine, std::move(arguments)); });
   };
   std::vector<runtime::TileBuffers> arguments = made_up_arguments(program, {0, 1});
-  EXPECT_EQ(failure(arguments), "no error");
+  EXPECT_EQ(failure(arguments), "");
   EXPECT_EQ(failure({arguments[0]}), "the arguments do not fit the program: one for each parameter");
   EXPECT_EQ(failure({arguments[0], {Buffer(16)}}), "the arguments do not fit the program: one tile for each device");
   EXPECT_EQ(failure({arguments[0], arguments[0]}),
