@@ -15,7 +15,7 @@
 #include "bench/problem_times.h"
 #include "bench/program.h"
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
@@ -196,7 +196,7 @@ std::string row(const Problem& problem, const Times& times, const Ratios& ratios
 void run(const Arguments& arguments) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = arguments.threads > 0 ? arguments.threads : cores;
-  const std::unique_ptr<Engine> engine = make_threads_engine({threads, TileMemory::no_limit});
+  const std::unique_ptr<Engine> engine = make_threads_engine({threads, no_memory_limit});
   WorkerPool pool(threads);
   const std::vector<Problem> problems = moving_problems(arguments.comparison);
   fmt::print(

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
-#include "retile/engines/run.h"
+#include "retile/checking/made_array.h"
+#include "retile/checking/run.h"
 
 namespace retile::evaluation {
 namespace {
@@ -87,7 +87,7 @@ class Race {
     return *sources_.back();
   }
 
-  EngineStatistics execute(std::size_t i) {
+  RunStatistics execute(std::size_t i) {
     const std::vector<const std::byte*> sources = sources_of(contenders_[i]).sources();
     return prepared_[i]->execute(sources, targets_.targets());
   }

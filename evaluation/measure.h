@@ -19,7 +19,7 @@ struct MeasureOptions {
 
 struct Measurement {
   std::vector<double> seconds;         // per repetition
-  EngineStatistics statistics;         // of the first run
+  RunStatistics statistics;            // of the first run
   std::optional<std::string> skipped;  // why there are no times
 };
 

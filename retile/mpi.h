@@ -36,17 +36,17 @@ Redistribution<T> prepare(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, R
 
 // One run. A span for each of this rank's devices, in ascending order.
 template <typename T, typename ProblemOrPlan>
-EngineStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm,
-                              std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets,
-                              const RedistributeOptions& options = {}, const MpiOptions& mpi_options = {}) {
+RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm,
+                           std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets,
+                           const RedistributeOptions& options = {}, const MpiOptions& mpi_options = {}) {
   return prepare<T>(problem_or_plan, comm, options, mpi_options).run(sources, targets);
 }
 
 // With one device on each rank.
 template <typename T, typename ProblemOrPlan>
-EngineStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, std::span<const T> source,
-                              std::span<T> target, const RedistributeOptions& options = {},
-                              const MpiOptions& mpi_options = {}) {
+RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, std::span<const T> source,
+                           std::span<T> target, const RedistributeOptions& options = {},
+                           const MpiOptions& mpi_options = {}) {
   return prepare<T>(problem_or_plan, comm, options, mpi_options).run({&source, 1}, {&target, 1});
 }
 

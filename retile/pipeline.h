@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "retile/base/diagnostic.h"
+#include "retile/checking/run.h"
 #include "retile/engines/engine.h"
-#include "retile/engines/run.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"

@@ -85,8 +85,8 @@ void ByteRedistribution::require_memory(std::span<const std::span<const std::byt
   check.require_room();
 }
 
-EngineStatistics ByteRedistribution::run(std::span<const std::span<const std::byte>> sources,
-                                         std::span<const std::span<std::byte>> targets) {
+RunStatistics ByteRedistribution::run(std::span<const std::span<const std::byte>> sources,
+                                      std::span<const std::span<std::byte>> targets) {
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
   try {

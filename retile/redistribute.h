@@ -70,8 +70,7 @@ class ByteRedistribution {
 
   // A span for each device, at least as long as its tile reaches. No target overlaps another tile. Nothing but the
   // targets' elements is written.
-  EngineStatistics run(std::span<const std::span<const std::byte>> sources,
-                       std::span<const std::span<std::byte>> targets);
+  RunStatistics run(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
 
  private:
   void require_memory(std::span<const std::span<const std::byte>> sources,
@@ -127,7 +126,7 @@ class Redistribution {
 
   const std::vector<Device>& devices() const { return bytes_.devices(); }
 
-  EngineStatistics run(std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets) {
+  RunStatistics run(std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets) {
     std::vector<std::span<const std::byte>> from;
     std::vector<std::span<std::byte>> to;
     for (const std::span<const T> source : sources) from.push_back(std::as_bytes(source));
@@ -141,8 +140,8 @@ class Redistribution {
 
 // One run of a problem, or of a plan.
 template <typename T, typename ProblemOrPlan>
-EngineStatistics redistribute(const ProblemOrPlan& problem_or_plan, std::span<const std::span<const T>> sources,
-                              std::span<const std::span<T>> targets, const RedistributeOptions& options = {}) {
+RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, std::span<const std::span<const T>> sources,
+                           std::span<const std::span<T>> targets, const RedistributeOptions& options = {}) {
   return Redistribution<T>(problem_or_plan, options).run(sources, targets);
 }
 

@@ -55,11 +55,9 @@ struct Transfer::State {
   std::vector<std::string> names;
   std::unordered_map<std::string, std::size_t> numbers;  // by name
   std::vector<Rooms> rooms;                              // by array
-  std::optional<PreparedTransfer> prepared;              // one of these two
-  std::optional<PreparedInPlace> in_place;
+  std::optional<PreparedTransfer> prepared;
 
-  const std::vector<Device>& devices() const { return in_place ? in_place->devices() : prepared->devices(); }
-  const Processes& processes() const { return in_place ? in_place->processes() : prepared->processes(); }
+  const std::vector<Device>& devices() const { return prepared->devices(); }
 
   BufferStrides add_rooms(const TransferArray& array, const Placement& source, const Placement& target,
                           const std::vector<Device>& devices) {
@@ -125,7 +123,7 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
     Manifest manifest = manifest_of(arrays);
     std::vector<std::int64_t> hosts = engine.hosts(manifest.device_count());
     plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts),
-                 options.in_place ? SourceMemory::donated : SourceMemory::kept);
+                 options.in_place ? TileUse::donated : TileUse::kept);
     if (options.in_place) require_packed(arrays);
     const std::vector<Device> devices = engine.devices(plan->device_count());
     Sentences faults;
@@ -141,11 +139,8 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
     }
     if (!faults.empty()) throw RuntimeError(faults.text());
   });
-  if (options.in_place) {
-    state_->in_place.emplace(*plan, engine);
-  } else {
-    state_->prepared.emplace(*plan, engine, strides);
-  }
+  if (options.in_place) strides.clear();  // all are packed
+  state_->prepared.emplace(*plan, engine, strides);
 }
 
 Transfer::Transfer(Transfer&&) noexcept = default;
@@ -157,21 +152,21 @@ const std::vector<Device>& Transfer::devices() const { return state_->devices();
 TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
   std::vector<std::span<const std::byte>> from;
   std::vector<std::byte*> to;
-  const Processes& processes = state_->processes();
-  processes.do_together([&] {
+  PreparedTransfer& prepared = *state_->prepared;
+  prepared.processes().do_together([&] {
     const std::vector<const ArrayMemory*> ordered = state_->require_memory(arrays);
     for (std::size_t i = 0; i < ordered.size(); ++i) {
       for (std::size_t slot = 0; slot < devices().size(); ++slot) {
         const TileRoom& room = state_->rooms[i].sources[slot];
         from.push_back(ordered[i]->sources[slot]);
-        if (!state_->in_place) from.back() = from.back().subspan(static_cast<std::size_t>(room.first));
+        if (!prepared.in_place()) from.back() = from.back().subspan(static_cast<std::size_t>(room.first));
         to.push_back(ordered[i]->targets[slot].data() + state_->rooms[i].targets[slot].first);
       }
     }
   });
-  const StreamStatistics statistics =
-      state_->in_place ? state_->in_place->execute(from, to).all : state_->prepared->execute(pointers_to(from), to);
-  return {most_of(processes, statistics.received), most_of(processes, statistics.staging), statistics.seconds};
+  const RunStatistics statistics =
+      prepared.in_place() ? prepared.execute_in_place(from, to) : prepared.execute(pointers_to(from), to);
+  return {statistics.received_max, statistics.staging_max, statistics.seconds};
 }
 
 }  // namespace retile::transfer

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "retile/engines/copy.h"
+#include "retile/copies/copy.h"
 #include "retile/planner/problem.h"
 #include "retile/types/placement.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "retile/engines/buffer.h"
+#include "retile/memory/buffer.h"
 #include "retile/plan/plan.h"
 
 namespace retile::bench {

@@ -18,7 +18,7 @@
 #include "bench/mpi/bare_collectives.h"
 #include "bench/mpi/mpi_program.h"
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/planner/planner.h"

@@ -75,10 +75,10 @@ std::int64_t busiest_link_bytes(const transfer::TransferPlan& plan, const transf
 // The clock stops when the last rank is done.
 double seconds_of_run(Contender& contender, const TilePointers& tiles, const mpi::Communicator& world) {
   world.barrier();
-  const std::int64_t start = mpi::now();
+  const std::int64_t start = now();
   contender.run(tiles);
   world.barrier();
-  return static_cast<double>(mpi::now() - start) * 1e-9;
+  return static_cast<double>(now() - start) * 1e-9;
 }
 
 void run(const Arguments& arguments) {
@@ -105,14 +105,14 @@ void run(const Arguments& arguments) {
     contenders.push_back(make_gather_slice(plan, world.get()));
     contenders.push_back(make_buckets(plan, world.get(), arguments.bucket_bytes));
   }
-  transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1,
+  transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1, *engine,
                             [&](std::size_t bytes) { return engine->allocate(bytes); });
   const TilePointers pointers{tiles.sources(), tiles.targets()};
   for (const auto& contender : contenders) {
     tiles.clear_targets();
     contender->run(pointers);
     if (!contender->is_right()) continue;
-    const auto difference = world.first_text(tiles.difference());
+    const auto difference = world.first_text(tiles.difference(*engine));
     if (difference) throw RuntimeError(fmt::format("{}: {}", contender->name(), *difference));
   }
   std::vector<double> fastest(contenders.size(), 1e300);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
@@ -45,12 +45,12 @@ class OneTransfer final : public Contender {
 
   const char* name() const override { return "transfer"; }
   void run(const TilePointers& tiles) override { last_ = prepared_.execute(tiles.sources, tiles.targets); }
-  std::int64_t received() const override { return *std::max_element(last_.received.begin(), last_.received.end()); }
-  std::int64_t extra() const override { return *std::max_element(last_.staging.begin(), last_.staging.end()); }
+  std::int64_t received() const override { return last_.received_max; }
+  std::int64_t extra() const override { return last_.staging_max; }
 
  private:
   transfer::PreparedTransfer prepared_;
-  StreamStatistics last_;
+  RunStatistics last_;
 };
 
 class OneByOne final : public Contender {
@@ -67,7 +67,7 @@ class OneByOne final : public Contender {
   void run(const TilePointers& tiles) override {
     received_ = 0;
     for (std::size_t i = 0; i < manifest_.arrays.size(); ++i) {
-      const EngineStatistics statistics = runs_[manifest_.arrays[i].problem]->execute(
+      const RunStatistics statistics = runs_[manifest_.arrays[i].problem]->execute(
           tiles.sources.subspan(i * devices_, devices_), tiles.targets.subspan(i * devices_, devices_));
       received_ += statistics.received_max;
     }
@@ -210,7 +210,7 @@ class AlltoallwPerArray final : public Contender {
   static void add(Side& side, Device peer, const Stream& stream, const Streams& streams, bool is_sent) {
     std::vector<MPI_Datatype> types;
     std::vector<MPI_Aint> places;
-    for (const StreamPiece& piece : stream.pieces) {
+    for (const StreamPiece& piece : streams.pieces_of(stream)) {
       if (piece.array == 0) continue;
       const PieceShape& shape = streams.shapes[piece.shape];
       types.push_back(strided(shape.extent, is_sent ? shape.from : shape.to, shape.element_size));

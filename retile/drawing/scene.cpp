@@ -130,9 +130,9 @@ void visit_groups(const Groups& groups, const Placement& before, const Placement
 void visit_exchange(const Placement& before, const Placement& after, const Visit& visit) {
   if (before.rank() == 0) return;
   const Box array{Shape(before.global_shape().size()), before.global_shape()};
-  BalancedTransfers transfers(before.grid_extent(), tile_table(before), tile_table(after));
+  const GridExchange exchange(before.grid_extent(), tile_table(before), tile_table(after));
   for (Device to = 0; to < after.device_count(); ++to) {
-    transfers.next([&](const Transfer& transfer) {
+    exchange.visit_received(to, [&](const Transfer& transfer) {
       if (auto box = intersect(transfer.box, array)) visit({transfer.from, transfer.to, *std::move(box)});
     });
   }

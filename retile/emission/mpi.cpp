@@ -8,7 +8,7 @@
 
 #include "retile/emission/device_form.h"
 #include "retile/emission/targets.h"
-#include "retile/engines/schedule.h"
+#include "retile/schedule/stage.h"
 
 namespace retile::emission {
 namespace {
@@ -575,9 +575,8 @@ class MpiPrinter {
 
   std::string transfers_table(const Stage& stage) const {
     std::vector<std::string> entries;
-    PieceCursor cursor(stage);
-    while (cursor.device() < devices()) {
-      cursor.next([&](const Transfer& piece) {
+    for (Device device = 0; device < devices(); ++device) {
+      stage.visit_received(device, [&](const Transfer& piece) {
         if (volume(piece.box) == 0) return;
         const int rank = static_cast<int>(piece.box.lo.size());
         entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to,

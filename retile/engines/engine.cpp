@@ -5,33 +5,30 @@
 #include <numeric>
 
 #include "retile/base/error.h"
-#include "retile/engines/streams.h"
+#include "retile/schedule/streams.h"
 
 namespace retile {
 
+RunStatistics PreparedRun::execute_in_place(std::span<const std::byte* const>, std::span<std::byte* const>,
+                                            const RoundDone&) {
+  throw RuntimeError("this engine does not move in place");
+}
+
+void PreparedRun::give_back(const std::byte*, std::size_t) { throw RuntimeError("this engine does not move in place"); }
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): engines keep them
-std::unique_ptr<PreparedStreams> Engine::prepare_streams(Streams) {
+std::unique_ptr<PreparedRun> Engine::prepare_transfer(std::vector<Streams>) {
   throw RuntimeError(fmt::format("the {} engine moves one array at a time", name()));
+}
+
+void Engine::for_each(std::size_t count, const std::function<void(std::size_t)>& task) {
+  for (std::size_t i = 0; i < count; ++i) task(i);
 }
 
 std::vector<Device> all_devices(std::int64_t count) {
   std::vector<Device> devices(static_cast<std::size_t>(count));
   std::iota(devices.begin(), devices.end(), Device{0});
   return devices;
-}
-
-std::optional<std::string> find_element_fault(const Movement& movement, std::int64_t element_size) {
-  for (const Step& step : movement.steps) {
-    const auto* reduce = std::get_if<ReduceStep>(&step.operation);
-    if (reduce == nullptr || bytes_of(reduce->element) == element_size) continue;
-    return fmt::format("the plan combines elements of {}, and the run moves elements of {} bytes",
-                       name_of(reduce->element), element_size);
-  }
-  return std::nullopt;
-}
-
-void require_element_size(const Movement& movement, std::int64_t element_size) {
-  if (const auto fault = find_element_fault(movement, element_size)) throw RuntimeError(*fault);
 }
 
 Box box_of_tile(const Placement& placement, Device device) {

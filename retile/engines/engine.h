@@ -3,30 +3,37 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "retile/engines/array.h"
 #include "retile/engines/processes.h"
-#include "retile/engines/tile_layout.h"
+#include "retile/memory/tile.h"
+#include "retile/memory/tile_layout.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
 
-// Of one run, over all processes. Bytes are per device: the most that any device had.
-struct EngineStatistics {
+// Figures of one execution. Bytes are per device.
+struct RunStatistics {
+  // The most that any device of any process had.
   std::int64_t received_max = 0;    // own parts not counted
   std::int64_t peak_predicted = 0;  // tiles alive at once, plus staging
   std::int64_t peak_measured = 0;
   double seconds = 0;  // from the first process's start to the last one's end
+  std::int64_t staging_max = 0;
+  // By device of this process; none if the engine does not tell.
+  std::vector<std::int64_t> received;
+  std::vector<std::vector<std::int64_t>> staging;  // by stage, too: what one staged has gone when the next one starts
 };
 
-// A movement worked out for an engine and an element size: made once, run many times. With several processes every
-// call is collective.
+using RoundDone = std::function<void(std::int64_t round)>;  // mover.h
+
+// A run worked out for an engine: made once, executed many times. With several processes every call is collective.
 class PreparedRun {
  public:
   PreparedRun() = default;
@@ -34,23 +41,29 @@ class PreparedRun {
   PreparedRun& operator=(const PreparedRun&) = delete;
   virtual ~PreparedRun() = default;
 
-  // Buffers stay their owner's: sources[i] leads to the first element that is read, and targets[i] to the first that is
-  // written, for the i-th of this process's devices. They lie as the run was prepared for, no two overlap, and nothing
-  // but the elements of targets is written. The peak counts these elements, not what lies between them. Throws
-  // RuntimeError in all processes where one of them gives other than a buffer for each device.
-  virtual EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
+  // Buffers stay their owner's. Array by array, the entry of each of this process's devices leads to the first element
+  // that is read of its source, or written of its target. They lie as the run was prepared for, no two overlap, and
+  // nothing but the elements of targets is written. The peak counts these elements, not what lies between them. Throws
+  // RuntimeError in all processes if one of them gives other than a buffer for each tile.
+  virtual RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
 
-  // The tiles are donated: freed or reused as the run goes, and replaced by those of the movement's target. Throws
-  // RuntimeError where they are not the slices that the movement starts from, or the run was prepared for buffers that
-  // are not packed. Tiles are lost where a run fails later.
-  virtual EngineStatistics execute(Tiles& tiles) = 0;
+  // The tiles of a movement are donated: freed or reused as the run goes, and replaced by those of its target. Throws
+  // RuntimeError if they are not the slices that the movement starts from, or the run was prepared for buffers that are
+  // not packed. Tiles are lost if a run fails later.
+  virtual RunStatistics execute(Tiles& tiles) = 0;
+
+  // The sources of a transfer are donated, packed, and go back to the system round by round: `done` says when, and
+  // give_back() does it. Throws RuntimeError if the engine does not tell rounds apart.
+  virtual RunStatistics execute_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                                         const RoundDone& done);
+  // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
+  virtual void give_back(const std::byte* pages, std::size_t bytes);
 
   // Executions keep their scratch and staging for the next one. This frees them, until there is one.
   virtual void free_scratch() {}
 };
 
-struct Streams;  // streams.h
-class PreparedStreams;
+struct Streams;  // schedule/streams.h
 
 class Engine {
  public:
@@ -83,8 +96,12 @@ class Engine {
     return prepare(movement, element_size, {});
   }
 
-  // Many boxes of many arrays at once. Throws RuntimeError where the engine moves one array at a time.
-  virtual std::unique_ptr<PreparedStreams> prepare_streams(Streams streams);
+  // Many arrays at once: from their sources to their targets, then from targets to targets, phase by phase. Throws
+  // RuntimeError if the engine moves one array at a time.
+  virtual std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases);
+
+  // Calls task(0) to task(count - 1) in any order, at once if the engine can.
+  virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task);
 
   // What its runs take beside the tiles of source and target.
   virtual EngineMemory memory() const { return {}; }
@@ -100,11 +117,6 @@ class Engine {
 
 // The devices 0 to count - 1: those of an engine with one process.
 std::vector<Device> all_devices(std::int64_t count);
-
-// Why elements of so many bytes cannot be combined as the movement says; nothing where they can.
-std::optional<std::string> find_element_fault(const Movement& movement, std::int64_t element_size);
-// Throws RuntimeError there.
-void require_element_size(const Movement& movement, std::int64_t element_size);
 
 // The box that a donated tile of the device has; none (of rank 0) where it holds several.
 Box box_of_tile(const Placement& placement, Device device);

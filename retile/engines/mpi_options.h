@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
-#include "retile/engines/tile_memory.h"
+#include "retile/plan/memory.h"
 #include "retile/types/mesh.h"
 
 namespace retile::mpi {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
 namespace retile {
@@ -247,78 +248,132 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
   return pairs;
 }
 
-// What does not change on the way from device to device.
-struct BalancedTransfers::Tables {
-  Tables(const Shape& global, const TileTable& held, const TileTable& wanted)
-      : before(held),
-        after(wanted),
-        local(tile_shape(global, held.grid)),
-        extent(tile_shape(global, wanted.grid)),
-        holders(held.device_count()) {
-    std::int64_t tiles = 1;
-    for (const std::int64_t count : held.grid) tiles *= count;
-    first_holder.resize(static_cast<std::size_t>(tiles) + 1);
-    const auto tile_of = [&](std::size_t device) { return static_cast<std::size_t>(held.number(device)); };
-    for (std::size_t device = 0; device < holders.size(); ++device) ++first_holder[tile_of(device) + 1];
-    std::partial_sum(first_holder.begin(), first_holder.end(), first_holder.begin());
-    std::vector<std::size_t> next(first_holder);
-    for (std::size_t device = 0; device < holders.size(); ++device) {
-      holders[next[tile_of(device)]++] = static_cast<Device>(device);
-    }
+GridExchange::Side::Side(const Shape& global, TileTable tiles)
+    : table(std::move(tiles)),
+      extent(tile_shape(global, table.grid)),
+      holders(table.device_count()),
+      place(table.device_count()) {
+  std::int64_t count = 1;
+  for (const std::int64_t tiles_along : table.grid) count *= tiles_along;
+  first_holder.resize(static_cast<std::size_t>(count) + 1);
+  const auto tile = [&](std::size_t device) { return static_cast<std::size_t>(table.number(device)); };
+  for (std::size_t device = 0; device < holders.size(); ++device) {
+    place[device] = static_cast<std::uint32_t>(first_holder[tile(device) + 1]++);
+    most_holders = std::max<std::int64_t>(most_holders, place[device] + 1);
   }
-
-  TileTable before;
-  TileTable after;
-  Shape local;                            // of the tiles before
-  Shape extent;                           // of the tiles after
-  std::vector<Device> holders;            // by tile
-  std::vector<std::size_t> first_holder;  // of each tile, and the end
-};
-
-BalancedTransfers::BalancedTransfers(const Shape& global, const TileTable& before, const TileTable& after)
-    : tables_(std::make_shared<Tables>(global, before, after)), turns_(tables_->first_holder.size() - 1) {}
-
-// A device holds one tile, so asking a tile's holders in turn balances all senders.
-Device BalancedTransfers::next_holder(const Shape& tile) {
-  const auto number = static_cast<std::size_t>(tile_number(tables_->before.grid, tile.data()));
-  const std::size_t first = tables_->first_holder[number];
-  const auto count = static_cast<std::uint32_t>(tables_->first_holder[number + 1] - first);
-  if (count == 0) throw RuntimeError("some tiles are held by no device");
-  const std::uint32_t turn = turns_[number];
-  turns_[number] = turn + 1 == count ? 0 : turn + 1;
-  return tables_->holders[first + turn];
+  std::partial_sum(first_holder.begin(), first_holder.end(), first_holder.begin());
+  for (std::size_t device = 0; device < holders.size(); ++device) {
+    holders[first_holder[tile(device)] + place[device]] = static_cast<Device>(device);
+  }
 }
 
-void BalancedTransfers::next(const std::function<void(const Transfer&)>& visit) {
-  const std::size_t device = device_++;
-  const Shape& local = tables_->local;
-  const std::size_t rank = local.size();
-  Box wanted{Shape(rank), Shape(rank)};
-  Shape tile(rank);
-  for (std::size_t i = 0; i < rank; ++i) {
-    wanted.lo[i] = tables_->after.tile(device)[i] * tables_->extent[i];
-    wanted.hi[i] = wanted.lo[i] + tables_->extent[i];
-    tile[i] = wanted.lo[i] / local[i];
+std::span<const Device> GridExchange::Side::holders_of(std::int64_t tile) const {
+  const std::size_t first = first_holder[static_cast<std::size_t>(tile)];
+  return std::span(holders).subspan(first, first_holder[static_cast<std::size_t>(tile) + 1] - first);
+}
+
+Box GridExchange::Side::box_of(Device device) const {
+  const std::int32_t* tile = table.tile(static_cast<std::size_t>(device));
+  Box box{Shape(extent.size()), Shape(extent.size())};
+  for (std::size_t i = 0; i < extent.size(); ++i) {
+    box.lo[i] = tile[i] * extent[i];
+    box.hi[i] = box.lo[i] + extent[i];
   }
-  Transfer transfer{0, static_cast<Device>(device), wanted};
+  return box;
+}
+
+GridExchange::GridExchange(const Shape& global, const TileTable& before, const TileTable& after)
+    : before_(global, before), after_(global, after) {
+  for (std::size_t i = 1; i < before_.first_holder.size(); ++i) {
+    if (before_.first_holder[i] == before_.first_holder[i - 1]) {
+      throw RuntimeError("some tiles are held by no device");
+    }
+  }
+}
+
+// A device's place among those whose tiles after meet a tile before: by these tiles, then by their holders. -1 where
+// its own does not meet it.
+std::int64_t GridExchange::order_of(Device receiver, const Shape& tile) const {
+  const std::int32_t* wanted = after_.table.tile(static_cast<std::size_t>(receiver));
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < tile.size(); ++i) {
+    const std::int64_t first = tile[i] * before_.extent[i] / after_.extent[i];
+    const std::int64_t end = divide_up((tile[i] + 1) * before_.extent[i], after_.extent[i]);
+    if (wanted[i] < first || wanted[i] >= end) return -1;
+    number = number * (end - first) + wanted[i] - first;
+  }
+  return number * after_.most_holders + after_.place[static_cast<std::size_t>(receiver)];
+}
+
+// How many devices that lack the tile come before the receiver.
+std::int64_t GridExchange::turn_of(Device receiver, const Shape& tile) const {
+  const std::int64_t order = order_of(receiver, tile);
+  std::int64_t turn = order;
+  for (const Device holder : before_.holders_of(tile_number(before_.table.grid, tile.data()))) {
+    const std::int64_t other = order_of(holder, tile);
+    if (other >= 0 && other < order) --turn;
+  }
+  return turn;
+}
+
+void GridExchange::visit_received(Device device, const Visit& visit) const {
+  const Box wanted = after_.box_of(device);
+  const Shape& extent = before_.extent;
+  const std::int64_t own = before_.tile_of(device);
+  Shape tile(extent.size());
+  for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = wanted.lo[i] / extent[i];
+  Transfer transfer{0, device, wanted};
   do {
-    if (std::equal(tile.begin(), tile.end(), tables_->before.tile(device))) continue;
-    transfer.from = next_holder(tile);
-    for (std::size_t i = 0; i < rank; ++i) {
-      transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * local[i]);
-      transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * local[i]);
+    const std::int64_t number = tile_number(before_.table.grid, tile.data());
+    if (number == own) continue;
+    const std::span<const Device> holders = before_.holders_of(number);
+    const auto count = static_cast<std::int64_t>(holders.size());
+    transfer.from = holders[count == 1 ? 0 : static_cast<std::size_t>(turn_of(device, tile) % count)];
+    for (std::size_t i = 0; i < tile.size(); ++i) {
+      transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * extent[i]);
+      transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * extent[i]);
     }
     visit(transfer);
-  } while (next_tile(wanted, local, tile));
+  } while (next_tile(wanted, extent, tile));
+}
+
+void GridExchange::visit_sent(Device device, const Visit& visit) const {
+  const Box held = before_.box_of(device);
+  const Shape& extent = after_.extent;
+  const std::int64_t own = before_.tile_of(device);
+  const auto count = static_cast<std::int64_t>(before_.holders_of(own).size());
+  const std::int64_t mine = before_.place[static_cast<std::size_t>(device)];
+  Shape tile(extent.size());
+  for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = held.lo[i] / extent[i];
+  Transfer transfer{device, 0, held};
+  std::int64_t first = 0;  // turn of the first holder of the tile after
+  std::int64_t keepers = 0;
+  do {
+    for (std::size_t i = 0; i < tile.size(); ++i) {
+      transfer.box.lo[i] = std::max(held.lo[i], tile[i] * extent[i]);
+      transfer.box.hi[i] = std::min(held.hi[i], (tile[i] + 1) * extent[i]);
+    }
+    for (const Device receiver : after_.holders_of(tile_number(after_.table.grid, tile.data()))) {
+      const std::int64_t order = first + after_.place[static_cast<std::size_t>(receiver)];
+      if (before_.tile_of(receiver) == own) {
+        ++keepers;
+      } else if ((order - keepers) % count == mine) {
+        transfer.to = receiver;
+        visit(transfer);
+      }
+    }
+    first += after_.most_holders;
+  } while (next_tile(held, extent, tile));
 }
 
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after) {
   if (global.empty()) return {};
   std::vector<Transfer> transfers;
   transfers.reserve(after.device_count());
-  BalancedTransfers balanced(global, before, after);
+  const GridExchange exchange(global, before, after);
   for (std::size_t device = 0; device < after.device_count(); ++device) {
-    balanced.next([&](const Transfer& transfer) { transfers.push_back(transfer); });
+    exchange.visit_received(static_cast<Device>(device),
+                            [&](const Transfer& transfer) { transfers.push_back(transfer); });
   }
   return transfers;
 }

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "retile/grids/tile_table.h"
@@ -27,25 +27,43 @@ Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& 
 // Who sends whose tile where, to turn one table into another of the same grid; fixed points wherever there can be some.
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
 
-// What each device lacks of its box after, each piece from one of its holders before. Holders of a tile are
-// asked in turn, so that senders are balanced. Device by device, so that they need not be listed: a copy goes on from
-// the same device. For arrays of rank 1 or more.
-class BalancedTransfers {
+// An exchange between grids: what each device lacks of its tile after, each piece from one of its holders before. Who
+// sends a piece is a function of the tile and its receiver: the devices that lack a tile ask its holders in turn, in
+// the order of their tiles after. So a device's part is worked out by itself, in time that grows with its own pieces.
+// For arrays of rank 1 or more.
+class GridExchange {
  public:
-  BalancedTransfers(const Shape& global, const TileTable& before, const TileTable& after);
+  using Visit = std::function<void(const Transfer&)>;
 
-  // The transfers to the next device, in ascending order; what is visited is there for the call only. Throws
-  // RuntimeError where a tile has no holder.
-  void next(const std::function<void(const Transfer&)>& visit);
+  // Throws RuntimeError where a tile before has no holder.
+  GridExchange(const Shape& global, const TileTable& before, const TileTable& after);
+
+  // The transfers to a device, and those from it. What is visited is there for the call only.
+  void visit_received(Device device, const Visit& visit) const;
+  void visit_sent(Device device, const Visit& visit) const;
 
  private:
-  struct Tables;
+  // A grid's tiles and their holders.
+  struct Side {
+    Side(const Shape& global, TileTable tiles);
 
-  Device next_holder(const Shape& tile);
+    std::span<const Device> holders_of(std::int64_t tile) const;
+    std::int64_t tile_of(Device device) const { return table.number(static_cast<std::size_t>(device)); }
+    Box box_of(Device device) const;
 
-  std::shared_ptr<const Tables> tables_;
-  std::size_t device_ = 0;            // the next one
-  std::vector<std::uint32_t> turns_;  // by tile before: which of its holders is asked next
+    TileTable table;
+    Shape extent;                           // of a tile
+    std::vector<Device> holders;            // by tile, ascending
+    std::vector<std::size_t> first_holder;  // of each tile, and the end
+    std::vector<std::uint32_t> place;       // by device: among its tile's holders
+    std::int64_t most_holders = 0;          // of a tile
+  };
+
+  std::int64_t turn_of(Device receiver, const Shape& tile) const;
+  std::int64_t order_of(Device receiver, const Shape& tile) const;
+
+  Side before_;
+  Side after_;
 };
 
 // All of them in a list.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "retile/plan/plan.h"
@@ -29,6 +30,12 @@ struct EngineMemory {
 
   bool operator==(const EngineMemory&) const = default;
 };
+
+constexpr std::int64_t no_memory_limit = std::numeric_limits<std::int64_t>::max();
+
+// Bytes that the lists of pieces of a prepared run take in a process, unless told (docs/memory.md). If they need more,
+// every execution works pieces out anew: slower, but a list for every pair of devices may need more than the tiles.
+constexpr std::int64_t usual_listed_bytes = 32 << 20;
 
 // Steps that are carried out by one copy, a stage: slices, which only narrow what is looked at, and the step after
 // them. The tiles from before the slices stay in memory until then.

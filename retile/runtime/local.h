@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
-#include "retile/engines/buffer.h"
 #include "retile/language/program.h"
+#include "retile/memory/buffer.h"
 
 namespace retile::runtime {
 

@@ -17,7 +17,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/utf8.h"
-#include "retile/engines/buffer.h"
+#include "retile/memory/buffer.h"
 #include "retile/runtime/strided.h"
 
 namespace retile::runtime {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "retile/engines/buffer.h"
 #include "retile/language/memory_meter.h"
+#include "retile/memory/buffer.h"
 
 namespace retile::runtime {
 

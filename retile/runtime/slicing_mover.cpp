@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/engines/array.h"
+#include "retile/memory/tile.h"
 #include "retile/runtime/mover.h"
 #include "retile/runtime/numbers.h"
 

@@ -1,6 +1,6 @@
 #include "retile/runtime/tile_parts.h"
 
-#include "retile/engines/array.h"
+#include "retile/memory/tile.h"
 
 namespace retile::runtime {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "retile/engines/processes.h"
-#include "retile/engines/streams.h"
+#include "retile/schedule/streams.h"
 #include "retile/transfer/page_rounds.h"
 #include "retile/transfer/plan.h"
 

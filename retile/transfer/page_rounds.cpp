@@ -89,8 +89,8 @@ void PageRounds::find_chunks(Device device, PageUse use) {
     StreamCursor cursor;
     for (std::int64_t round = 0; round < streams_.rounds; ++round) {
       cursor.advance(
-          streams_, stream, streams_.part_of(stream.bytes, round).size(), [&](std::size_t number, ByteRange range) {
-            const StreamPiece& piece = stream.pieces[number];
+          streams_, stream, streams_.part_of(stream.bytes, round).size(),
+          [&](const StreamPiece& piece, ByteRange range) {
             const std::int64_t offset = use == PageUse::last_read ? piece.from_offset : piece.to_offset;
             const Footprint& footprint = footprints(use)[piece.shape];
             chunks_.push_back({piece.array, piece.shape, offset, range, round, pages_of(footprint, offset, range)});

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "retile/engines/streams.h"
+#include "retile/schedule/streams.h"
 
 namespace retile::transfer {
 

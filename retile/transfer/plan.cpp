@@ -38,7 +38,7 @@ Hosts even_hosts(std::int64_t devices, std::int64_t count) {
   return hosts;
 }
 
-TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, SourceMemory sources)
+TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, TileUse sources)
     : manifest_(std::move(manifest)),
       max_bytes_(max_bytes),
       sources_(sources),
@@ -53,7 +53,7 @@ TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts host
   choose_senders();
   list_streams();
   count_crossing();
-  if (sources_ == SourceMemory::kept) require_cap();
+  if (sources_ == TileUse::kept) require_cap();
   rounds_ = choose_rounds(false);
   relay_rounds_ = choose_rounds(true);
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "retile/plan/memory.h"
 #include "retile/transfer/cells.h"
 #include "retile/transfer/manifest.h"
 
@@ -56,18 +57,16 @@ struct DeviceLoad {
   std::int64_t peak() const { return source + target + staging; }
 };
 
-// Donated ones go as they are read: which caps are large enough then is for in_place.h to say.
-enum class SourceMemory { kept, donated };
-
 class TransferPlan {
  public:
-  // Throws InputError where a device would stage more than `max_bytes` with the smallest rounds and sources are kept,
-  // or the arrays' bytes do not fit in 63 bits.
-  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, SourceMemory sources = SourceMemory::kept);
+  // `sources` are kept or donated. Throws InputError if a device would stage more than `max_bytes` with the smallest
+  // rounds and sources are kept (in_place.h says which caps are large enough if they are donated), or the arrays' bytes
+  // do not fit in 63 bits.
+  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, TileUse sources = TileUse::kept);
 
   const Manifest& manifest() const { return manifest_; }
   std::int64_t max_bytes() const { return max_bytes_; }
-  SourceMemory sources() const { return sources_; }
+  TileUse sources() const { return sources_; }
   std::int64_t device_count() const { return static_cast<std::int64_t>(loads_.size()); }
   const std::vector<DeviceLoad>& loads() const { return loads_; }
   // On what the busiest device sends, in any plan.
@@ -150,7 +149,7 @@ class TransferPlan {
 
   Manifest manifest_;
   std::int64_t max_bytes_;
-  SourceMemory sources_;
+  TileUse sources_;
   Hosts hosts_;
   DeviceSets sets_;
   std::vector<ArrayClass> classes_;

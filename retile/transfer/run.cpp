@@ -11,7 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
-#include "retile/engines/available_memory.h"
+#include "retile/memory/available_memory.h"
 #include "retile/transfer/pages.h"
 #include "retile/transfer/streams.h"
 #include "retile/transfer/text.h"
@@ -57,170 +57,153 @@ TransferReport report_of(const TransferPlan& plan, const Engine& engine) {
   return report;
 }
 
-// What both ways of running a plan ask of it.
-void require_right(const TransferPlan& plan, const Processes& processes, std::string_view how) {
-  require_same(plan, processes, how);
-  const std::vector<std::string> faults = find_faults(plan);
-  if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
-}
-
-// Null where nothing is passed on.
-std::unique_ptr<PreparedStreams> prepare_relays(const TransferPlan& plan, Engine& engine,
-                                                const std::vector<Device>& devices,
-                                                std::span<const BufferStrides> strides) {
-  return plan.has_relays() ? engine.prepare_streams(make_streams(plan, devices, strides, true)) : nullptr;
-}
-
-// After the streams from sources. Has an entry of staging for each device.
-void pass_on(PreparedStreams& streams, PreparedStreams* relays, std::span<std::byte* const> targets,
-             std::size_t devices, StreamStatistics& statistics) {
-  statistics.staging.resize(devices);
-  if (relays == nullptr) return;
-  streams.free_staging();  // one of them at a time is within the cap
-  const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
-  StreamStatistics relayed = relays->execute(passed_on, targets);
-  relays->free_staging();
-  relayed.staging.resize(devices);
-  for (std::size_t i = 0; i < devices; ++i) {
-    statistics.received[i] += relayed.received[i];
-    statistics.staging[i] = std::max(statistics.staging[i], relayed.staging[i]);
-  }
-  statistics.seconds += relayed.seconds;
-}
-
-void require_staged(const std::vector<std::int64_t>& staged, const std::vector<std::int64_t>& most) {
-  for (std::size_t i = 0; i < staged.size(); ++i) {
-    ensure(staged[i] <= most[i], "engines stage no more than the plan says");
-  }
-}
-
-}  // namespace
-
-std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes) {
+// What a device of this process holds at most, tiles and what is staged in the same stage.
+std::int64_t most_held(const std::vector<std::int64_t>& tiles, const std::vector<std::int64_t>& staged) {
   std::int64_t most = 0;
-  for (const std::int64_t one : bytes) most = std::max(most, one);
-  return processes.most(most);
+  for (std::size_t i = 0; i < tiles.size(); ++i) most = std::max(most, tiles[i] + staged[i]);
+  return most;
 }
 
-namespace {
-
-// The most that a device of any process holds at once, tiles and what is staged.
-std::int64_t most_held(const Processes& processes, std::vector<std::int64_t> bytes,
-                       const std::vector<std::int64_t>& staging) {
-  for (std::size_t slot = 0; slot < staging.size(); ++slot) bytes[slot] += staging[slot];
-  return most_of(processes, bytes);
+std::vector<Streams> phases_of(const TransferPlan& plan, const std::vector<Device>& devices,
+                               std::span<const BufferStrides> strides) {
+  std::vector<Streams> phases;
+  phases.push_back(make_streams(plan, devices, strides));
+  if (plan.has_relays()) phases.push_back(make_streams(plan, devices, strides, true));
+  return phases;
 }
 
 }  // namespace
 
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
-  ensure(plan.sources() == SourceMemory::kept, "what is planned for donated sources is run in place");
-  require_right(plan, *processes_, "");
-  streams_ = engine.prepare_streams(make_streams(plan, devices_, strides));
-  relays_ = prepare_relays(plan, engine, devices_, strides);
+  const bool is_in_place = plan.sources() == TileUse::donated;
+  require_same(plan, *processes_, is_in_place ? "in place" : "");
+  const std::vector<std::string> faults = find_faults(plan);
+  if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
+  std::vector<Streams> phases = phases_of(plan, devices_, strides);
   for (const Device device : devices_) most_staged_.push_back(plan.loads()[static_cast<std::size_t>(device)].staging);
+  if (is_in_place) {
+    ensure(strides.empty(), "in place, tiles are packed");
+    figures_ = choose_in_place(plan, devices_, *processes_, phases.front());
+    require_cap(plan, *figures_);
+    schedule_ = make_schedule(phases.front(), devices_);
+    const std::vector<std::int64_t> relayed = plan.relay_staging();
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      most_staged_[i] = std::max(figures_->staging[i], relayed[static_cast<std::size_t>(devices_[i])]);
+      ensure(most_staged_[i] <= plan.max_bytes() || processes_->size() == 1, "what is staged is within the cap");
+    }
+  }
+  run_ = engine.prepare_transfer(std::move(phases));
 }
 
-StreamStatistics PreparedTransfer::execute(std::span<const std::byte* const> sources,
-                                           std::span<std::byte* const> targets) {
-  StreamStatistics statistics = streams_->execute(sources, targets);
-  pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
-  require_staged(statistics.staging, most_staged_);
+RunStatistics PreparedTransfer::require_staged(RunStatistics statistics) const {
+  for (const std::vector<std::int64_t>& staged : statistics.staging) {
+    for (std::size_t i = 0; i < staged.size(); ++i) {
+      ensure(staged[i] <= most_staged_[i], "engines stage no more than the plan says");
+    }
+  }
   return statistics;
 }
 
-PreparedInPlace::PreparedInPlace(const TransferPlan& plan, Engine& engine)
-    : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
-  require_right(plan, *processes_, "in place");
-  Streams streams = make_streams(plan, devices_, {});
-  figures_ = choose_in_place(plan, devices_, *processes_, streams);
-  require_cap(plan, figures_);
-  schedule_ = make_schedule(streams, devices_);
-  streams_ = engine.prepare_streams(std::move(streams));
-  relays_ = prepare_relays(plan, engine, devices_, {});
-  const std::vector<std::int64_t> relayed = plan.relay_staging();
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    most_staged_.push_back(std::max(figures_.staging[i], relayed[static_cast<std::size_t>(devices_[i])]));
-    ensure(most_staged_.back() <= plan.max_bytes() || processes_->size() == 1, "what is staged is within the cap");
-  }
+RunStatistics PreparedTransfer::execute(std::span<const std::byte* const> sources,
+                                        std::span<std::byte* const> targets) {
+  ensure(!figures_, "what is planned for donated sources is run in place");
+  return require_staged(run_->execute(sources, targets));
 }
 
-InPlaceStatistics PreparedInPlace::execute(std::span<const std::span<const std::byte>> sources,
-                                           std::span<std::byte* const> targets,
-                                           const std::function<void()>& before_release) {
+RunStatistics PreparedTransfer::execute_in_place(std::span<const std::span<const std::byte>> sources,
+                                                 std::span<std::byte* const> targets,
+                                                 const std::function<void()>& before_release) {
   const std::vector<std::vector<PageRange>> released = find_released(schedule_, sources);
   const auto give_back = [&](const std::vector<PageRange>& pages) {
-    for (const PageRange& range : pages) streams_->give_back(range.first, range.bytes);
+    for (const PageRange& range : pages) run_->give_back(range.first, range.bytes);
   };
   std::vector<const std::byte*> from;
   for (const std::span<const std::byte> source : sources) from.push_back(source.data());
   give_back(released.back());
-  StreamStatistics statistics = streams_->execute_rounds(from, targets, [&](std::int64_t round) {
+  return require_staged(run_->execute_in_place(from, targets, [&](std::int64_t round) {
     if (before_release) before_release();
     give_back(released[static_cast<std::size_t>(round)]);
-  });
-  statistics.staging.resize(devices_.size());
-  InPlaceStatistics result{{}, statistics.staging};
-  require_staged(result.staged_in_rounds, figures_.staging);
-  pass_on(*streams_, relays_.get(), targets, devices_.size(), statistics);
-  require_staged(statistics.staging, most_staged_);
-  result.all = std::move(statistics);
-  return result;
+  }));
 }
+
+// --- Runs on made-up data.
+
+namespace {
+
+// The made-up tiles of a run. In place, their pages are counted.
+class CheckedTransfer {
+ public:
+  CheckedTransfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options)
+      : plan_(plan), engine_(engine), options_(options), prepared_(plan, engine) {}
+
+  const std::optional<InPlaceFigures>& in_place() const { return prepared_.in_place(); }
+
+  void add_repetition(TransferReport& report) {
+    if (!tiles_ || in_place()) make_tiles();
+    if (!in_place()) tiles_->clear_targets();
+    std::optional<PageMeter> meter;
+    if (in_place()) meter.emplace(*tiles_, prepared_.devices().size());
+    const RunStatistics statistics =
+        in_place() ? prepared_.execute_in_place(source_memory(), tiles_->targets(), [&] { meter->count(); })
+                   : prepared_.execute(tiles_->sources(), tiles_->targets());
+    const Processes& processes = prepared_.processes();
+    report.seconds.push_back(statistics.seconds);
+    report.received_bytes_max = statistics.received_max;
+    report.staging_bytes_max = statistics.staging_max;
+    std::int64_t held = 0;
+    for (const std::vector<std::int64_t>& staged : statistics.staging) {
+      held = std::max(held, most_held(meter ? meter->peaks() : tiles_->bytes(), staged));
+      if (meter) meter.emplace(*tiles_, prepared_.devices().size());  // after the rounds
+    }
+    if (meter) held = std::max(held, most_held(meter->peaks(), statistics.staging.back()));
+    report.peak_bytes_measured = std::max(report.peak_bytes_measured, processes.most(held));
+    report.difference = processes.first_text(tiles_->difference(engine_));
+  }
+
+ private:
+  void make_tiles() {
+    tiles_.reset();
+    const auto allocate = [&](std::size_t bytes) {
+      return in_place() ? make_page_buffer(bytes) : engine_.allocate(bytes);
+    };
+    prepared_.processes().do_together(
+        [&] { tiles_.emplace(plan_, prepared_.devices(), options_.seed, engine_, allocate); });
+  }
+
+  // All that the system gave.
+  std::vector<std::span<const std::byte>> source_memory() const {
+    std::vector<std::span<const std::byte>> sources;
+    for (const Buffer& source : tiles_->source_buffers()) {
+      const std::int64_t pages = divide_up(static_cast<std::int64_t>(source.size()), page_bytes());
+      sources.emplace_back(source.data(), static_cast<std::size_t>(pages * page_bytes()));
+    }
+    return sources;
+  }
+
+  const TransferPlan& plan_;
+  Engine& engine_;
+  const TransferRunOptions options_;
+  PreparedTransfer prepared_;
+  std::optional<MadeTiles> tiles_;
+};
+
+}  // namespace
 
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
   const Processes& processes = engine.processes();
+  TransferReport report = report_of(plan, engine);
   std::vector<std::int64_t> peaks;
   for (const DeviceLoad& load : plan.loads()) peaks.push_back(load.peak());
-  processes.do_together([&] { require_memory(peaks, engine); });
-  TransferReport report = report_of(plan, engine);
+  if (plan.sources() == TileUse::kept) processes.do_together([&] { require_memory(peaks, engine); });
+  CheckedTransfer transfer(plan, engine, options);
+  report.in_place = transfer.in_place();
+  if (report.in_place) {
+    peaks.assign(peaks.size(), report.in_place->peak);
+    processes.do_together([&] { require_memory(peaks, engine); });
+  }
   report.peak_bytes_predicted = *std::max_element(peaks.begin(), peaks.end());
-  PreparedTransfer prepared(plan, engine);
-  std::optional<MadeTiles> tiles;
-  processes.do_together([&] {
-    tiles.emplace(plan, prepared.devices(), options.seed, [&](std::size_t bytes) { return engine.allocate(bytes); });
-  });
-  for (int i = 0; i < options.repetitions && !report.difference; ++i) {
-    tiles->clear_targets();
-    const StreamStatistics statistics = prepared.execute(tiles->sources(), tiles->targets());
-    report.seconds.push_back(statistics.seconds);
-    report.received_bytes_max = most_of(processes, statistics.received);
-    report.staging_bytes_max = most_of(processes, statistics.staging);
-    report.peak_bytes_measured = most_held(processes, tiles->bytes(), statistics.staging);
-    report.difference = processes.first_text(tiles->difference());
-  }
-  return report;
-}
-
-TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options) {
-  const Processes& processes = engine.processes();
-  TransferReport report = report_of(plan, engine);
-  PreparedInPlace prepared(plan, engine);
-  report.in_place = prepared.figures();
-  report.peak_bytes_predicted = report.in_place->peak;
-  const auto devices = static_cast<std::size_t>(plan.device_count());
-  processes.do_together(
-      [&] { require_memory(std::vector<std::int64_t>(devices, report.peak_bytes_predicted), engine); });
-  for (int i = 0; i < options.repetitions && !report.difference; ++i) {
-    std::optional<MadeTiles> tiles;
-    processes.do_together([&] { tiles.emplace(plan, prepared.devices(), options.seed, make_page_buffer); });
-    std::vector<std::span<const std::byte>> sources;
-    for (const Buffer& source : tiles->source_buffers()) {
-      const std::int64_t pages = divide_up(static_cast<std::int64_t>(source.size()), page_bytes());
-      sources.emplace_back(source.data(), static_cast<std::size_t>(pages * page_bytes()));  // what the system gave
-    }
-    PageMeter meter(*tiles, prepared.devices().size());
-    const auto [statistics, staged_in_rounds] = prepared.execute(sources, tiles->targets(), [&] { meter.count(); });
-    report.seconds.push_back(statistics.seconds);
-    report.received_bytes_max = most_of(processes, statistics.received);
-    report.staging_bytes_max = most_of(processes, statistics.staging);
-    const PageMeter after(*tiles, prepared.devices().size());
-    report.peak_bytes_measured =
-        std::max({report.peak_bytes_measured, most_held(processes, meter.peaks(), staged_in_rounds),
-                  most_held(processes, after.peaks(), statistics.staging)});
-    report.difference = processes.first_text(tiles->difference());
-  }
+  for (int i = 0; i < options.repetitions && !report.difference; ++i) transfer.add_repetition(report);
   return report;
 }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "retile/engines/engine.h"
-#include "retile/engines/streams.h"
 #include "retile/transfer/in_place.h"
 #include "retile/transfer/plan.h"
 
@@ -19,57 +18,35 @@ namespace retile::transfer {
 // Prepared once, executed many times. The engine need not outlive it; with several processes all calls are collective.
 class PreparedTransfer {
  public:
-  // `strides` are of each array's tiles on this process's devices; none: all are packed. Throws RuntimeError where the
-  // processes have different plans, or the engine moves one array at a time.
+  // `strides` are of each array's tiles on this process's devices; none: all are packed, as they are in place. Throws
+  // RuntimeError if the processes have different plans, or the engine moves one array at a time, and MemoryLimitError
+  // if the plan's sources are donated and its cap is too small in place.
   PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides = {});
 
   // The devices of this process, ascending.
   const std::vector<Device>& devices() const { return devices_; }
   const Processes& processes() const { return *processes_; }
+  // Where sources are donated.
+  const std::optional<InPlaceFigures>& in_place() const { return figures_; }
 
-  // As PreparedStreams::execute(), with an entry of staging for each device. No device stages more than planned.
-  StreamStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets);
+  // As PreparedRun::execute(). No device stages more than planned.
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets);
 
- private:
-  std::vector<Device> devices_;
-  const Processes* processes_;  // lives as long as what is prepared
-  std::unique_ptr<PreparedStreams> streams_;
-  std::unique_ptr<PreparedStreams> relays_;  // null where there are none
-  std::vector<std::int64_t> most_staged_;    // by device of this process
-};
-
-// Of one execution in place.
-struct InPlaceStatistics {
-  StreamStatistics all;
-  std::vector<std::int64_t> staged_in_rounds;  // bytes by device of this process, before anything is passed on
-};
-
-// The same in place: sources are donated, and go back to the system as they are read.
-class PreparedInPlace {
- public:
-  // As PreparedTransfer, with packed tiles. Throws MemoryLimitError where the cap is too small in place.
-  PreparedInPlace(const TransferPlan& plan, Engine& engine);
-
-  const std::vector<Device>& devices() const { return devices_; }
-  const Processes& processes() const { return *processes_; }
-  const InPlaceFigures& figures() const { return figures_; }
-
-  // As PreparedTransfer::execute(); `sources` as in find_released(). Calls `before_release` after every round.
-  InPlaceStatistics execute(std::span<const std::span<const std::byte>> sources, std::span<std::byte* const> targets,
-                            const std::function<void()>& before_release = {});
+  // From the memory of donated sources, which goes back to the system as it is read; see find_released(). Calls
+  // `before_release` after every round.
+  RunStatistics execute_in_place(std::span<const std::span<const std::byte>> sources,
+                                 std::span<std::byte* const> targets, const std::function<void()>& before_release = {});
 
  private:
+  RunStatistics require_staged(RunStatistics statistics) const;
+
   std::vector<Device> devices_;
   const Processes* processes_;  // lives as long as what is prepared
-  InPlaceFigures figures_;
+  std::optional<InPlaceFigures> figures_;
   InPlaceSchedule schedule_;
-  std::unique_ptr<PreparedStreams> streams_;
-  std::unique_ptr<PreparedStreams> relays_;  // null where there are none
-  std::vector<std::int64_t> most_staged_;    // by device of this process
+  std::unique_ptr<PreparedRun> run_;
+  std::vector<std::int64_t> most_staged_;  // by device of this process
 };
-
-// The most that a device of any process has.
-std::int64_t most_of(const Processes& processes, const std::vector<std::int64_t>& bytes);
 
 struct TransferRunOptions {
   std::uint64_t seed = 0;
@@ -90,13 +67,10 @@ struct TransferReport {
   std::optional<InPlaceFigures> in_place;
 };
 
-// Each process makes and checks the tiles of its own devices; the report is the same on all. Throws RuntimeError where
-// the machine has not the memory for it.
+// Each process makes and checks the tiles of its own devices; the report is the same on all. In place, peaks are bytes
+// of pages in memory, of sources and targets together, predicted page by page and measured after every round, and of
+// what is staged. Throws RuntimeError if the machine has not the memory for it.
 TransferReport run_transfer(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
-
-// The same in place: peaks are bytes of pages in memory, of sources and targets together, predicted page by page and
-// measured after every round, and of what is staged.
-TransferReport run_in_place(const TransferPlan& plan, Engine& engine, const TransferRunOptions& options = {});
 
 // One line, without its end.
 std::string to_json(const TransferReport& report);

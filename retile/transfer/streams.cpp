@@ -33,8 +33,7 @@ class StreamMaker {
       plan_.visit_pieces(stream, [&](const Piece& piece) { pieces_.push_back(piece); });
       add_stream(stream.from, stream.to);
     }
-    std::sort(streams_.streams.begin(), streams_.streams.end(),
-              [](const Stream& a, const Stream& b) { return std::tie(a.from, a.to) < std::tie(b.from, b.to); });
+    streams_.shapes = shapes_.take();
     return std::move(streams_);
   }
 
@@ -59,21 +58,22 @@ class StreamMaker {
     if (pieces_.empty()) return;
     std::sort(pieces_.begin(), pieces_.end(),
               [](const Piece& a, const Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
-    streams_.streams.push_back({from, to, 0, {}});
-    for (const Piece& piece : pieces_) add(piece);
+    std::int64_t bytes = 0;
+    for (const Piece& piece : pieces_) bytes += add(piece);
+    streams_.end_stream(from, to, bytes);
     pieces_.clear();
   }
 
-  void add(const Piece& piece) {
+  // Its bytes.
+  std::int64_t add(const Piece& piece) {
     const std::int64_t element = bytes_of(plan_.manifest().problems[piece.problem].element_type());
     const BoxPlace from = place_of(piece, is_relay_ ? Side::target : Side::source, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
     PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
     for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
-    Stream& stream = streams_.streams.back();
-    stream.bytes += shape.bytes();
-    stream.pieces.push_back(
-        {number_of(std::move(shape)), static_cast<std::uint32_t>(piece.array), from.offset, to.offset});
+    streams_.pieces.push_back(
+        {shapes_.number_of(shape), static_cast<std::uint32_t>(piece.array), from.offset, to.offset, 0});
+    return shape.bytes();
   }
 
   BoxPlace place_of(const Piece& piece, Side side, Device device, std::int64_t element) {
@@ -107,13 +107,6 @@ class StreamMaker {
     return *part;
   }
 
-  std::uint32_t number_of(PieceShape shape) {
-    const auto [found, is_new] = numbers_.try_emplace({shape.extent, shape.from, shape.to, shape.element_size},
-                                                      static_cast<std::uint32_t>(streams_.shapes.size()));
-    if (is_new) streams_.shapes.push_back(std::move(shape));
-    return found->second;
-  }
-
   const TransferPlan& plan_;
   const std::span<const Device> devices_;
   const std::span<const BufferStrides> strides_;
@@ -121,7 +114,7 @@ class StreamMaker {
   Streams streams_;
   std::vector<Piece> pieces_;  // of the next stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
-  std::map<std::tuple<Shape, Strides, Strides, std::int64_t>, std::uint32_t> numbers_;
+  PieceShapes shapes_;
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "retile/engines/streams.h"
-#include "retile/engines/tile_layout.h"
+#include "retile/memory/tile_layout.h"
+#include "retile/schedule/streams.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -9,24 +10,24 @@
 
 namespace retile::transfer {
 
-// visit(array, its problem, slot of the device).
-template <typename Visit>
-void MadeTiles::for_each_tile(Visit visit) const {
-  const std::vector<NamedArray>& arrays = plan_.manifest().arrays;
-  for (std::size_t array = 0; array < arrays.size(); ++array) {
-    for (std::size_t slot = 0; slot < devices_.size(); ++slot) visit(array, arrays[array].problem, slot);
-  }
+MadeTiles::TilePlace MadeTiles::place_of(std::size_t tile) const {
+  const std::size_t array = tile / devices_.size();
+  return {array, plan_.manifest().arrays[array].problem, devices_[tile % devices_.size()]};
 }
 
-MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed,
+MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
                      const Allocate& allocate)
     : plan_(plan), devices_(std::move(devices)), seed_(seed), used_(devices_.size()) {
-  for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
-    sources_.push_back(allocate(add_bytes(plan.source(problem), problem, slot)));
-    targets_.push_back(allocate(add_bytes(plan.target(problem), problem, slot)));
-    make_parts(made(array), plan.source(problem).parts(devices_[slot]), sources_.back().data());
+  for (std::size_t tile = 0; tile < plan.manifest().arrays.size() * devices_.size(); ++tile) {
+    const std::size_t problem = place_of(tile).problem;
+    sources_.push_back(allocate(add_bytes(plan.source(problem), problem, tile % devices_.size())));
+    targets_.push_back(allocate(add_bytes(plan.target(problem), problem, tile % devices_.size())));
     from_.push_back(sources_.back().data());
     to_.push_back(targets_.back().data());
+  }
+  engine.for_each(sources_.size(), [&](std::size_t tile) {
+    const auto [array, problem, device] = place_of(tile);
+    make_parts(made(array), plan_.source(problem).parts(device), sources_[tile].data());
   });
 }
 
@@ -36,17 +37,16 @@ void MadeTiles::clear_targets() {
   }
 }
 
-std::optional<std::string> MadeTiles::difference() const {
-  std::optional<std::string> difference;
-  std::size_t tile = 0;
-  for_each_tile([&](std::size_t array, std::size_t problem, std::size_t slot) {
-    const std::byte* memory = targets_[tile++].data();
-    if (difference) return;
-    const Device device = devices_[slot];
-    const auto found = find_difference(made(array), memory, device, plan_.target(problem).parts(device));
-    if (found) difference = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
+std::optional<std::string> MadeTiles::difference(Engine& engine) const {
+  std::vector<std::optional<std::string>> differences(targets_.size());
+  engine.for_each(targets_.size(), [&](std::size_t tile) {
+    const auto [array, problem, device] = place_of(tile);
+    const auto found = find_difference(made(array), targets_[tile].data(), device, plan_.target(problem).parts(device));
+    if (found) differences[tile] = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
   });
-  return difference;
+  const auto first =
+      std::find_if(differences.begin(), differences.end(), [](const auto& one) { return one.has_value(); });
+  return first == differences.end() ? std::nullopt : *first;
 }
 
 MadeArray MadeTiles::made(std::size_t array) const {

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "retile/engines/array.h"
-#include "retile/engines/buffer.h"
+#include "retile/checking/made_array.h"
+#include "retile/engines/engine.h"
+#include "retile/memory/buffer.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
@@ -19,7 +20,9 @@ class MadeTiles {
  public:
   using Allocate = std::function<Buffer(std::size_t bytes)>;
 
-  MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, const Allocate& allocate);
+  // The engine makes tiles at once if it can.
+  MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
+            const Allocate& allocate);
 
   // Nothing has written to the targets yet.
   const std::vector<Buffer>& source_buffers() const { return sources_; }
@@ -31,11 +34,15 @@ class MadeTiles {
 
   void clear_targets();
   // The first element of a target that is not the array's.
-  std::optional<std::string> difference() const;
+  std::optional<std::string> difference(Engine& engine) const;
 
  private:
-  template <typename Visit>
-  void for_each_tile(Visit visit) const;
+  struct TilePlace {
+    std::size_t array;
+    std::size_t problem;
+    Device device;
+  };
+  TilePlace place_of(std::size_t tile) const;
   MadeArray made(std::size_t array) const;
   std::size_t add_bytes(const Placement& placement, std::size_t problem, std::size_t slot);
 

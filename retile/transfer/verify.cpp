@@ -115,7 +115,7 @@ void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, T
     compare("lacks", counts[i].received, load.lacking);
     const std::int64_t staged = std::max(counts[i].staged[0], counts[i].staged[1]);
     compare("stages", staged, load.staging);
-    if (plan.sources() == SourceMemory::kept && staged > plan.max_bytes()) {
+    if (plan.sources() == TileUse::kept && staged > plan.max_bytes()) {
       verifier.add_fault(fmt::format("device {} stages {} bytes, more than {}", i, staged, plan.max_bytes()));
     }
   }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "retile/checking/run.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"

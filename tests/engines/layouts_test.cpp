@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "retile/base/arithmetic.h"
+#include "retile/checking/made_array.h"
+#include "retile/checking/run.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -59,7 +60,7 @@ void run_kept(const Problem& problem, const Plan& plan, Engine& engine, std::int
   auto to = buffers_for(target, devices, element_size);
   for (std::size_t i = 0; i < devices.size(); ++i) make_parts(array, source.parts(devices[i]), from[i].data());
   const auto before = from;
-  const EngineStatistics statistics =
+  const RunStatistics statistics =
       engine.prepare(plan.movement, element_size)->execute(starts_of<const std::byte>(from), starts_of<std::byte>(to));
   EXPECT_EQ(statistics.peak_measured, statistics.peak_predicted);
   EXPECT_EQ(from, before);

@@ -63,7 +63,7 @@ struct Rows {
 
 TEST(Redistribute, moves_the_callers_memory_once) {
   Rows<float> rows;
-  const EngineStatistics statistics = redistribute<float>(rows.problem, to_read(rows.sources), to_write(rows.targets));
+  const RunStatistics statistics = redistribute<float>(rows.problem, to_read(rows.sources), to_write(rows.targets));
   EXPECT_TRUE(rows.are_moved());
   EXPECT_EQ(statistics.received_max, 4 * 3 * 4);
 }
@@ -81,7 +81,7 @@ TEST(Redistribute, moves_by_a_plan_whatever_the_elements_are) {
 TEST(Redistribute, is_prepared_once_for_many_runs_on_any_engine) {
   std::vector<std::unique_ptr<Engine>> engines;
   engines.push_back(make_reference_engine());
-  engines.push_back(make_threads_engine({2, TileMemory::no_limit}));
+  engines.push_back(make_threads_engine({2, no_memory_limit}));
   for (std::unique_ptr<Engine>& engine : engines) {
     Rows<float> rows;
     RedistributeOptions options;

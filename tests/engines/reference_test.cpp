@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "retile/base/error.h"
+#include "retile/checking/made_array.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
@@ -12,7 +13,7 @@
 namespace retile {
 namespace {
 
-EngineStatistics run_reference(const Plan& plan, Tiles& tiles, std::int64_t element_size) {
+RunStatistics run_reference(const Plan& plan, Tiles& tiles, std::int64_t element_size) {
   return make_reference_engine()->prepare(plan.movement, element_size)->execute(tiles);
 }
 
@@ -20,12 +21,12 @@ EngineStatistics run_reference(const Plan& plan, Tiles& tiles, std::int64_t elem
 std::optional<std::string> run_and_compare(const Plan& plan, std::int64_t element_size, std::uint64_t seed = 1) {
   const Tile array = make_array(plan.source.global_shape(), element_size, seed);
   Tiles tiles = slice_array(array, plan.movement.source, element_size);
-  const EngineStatistics statistics = run_reference(plan, tiles, element_size);
+  const RunStatistics statistics = run_reference(plan, tiles, element_size);
   if (statistics.peak_measured > statistics.peak_predicted) return "the peak is above the prediction";
   return find_difference(array, tiles, plan.target.placement(), element_size);
 }
 
-EngineStatistics statistics_of(const Plan& plan, std::int64_t element_size) {
+RunStatistics statistics_of(const Plan& plan, std::int64_t element_size) {
   const Tile array = make_array(plan.source.global_shape(), element_size, 1);
   Tiles tiles = slice_array(array, plan.movement.source, element_size);
   return run_reference(plan, tiles, element_size);
@@ -130,7 +131,7 @@ TEST(Reference, counts_received_bytes) {
 TEST(Reference, predicts_and_measures_its_peak) {
   const auto samples = test::sample_plans();
   const auto expect_peaks = [&](const char* name, std::int64_t bytes) {
-    const EngineStatistics statistics = statistics_of(test::sample_plan(samples, name), 2);
+    const RunStatistics statistics = statistics_of(test::sample_plan(samples, name), 2);
     EXPECT_EQ(statistics.peak_predicted, bytes) << name;
     EXPECT_EQ(statistics.peak_measured, bytes) << name;
   };
@@ -155,7 +156,7 @@ TEST(Reference, copies_tiles_that_are_kept) {
     to.push_back(targets.back().bytes.data());
   }
   const std::unique_ptr<PreparedRun> prepared = make_reference_engine()->prepare(plan.movement, 2);
-  const EngineStatistics statistics = prepared->execute(from, to);
+  const RunStatistics statistics = prepared->execute(from, to);
   EXPECT_EQ(statistics.peak_predicted, 2 * (4 + 16) * 2);
   EXPECT_EQ(statistics.peak_measured, 2 * (4 + 16) * 2);
   EXPECT_EQ(find_difference(make_array({4, 4}, 2, 1), targets, plan.target.placement(), 2), std::nullopt);

@@ -62,7 +62,7 @@ std::string fault_of(Engine& engine, const Movement& movement, std::int64_t elem
   const std::unique_ptr<PreparedRun> run = engine.prepare(movement, element_size, strides);
   for (int i = 0; i < 2; ++i) {
     Buffers targets(movement.target(), strides.targets, element_size);
-    const EngineStatistics statistics = run->execute(sources.to_read(), targets.to_write());
+    const RunStatistics statistics = run->execute(sources.to_read(), targets.to_write());
     for (std::size_t device = 0; device < targets.tiles.size(); ++device) {
       const StridedMemory& target = targets.tiles[device];
       const auto difference = find_difference(array, target.take(), static_cast<Device>(device), target.layout().box);
@@ -82,8 +82,8 @@ TEST(StridedBuffers, are_moved_as_they_lie_by_every_plan) {
   const std::vector<std::unique_ptr<Engine>> engines = [] {
     std::vector<std::unique_ptr<Engine>> made;
     made.push_back(make_reference_engine());
-    made.push_back(make_threads_engine({1, TileMemory::no_limit}));
-    made.push_back(make_threads_engine({3, TileMemory::no_limit}));
+    made.push_back(make_threads_engine({1, no_memory_limit}));
+    made.push_back(make_threads_engine({3, no_memory_limit}));
     return made;
   }();
   const std::vector<std::string> meshes{"a=2", "a=6", "a=2,b=3", "a=2,b=2,c=3", "a=2,b=2,c=2", "a=1"};
@@ -108,7 +108,7 @@ TEST(StridedBuffers, are_moved_as_they_lie_by_every_plan) {
 TEST(StridedBuffers, are_moved_by_every_sample) {
   test::RandomProblems random(53);
   const std::unique_ptr<Engine> reference = make_reference_engine();
-  const std::unique_ptr<Engine> threads = make_threads_engine({2, TileMemory::no_limit});
+  const std::unique_ptr<Engine> threads = make_threads_engine({2, no_memory_limit});
   for (const test::SamplePlan& sample : test::sample_plans()) {
     const Movement movement = sample.plan.movement;
     for (int i = 0; i < 5; ++i) {
@@ -123,7 +123,7 @@ TEST(StridedBuffers, are_moved_by_every_sample) {
 
 // Large enough for many tasks and for stores around the caches.
 TEST(StridedBuffers, are_transposed_in_parts) {
-  const std::unique_ptr<Engine> threads = make_threads_engine({3, TileMemory::no_limit});
+  const std::unique_ptr<Engine> threads = make_threads_engine({3, no_memory_limit});
   const Problem problem = test::problem_of("a=2", "[1100{a}2200, 2300]", "[2200, 1150{a}2300]");
   const Movement movement = make_plan(problem).movement;
   const std::vector<Strides> columns(2, {4, 1100 * 4});
@@ -138,7 +138,7 @@ TEST(StridedBuffers, are_no_room_for_tiles_on_the_way) {
   const Plan plan = make_plan(problem, test::paper_planning().options);
   ASSERT_EQ(test::kinds(plan), "saag");
   const Movement movement = plan.movement;
-  const std::unique_ptr<Engine> threads = make_threads_engine({2, TileMemory::no_limit});
+  const std::unique_ptr<Engine> threads = make_threads_engine({2, no_memory_limit});
   const auto peak_of = [&](const BufferStrides& strides) {
     const Buffers sources(movement.source, strides.sources, 4);
     Buffers targets(movement.target(), strides.targets, 4);
@@ -147,7 +147,7 @@ TEST(StridedBuffers, are_no_room_for_tiles_on_the_way) {
   const std::vector<Strides> columns(32, {4, 32, 128, 256});
   EXPECT_EQ(peak_of({}).peak_measured, (256 + 256 + 64) * 4);
   EXPECT_EQ(peak_of({std::vector<Strides>(32, {4, 4, 32, 256}), {}}).peak_measured, (256 + 256 + 64) * 4);
-  const EngineStatistics strided = peak_of({{}, columns});
+  const RunStatistics strided = peak_of({{}, columns});
   EXPECT_EQ(strided.peak_measured, (256 + 256 + 64 + 64) * 4) << "the target has room only for its own elements";
   EXPECT_EQ(strided.peak_predicted, strided.peak_measured);
   EXPECT_EQ(threads->predict_peak_bytes(movement, 4, TileUse::kept_strided), strided.peak_predicted);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "retile/base/error.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
@@ -30,13 +31,13 @@ namespace {
 Engine& engine_with(int threads) {
   static std::array<std::unique_ptr<Engine>, 6> engines;
   std::unique_ptr<Engine>& engine = engines.at(static_cast<std::size_t>(threads));
-  if (!engine) engine = make_threads_engine({threads, TileMemory::no_limit});
+  if (!engine) engine = make_threads_engine({threads, no_memory_limit});
   return *engine;
 }
 
 // Every execution works its copies out.
 Engine& engine_without_lists() {
-  static const std::unique_ptr<Engine> engine = make_threads_engine({3, TileMemory::no_limit, 0});
+  static const std::unique_ptr<Engine> engine = make_threads_engine({3, no_memory_limit, 0});
   return *engine;
 }
 
@@ -83,7 +84,7 @@ struct Setting {
   std::size_t shift = 0;  // of kept buffers
 };
 
-std::string fault_of(const EngineStatistics& is, const EngineStatistics& reference) {
+std::string fault_of(const RunStatistics& is, const RunStatistics& reference) {
   if (is.peak_measured > is.peak_predicted) return "the peak is above the prediction";
   if (is.received_max != reference.received_max) return "other bytes are received";
   return is.seconds >= 0 ? "" : "time runs backwards";
@@ -94,12 +95,11 @@ std::string fault_of(const Plan& plan, const Setting& setting, Engine& engine) {
   const Movement movement = plan.movement;
   const Tiles sources = source_tiles(movement, setting.element_size);
   Tiles expected = sources;
-  const EngineStatistics reference =
-      make_reference_engine()->prepare(movement, setting.element_size)->execute(expected);
+  const RunStatistics reference = make_reference_engine()->prepare(movement, setting.element_size)->execute(expected);
 
   const std::unique_ptr<PreparedRun> prepared = engine.prepare(movement, setting.element_size);
   Tiles donated = sources;
-  const EngineStatistics of_donated = prepared->execute(donated);
+  const RunStatistics of_donated = prepared->execute(donated);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (donated[i].box != expected[i].box || donated[i].bytes != expected[i].bytes) return "donated tiles differ";
   }
@@ -109,7 +109,7 @@ std::string fault_of(const Plan& plan, const Setting& setting, Engine& engine) {
   const ShiftedBuffers from(sources, setting.shift);
   const ShiftedBuffers to(expected.size(), static_cast<std::int64_t>(expected[0].bytes.size()), setting.shift);
   for (int i = 0; i < 2; ++i) {
-    const EngineStatistics of_kept = prepared->execute(from.const_starts(), to.starts());
+    const RunStatistics of_kept = prepared->execute(from.const_starts(), to.starts());
     if (!to.holds(expected)) return "kept tiles differ";
     if (!from.holds(sources)) return "a source is overwritten";
     if (std::string fault = fault_of(of_kept, reference); !fault.empty()) return "kept: " + fault;
@@ -258,7 +258,7 @@ TEST(Threads, copy_kept_tiles_where_nothing_moves) {
   const Movement movement = plan.movement;
   Tiles tiles = source_tiles(movement, 2);
   const std::byte* first = tiles[0].bytes.data();
-  const EngineStatistics statistics = engine_with(2).prepare(movement, 2)->execute(tiles);
+  const RunStatistics statistics = engine_with(2).prepare(movement, 2)->execute(tiles);
   EXPECT_EQ(tiles[0].bytes.data(), first) << "donated tiles stay where they are";
   EXPECT_EQ(statistics.peak_measured, static_cast<std::int64_t>(tiles[0].bytes.size()));
 }
@@ -268,12 +268,12 @@ TEST(Threads, keep_no_more_than_two_tiles_alive_in_a_sequence) {
   const Plan plan = make_plan(problem, test::paper_planning().options);
   ASSERT_EQ(test::kinds(plan), "saag");
   Tiles tiles = source_tiles(plan.movement, 4);
-  const EngineStatistics statistics = engine_with(2).prepare(plan.movement, 4)->execute(tiles);
+  const RunStatistics statistics = engine_with(2).prepare(plan.movement, 4)->execute(tiles);
   EXPECT_EQ(statistics.peak_predicted, (64 + 256) * 4) << "the slice is never made: 256 + 64, 64 + 64, 64 + 256";
   EXPECT_EQ(statistics.peak_measured, (64 + 256) * 4);
   const ShiftedBuffers from(source_tiles(plan.movement, 4), 0);
   const ShiftedBuffers to(32, 256 * 4, 0);
-  const EngineStatistics kept = engine_with(2).prepare(plan.movement, 4)->execute(from.const_starts(), to.starts());
+  const RunStatistics kept = engine_with(2).prepare(plan.movement, 4)->execute(from.const_starts(), to.starts());
   EXPECT_EQ(kept.peak_measured, (256 + 256 + 64) * 4) << "the tile in the middle lies in the target's memory";
 }
 
@@ -317,7 +317,7 @@ TEST(Threads, serve_several_callers) {
 TEST(Threads, runs_outlive_the_engine) {
   const Problem problem = test::problem_of("a=4", "[128{a}512, 256]", "[512, 64{a}256]");
   const Movement movement = make_plan(problem).movement;
-  std::unique_ptr<Engine> engine = make_threads_engine({2, TileMemory::no_limit});
+  std::unique_ptr<Engine> engine = make_threads_engine({2, no_memory_limit});
   const std::unique_ptr<PreparedRun> prepared = engine->prepare(movement, 4);
   engine.reset();
   Tiles tiles = source_tiles(movement, 4);

@@ -36,8 +36,8 @@ TEST(Measure, skips_a_contender_that_is_wrong) {
   std::vector<Contender> contenders{make_contender("wide", problem), make_contender("paper", problem)};
   // Does nothing, and leaves the target as it was.
   struct Idle : PreparedRun {
-    EngineStatistics execute(std::span<const std::byte* const>, std::span<std::byte* const>) override { return {}; }
-    EngineStatistics execute(Tiles&) override { return {}; }
+    RunStatistics execute(std::span<const std::byte* const>, std::span<std::byte* const>) override { return {}; }
+    RunStatistics execute(Tiles&) override { return {}; }
   };
   contenders[1].prepare = [](Engine&) { return std::make_unique<Idle>(); };
   const std::vector<Measurement> measurements = measure(problem, contenders, *engine, {});

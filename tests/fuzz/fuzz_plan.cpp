@@ -1,10 +1,11 @@
 // A plan as JSON. What the verifier finds no fault in must move the data to where they belong.
 #include "retile/base/arithmetic.h"
+#include "retile/checking/run.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
+#include "retile/schedule/stage.h"
 #include "tests/fuzz/require.h"
 
 namespace retile::fuzz {

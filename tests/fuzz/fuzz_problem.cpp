@@ -1,7 +1,7 @@
 // A problem as JSON: planned, verified, run.
 #include "retile/base/arithmetic.h"
+#include "retile/checking/run.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"

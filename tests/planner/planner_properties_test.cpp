@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "retile/checking/run.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "retile/checking/run.h"
 #include "retile/engines/reference/reference.h"
-#include "retile/engines/run.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/json.h"
 #include "retile/plan/verify.h"

@@ -42,11 +42,11 @@ class FaultyEngine final : public Engine {
   class Run final : public PreparedRun {
    public:
     Run(std::unique_ptr<PreparedRun> run, bool has_last) : run_(std::move(run)), has_last_(has_last) {}
-    EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
       return run_->execute(sources, targets);
     }
-    EngineStatistics execute(Tiles& tiles) override {
-      const EngineStatistics statistics = run_->execute(tiles);
+    RunStatistics execute(Tiles& tiles) override {
+      const RunStatistics statistics = run_->execute(tiles);
       if (has_last_) *(tiles.back().bytes.end() - 1) ^= std::byte{0x80};
       return statistics;
     }

@@ -13,6 +13,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/runtime/arguments.h"
 #include "retile/runtime/npy.h"

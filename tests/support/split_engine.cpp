@@ -21,7 +21,7 @@ class Meeting {
   std::size_t processes() const { return tiles_.size(); }
 
   // The first process moves everybody's tiles.
-  EngineStatistics execute(std::size_t process, PreparedRun& run, Tiles& mine) {
+  RunStatistics execute(std::size_t process, PreparedRun& run, Tiles& mine) {
     tiles_[process] = &mine;
     barrier_.arrive_and_wait();
     if (process == 0) move_all(run);
@@ -57,7 +57,7 @@ class Meeting {
   std::barrier<> barrier_;
   std::vector<Tiles*> tiles_;
   std::vector<std::vector<std::byte>> brought_;
-  EngineStatistics statistics_;
+  RunStatistics statistics_;
   std::exception_ptr failure_;
 };
 
@@ -108,7 +108,7 @@ class SplitRun final : public PreparedRun {
         strides_(strides),
         whole_(make_reference_engine()->prepare(movement, element_size)) {}
 
-  EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     Tiles tiles;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const Box box = box_of_tile(source_, devices_[i]);
@@ -119,7 +119,7 @@ class SplitRun final : public PreparedRun {
         copy_box(sources[i], {box, strides_.sources[i]}, tiles[i].bytes.data(), box, box, element_size_);
       }
     }
-    const EngineStatistics statistics = execute(tiles);
+    const RunStatistics statistics = execute(tiles);
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (strides_.targets.empty()) {
         std::copy_n(tiles[i].bytes.data(), tiles[i].bytes.size(), targets[i]);
@@ -131,7 +131,7 @@ class SplitRun final : public PreparedRun {
     return statistics;
   }
 
-  EngineStatistics execute(Tiles& tiles) override { return meeting_.execute(process_, *whole_, tiles); }
+  RunStatistics execute(Tiles& tiles) override { return meeting_.execute(process_, *whole_, tiles); }
 
  private:
   Meeting& meeting_;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "retile/engines/array.h"
-#include "retile/engines/tile_layout.h"
+#include "retile/checking/made_array.h"
+#include "retile/memory/tile_layout.h"
 #include "tests/support/problems.h"
 
 namespace retile::test {

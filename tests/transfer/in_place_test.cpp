@@ -19,9 +19,9 @@ namespace {
 
 // With the smallest cap that works, or a larger one.
 TransferPlan plan_within(const Manifest& manifest, std::int64_t cap, const Hosts& hosts = {}) {
-  TransferPlan plan(manifest, cap, hosts, SourceMemory::donated);
+  TransferPlan plan(manifest, cap, hosts, TileUse::donated);
   const std::int64_t least = choose_in_place(plan).least_cap;
-  return least <= cap ? std::move(plan) : TransferPlan(manifest, least, hosts, SourceMemory::donated);
+  return least <= cap ? std::move(plan) : TransferPlan(manifest, least, hosts, TileUse::donated);
 }
 
 std::int64_t largest(const std::vector<std::int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
@@ -31,7 +31,7 @@ TEST(InPlace, gives_every_device_its_slices_in_the_pages_predicted) {
   test::RandomProblems random(21);
   for (int i = 0; i < 60; ++i) {
     const TransferPlan plan = plan_within(test::any_manifest(random), 4096);
-    const TransferReport report = run_in_place(plan, *engine, {1, 2});
+    const TransferReport report = run_transfer(plan, *engine, {1, 2});
     ASSERT_EQ(report.difference, std::nullopt) << i;
     ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
     ASSERT_EQ(report.peak_bytes_predicted, largest(choose_in_place(plan).peaks)) << i;
@@ -45,7 +45,7 @@ TEST(InPlace, of_the_papers_family_is_measured_as_predicted) {
   for (std::size_t i = 0; i < family.size(); i += test::is_sweep() ? 5U : 50U) {
     const Problem problem = evaluation::scale_problem(family[i], 1.0 / 64);
     const TransferPlan plan = plan_within(make_manifest({{"v", problem}, {"w", problem}}), 64 << 10);
-    const TransferReport report = run_in_place(plan, *engine);
+    const TransferReport report = run_transfer(plan, *engine);
     ASSERT_EQ(report.difference, std::nullopt) << i;
     ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
   }
@@ -57,21 +57,21 @@ TEST(InPlace, names_the_smallest_cap) {
   test::RandomProblems random(25);
   for (int i = 0; i < 30; ++i) {
     const Manifest manifest = test::any_manifest(random);
-    const auto plan_at = [&](std::int64_t cap) { return TransferPlan(manifest, cap, {}, SourceMemory::donated); };
+    const auto plan_at = [&](std::int64_t cap) { return TransferPlan(manifest, cap, {}, TileUse::donated); };
     const std::int64_t least = choose_in_place(plan_at(0)).least_cap;
-    ASSERT_LE(run_in_place(plan_at(least), *engine).in_place->excess, least) << i;
+    ASSERT_LE(run_transfer(plan_at(least), *engine).in_place->excess, least) << i;
     for (std::int64_t cap = 1; cap < least; cap *= 8) {
       ASSERT_EQ(choose_in_place(plan_at(cap)).least_cap, least) << i;
-      ASSERT_THROW(PreparedInPlace(plan_at(cap), *engine), MemoryLimitError) << i;
+      ASSERT_THROW(PreparedTransfer(plan_at(cap), *engine), MemoryLimitError) << i;
     }
     if (least == 0) continue;
-    ASSERT_THROW(PreparedInPlace(plan_at(least - 1), *engine), MemoryLimitError) << i;
+    ASSERT_THROW(PreparedTransfer(plan_at(least - 1), *engine), MemoryLimitError) << i;
   }
 }
 
 TEST(InPlace, fills_a_part_of_a_target_at_a_time_whatever_the_cap) {
   const TransferPlan plan(make_manifest({{"w", test::problem_of("x=4", "[256{x}1024, 1024]", "[1024, 256{x}1024]")}}),
-                          16 << 20, {}, SourceMemory::donated);
+                          16 << 20, {}, TileUse::donated);
   const InPlaceFigures figures = choose_in_place(plan);
   EXPECT_EQ(figures.rounds, 16);
   EXPECT_EQ(figures.excess, 64 << 10);
@@ -83,7 +83,7 @@ TEST(InPlace, of_a_trainer_and_a_server_takes_nothing_beyond) {
   MeshLayout server = *problem.target().cuts();
   server.devices = {4, 5};
   const Problem apart("", problem.source(), Layout(server));
-  const TransferPlan plan(make_manifest({{"w", apart}}), 0, {}, SourceMemory::donated);
+  const TransferPlan plan(make_manifest({{"w", apart}}), 0, {}, TileUse::donated);
   const InPlaceFigures figures = choose_in_place(plan);
   EXPECT_EQ(figures.excess, 0);
   EXPECT_EQ(figures.peaks, figures.larger);
@@ -93,11 +93,11 @@ TEST(InPlace, rows_to_columns_peak_at_one_tile_and_the_cap) {
   const auto engine = make_threads_engine({2});
   for (const test::ProblemText text : {test::ProblemText{"x=4", "[256{x}1024, 1024]", "x=4", "[1024, 256{x}1024]"},
                                        test::ProblemText{"x=4", "[1024, 256{x}1024]", "x=4", "[256{x}1024, 1024]"}}) {
-    const TransferPlan plan(make_manifest({{"w", problem_of(text)}}), 128 << 10);
+    const TransferPlan plan(make_manifest({{"w", problem_of(text)}}), 128 << 10, {}, TileUse::donated);
     const InPlaceFigures figures = choose_in_place(plan);
     EXPECT_EQ(largest(figures.larger), 1 << 20);
     EXPECT_LE(figures.excess, 128 << 10);
-    const TransferReport report = run_in_place(plan, *engine);
+    const TransferReport report = run_transfer(plan, *engine);
     EXPECT_EQ(report.difference, std::nullopt);
     EXPECT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted);
     EXPECT_LE(report.peak_bytes_measured, (1 << 20) + (128 << 10));
@@ -112,8 +112,8 @@ TEST(InPlace, of_many_arrays_peaks_at_the_larger_side_and_the_cap) {
     arrays.emplace_back("columns" + std::to_string(i),
                         test::problem_of("x=4", "[256, 256{x}1024]", "[64{x}256, 1024]"));
   }
-  const TransferPlan plan(make_manifest(arrays), 512 << 10);
-  const TransferReport report = run_in_place(plan, *engine);
+  const TransferPlan plan(make_manifest(arrays), 512 << 10, {}, TileUse::donated);
+  const TransferReport report = run_transfer(plan, *engine);
   EXPECT_EQ(report.difference, std::nullopt);
   EXPECT_LE(report.peak_bytes_measured, (8 << 20) + (512 << 10));
 }
@@ -185,7 +185,7 @@ TEST(InPlace, passes_on_what_has_come_into_a_host) {
     const Hosts hosts = even_hosts(manifest.device_count(), 2);
     const TransferPlan plan = plan_within(manifest, 4096, hosts);
     relays += plan.has_relays() ? 1 : 0;
-    const TransferReport report = run_in_place(plan, *engine);
+    const TransferReport report = run_transfer(plan, *engine);
     ASSERT_EQ(report.difference, std::nullopt) << i;
     ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
   }

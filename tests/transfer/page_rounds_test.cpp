@@ -47,23 +47,23 @@ Streams any_streams(RandomProblems& random) {
   }
   for (Device from = 0; from < device_count; ++from) {
     for (Device to = 0; to < device_count; ++to) {
-      Stream stream{from, to, 0, {}};
+      std::int64_t bytes = 0;
       // Half of the arrays are equal.
       std::vector<StreamPiece> equal;
       for (std::size_t array = 0; array < array_count; ++array) {
         std::vector<StreamPiece> pieces = equal;
         for (std::size_t count = random.number(3); pieces.empty() && count > 0; --count) {
           pieces.push_back(
-              {static_cast<std::uint32_t>(random.number(4)), 0, number(random, 0, 50000), number(random, 0, 50000)});
+              {static_cast<std::uint32_t>(random.number(4)), 0, number(random, 0, 50000), number(random, 0, 50000), 0});
         }
         if (array < array_count / 2) equal = pieces;
         for (StreamPiece& piece : pieces) {
           piece.array = static_cast<std::uint32_t>(array);
-          stream.bytes += streams.shapes[piece.shape].bytes();
-          stream.pieces.push_back(piece);
+          bytes += streams.shapes[piece.shape].bytes();
+          streams.pieces.push_back(piece);
         }
       }
-      streams.streams.push_back(stream);
+      streams.end_stream(from, to, bytes);
     }
   }
   return streams;
@@ -79,7 +79,7 @@ RoundsByPage count_bytes(const Streams& streams, Device device, PageUse use) {
     if ((is_read ? stream.from : stream.to) != device) continue;
     std::int64_t at = 0;
     std::int64_t round = 0;
-    for (const StreamPiece& piece : stream.pieces) {
+    for (const StreamPiece& piece : streams.pieces_of(stream)) {
       const PieceShape& shape = streams.shapes[piece.shape];
       for (std::int64_t byte = 0; byte < shape.bytes(); ++byte, ++at) {
         while (at >= streams.part_of(stream.bytes, round).end) ++round;
@@ -127,7 +127,8 @@ TEST(PageRounds, are_runs_of_pages) {
   streams.array_count = 1;
   streams.rounds = 2;
   streams.shapes = {{{1000, 8192}, {8192, 1}, {8192, 1}, 1}};
-  streams.streams = {{0, 1, 8192000, {{0, 0, 0, 0}}}};
+  streams.pieces = {{}};
+  streams.end_stream(0, 1, 8192000);
   PageRounds page_rounds(streams);
   page_rounds.visit_tiles(0, PageUse::last_read, [](std::size_t array, const std::vector<PageRun>& runs) {
     EXPECT_EQ(array, 0U);

@@ -64,9 +64,10 @@ class IdleEngine final : public Engine {
   const char* name() const override { return "idle"; }
   std::vector<Device> devices(std::int64_t count) const override { return all_devices(count); }
   std::unique_ptr<PreparedRun> prepare(const Movement&, std::int64_t, const BufferStrides&) override { return nullptr; }
-  std::unique_ptr<PreparedStreams> prepare_streams(Streams) override {
-    class Idle final : public PreparedStreams {
-      StreamStatistics execute(std::span<const std::byte* const>, std::span<std::byte* const>) override { return {}; }
+  std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams>) override {
+    class Idle final : public PreparedRun {
+      RunStatistics execute(std::span<const std::byte* const>, std::span<std::byte* const>) override { return {}; }
+      RunStatistics execute(Tiles&) override { return {}; }
     };
     return std::make_unique<Idle>();
   }

@@ -82,8 +82,7 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
   if (engine != nullptr) require_ranks(*engine, manifest.device_count());
   transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
-  return {std::move(manifest), cap, std::move(hosts),
-          arguments.in_place ? transfer::SourceMemory::donated : transfer::SourceMemory::kept};
+  return {std::move(manifest), cap, std::move(hosts), arguments.in_place ? TileUse::donated : TileUse::kept};
 }
 
 std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& arguments) {
@@ -107,8 +106,7 @@ int plan_and_run(const Arguments& arguments) {
     write_result(render_dry_run(plan, arguments));
     return done;
   }
-  const transfer::TransferReport report = arguments.in_place ? run_in_place(plan, *engine, arguments.running)
-                                                             : run_transfer(plan, *engine, arguments.running);
+  const transfer::TransferReport report = run_transfer(plan, *engine, arguments.running);
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {

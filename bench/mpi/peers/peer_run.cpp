@@ -19,18 +19,18 @@ class PeerRun final : public PreparedRun {
   PeerRun(MPI_Comm comm, TileMover mover) : world_(mpi::Communicator::duplicate(comm)), mover_(std::move(mover)) {}
 
   // As our engines time themselves: from the first rank's start to the last one's end.
-  EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     world_.barrier();
     std::int64_t times[] = {0, -now()};
     mover_(sources.front(), targets.front());
     times[0] = now();
     world_.most(times);
-    EngineStatistics statistics;
+    RunStatistics statistics;
     statistics.seconds = static_cast<double>(times[0] + times[1]) * 1e-9;
     return statistics;
   }
 
-  EngineStatistics execute(Tiles&) override { throw InternalError("peers move buffers of their callers"); }
+  RunStatistics execute(Tiles&) override { throw InternalError("peers move buffers of their callers"); }
 
  private:
   const mpi::Communicator world_;

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "retile/engines/buffer.h"
+#include "retile/memory/buffer.h"
 
 namespace retile::mpi {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/plan/lists.h"
 
@@ -16,86 +17,83 @@ int lowest(std::vector<int>& parents, int rank) {
   return parent;
 }
 
-// The letters of a rank for one other rank of its team, one after the other as one stream of bytes.
-struct Stream {
-  std::vector<Letter> letters;
-  std::int64_t bytes = 0;
-};
-
-// Calls visit(letter, range of the letter, place in the piece) for what the range of the stream holds.
-template <typename Visit>
-void for_each_part(const Stream& stream, ByteRange range, Visit visit) {
-  std::int64_t start = 0;
-  for (const Letter& letter : stream.letters) {
-    const ByteRange part{std::max<std::int64_t>(range.begin - start, 0), std::min(range.end - start, letter.bytes)};
-    if (part.begin < part.end) visit(letter, part, start + part.begin - range.begin);
-    start += letter.bytes;
+std::vector<int> ranks_of_team(const RankTeams& teams, int rank) {
+  std::vector<int> team;
+  for (std::size_t i = 0; i < teams.colors.size(); ++i) {
+    if (teams.colors[i] == teams.colors[static_cast<std::size_t>(rank)]) team.push_back(static_cast<int>(i));
   }
+  std::stable_sort(team.begin(), team.end(), [&](int a, int b) {
+    return teams.keys[static_cast<std::size_t>(a)] < teams.keys[static_cast<std::size_t>(b)];
+  });
+  return team;
 }
 
 class AllToAll final : public StepCollective {
  public:
-  AllToAll(const Communicator& team, std::vector<Stream> sent, std::vector<Stream> received, std::int64_t share)
-      : team_(team), sent_(std::move(sent)), received_(std::move(received)), share_(share) {
-    std::int64_t longest = 0;
-    for (const Stream& stream : sent_) longest = std::max(longest, stream.bytes);
-    for (const Stream& stream : received_) longest = std::max(longest, stream.bytes);
-    team_.most({&longest, 1});
-    share_ = std::min(share_, longest);
-    rounds_ = longest == 0 ? 0 : (longest - 1) / share_ + 1;
+  AllToAll(const Communicator& team, const std::vector<int>& team_ranks, const PackedStreams& packed, LaneSet lanes,
+           std::int64_t staging_bytes)
+      : team_(team), packed_(packed), lanes_(std::move(lanes)) {
+    const auto place = [&](const Lane& lane) {
+      const auto found = std::find(team_ranks.begin(), team_ranks.end(), lane.peer);
+      ensure(found != team_ranks.end(), "a team has all ranks that a rank exchanges boxes with");
+      return static_cast<std::size_t>(found - team_ranks.begin());
+    };
+    for (const Lane& lane : lanes_.sent) to_.push_back(place(lane));
+    for (const Lane& lane : lanes_.received) from_.push_back(place(lane));
+    const std::int64_t share = std::max<std::int64_t>(1, staging_bytes / (std::int64_t{2} * team.size()));
+    lanes_.set_most_bytes(packed.streams(), share);
+    for (const std::vector<Lane>* list : {&lanes_.sent, &lanes_.received}) {
+      for (const Lane& lane : *list) rounds_ = std::max(rounds_, lane.rounds);
+    }
+    rounds_ = team_.most(rounds_);
+    lanes_.set_rounds(packed.streams(), rounds_);
+    share_ = team_.most(lanes_.longest_message());
   }
 
   std::int64_t staging_needed() const override { return 2 * share_ * team_.size(); }
 
-  void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-           std::span<std::byte> staging) const override {
+  void run(const TilePointers& tiles, std::span<std::byte> staging) const override {
     std::byte* out = staging.data();
     std::byte* in = out + share_ * team_.size();
     const auto members = static_cast<std::size_t>(team_.size());
     std::vector<int> places(members);
     for (std::size_t i = 0; i < members; ++i) places[i] = static_cast<int>(static_cast<std::int64_t>(i) * share_);
+    std::vector<LaneCursor> leaving(lanes_.sent.begin(), lanes_.sent.end());
+    std::vector<LaneCursor> arriving(lanes_.received.begin(), lanes_.received.end());
     for (std::int64_t round = 0; round < rounds_; ++round) {
-      const std::vector<ByteRange> leaving = ranges(sent_, round);
-      const std::vector<ByteRange> arriving = ranges(received_, round);
-      for (std::size_t i = 0; i < members; ++i) {
-        for_each_part(sent_[i], leaving[i], [&](const Letter& letter, ByteRange range, std::int64_t place) {
-          const TilePart& part = letter.parts.front();
-          part.packing.pack(sources[part.slot], range, out + places[i] + place);
-        });
-      }
-      check(MPI_Alltoallv(out, counts(leaving).data(), places.data(), MPI_BYTE, in, counts(arriving).data(),
-                          places.data(), MPI_BYTE, team_.get()),
+      for (std::size_t i = 0; i < leaving.size(); ++i) leaving[i].pack(packed_, tiles, round, out + places[to_[i]]);
+      check(MPI_Alltoallv(out, counts(leaving, to_, round).data(), places.data(), MPI_BYTE, in,
+                          counts(arriving, from_, round).data(), places.data(), MPI_BYTE, team_.get()),
             "MPI_Alltoallv");
-      for (std::size_t i = 0; i < members; ++i) {
-        for_each_part(received_[i], arriving[i], [&](const Letter& letter, ByteRange range, std::int64_t place) {
-          for (const TilePart& part : letter.parts) {
-            part.packing.unpack(in + places[i] + place, range, targets[part.slot]);
-          }
-        });
-      }
+      for (std::size_t i = 0; i < arriving.size(); ++i)
+        arriving[i].unpack(packed_, tiles, round, in + places[from_[i]]);
     }
   }
 
  private:
-  std::vector<ByteRange> ranges(const std::vector<Stream>& streams, std::int64_t round) const {
-    std::vector<ByteRange> ranges;
-    for (const Stream& stream : streams) {
-      ranges.push_back(piece_at(std::min(round * share_, stream.bytes), share_, stream.bytes));
+  // By rank of the team.
+  std::vector<int> counts(const std::vector<LaneCursor>& lanes, const std::vector<std::size_t>& members,
+                          std::int64_t round) const {
+    std::vector<int> counts(static_cast<std::size_t>(team_.size()));
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      counts[members[i]] = static_cast<int>(lanes[i].bytes_of(packed_, round));
     }
-    return ranges;
-  }
-
-  static std::vector<int> counts(const std::vector<ByteRange>& ranges) {
-    std::vector<int> counts;
-    for (const ByteRange& range : ranges) counts.push_back(static_cast<int>(range.size()));
     return counts;
   }
 
   const Communicator& team_;
-  const std::vector<Stream> sent_;      // by rank of the team
-  const std::vector<Stream> received_;  // by rank of the team
-  std::int64_t share_;                  // bytes of a piece
+  const PackedStreams& packed_;
+  LaneSet lanes_;
+  std::vector<std::size_t> to_;  // ranks of the team, by lane
+  std::vector<std::size_t> from_;
+  std::int64_t share_ = 0;  // bytes of a piece
   std::int64_t rounds_ = 0;
+};
+
+// A box of this rank's tile.
+struct TilePart {
+  std::int64_t offset = 0;  // of the piece
+  BoxPacking packing;
 };
 
 class Allgather final : public StepCollective {
@@ -105,7 +103,8 @@ class Allgather final : public StepCollective {
     const std::int64_t bytes = mine_.packing.bytes();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const BoxPacking& part = parts_[i].packing;
-      is_direct_ = is_direct_ && part.is_contiguous() && part.offset() == static_cast<std::int64_t>(i) * bytes;
+      is_direct_ = is_direct_ && part.is_contiguous() &&
+                   parts_[i].offset + part.offset() == static_cast<std::int64_t>(i) * bytes;
     }
     // MPI_Allgather takes a type for what arrives, so all ranks must have the same one.
     is_direct_ = team_.least(is_direct_ ? 1 : 0) == 1;
@@ -114,13 +113,12 @@ class Allgather final : public StepCollective {
 
   std::int64_t staging_needed() const override { return is_direct_ ? 0 : piece_bytes_ * (team_.size() + 1); }
 
-  void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-           std::span<std::byte> staging) const override {
-    const std::byte* source = sources[mine_.slot];
-    std::byte* target = targets[parts_.front().slot];
+  void run(const TilePointers& tiles, std::span<std::byte> staging) const override {
+    const std::byte* source = tiles.sources.front() + mine_.offset;
+    std::byte* target = tiles.targets.front();
     const std::int64_t bytes = mine_.packing.bytes();
-    for (ByteRange piece = piece_at(0, piece_bytes_, bytes); piece.size() > 0;
-         piece = piece_at(piece.end, piece_bytes_, bytes)) {
+    for (std::int64_t begin = 0; begin < bytes; begin += piece_bytes_) {
+      const ByteRange piece{begin, std::min(bytes, begin + piece_bytes_)};
       if (is_direct_) {
         gather_in_place(source + mine_.packing.offset() + piece.begin, piece, target + piece.begin);
       } else {
@@ -149,7 +147,7 @@ class Allgather final : public StepCollective {
     mine_.packing.pack(source, piece, staging);
     check(MPI_Allgather(staging, count, MPI_BYTE, all, count, MPI_BYTE, team_.get()), "MPI_Allgather");
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].packing.unpack(all + static_cast<std::int64_t>(i) * count, piece, target);
+      parts_[i].packing.unpack(all + static_cast<std::int64_t>(i) * count, piece, target + parts_[i].offset);
     }
   }
 
@@ -160,16 +158,26 @@ class Allgather final : public StepCollective {
   std::int64_t piece_bytes_ = 0;
 };
 
-std::vector<Stream> streams_of(const std::vector<int>& team_ranks, std::vector<Letter> letters) {
-  std::vector<Stream> streams(team_ranks.size());
-  for (Letter& letter : letters) {
-    const auto found = std::find(team_ranks.begin(), team_ranks.end(), letter.peer);
-    ensure(found != team_ranks.end(), "a team has all ranks that a rank exchanges boxes with");
-    Stream& stream = streams[static_cast<std::size_t>(found - team_ranks.begin())];
-    stream.bytes += letter.bytes;
-    stream.letters.push_back(std::move(letter));
+// The streams that make up a gathered tile, in the order of the team. Every rank has one device, and every stream one
+// piece.
+std::unique_ptr<StepCollective> make_allgather(const Communicator& team, const std::vector<int>& team_ranks, int rank,
+                                               const PackedStreams& packed, std::int64_t staging_bytes) {
+  const Streams& streams = packed.streams();
+  const auto stream_from = [&](int member) -> const Stream& {
+    const auto found = std::find_if(streams.streams.begin(), streams.streams.end(), [&](const Stream& stream) {
+      return packed.ranks().rank_of(stream.from) == member && packed.ranks().rank_of(stream.to) == rank;
+    });
+    ensure(found != streams.streams.end() && found->count == 1, "every member of a team is gathered");
+    return *found;
+  };
+  const StreamPiece& own = streams.pieces[stream_from(rank).first];
+  std::vector<TilePart> parts;
+  for (const int member : team_ranks) {
+    const StreamPiece& piece = streams.pieces[stream_from(member).first];
+    parts.push_back({piece.to_offset, packed.unpacking(piece)});
   }
-  return streams;
+  return std::make_unique<Allgather>(team, TilePart{own.from_offset, packed.packing(own)}, std::move(parts),
+                                     staging_bytes);
 }
 
 }  // namespace
@@ -200,31 +208,14 @@ const Communicator& TeamCommunicators::of(const RankTeams& teams) {
   return *made_.back().second;
 }
 
-std::unique_ptr<StepCollective> make_alltoall(const Communicator& team, const std::vector<int>& team_ranks,
-                                              const std::vector<Parcel>& sent, const std::vector<Parcel>& received,
-                                              const LetterContext& context) {
-  std::vector<Letter> leaving;
-  std::vector<Letter> arriving;
-  for (const Parcel& parcel : sent) leaving.push_back(letter_to_send(parcel, StagingSight::own, context));
-  for (const Parcel& parcel : received) arriving.push_back(letter_to_receive(parcel, StagingSight::own, context));
-  const std::int64_t share = context.staging_bytes / (std::int64_t{2} * team.size());
-  return std::make_unique<AllToAll>(team, streams_of(team_ranks, std::move(leaving)),
-                                    streams_of(team_ranks, std::move(arriving)), share);
-}
-
-std::unique_ptr<StepCollective> make_allgather(const Communicator& team, Device device,
-                                               const std::vector<Device>& members, const Placement& held,
-                                               const LetterContext& context) {
-  const std::size_t slot = context.ranks.slot_of(device);
-  const auto part_of = [&](const TileLayout& tile, Device member) {
-    const DimensionOrder order = order_of(context.stage.tile_before(member, held.box(member)));
-    return TilePart{slot, {tile, held.box(member), context.element_size, order}};
-  };
-  std::vector<TilePart> parts;
-  for (const Device member : members)
-    parts.push_back(part_of(context.stage.tile_after(device, held.box(member)), member));
-  return std::make_unique<Allgather>(team, part_of(context.stage.tile_before(device, held.box(device)), device),
-                                     std::move(parts), context.staging_bytes);
+std::unique_ptr<StepCollective> make_step_collective(const Communicator& team, const RankTeams& teams, int rank,
+                                                     const PackedStreams& packed, LaneSet lanes, const Stage& stage,
+                                                     std::int64_t staging_bytes) {
+  const std::vector<int> team_ranks = ranks_of_team(teams, rank);
+  const bool gathers = stage.after().local_size() > stage.held().local_size() &&
+                       packed.ranks().devices_per_rank() == 1 && stage.held().is_even() && stage.after().is_even();
+  if (gathers) return make_allgather(team, team_ranks, rank, packed, staging_bytes);
+  return std::make_unique<AllToAll>(team, team_ranks, packed, std::move(lanes), staging_bytes);
 }
 
 }  // namespace retile::mpi

@@ -13,8 +13,7 @@
 
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
-#include "retile/engines/mpi/messages.h"
-#include "retile/engines/mpi/parcel.h"
+#include "retile/engines/mpi/lanes.h"
 #include "retile/plan/plan.h"
 
 namespace retile::mpi {
@@ -53,20 +52,15 @@ class StepCollective {
   virtual ~StepCollective() = default;
 
   virtual std::int64_t staging_needed() const = 0;
-  virtual void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-                   std::span<std::byte> staging) const = 0;
+  virtual void run(const TilePointers& tiles, std::span<std::byte> staging) const = 0;
 };
 
-// An alltoall among the ranks of a team: in every round, each rank packs a piece for each other one, MPI_Alltoallv
-// carries them, and they are unpacked. Parcels are those between different ranks. Collective over the team.
-std::unique_ptr<StepCollective> make_alltoall(const Communicator& team, const std::vector<int>& team_ranks,
-                                              const std::vector<Parcel>& sent, const std::vector<Parcel>& received,
-                                              const LetterContext& context);
-
-// An allgather among ranks with one device each, straight into the target where each rank's box is contiguous there
-// and they follow each other; else in pieces.
-std::unique_ptr<StepCollective> make_allgather(const Communicator& team, Device device,
-                                               const std::vector<Device>& members, const Placement& held,
-                                               const LetterContext& context);
+// A stage whose step has groups, among the ranks of a team; the lanes are those between different ranks. Collective
+// over the team. A gather among ranks with one device each goes straight into the target if each rank's box is
+// contiguous there and they follow each other, else in pieces. All else is an alltoall: in every round, each rank packs
+// a piece for each other one, MPI_Alltoallv carries them, and they are unpacked.
+std::unique_ptr<StepCollective> make_step_collective(const Communicator& team, const RankTeams& teams, int rank,
+                                                     const PackedStreams& packed, LaneSet lanes, const Stage& stage,
+                                                     std::int64_t staging_bytes);
 
 }  // namespace retile::mpi

@@ -38,6 +38,7 @@ class Communicator final : public Processes {
   std::int64_t least(std::int64_t value) const override;
   void add_up(std::span<std::uint64_t> numbers) const override;
   void broadcast(std::span<std::byte> bytes, int from) const override;
+  using Processes::most;
   void most(std::span<std::int64_t> values) const;  // entry by entry, in place
   void gather(std::int64_t value, std::span<std::int64_t> all) const;
 

@@ -5,7 +5,7 @@
 
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
-#include "retile/engines/tile_layout.h"
+#include "retile/memory/tile_layout.h"
 #include "retile/plan/plan.h"
 
 namespace retile::mpi {

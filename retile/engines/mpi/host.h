@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "retile/engines/buffer.h"
 #include "retile/engines/mpi/arena.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi_options.h"
+#include "retile/memory/buffer.h"
 
 namespace retile::mpi {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "retile/engines/copy.h"
+#include "retile/copies/copy.h"
 
 namespace retile::mpi {
 

@@ -3,30 +3,26 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <cstdint>
 #include <utility>
 
+#include "retile/engines/mover.h"
+#include "retile/engines/mpi/collectives.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/host.h"
 #include "retile/engines/mpi_options.h"
 
 namespace retile::mpi {
 
-// Nanoseconds of this host's clock.
-inline std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 struct Job {
   Job(MPI_Comm comm, MpiOptions job_options)
       : options(std::move(job_options)),
         world(Communicator::duplicate(comm)),
-        host(world, options.hosts, options.reading) {}
+        host(world, options.hosts, options.reading),
+        teams(world) {}
 
-  // From the first rank's start to the last one's end. Collective. Clocks are compared within a host only: those of
-  // different hosts have nothing in common.
+  // From the first rank's start, see now(), to the last one's end. Collective. Clocks are compared within a host only:
+  // those of different hosts have nothing in common.
   double seconds_since(std::int64_t start) const {
     std::int64_t times[] = {now(), -start};
     host.team().most(times);
@@ -38,6 +34,7 @@ struct Job {
   const MpiOptions options;
   const Communicator world;
   Host host;
+  TeamCommunicators teams;
 };
 
 }  // namespace retile::mpi

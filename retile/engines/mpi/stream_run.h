@@ -1,12 +1,13 @@
-// Streams between ranks: copied or read straight from tiles that a rank of the same host can reach, sent as one message
-// per pair of ranks and round elsewhere.
+// Streams between ranks: copied or read straight from tiles that a rank of the same host can reach, sent in lanes of
+// messages elsewhere, or by MPI's own collectives.
 #pragma once
 
 #include <memory>
 
+#include "retile/engines/mover.h"
 #include "retile/engines/mpi/device_ranks.h"
 #include "retile/engines/mpi/job.h"
-#include "retile/engines/streams.h"
+#include "retile/schedule/streams.h"
 
 namespace retile::mpi {
 

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/engines/combine.h"
+#include "retile/copies/combine.h"
 #include "retile/plan/lists.h"
+#include "retile/schedule/stage.h"
 
 namespace retile {
 namespace {
@@ -115,21 +116,21 @@ class ReferenceRun final : public PreparedRun {
         element_size_(element_size),
         strides_(require_strides(strides, movement_.source, movement_.target(), devices_, element_size)) {}
 
-  EngineStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     require_buffers(sources, targets, devices_);
     std::vector<HeldBoxes> boxes = take_in(sources);
-    EngineStatistics statistics = move(boxes, TileUse::kept);
+    RunStatistics statistics = move(boxes, TileUse::kept);
     give_out(boxes, targets);
     return statistics;
   }
 
-  EngineStatistics execute(Tiles& tiles) override {
+  RunStatistics execute(Tiles& tiles) override {
     require_tiles(tiles, movement_.source, devices_, element_size_, strides_);
     std::vector<const std::byte*> sources;
     for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
     std::vector<HeldBoxes> boxes = take_in(sources);
     tiles.clear();
-    EngineStatistics statistics = move(boxes, TileUse::donated);
+    RunStatistics statistics = move(boxes, TileUse::donated);
     std::vector<std::byte*> targets;
     for (const Device device : devices_) {
       const std::int64_t bytes = checked_bytes(movement_.target().size(device), element_size_);
@@ -181,9 +182,9 @@ class ReferenceRun final : public PreparedRun {
     return kept;
   }
 
-  EngineStatistics move(std::vector<HeldBoxes>& boxes, TileUse use) const {
+  RunStatistics move(std::vector<HeldBoxes>& boxes, TileUse use) const {
     const auto start = std::chrono::steady_clock::now();
-    EngineStatistics statistics;
+    RunStatistics statistics;
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, use, reference_memory);
     const std::vector<std::int64_t> kept = kept_bytes(use);
     const auto measure = [&](const std::vector<HeldBoxes>& before, const std::vector<HeldBoxes>& after) {

@@ -1,10 +1,9 @@
 #include "retile/engines/threads/copy_tasks.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
-
-#include "retile/base/arithmetic.h"
 
 namespace retile {
 namespace {
@@ -17,150 +16,207 @@ constexpr std::int64_t least_task_bytes = 32 << 10;
 constexpr std::int64_t tasks_per_worker = 8;
 // Stages that move less leave their results in caches, where the next stage finds them.
 constexpr std::int64_t least_streamed_bytes = 16 << 20;
-
 // A copy that transposes is cut along the target's lines into pieces of this many bytes, so that a part has many of the
 // source's lines, and uses them whole.
 constexpr std::int64_t transposed_bytes = 2 << 10;
 
-// Number, in the global array with its dimensions in this order, of an element that is given by its number in the box.
-std::int64_t global_position(const Box& box, const Shape& global, const DimensionOrder& order, std::int64_t element) {
-  std::int64_t position = 0;
-  std::int64_t stride = 1;
-  for (std::size_t i = global.size(); i-- > 0;) {
-    const std::size_t dimension = order[i];
-    const std::int64_t extent = box.hi[dimension] - box.lo[dimension];
-    position += (box.lo[dimension] + element % extent) * stride;
-    element /= extent;
-    stride *= global[dimension];
-  }
-  return position;
+// The dimension in which the target's elements lie next to each other.
+std::size_t innermost(const PieceShape& shape) {
+  DimensionOrder order = order_of({box_at(Shape(shape.extent.size()), shape.extent), shape.to});
+  while (shape.extent[order.back()] == 1) order.pop_back();
+  return order.back();
 }
 
 }  // namespace
 
-CopyTasks::CopyTasks(Stage stage, std::int64_t element_size, int workers, std::int64_t most_bytes)
-    : stage_(std::make_unique<const Stage>(std::move(stage))),
-      element_size_(element_size),
-      received_(static_cast<std::size_t>(stage_->after().device_count())),
-      shapes_(*stage_, element_size) {
-  const std::int64_t devices = stage_->after().device_count();
-  const std::int64_t bytes = devices * stage_->after().local_size() * element_size;
-  const std::int64_t tasks = tasks_per_worker * workers;
+CopyTasks::CopyTasks(Streams streams, int workers, std::int64_t listed_bytes)
+    : streams_(std::move(streams)),
+      received_(static_cast<std::size_t>(streams_.device_count)),
+      task_count_(tasks_per_worker * workers) {
+  std::int64_t bytes = 0;
+  for (const Stream& stream : streams_.streams) {
+    bytes += stream.bytes;
+    if (stream.from != stream.to) received_[static_cast<std::size_t>(stream.to)] += stream.bytes;
+  }
+  if (!streams_.is_listed) {
+    const Stage& stage = *streams_.stage;
+    bytes = streams_.device_count * stage.after().local_size() * stage.element_size();
+    add_stage_bytes();
+  }
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
-  task_bytes_ = std::clamp(bytes / tasks, least_task_bytes, most_task_bytes);
-  if (stage_->reduction()) {
-    make_reductions();
-    return;
+  task_bytes_ = std::clamp(bytes / task_count_, least_task_bytes, most_task_bytes);
+  if (!streams_.is_listed) return;
+  add_copies();
+  const bool may_leave = streams_.stage != nullptr;
+  for (const Stream& stream : streams_.streams) {
+    for (const StreamPiece& piece : streams_.pieces_of(stream)) add_piece(stream, piece);
+    if (may_leave && static_cast<std::int64_t>(parts_.size() * sizeof(Part)) > listed_bytes) {
+      streams_.drop_lists();
+      parts_ = std::vector<Part>();
+      return;
+    }
   }
-  const std::int64_t batch = divide_up(devices, tasks);
-  bool is_listed = true;
-  for (PieceCursor cursor(*stage_); cursor.device() < devices;) {
-    if (cursor.device() % batch == 0) batches_.push_back(cursor);
-    cursor.next([&](const Transfer& piece) {
-      if (piece.from != piece.to) received_[static_cast<std::size_t>(piece.to)] += volume(piece.box) * element_size;
-      if (is_listed) add_piece(piece);
-    });
-    is_listed = is_listed && listed_bytes() <= most_bytes;
-  }
-  if (is_listed) {
-    batches_.clear();
-    make_tasks();
-  } else {
-    std::vector<PlacedCopy>().swap(copies_);
-    std::vector<Part>().swap(parts_);
-  }
-}
-
-std::int64_t CopyTasks::listed_bytes() const {
-  return static_cast<std::int64_t>(copies_.size() * sizeof(PlacedCopy) + parts_.size() * sizeof(Part)) +
-         (copies_.empty() ? 0 : shapes_.bytes());
-}
-
-void CopyTasks::add_piece(const Transfer& piece) {
-  const PlacedCopy whole = shapes_.place(piece.from, piece.to, piece.box);
-  if (!shapes_.shape(whole).is_transposing()) return add_copy(whole, piece.box);
-  DimensionOrder order = order_of(stage_->tile_after(piece.to, piece.box));
-  while (piece.box.hi[order.back()] - piece.box.lo[order.back()] == 1) order.pop_back();
-  const std::size_t along = order.back();
-  const std::int64_t length = std::max<std::int64_t>(1, transposed_bytes / element_size_);
-  for (Box part = piece.box; part.lo[along] < piece.box.hi[along]; part.lo[along] = part.hi[along]) {
-    part.hi[along] = std::min(part.lo[along] + length, piece.box.hi[along]);
-    add_copy(shapes_.place(piece.from, piece.to, part), part);
-  }
-}
-
-void CopyTasks::add_copy(const PlacedCopy& placed, const Box& box) {
-  copies_.push_back(placed);
-  const BoxCopy& copy = shapes_.shape(placed);
-  const DimensionOrder order = order_of(stage_->tile_after(placed.to, box));
-  const std::int64_t length = copy.range_length(std::min(task_bytes_, most_part_bytes));
-  for (std::int64_t begin = 0; begin < copy.bytes(); begin += length) {
-    const std::int64_t position = global_position(box, stage_->after().global_shape(), order, begin / element_size_);
-    parts_.push_back({position, copies_.size() - 1, {begin, std::min(begin + length, copy.bytes())}});
-  }
-}
-
-// Parts that are near each other in the array go to one worker: they read the same lines, or write them.
-void CopyTasks::make_tasks() {
-  copies_.shrink_to_fit();
   parts_.shrink_to_fit();
-  std::sort(parts_.begin(), parts_.end(),
-            [](const Part& a, const Part& b) { return std::tie(a.position, a.copy) < std::tie(b.position, b.copy); });
-  std::int64_t bytes = task_bytes_;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (bytes >= task_bytes_) {
-      task_begins_.push_back(i);
-      bytes = 0;
-    }
-    bytes += parts_[i].range.size();
-  }
-  task_begins_.push_back(parts_.size());
+  const auto place = [&](const Part& part) {
+    return std::tuple(part.to_tile / static_cast<std::uint32_t>(streams_.device_count), part.position, part.to_tile,
+                      part.to_offset, part.range.begin);
+  };
+  std::sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) { return place(a) < place(b); });
+  task_begins_ = tasks_of(parts_);
 }
 
-void CopyTasks::make_reductions() {
-  const std::int64_t length = std::max<std::int64_t>(1, task_bytes_ / element_size_);
-  for (Device device = 0; device < stage_->after().device_count(); ++device) {
-    const std::int64_t elements = stage_->after().size(device);
-    for (std::int64_t first = 0; first < elements; first += length) {
-      reductions_.push_back({device, first, std::min(length, elements - first)});
-    }
-  }
-}
-
-void CopyTasks::run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const {
-  if (stage_->reduction()) {
-    pool.for_each(reductions_.size(), [&](std::size_t task) {
-      const auto& [device, first, count] = reductions_[task];
-      const auto d = static_cast<std::size_t>(device);
-      stage_->reduce(device, first, count, from[d], to[d]);
+// Works the pieces out once, to count them.
+void CopyTasks::add_stage_bytes() {
+  const Stage& stage = *streams_.stage;
+  for (Device device = 0; device < streams_.device_count; ++device) {
+    stage.visit_received(device, [&](const Transfer& piece) {
+      if (piece.from == device) return;
+      received_[static_cast<std::size_t>(device)] += volume(piece.box) * stage.element_size();
     });
-  } else if (batches_.empty()) {
-    pool.for_each(task_begins_.size() - 1, [&](std::size_t task) { run_listed(task, from, to); });
-  } else {
-    pool.for_each(batches_.size(), [&](std::size_t batch) { run_batch(batch, from, to); });
   }
 }
 
-void CopyTasks::run_listed(std::size_t task, std::span<const std::byte* const> from,
-                           std::span<std::byte* const> to) const {
-  for (std::size_t i = task_begins_[task]; i < task_begins_[task + 1]; ++i) {
-    const PlacedCopy& copy = copies_[parts_[i].copy];
-    shapes_.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, parts_[i].range, stores_);
+void CopyTasks::add_copies() {
+  const auto add = [&](const PieceShape& shape) {
+    copies_.push_back(shape.copy());
+    extents_.push_back(shape.extent);
+    return static_cast<std::uint32_t>(copies_.size() - 1);
+  };
+  for (const PieceShape& shape : streams_.shapes) add(shape);
+  for (std::size_t i = 0; i < streams_.shapes.size(); ++i) {
+    Cut& cut = cuts_.emplace_back();
+    if (!copies_[i].is_transposing()) continue;
+    PieceShape slice = streams_.shapes[i];
+    cut.dimension = innermost(slice);
+    cut.length = std::max<std::int64_t>(1, transposed_bytes / slice.element_size);
+    const std::int64_t extent = slice.extent[cut.dimension];
+    slice.extent[cut.dimension] = std::min(extent, cut.length);
+    cut.copy = cut.last_copy = add(slice);
+    slice.extent[cut.dimension] = extent % cut.length;
+    if (extent > cut.length && extent % cut.length > 0) cut.last_copy = add(slice);
+  }
+}
+
+CopyTasks::Part CopyTasks::whole_of(const Stream& stream, const StreamPiece& piece) const {
+  const std::int64_t first_tile = piece.array * streams_.device_count;
+  return {static_cast<std::uint32_t>(first_tile + stream.from),
+          static_cast<std::uint32_t>(first_tile + stream.to),
+          piece.shape,
+          piece.from_offset,
+          piece.to_offset,
+          piece.position,
+          {}};
+}
+
+void CopyTasks::add_piece(const Stream& stream, const StreamPiece& piece) {
+  Part part = whole_of(stream, piece);
+  const Cut& cut = cuts_[piece.shape];
+  if (cut.length == 0) return add_parts(parts_, part, {0, copies_[part.copy].bytes()});
+  const PieceShape& shape = streams_.shapes[piece.shape];
+  const std::int64_t extent = shape.extent[cut.dimension];
+  for (std::int64_t first = 0; first < extent; first += cut.length) {
+    part.copy = first + cut.length <= extent ? cut.copy : cut.last_copy;
+    part.from_offset = piece.from_offset + first * shape.from[cut.dimension];
+    part.to_offset = piece.to_offset + first * shape.to[cut.dimension];
+    if (!streams_.position_strides.empty()) {
+      part.position = piece.position + first * streams_.position_strides[cut.dimension];
+    }
+    add_parts(parts_, part, {0, copies_[part.copy].bytes()});
+  }
+}
+
+void CopyTasks::add_parts(std::vector<Part>& parts, Part whole, ByteRange range) const {
+  const std::int64_t length = copies_[whole.copy].range_length(std::min(task_bytes_, most_part_bytes));
+  const std::int64_t element = streams_.stage == nullptr ? 1 : streams_.stage->element_size();
+  const std::int64_t position = whole.position;
+  for (std::int64_t begin = range.begin; begin < range.end; begin += length) {
+    whole.position = position + position_in(extents_[whole.copy], begin / element);
+    whole.range = {begin, std::min(begin + length, range.end)};
+    parts.push_back(whole);
+  }
+}
+
+// From a box's first element to another one of it.
+std::int64_t CopyTasks::position_in(const Shape& extent, std::int64_t element) const {
+  const Shape& strides = streams_.position_strides;
+  if (strides.empty() || element == 0) return 0;
+  std::int64_t position = 0;
+  DimensionOrder order = order_of({box_at(Shape(extent.size()), extent), strides});
+  for (std::size_t i = order.size(); i-- > 0;) {
+    position += element % extent[order[i]] * strides[order[i]];
+    element /= extent[order[i]];
+  }
+  return position;
+}
+
+std::vector<std::size_t> CopyTasks::tasks_of(const std::vector<Part>& parts) const {
+  std::vector<std::size_t> begins;
+  std::int64_t room = 0;  // in the task
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (room <= 0) {
+      begins.push_back(i);
+      room = task_bytes_;
+    }
+    room -= parts[i].range.size();
+  }
+  begins.push_back(parts.size());
+  return begins;
+}
+
+void CopyTasks::run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,
+                          std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
+  pool.for_each(task_begins.size() - 1, [&](std::size_t task) {
+    for (std::size_t i = task_begins[task]; i < task_begins[task + 1]; ++i) {
+      const Part& part = parts[i];
+      copies_[part.copy].run(sources[part.from_tile] + part.from_offset, targets[part.to_tile] + part.to_offset,
+                             part.range, stores_);
+    }
+    finish_stores(stores_);
+  });
+}
+
+// Pieces are worked out as they are copied.
+void CopyTasks::run_devices(Device first, Device end, std::span<const std::byte* const> sources,
+                            std::span<std::byte* const> targets) const {
+  PiecePlacer placer(*streams_.stage);
+  std::vector<std::optional<BoxCopy>> copies;  // by shape
+  for (Device device = first; device < end; ++device) {
+    streams_.stage->visit_received(device, [&](const Transfer& transfer) {
+      const StreamPiece piece = placer.place(transfer);
+      if (piece.shape >= copies.size()) copies.resize(piece.shape + 1);
+      if (!copies[piece.shape]) copies[piece.shape] = placer.shapes()[piece.shape].copy();
+      copies[piece.shape]->run(sources[static_cast<std::size_t>(transfer.from)] + piece.from_offset,
+                               targets[static_cast<std::size_t>(device)] + piece.to_offset, stores_);
+    });
   }
   finish_stores(stores_);
 }
 
-void CopyTasks::run_batch(std::size_t batch, std::span<const std::byte* const> from,
-                          std::span<std::byte* const> to) const {
-  const Device end = batch + 1 < batches_.size() ? batches_[batch + 1].device() : stage_->after().device_count();
-  for (PieceCursor cursor = batches_[batch]; cursor.device() < end;) {
-    PieceCopies shapes(*stage_, element_size_);
-    cursor.next([&](const Transfer& piece) {
-      const PlacedCopy copy = shapes.place(piece.from, piece.to, piece.box);
-      shapes.shape(copy).run(from[copy.from] + copy.from_offset, to[copy.to] + copy.to_offset, stores_);
-    });
+void CopyTasks::run(WorkerPool& pool, std::span<const std::byte* const> sources,
+                    std::span<std::byte* const> targets) const {
+  if (streams_.is_listed) return run_parts(pool, parts_, task_begins_, sources, targets);
+  const std::int64_t batch = divide_up(streams_.device_count, task_count_);
+  pool.for_each(static_cast<std::size_t>(divide_up(streams_.device_count, batch)), [&](std::size_t task) {
+    const Device first = static_cast<Device>(task) * batch;
+    run_devices(first, std::min(first + batch, streams_.device_count), sources, targets);
+  });
+}
+
+void CopyTasks::run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources,
+                           std::span<std::byte* const> targets, const RoundDone& done) const {
+  std::vector<StreamCursor> cursors(streams_.streams.size());
+  std::vector<Part> parts;
+  for (std::int64_t round = 0; round < streams_.rounds; ++round) {
+    parts.clear();
+    for (std::size_t i = 0; i < cursors.size(); ++i) {
+      const Stream& stream = streams_.streams[i];
+      cursors[i].advance(
+          streams_, stream, streams_.part_of(stream.bytes, round).size(),
+          [&](const StreamPiece& piece, ByteRange range) { add_parts(parts, whole_of(stream, piece), range); });
+    }
+    run_parts(pool, parts, tasks_of(parts), sources, targets);
+    done(round);
   }
-  finish_stores(stores_);
 }
 
 }  // namespace retile

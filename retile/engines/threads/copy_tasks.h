@@ -1,66 +1,73 @@
-// The copies of a stage, cut and ordered for workers.
+// The pieces of streams, cut and ordered for workers: every element is copied once, straight from tile to tile.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "retile/engines/copy.h"
-#include "retile/engines/piece_copies.h"
-#include "retile/engines/schedule.h"
+#include "retile/copies/copy.h"
+#include "retile/engines/mover.h"
 #include "retile/engines/threads/worker_pool.h"
+#include "retile/schedule/streams.h"
 
 namespace retile {
 
 class CopyTasks {
  public:
-  // Copies are listed where that takes at most so many bytes, see usual_listed_bytes.
-  CopyTasks(Stage stage, std::int64_t element_size, int workers, std::int64_t most_bytes);
+  // Streams of all devices. Parts of a stage's pieces are listed if their list takes at most so many bytes.
+  CopyTasks(Streams streams, int workers, std::int64_t listed_bytes);
 
   // Bytes that each device gets from others.
   const std::vector<std::int64_t>& received() const { return received_; }
-  // Of the lists; 0 where there are none.
-  std::int64_t listed_bytes() const;
 
-  // Tiles by device.
-  void run(WorkerPool& pool, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
+  // As PreparedStreams::execute() and execute_rounds().
+  void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+  void run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                  const RoundDone& done) const;
 
  private:
-  // A part of a copy.
+  // A part of a piece. Self-contained, so that the CPU can prefetch it.
   struct Part {
-    std::int64_t position = 0;  // of its first element in the global array, whose dimensions are in the targets' order
-    std::size_t copy = 0;
+    std::uint32_t from_tile = 0;
+    std::uint32_t to_tile = 0;
+    std::uint32_t copy = 0;
+    std::int64_t from_offset = 0;
+    std::int64_t to_offset = 0;
+    std::int64_t position = 0;
     ByteRange range;
   };
+  // A copy that transposes, cut along the target's lines.
+  struct Cut {
+    std::size_t dimension = 0;
+    std::int64_t length = 0;  // elements of a slice
+    std::uint32_t copy = 0;   // of a slice, and of the last one
+    std::uint32_t last_copy = 0;
+  };
 
-  void add_piece(const Transfer& piece);
-  void add_copy(const PlacedCopy& placed, const Box& box);
-  void make_tasks();
-  void run_listed(std::size_t task, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
-  void run_batch(std::size_t batch, std::span<const std::byte* const> from, std::span<std::byte* const> to) const;
+  void add_copies();
+  void add_stage_bytes();
+  void add_piece(const Stream& stream, const StreamPiece& piece);
+  void add_parts(std::vector<Part>& parts, Part whole, ByteRange range) const;
+  std::int64_t position_in(const Shape& extent, std::int64_t element) const;
+  Part whole_of(const Stream& stream, const StreamPiece& piece) const;
+  // Where tasks of about equal bytes begin, and the end.
+  std::vector<std::size_t> tasks_of(const std::vector<Part>& parts) const;
+  void run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,
+                 std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
+  void run_devices(Device first, Device end, std::span<const std::byte* const> sources,
+                   std::span<std::byte* const> targets) const;
 
-  std::unique_ptr<const Stage> stage_;
-  std::int64_t element_size_;
-  std::int64_t task_bytes_;
+  Streams streams_;
+  std::vector<BoxCopy> copies_;  // by shape, then those of cuts
+  std::vector<Shape> extents_;   // of the copies
+  std::vector<Cut> cuts_;        // by shape; of length 0 if it is copied as a whole
   Stores stores_ = Stores::cached;
   std::vector<std::int64_t> received_;
-  // Listed copies.
-  PieceCopies shapes_;
-  std::vector<PlacedCopy> copies_;
-  std::vector<Part> parts_;               // in the order of their positions
-  std::vector<std::size_t> task_begins_;  // in parts_, and the end
-  // Or elements of devices' results, where nothing is copied.
-  struct Reduction {
-    Device device = 0;
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-  };
-  void make_reductions();
-  std::vector<Reduction> reductions_;
-  // Or where the devices of each task begin; empty where copies are listed.
-  std::vector<PieceCursor> batches_;
+  std::int64_t task_bytes_ = 0;
+  std::int64_t task_count_ = 0;  // about
+  std::vector<Part> parts_;      // array by array, in order of their positions
+  std::vector<std::size_t> task_begins_;
 };
 
 }  // namespace retile

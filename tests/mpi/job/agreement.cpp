@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/planner/planner.h"
@@ -109,7 +109,7 @@ class Checker {
  private:
   static const Tile& tile(const Tiles& tiles, Device device) { return tiles[static_cast<std::size_t>(device)]; }
 
-  static void check_statistics(const EngineStatistics& statistics) {
+  static void check_statistics(const RunStatistics& statistics) {
     EXPECT_LE(statistics.peak_measured, statistics.peak_predicted);
     EXPECT_GT(statistics.peak_measured, 0);
     EXPECT_GE(statistics.seconds, 0);

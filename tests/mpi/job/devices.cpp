@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/mpi.h"
 #include "retile/planner/planner.h"
@@ -130,7 +130,7 @@ TEST(Collectives, gather_straight_into_the_target) {
   const MadeArray array{{24, 10}, 4, 19};
   Tiles tiles;
   tiles.push_back(make_tile(array, movement.source.box(job_rank())));
-  const EngineStatistics statistics = engine->prepare(movement, 4)->execute(tiles);
+  const RunStatistics statistics = engine->prepare(movement, 4)->execute(tiles);
   EXPECT_EQ(find_difference(array, tiles[0], job_rank(), movement.target().box(job_rank())), std::nullopt);
   const std::int64_t bytes = 24 * 10 * 4;
   EXPECT_EQ(statistics.peak_measured, job_size() == 1 ? bytes : bytes / job_size() + bytes);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/planner/planner.h"
 #include "tests/mpi/job/job.h"

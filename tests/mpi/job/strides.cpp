@@ -74,7 +74,7 @@ void check(Engine& engine, const Movement& movement, std::int64_t element_size, 
   for (StridedMemory& source : sources.memory) source.put(make_tile(array, source.layout().box));
   const std::unique_ptr<PreparedRun> run = engine.prepare(movement, element_size, {sources.strides, targets.strides});
   for (int i = 0; i < 2; ++i) {
-    const EngineStatistics statistics = run->execute(sources.to_read(), targets.to_write());
+    const RunStatistics statistics = run->execute(sources.to_read(), targets.to_write());
     EXPECT_LE(statistics.peak_measured, statistics.peak_predicted);
     for (std::size_t j = 0; j < devices.size(); ++j) {
       const StridedMemory& target = targets.memory[j];

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "retile/engines/array.h"
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/transfer.h"
 #include "retile/transfer/run.h"
@@ -78,21 +78,20 @@ TEST(Transfers, in_place_give_every_device_its_slices_in_the_pages_predicted) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
       const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
       const transfer::Hosts hosts = i % 3 == 0 ? told : transfer::Hosts();
-      const auto plan_at = [&](std::int64_t cap) {
-        return TransferPlan(manifest, cap, hosts, transfer::SourceMemory::donated);
-      };
+      const auto plan_at = [&](std::int64_t cap) { return TransferPlan(manifest, cap, hosts, TileUse::donated); };
       // The smallest cap that works.
       const std::vector<Device> devices = engine->devices(manifest.device_count());
       Streams streams = transfer::make_streams(plan_at(100), devices, {});
       const std::int64_t cap = choose_in_place(plan_at(100), devices, engine->processes(), streams).least_cap;
       const TransferPlan plan = plan_at(cap);
-      const TransferReport report = run_in_place(plan, *engine, {7, 2});
+      const TransferReport report = run_transfer(plan, *engine, {7, 2});
       ASSERT_EQ(report.difference, std::nullopt) << i;
       ASSERT_LE(report.staging_bytes_max, cap) << i;
-      if (plan.has_relays()) {
-        ASSERT_LE(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
-      } else {
-        ASSERT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
+      // Pages are as predicted; less is staged if a rank unpacks from another one's staging, or straight from a
+      // message.
+      ASSERT_LE(report.peak_bytes_measured, report.peak_bytes_predicted) << i;
+      if (!plan.has_relays()) {
+        ASSERT_GE(report.peak_bytes_measured, report.peak_bytes_predicted - cap) << i;
       }
     }
   }
@@ -110,10 +109,11 @@ TEST(Transfers, in_place_peak_at_one_tile_and_the_cap) {
   const std::int64_t size = 128 * job_size();
   const std::int64_t tile = size * size * 4 / job_size();
   const std::int64_t cap = 256 << 10;
-  const TransferPlan plan(transfer::make_manifest({{"w", rows_to_columns(size)}}), cap);
-  const TransferReport report = run_in_place(plan, *engine);
+  const TransferPlan plan(transfer::make_manifest({{"w", rows_to_columns(size)}}), cap, {}, TileUse::donated);
+  const TransferReport report = run_transfer(plan, *engine);
   EXPECT_EQ(report.difference, std::nullopt);
-  EXPECT_EQ(report.peak_bytes_measured, report.peak_bytes_predicted);
+  EXPECT_LE(report.peak_bytes_measured, report.peak_bytes_predicted);
+  EXPECT_GE(report.peak_bytes_measured, tile);
   EXPECT_LE(report.peak_bytes_measured, tile + cap);
 }
 
@@ -122,8 +122,8 @@ TEST(Transfers, in_place_refuse_a_cap_that_they_would_not_keep) {
   if (job_size() == 1) return;
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const TransferPlan plan(transfer::make_manifest({{"w", rows_to_columns(128 * job_size())}}), 100, {},
-                          transfer::SourceMemory::donated);
-  EXPECT_THROW(run_in_place(plan, *engine), MemoryLimitError);
+                          TileUse::donated);
+  EXPECT_THROW(run_transfer(plan, *engine), MemoryLimitError);
 }
 
 TEST(Transfers, in_place_give_back_memory_of_any_kind) {

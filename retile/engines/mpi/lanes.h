@@ -1,0 +1,179 @@
+// Lanes: what goes between this rank and another in one direction, as messages of bounded size. Packed while others are
+// on their way, unpacked as they arrive.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "retile/copies/copy.h"
+#include "retile/engines/mover.h"
+#include "retile/engines/mpi/communicator.h"
+#include "retile/engines/mpi/device_ranks.h"
+#include "retile/engines/mpi/host.h"
+#include "retile/schedule/streams.h"
+
+namespace retile::mpi {
+
+// MPI counts with 32 bits.
+constexpr std::int64_t most_message_bytes = 1 << 30;
+
+// Streams of a rank, and how their shapes are packed. Both ends of a stream pack alike.
+class PackedStreams {
+ public:
+  PackedStreams(const Streams& streams, const DeviceRanks& ranks);
+
+  const Streams& streams() const { return *streams_; }
+  const DeviceRanks& ranks() const { return *ranks_; }
+  const BoxPacking& packing(const StreamPiece& piece) const { return packings_[piece.shape]; }
+  const BoxPacking& unpacking(const StreamPiece& piece) const { return unpackings_[piece.shape]; }
+
+  // Where a piece lies in the tiles of this rank.
+  const std::byte* source(const TilePointers& tiles, const Stream& stream, const StreamPiece& piece) const {
+    return tiles.sources[tile_of(stream.from, piece)] + piece.from_offset;
+  }
+  std::byte* target(const TilePointers& tiles, const Stream& stream, const StreamPiece& piece) const {
+    return tiles.targets[tile_of(stream.to, piece)] + piece.to_offset;
+  }
+  // The number of a tile among those of its rank.
+  std::size_t tile_of(Device device, const StreamPiece& piece) const {
+    return piece.array * ranks_->devices_per_rank() + ranks_->slot_of(device);
+  }
+
+ private:
+  const Streams* streams_;
+  const DeviceRanks* ranks_;
+  std::vector<BoxPacking> packings_;  // by shape
+  std::vector<BoxPacking> unpackings_;
+};
+
+struct Lane {
+  int peer = 0;
+  // The peer within this host, if the receiver unpacks straight from the sender's staging.
+  std::optional<int> member;
+  std::vector<std::size_t> streams;  // by sender, then receiver: the same at both ends
+  std::int64_t bytes = 0;
+  std::int64_t rounds = 1;      // messages; each takes an equal part of every stream
+  std::int64_t unit = 1;        // bytes between which parts are cut
+  std::int64_t part_bytes = 0;  // of the longest message
+  bool is_direct = false;       // its only piece is contiguous on this side, and needs no staging
+
+  ByteRange part_of(std::int64_t stream_bytes, std::int64_t round) const {
+    return retile::part_of(stream_bytes, round, rounds, unit);
+  }
+};
+
+enum class Direction { sent, received };
+
+// Lanes of a rank, in an order that all ranks have in common: by the distance between the two ranks.
+struct LaneSet {
+  std::vector<Lane> sent;
+  std::vector<Lane> received;
+  std::size_t at_once = SIZE_MAX;  // lanes of each direction
+  std::int64_t in_flight = 2;      // messages of each lane
+
+  bool empty() const { return sent.empty() && received.empty(); }
+  const std::vector<Lane>& lanes(Direction direction) const { return direction == Direction::sent ? sent : received; }
+  // Cuts every lane into so many rounds, or into messages of at most so many bytes.
+  void set_rounds(const Streams& streams, std::int64_t rounds);
+  void set_most_bytes(const Streams& streams, std::int64_t most_bytes);
+  std::int64_t longest_message() const;
+  // Bytes.
+  static std::int64_t staged(const Lane& lane, Direction direction);
+  std::int64_t staging(Direction direction) const;
+  std::int64_t staging() const { return staging(Direction::sent) + staging(Direction::received); }
+};
+
+// Packs or unpacks a lane, round by round.
+class LaneCursor {
+ public:
+  explicit LaneCursor(const Lane& lane) : lane_(&lane), cursors_(lane.streams.size()) {}
+
+  std::int64_t bytes_of(const PackedStreams& packed, std::int64_t round) const;
+  void pack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, std::byte* out);
+  void unpack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, const std::byte* in);
+
+ private:
+  template <typename Move>
+  void walk(const PackedStreams& packed, std::int64_t round, Move move);
+
+  const Lane* lane_;
+  std::vector<StreamCursor> cursors_;
+};
+
+// The messages of a set of lanes. Lanes start in their order, some at once, and go as fast as they can, whatever the
+// others do: links of different rates are all busy.
+//
+// Nobody waits for ever. Of all lanes in the job that are not through, take one of the least distance. All lanes before
+// it, at both its ends, are through, so both ends have it under way; its first message that is not through is posted by
+// both, and arrives.
+class LaneRun {
+ public:
+  static constexpr std::int64_t all_rounds = INT64_MAX;
+
+  // All that it is given outlives it.
+  LaneRun(const Communicator& world, const Host& host, const PackedStreams& packed, const LaneSet& lanes,
+          const TilePointers& tiles, std::span<std::byte> staging);
+  LaneRun(const LaneRun&) = delete;
+  LaneRun& operator=(const LaneRun&) = delete;
+  ~LaneRun();
+
+  bool is_done() const { return is_done(sending_) && is_done(receiving_); }
+  // Whether all of a round has been read from this rank's tiles, and written to them. For lanes that all go at once.
+  bool is_through(std::int64_t round) const;
+  // Starts what can be started and takes in what has arrived, of rounds before `end`. False if there was nothing to do.
+  bool advance(std::int64_t end = all_rounds);
+
+ private:
+  // Where the sender has packed a message, for a receiver of its host.
+  struct Offer {
+    std::uint64_t offset = 0;
+  };
+  // A lane under way.
+  struct Slot {
+    const Lane* lane = nullptr;  // null: free
+    LaneCursor cursor{no_lane};
+    std::byte* staging = nullptr;
+    std::int64_t started = 0;  // rounds
+    std::int64_t finished = 0;
+    std::vector<char> is_there;  // by place in flight: whether the round's message has come or gone
+  };
+  struct Lanes {
+    Direction direction;
+    const std::vector<Lane>* lanes;
+    std::size_t next = 0;  // lane to start
+    std::vector<Slot> slots;
+    std::vector<MPI_Request> requests;  // by slot and place
+    std::vector<MPI_Request> offered;   // the offers themselves
+    std::vector<Offer> offers;
+    std::byte* staging = nullptr;
+  };
+  static const Lane no_lane;
+
+  static bool is_done(const Lanes& lanes);
+  Lanes make_lanes(Direction direction, std::byte* staging) const;
+  bool start_lanes(Lanes& lanes);
+  bool start_rounds(Lanes& lanes);
+  bool finish_rounds(Lanes& lanes, std::int64_t end);
+  void send(Slot& slot, std::size_t request);
+  void send_offer(const Slot& slot, std::byte* packed, std::size_t request);
+  void receive(Slot& slot, std::size_t request);
+  void take_in(Slot& slot, std::size_t request);
+  std::size_t place_of(std::int64_t round) const { return static_cast<std::size_t>(round % lanes_.in_flight); }
+  std::byte* staged(const Slot& slot, std::int64_t round) const;
+
+  const Communicator& world_;
+  const Host& host_;
+  const PackedStreams& packed_;
+  const LaneSet& lanes_;
+  const TilePointers tiles_;
+  Lanes sending_;
+  Lanes receiving_;
+  std::vector<int> indices_;
+};
+
+}  // namespace retile::mpi

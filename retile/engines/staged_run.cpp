@@ -1,0 +1,491 @@
+#include "retile/engines/staged_run.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/copies/combine.h"
+#include "retile/memory/tile_memory.h"
+
+namespace retile {
+namespace {
+
+using Place = KeptPlaces::Place;
+
+// Bytes of a task that combines elements.
+constexpr std::int64_t combined_bytes = 256 << 10;
+
+template <typename Pointer>
+std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
+  std::vector<Pointer> pointers;
+  for (CountedBuffer& tile : tiles) pointers.push_back(tile.data());
+  return pointers;
+}
+
+// A part of a run: pieces that move, or a reduction. Stops are where tiles are: 0 is the sources, the last one the
+// targets. Pieces that are passed on go from a stop to itself.
+struct RunPart {
+  std::unique_ptr<PreparedStreams> streams;  // null for a reduction
+  std::optional<ReduceStep> reduction;
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::string step;                        // for messages: "step 2, exchange"; empty if there are no steps
+  std::vector<std::int64_t> staging = {};  // bytes by device of this process
+};
+
+// What executions keep from one to the next.
+struct KeptMemory {
+  TileMemory memory;
+  std::vector<CountedBuffer> even_scratch;  // by device of this process
+  std::vector<CountedBuffer> odd_scratch;
+};
+
+// What executions differ in, and all processes agree on.
+struct Kind {
+  SourceMemory sources = SourceMemory::own;
+  TileUse use = TileUse::kept;
+};
+
+// Executes parts one after the other. Where their tiles come from is for those below to say.
+class RunFrame {
+ public:
+  RunFrame(std::shared_ptr<Mover> mover, std::int64_t device_count)
+      : mover_(std::move(mover)), devices_(mover_->devices(device_count)) {}
+
+  const std::vector<Device>& devices() const { return devices_; }
+  Mover& mover() const { return *mover_; }
+  const std::vector<RunPart>& parts() const { return parts_; }
+  void add(RunPart part) { parts_.push_back(std::move(part)); }
+
+  // Adds the process and the step to what fails.
+  template <typename Action>
+  void in_step(const std::string& step, Action action) const {
+    try {
+      action();
+    } catch (const RuntimeError& error) {
+      std::string place = mover_->where();
+      if (!place.empty() && !step.empty()) place += ", " + step;
+      throw RuntimeError(place.empty() ? error.what() : fmt::format("{}: {}", place, error.what()));
+    }
+  }
+
+  // All processes start together, or none does if one was given what it cannot start with. What their sources are.
+  template <typename Require>
+  SourceMemory agree_to_start(std::span<const std::byte* const> sources, Require require) const {
+    enum Start : std::int64_t { refused, with_own_tiles, with_shared_tiles };
+    std::optional<RuntimeError> fault;
+    try {
+      require();
+    } catch (const RuntimeError& error) {
+      fault = error;
+    }
+    const bool is_shared = std::all_of(sources.begin(), sources.end(), [&](const std::byte* source) {
+      return source == nullptr || mover_->is_shared(source);
+    });
+    const std::int64_t start = mover_->processes().least(fault       ? refused
+                                                         : is_shared ? with_shared_tiles
+                                                                     : with_own_tiles);
+    if (fault) throw *fault;
+    if (start == refused) throw RuntimeError("another rank was given tiles that the run does not start from");
+    return start == with_shared_tiles ? SourceMemory::shared : SourceMemory::own;
+  }
+
+  // Whatever lies between source and target is the run's own, which all processes of a host see.
+  SourceMemory sources_of(const RunPart& part, SourceMemory sources) const {
+    return part.from == 0 ? sources : memory_between_;
+  }
+  void set_memory_between(SourceMemory memory) {
+    if (memory == memory_between_) return;
+    memory_between_ = memory;
+    is_ready_ = {};
+  }
+
+  // The first execution of its kind makes what those after it use again; `more` as well. Collective.
+  template <typename Action>
+  void make_ready(Kind kind, Action more) {
+    if (is_ready_[index(kind)]) return;
+    for (RunPart& part : parts_) {
+      if (part.streams == nullptr) continue;
+      in_step(part.step, [&] { part.staging = part.streams->make_ready(sources_of(part, kind.sources)); });
+    }
+    if (kind.sources != SourceMemory::donated) allocate_staging(parts_);
+    mover_->processes().do_together([&] { in_step("", more); });
+    is_ready_[index(kind)] = true;
+    known_ = {};
+  }
+
+  // Room for what these parts stage, one after the other. Collective.
+  void allocate_staging(std::span<const RunPart> parts) {
+    std::int64_t needed = 0;
+    for (const RunPart& part : parts) {
+      needed = std::max(needed, std::accumulate(part.staging.begin(), part.staging.end(), std::int64_t{0}));
+    }
+    mover_->processes().do_together([&] {
+      in_step("", [&] {
+        if (needed <= static_cast<std::int64_t>(staging_.size())) return;
+        staging_ = Buffer();
+        staging_ = mover_->allocate(static_cast<std::size_t>(needed));
+      });
+    });
+  }
+  void free_staging() { staging_ = Buffer(); }
+
+  void forget() {
+    is_ready_ = {};
+    known_ = {};
+    staging_ = Buffer();
+  }
+
+  void move(const RunPart& part, const TilePointers& tiles, SourceMemory sources) {
+    in_step(part.step, [&] {
+      part.streams->execute(tiles, sources_of(part, sources), {staging_.begin(), staging_.end()});
+    });
+  }
+  void move_rounds(const RunPart& part, const TilePointers& tiles, const RoundDone& done) {
+    in_step(part.step, [&] { part.streams->execute_rounds(tiles, {staging_.begin(), staging_.end()}, done); });
+  }
+
+  // Collective. Peaks are bytes of tiles. What does not change from one execution to the next is found out once.
+  RunStatistics statistics(std::int64_t start, Kind kind, std::int64_t predicted, std::int64_t measured) {
+    const double seconds = mover_->seconds_since(start);
+    std::optional<RunStatistics>& known = known_[index(kind)];
+    if (!known) known = count(predicted, measured);
+    known->seconds = seconds;
+    return *known;
+  }
+
+ private:
+  static std::size_t index(Kind kind) {
+    return static_cast<std::size_t>(kind.sources) * 2 + (kind.use == TileUse::donated ? 1 : 0);
+  }
+
+  RunStatistics count(std::int64_t predicted, std::int64_t measured) const {
+    RunStatistics statistics;
+    statistics.received.resize(devices_.size());
+    for (const RunPart& part : parts_) {
+      if (part.streams == nullptr) continue;
+      std::transform(statistics.received.begin(), statistics.received.end(), part.streams->received().begin(),
+                     statistics.received.begin(), std::plus<>());
+    }
+    std::int64_t staged = 0;
+    for (const RunPart& part : parts_) {
+      statistics.staging.push_back(part.staging);
+      staged = std::max(staged, most_of(part.staging));
+    }
+    const Processes& processes = mover_->processes();
+    statistics.received_max = processes.most(most_of(statistics.received));
+    statistics.staging_max = processes.most(staged);
+    statistics.peak_predicted = processes.most(predicted + staged);
+    statistics.peak_measured = processes.most(measured + staged);
+    return statistics;
+  }
+
+  static std::int64_t most_of(const std::vector<std::int64_t>& bytes) {
+    return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  }
+
+  const std::shared_ptr<Mover> mover_;
+  const std::vector<Device> devices_;
+  std::vector<RunPart> parts_;
+  SourceMemory memory_between_ = SourceMemory::shared;
+  Buffer staging_;
+  std::array<bool, 6> is_ready_{};
+  std::array<std::optional<RunStatistics>, 6> known_;
+};
+
+// --- Movements of one array.
+
+class MovementRun final : public PreparedRun {
+ public:
+  MovementRun(std::shared_ptr<Mover> mover, const Movement& movement, std::int64_t element_size,
+              const BufferStrides& own_strides)
+      : frame_(std::move(mover), movement.mesh.device_count()),
+        source_(movement.source),
+        target_(movement.target()),
+        element_size_(element_size),
+        strides_(frame_.mover().require_same(movement, element_size, own_strides)),
+        sizes_(stage_sizes(movement)),
+        places_(kept_places(sizes_, kept_use(), frame_.mover().memory().between)),
+        kept_peak_(predict(movement, kept_use())),
+        donated_peak_(predict(movement, TileUse::donated)) {
+    std::int64_t room = frame_.mover().listed_bytes();
+    std::size_t stop = 0;
+    for (Stage& made : make_schedule(movement, element_size, strides_)) {
+      const std::size_t step = made.step();
+      RunPart part{nullptr, made.reduction(), stop, stop + 1,
+                   fmt::format("step {}, {}", step, to_string(movement.steps[step]))};
+      if (!part.reduction) part.streams = prepare(std::move(made), room);
+      frame_.add(std::move(part));
+      ++stop;
+    }
+    if (stop > 0) return;
+    whole_tiles_ = true;
+    frame_.add({prepare(Stage(source_, strides_, element_size), room), {}, 0, 1, {}});
+  }
+
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    const Kind kind{frame_.agree_to_start(sources, [&] { require_buffers(sources, targets, frame_.devices()); }),
+                    TileUse::kept};
+    const std::unique_lock turn = frame_.mover().take_turn();
+    frame_.make_ready(kind, [&] {
+      if (kept_ == nullptr) kept_ = make_kept_memory();
+    });
+    const std::int64_t start = now();
+    std::vector<const std::byte*> from(sources.begin(), sources.end());
+    for (const RunPart& part : frame_.parts()) {
+      const std::vector<std::byte*> to = kept_tiles(part.to, targets);
+      run(part, {from, to}, kind.sources);
+      from.assign(to.begin(), to.end());
+    }
+    return frame_.statistics(start, kind, kept_peak_, kept_->memory.peak());
+  }
+
+  RunStatistics execute(Tiles& tiles) override {
+    std::vector<const std::byte*> sources;
+    for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
+    const auto require = [&] { require_tiles(tiles, source_, frame_.devices(), element_size_, strides_); };
+    const Kind kind{frame_.agree_to_start(sources, require), TileUse::donated};
+    const std::unique_lock turn = frame_.mover().take_turn();
+    if (!whole_tiles_) frame_.make_ready(kind, [] {});
+    const std::int64_t start = now();
+    TileMemory alive(tiles.size(), frame_.mover().memory_limit());
+    std::vector<CountedBuffer> current;
+    for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(alive.adopt(i, std::move(tiles[i].bytes)));
+    std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
+    for (std::size_t i = 0; i < frame_.parts().size() && !whole_tiles_; ++i) {
+      const RunPart& part = frame_.parts()[i];
+      std::vector<CountedBuffer> next = donated_tiles(alive, part.to, spare);
+      const std::vector<const std::byte*> from = pointers_to<const std::byte*>(current);
+      const std::vector<std::byte*> to = pointers_to<std::byte*>(next);
+      run(part, {from, to}, kind.sources);
+      spare = std::exchange(current, std::move(next));
+    }
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      tiles[i] = {box_of_tile(target_, frame_.devices()[i]), current[i].release()};
+    }
+    return frame_.statistics(start, kind, donated_peak_, alive.peak());
+  }
+
+  void free_scratch() override {
+    const std::unique_lock turn = frame_.mover().take_turn();
+    kept_.reset();
+    frame_.forget();
+  }
+
+ private:
+  TileUse kept_use() const { return strides_.targets.empty() ? TileUse::kept : TileUse::kept_strided; }
+
+  std::int64_t predict(const Movement& movement, TileUse use) const {
+    return predict_peak_bytes(movement, element_size_, use, {frame_.mover().memory().between, 0});
+  }
+
+  std::unique_ptr<PreparedStreams> prepare(Stage stage, std::int64_t& room) const {
+    Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), frame_.devices(), room);
+    room -= static_cast<std::int64_t>(streams.pieces.size() * sizeof(StreamPiece));
+    return frame_.mover().prepare(std::move(streams));
+  }
+
+  std::int64_t bytes_at(std::size_t stop, std::size_t slot) const {
+    return checked_bytes(sizes_.of(stop, frame_.devices()[slot]), element_size_);
+  }
+
+  CountedBuffer allocate(TileMemory& memory, std::size_t slot, std::int64_t bytes) const {
+    return memory.allocate(slot, bytes, [&](std::size_t size) { return frame_.mover().allocate(size); });
+  }
+
+  std::unique_ptr<KeptMemory> make_kept_memory() const {
+    const std::size_t count = frame_.devices().size();
+    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, frame_.mover().memory_limit()), {}, {}});
+    for (std::size_t i = 0; i < count; ++i) {
+      kept->memory.add(i, bytes_at(0, i) + bytes_at(sizes_.stops() - 1, i));
+      const auto scratch = [&](Place kind) {
+        const std::int64_t elements = places_.scratch(kind, sizes_, frame_.devices()[i]);
+        return allocate(kept->memory, i, checked_bytes(elements, element_size_));
+      };
+      kept->even_scratch.push_back(scratch(Place::even_scratch));
+      kept->odd_scratch.push_back(scratch(Place::odd_scratch));
+    }
+    return kept;
+  }
+
+  std::vector<std::byte*> kept_tiles(std::size_t stop, std::span<std::byte* const> targets) const {
+    const Place place = whole_tiles_ ? Place::target : places_.places[stop];
+    if (place == Place::target) return {targets.begin(), targets.end()};
+    return pointers_to<std::byte*>(place == Place::even_scratch ? kept_->even_scratch : kept_->odd_scratch);
+  }
+
+  // Memory that is no longer read serves again if it is just as large: a larger one could lift the peak.
+  std::vector<CountedBuffer> donated_tiles(TileMemory& memory, std::size_t stop,
+                                           std::vector<CountedBuffer>& spare) const {
+    std::vector<CountedBuffer> tiles;
+    for (std::size_t i = 0; i < spare.size(); ++i) {
+      const std::int64_t bytes = bytes_at(stop, i);
+      CountedBuffer old = std::move(spare[i]);
+      const bool serves = !old.empty() && old.size() == bytes;
+      if (!serves) old = CountedBuffer();
+      tiles.push_back(serves ? std::move(old) : allocate(memory, i, bytes));
+    }
+    return tiles;
+  }
+
+  void run(const RunPart& part, const TilePointers& tiles, SourceMemory memory) {
+    if (part.reduction) {
+      combine(*part.reduction, part, tiles);
+    } else {
+      frame_.move(part, tiles, memory);
+    }
+  }
+
+  void combine(const ReduceStep& reduce, const RunPart& part, const TilePointers& tiles) const {
+    struct Task {
+      std::size_t slot;
+      std::int64_t first;
+      std::int64_t count;
+    };
+    const std::int64_t length = std::max<std::int64_t>(1, combined_bytes / element_size_);
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < frame_.devices().size(); ++i) {
+      const std::int64_t elements = sizes_.of(part.to, frame_.devices()[i]);
+      for (std::int64_t first = 0; first < elements; first += length) {
+        tasks.push_back({i, first, std::min(length, elements - first)});
+      }
+    }
+    frame_.mover().for_each(tasks.size(), [&](std::size_t task) {
+      const auto& [slot, first, count] = tasks[task];
+      const Device device = frame_.devices()[slot];
+      const std::int64_t elements = sizes_.of(part.to, device);
+      combine_rows(reduce.reduction, reduce.element, sizes_.of(part.from, device) / elements, elements, first, count,
+                   tiles.sources[slot], tiles.targets[slot]);
+    });
+  }
+
+  RunFrame frame_;
+  const Placement source_;
+  const Placement target_;
+  const std::int64_t element_size_;
+  const BufferStrides strides_;  // of all devices' kept tiles
+  const StageSizes sizes_;
+  const KeptPlaces places_;
+  const std::int64_t kept_peak_;  // predicted bytes of tiles
+  const std::int64_t donated_peak_;
+  bool whole_tiles_ = false;  // there are no steps: kept tiles are copied as they are
+  std::unique_ptr<KeptMemory> kept_;
+};
+
+// --- Transfers of many arrays.
+
+class TransferRun final : public PreparedRun {
+ public:
+  TransferRun(std::shared_ptr<Mover> mover, std::vector<Streams> phases)
+      : frame_(std::move(mover), phases.front().device_count),
+        tile_count_(phases.front().array_count * frame_.devices().size()) {
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      frame_.add({frame_.mover().prepare(std::move(phases[i])), {}, std::min<std::size_t>(i, 1), 1, {}});
+    }
+  }
+
+  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
+    const SourceMemory memory = frame_.agree_to_start(sources, [&] { require_tiles(sources, targets); });
+    return run(sources, targets, memory, {});
+  }
+
+  RunStatistics execute(Tiles&) override { throw RuntimeError("a transfer moves many arrays, not donated tiles"); }
+
+  RunStatistics execute_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                                 const RoundDone& done) override {
+    frame_.agree_to_start(sources, [&] { require_tiles(sources, targets); });
+    return run(sources, targets, SourceMemory::donated, done);
+  }
+
+  void give_back(const std::byte* pages, std::size_t bytes) override { frame_.mover().give_back(pages, bytes); }
+  void free_scratch() override { frame_.forget(); }
+
+ private:
+  void require_tiles(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
+    if (sources.size() == tile_count_ && targets.size() == tile_count_) return;
+    throw RuntimeError(fmt::format("the run is given {} source and {} target buffers for {} tiles", sources.size(),
+                                   targets.size(), tile_count_));
+  }
+
+  RunStatistics run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, SourceMemory memory,
+                    const RoundDone& done) {
+    const std::unique_lock turn = frame_.mover().take_turn();
+    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
+    const bool targets_are_shared = std::all_of(passed_on.begin(), passed_on.end(), [&](const std::byte* target) {
+      return target == nullptr || frame_.mover().is_shared(target);
+    });
+    if (frame_.parts().size() > 1) {
+      const bool all = frame_.mover().processes().least(targets_are_shared ? 1 : 0) == 1;
+      frame_.set_memory_between(all ? SourceMemory::shared : SourceMemory::own);
+    }
+    const Kind kind{memory, TileUse::kept};
+    frame_.make_ready(kind, [] {});
+    const std::int64_t start = now();
+    for (const RunPart& part : frame_.parts()) {
+      const TilePointers tiles{part.from == 0 ? sources : std::span<const std::byte* const>(passed_on), targets};
+      if (memory != SourceMemory::donated) {
+        frame_.move(part, tiles, memory);
+        continue;
+      }
+      // In place, what is staged goes with its phase.
+      frame_.allocate_staging({&part, 1});
+      part.from == 0 ? frame_.move_rounds(part, tiles, done) : frame_.move(part, tiles, memory);
+      frame_.free_staging();
+    }
+    return frame_.statistics(start, kind, 0, 0);
+  }
+
+  RunFrame frame_;
+  const std::size_t tile_count_;
+};
+
+class StagedEngine final : public Engine {
+ public:
+  explicit StagedEngine(std::shared_ptr<Mover> mover) : mover_(std::move(mover)) {}
+
+  const char* name() const override { return mover_->name(); }
+  std::vector<Device> devices(std::int64_t device_count) const override { return mover_->devices(device_count); }
+  std::vector<std::int64_t> hosts(std::int64_t device_count) const override { return mover_->hosts(device_count); }
+  std::int64_t devices_on_machine(std::int64_t device_count) const override {
+    return mover_->devices_on_machine(device_count);
+  }
+  Buffer allocate(std::size_t bytes) override { return mover_->allocate(bytes); }
+  EngineMemory memory() const override { return mover_->memory(); }
+  const Processes& processes() const override { return mover_->processes(); }
+  void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
+    const std::unique_lock turn = mover_->take_turn();
+    mover_->for_each(count, task);
+  }
+
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
+    return std::make_unique<MovementRun>(mover_, with_short_lists(movement), element_size, strides);
+  }
+  std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases) override {
+    return std::make_unique<TransferRun>(mover_, std::move(phases));
+  }
+
+ private:
+  const std::shared_ptr<Mover> mover_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Mover> mover) {
+  return std::make_unique<StagedEngine>(std::move(mover));
+}
+
+void give_back_private(const std::byte* pages, std::size_t bytes) {
+  void* memory = const_cast<std::byte*>(pages);  // NOLINT(*-const-cast): donated
+  if (madvise(memory, bytes, MADV_DONTNEED) != 0) throw RuntimeError("the system does not take pages back");
+}
+
+}  // namespace retile

@@ -1,0 +1,16 @@
+// The frame of engines: runs as stages between tiles, whatever moves the pieces. It owns scratch and staging, keeps
+// account of what is alive, checks what it is given, and counts.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "retile/engines/engine.h"
+#include "retile/engines/mover.h"
+
+namespace retile {
+
+// An engine that runs stages by a mover of its own kind.
+std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Mover> mover);
+
+}  // namespace retile
