@@ -60,7 +60,7 @@ transfer::Manifest manifest_of(const Arguments& arguments, std::int64_t devices)
 }
 
 // Into a host or out of it.
-std::int64_t busiest_link_bytes(const transfer::TransferPlan& plan, const transfer::Hosts& hosts) {
+std::int64_t busiest_link_bytes(const transfer::TransferPlan& plan, const Hosts& hosts) {
   std::map<std::int64_t, std::int64_t> in;
   std::map<std::int64_t, std::int64_t> out;
   std::int64_t most = 0;
@@ -88,7 +88,7 @@ void run(const Arguments& arguments) {
   options.transport = mpi::find_transport(arguments.transport).value_or(mpi::Transport::automatic);
   const std::unique_ptr<Engine> engine = is_alone ? make_threads_engine() : mpi::make_mpi_engine(world.get(), options);
   transfer::Manifest manifest = manifest_of(arguments, is_alone ? arguments.devices : world.size());
-  const transfer::Hosts hosts = engine->hosts(manifest.device_count());
+  const Hosts hosts = engine->hosts(manifest.device_count());
   const transfer::TransferPlan plan(std::move(manifest), arguments.max_bytes, hosts);
   if (!is_alone && plan.device_count() != world.size()) {
     throw RuntimeError(fmt::format("there are {} devices: start as many ranks", plan.device_count()));

@@ -12,7 +12,7 @@
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
 #include "retile/transfer/run.h"
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 
 namespace retile::bench {
 namespace {

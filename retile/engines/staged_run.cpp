@@ -14,6 +14,7 @@
 #include "retile/base/error.h"
 #include "retile/copies/combine.h"
 #include "retile/memory/tile_memory.h"
+#include "retile/schedule/planned_streams.h"
 
 namespace retile {
 namespace {
@@ -22,6 +23,9 @@ using Place = KeptPlaces::Place;
 
 // Bytes of a task that combines elements.
 constexpr std::int64_t combined_bytes = 256 << 10;
+
+// Senders of more devices are not chosen by their hosts: that takes a list of all pairs of tiles that meet.
+constexpr std::int64_t most_devices_by_hosts = 1024;
 
 template <typename Pointer>
 std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
@@ -51,8 +55,10 @@ struct KeptMemory {
 // What executions differ in, and all processes agree on.
 struct Kind {
   SourceMemory sources = SourceMemory::own;
+  SourceMemory targets = SourceMemory::shared;  // from which pieces are passed on
   TileUse use = TileUse::kept;
 };
+constexpr std::size_t kind_count = 12;
 
 // Executes parts one after the other. Where their tiles come from is for those below to say.
 class RunFrame {
@@ -77,9 +83,10 @@ class RunFrame {
     }
   }
 
-  // All processes start together, or none does if one was given what it cannot start with. What their sources are.
+  // All processes start together, or none does if one was given what it cannot start with.
   template <typename Require>
-  SourceMemory agree_to_start(std::span<const std::byte* const> sources, Require require) const {
+  Kind agree_to_start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, TileUse use,
+                      Require require) const {
     enum Start : std::int64_t { refused, with_own_tiles, with_shared_tiles };
     std::optional<RuntimeError> fault;
     try {
@@ -87,25 +94,21 @@ class RunFrame {
     } catch (const RuntimeError& error) {
       fault = error;
     }
-    const bool is_shared = std::all_of(sources.begin(), sources.end(), [&](const std::byte* source) {
-      return source == nullptr || mover_->is_shared(source);
-    });
-    const std::int64_t start = mover_->processes().least(fault       ? refused
-                                                         : is_shared ? with_shared_tiles
-                                                                     : with_own_tiles);
+    const Processes& processes = mover_->processes();
+    const std::int64_t start =
+        processes.least(fault ? refused : are_shared(sources) ? with_shared_tiles : with_own_tiles);
     if (fault) throw *fault;
     if (start == refused) throw RuntimeError("another rank was given tiles that the run does not start from");
-    return start == with_shared_tiles ? SourceMemory::shared : SourceMemory::own;
+    Kind kind{start == with_shared_tiles ? SourceMemory::shared : SourceMemory::own, SourceMemory::shared, use};
+    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
+    if (passes_targets_on() && processes.least(are_shared(passed_on) ? 1 : 0) == 0) kind.targets = SourceMemory::own;
+    return kind;
   }
 
   // Whatever lies between source and target is the run's own, which all processes of a host see.
-  SourceMemory sources_of(const RunPart& part, SourceMemory sources) const {
-    return part.from == 0 ? sources : memory_between_;
-  }
-  void set_memory_between(SourceMemory memory) {
-    if (memory == memory_between_) return;
-    memory_between_ = memory;
-    is_ready_ = {};
+  SourceMemory sources_of(const RunPart& part, Kind kind) const {
+    if (part.from == 0) return kind.sources;
+    return part.from == parts_.back().to ? kind.targets : SourceMemory::shared;
   }
 
   // The first execution of its kind makes what those after it use again; `more` as well. Collective.
@@ -114,7 +117,7 @@ class RunFrame {
     if (is_ready_[index(kind)]) return;
     for (RunPart& part : parts_) {
       if (part.streams == nullptr) continue;
-      in_step(part.step, [&] { part.staging = part.streams->make_ready(sources_of(part, kind.sources)); });
+      in_step(part.step, [&] { part.staging = part.streams->make_ready(sources_of(part, kind)); });
     }
     if (kind.sources != SourceMemory::donated) allocate_staging(parts_);
     mover_->processes().do_together([&] { in_step("", more); });
@@ -144,10 +147,9 @@ class RunFrame {
     staging_ = Buffer();
   }
 
-  void move(const RunPart& part, const TilePointers& tiles, SourceMemory sources) {
-    in_step(part.step, [&] {
-      part.streams->execute(tiles, sources_of(part, sources), {staging_.begin(), staging_.end()});
-    });
+  void move(const RunPart& part, const TilePointers& tiles, Kind kind) {
+    in_step(part.step,
+            [&] { part.streams->execute(tiles, sources_of(part, kind), {staging_.begin(), staging_.end()}); });
   }
   void move_rounds(const RunPart& part, const TilePointers& tiles, const RoundDone& done) {
     in_step(part.step, [&] { part.streams->execute_rounds(tiles, {staging_.begin(), staging_.end()}, done); });
@@ -164,7 +166,18 @@ class RunFrame {
 
  private:
   static std::size_t index(Kind kind) {
-    return static_cast<std::size_t>(kind.sources) * 2 + (kind.use == TileUse::donated ? 1 : 0);
+    return static_cast<std::size_t>(kind.sources) * 4 + (kind.targets == SourceMemory::own ? 2 : 0) +
+           (kind.use == TileUse::donated ? 1 : 0);
+  }
+
+  bool passes_targets_on() const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [&](const RunPart& part) { return part.from > 0 && part.from == parts_.back().to; });
+  }
+
+  bool are_shared(std::span<const std::byte* const> tiles) const {
+    return std::all_of(tiles.begin(), tiles.end(),
+                       [&](const std::byte* tile) { return tile == nullptr || mover_->is_shared(tile); });
   }
 
   RunStatistics count(std::int64_t predicted, std::int64_t measured) const {
@@ -195,10 +208,9 @@ class RunFrame {
   const std::shared_ptr<Mover> mover_;
   const std::vector<Device> devices_;
   std::vector<RunPart> parts_;
-  SourceMemory memory_between_ = SourceMemory::shared;
   Buffer staging_;
-  std::array<bool, 6> is_ready_{};
-  std::array<std::optional<RunStatistics>, 6> known_;
+  std::array<bool, kind_count> is_ready_{};
+  std::array<std::optional<RunStatistics>, kind_count> known_;
 };
 
 // --- Movements of one array.
@@ -215,25 +227,20 @@ class MovementRun final : public PreparedRun {
         sizes_(stage_sizes(movement)),
         places_(kept_places(sizes_, kept_use(), frame_.mover().memory().between)),
         kept_peak_(predict(movement, kept_use())),
-        donated_peak_(predict(movement, TileUse::donated)) {
-    std::int64_t room = frame_.mover().listed_bytes();
+        donated_peak_(predict(movement, TileUse::donated)),
+        room_(frame_.mover().listed_bytes()) {
     std::size_t stop = 0;
-    for (Stage& made : make_schedule(movement, element_size, strides_)) {
-      const std::size_t step = made.step();
-      RunPart part{nullptr, made.reduction(), stop, stop + 1,
-                   fmt::format("step {}, {}", step, to_string(movement.steps[step]))};
-      if (!part.reduction) part.streams = prepare(std::move(made), room);
-      frame_.add(std::move(part));
-      ++stop;
+    for (Stage& stage : make_schedule(movement, element_size, strides_)) {
+      add_stage(std::move(stage), stop++, movement.steps);
     }
     if (stop > 0) return;
     whole_tiles_ = true;
-    frame_.add({prepare(Stage(source_, strides_, element_size), room), {}, 0, 1, {}});
+    frame_.add({prepare(Stage(source_, strides_, element_size)), {}, 0, 1, {}});
   }
 
   RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    const Kind kind{frame_.agree_to_start(sources, [&] { require_buffers(sources, targets, frame_.devices()); }),
-                    TileUse::kept};
+    const Kind kind = frame_.agree_to_start(sources, targets, TileUse::kept,
+                                            [&] { require_buffers(sources, targets, frame_.devices()); });
     const std::unique_lock turn = frame_.mover().take_turn();
     frame_.make_ready(kind, [&] {
       if (kept_ == nullptr) kept_ = make_kept_memory();
@@ -242,7 +249,7 @@ class MovementRun final : public PreparedRun {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     for (const RunPart& part : frame_.parts()) {
       const std::vector<std::byte*> to = kept_tiles(part.to, targets);
-      run(part, {from, to}, kind.sources);
+      run(part, {from, to}, kind);
       from.assign(to.begin(), to.end());
     }
     return frame_.statistics(start, kind, kept_peak_, kept_->memory.peak());
@@ -252,7 +259,7 @@ class MovementRun final : public PreparedRun {
     std::vector<const std::byte*> sources;
     for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
     const auto require = [&] { require_tiles(tiles, source_, frame_.devices(), element_size_, strides_); };
-    const Kind kind{frame_.agree_to_start(sources, require), TileUse::donated};
+    const Kind kind = frame_.agree_to_start(sources, {}, TileUse::donated, require);
     const std::unique_lock turn = frame_.mover().take_turn();
     if (!whole_tiles_) frame_.make_ready(kind, [] {});
     const std::int64_t start = now();
@@ -262,11 +269,10 @@ class MovementRun final : public PreparedRun {
     std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
     for (std::size_t i = 0; i < frame_.parts().size() && !whole_tiles_; ++i) {
       const RunPart& part = frame_.parts()[i];
-      std::vector<CountedBuffer> next = donated_tiles(alive, part.to, spare);
       const std::vector<const std::byte*> from = pointers_to<const std::byte*>(current);
-      const std::vector<std::byte*> to = pointers_to<std::byte*>(next);
-      run(part, {from, to}, kind.sources);
-      spare = std::exchange(current, std::move(next));
+      if (part.from != part.to) spare = std::exchange(current, donated_tiles(alive, part.to, spare));
+      const std::vector<std::byte*> to = pointers_to<std::byte*>(current);
+      run(part, {from, to}, kind);
     }
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       tiles[i] = {box_of_tile(target_, frame_.devices()[i]), current[i].release()};
@@ -287,9 +293,29 @@ class MovementRun final : public PreparedRun {
     return predict_peak_bytes(movement, element_size_, use, {frame_.mover().memory().between, 0});
   }
 
-  std::unique_ptr<PreparedStreams> prepare(Stage stage, std::int64_t& room) const {
-    Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), frame_.devices(), room);
-    room -= static_cast<std::int64_t>(streams.pieces.size() * sizeof(StreamPiece));
+  // From one stop to the next. Between hosts, in two parts: an element crosses into a host once, and is passed on there.
+  void add_stage(Stage stage, std::size_t stop, const std::vector<Step>& steps) {
+    const std::string step = fmt::format("step {}, {}", stage.step(), to_string(steps[stage.step()]));
+    if (stage.reduction()) return frame_.add({nullptr, stage.reduction(), stop, stop + 1, step});
+    const std::vector<std::int64_t> hosts = frame_.mover().hosts(stage.after().device_count());
+    const bool is_between_hosts = std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; });
+    if (!is_between_hosts || stage.after().device_count() > most_devices_by_hosts) {
+      return frame_.add({prepare(std::move(stage)), {}, stop, stop + 1, step});
+    }
+    const StreamPlan plan({{stage.before(), stage.after(), element_size_, {0}}}, stage.after().device_count(),
+                          no_memory_limit, hosts, TileUse::kept);
+    const auto add = [&](StreamPhase phase, std::size_t from) {
+      Streams streams = make_streams(plan, frame_.devices(), {{&stage.strides(), 1}, true}, phase);
+      streams.rounds = Streams::any_rounds;
+      frame_.add({frame_.mover().prepare(std::move(streams)), {}, from, stop + 1, step});
+    };
+    add(StreamPhase::from_sources, stop);
+    if (plan.has_relays()) add(StreamPhase::passed_on, stop + 1);
+  }
+
+  std::unique_ptr<PreparedStreams> prepare(Stage stage) {
+    Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), frame_.devices(), room_);
+    room_ -= static_cast<std::int64_t>(streams.pieces.size() * sizeof(StreamPiece));
     return frame_.mover().prepare(std::move(streams));
   }
 
@@ -336,11 +362,11 @@ class MovementRun final : public PreparedRun {
     return tiles;
   }
 
-  void run(const RunPart& part, const TilePointers& tiles, SourceMemory memory) {
+  void run(const RunPart& part, const TilePointers& tiles, Kind kind) {
     if (part.reduction) {
       combine(*part.reduction, part, tiles);
     } else {
-      frame_.move(part, tiles, memory);
+      frame_.move(part, tiles, kind);
     }
   }
 
@@ -376,6 +402,7 @@ class MovementRun final : public PreparedRun {
   const KeptPlaces places_;
   const std::int64_t kept_peak_;  // predicted bytes of tiles
   const std::int64_t donated_peak_;
+  std::int64_t room_;         // left for lists of pieces
   bool whole_tiles_ = false;  // there are no steps: kept tiles are copied as they are
   std::unique_ptr<KeptMemory> kept_;
 };
@@ -393,16 +420,14 @@ class TransferRun final : public PreparedRun {
   }
 
   RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    const SourceMemory memory = frame_.agree_to_start(sources, [&] { require_tiles(sources, targets); });
-    return run(sources, targets, memory, {});
+    return run(sources, targets, TileUse::kept, {});
   }
 
   RunStatistics execute(Tiles&) override { throw RuntimeError("a transfer moves many arrays, not donated tiles"); }
 
   RunStatistics execute_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                                  const RoundDone& done) override {
-    frame_.agree_to_start(sources, [&] { require_tiles(sources, targets); });
-    return run(sources, targets, SourceMemory::donated, done);
+    return run(sources, targets, TileUse::donated, done);
   }
 
   void give_back(const std::byte* pages, std::size_t bytes) override { frame_.mover().give_back(pages, bytes); }
@@ -415,29 +440,23 @@ class TransferRun final : public PreparedRun {
                                    targets.size(), tile_count_));
   }
 
-  RunStatistics run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, SourceMemory memory,
+  RunStatistics run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, TileUse use,
                     const RoundDone& done) {
+    Kind kind = frame_.agree_to_start(sources, targets, use, [&] { require_tiles(sources, targets); });
+    if (use == TileUse::donated) kind.sources = SourceMemory::donated;
     const std::unique_lock turn = frame_.mover().take_turn();
-    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
-    const bool targets_are_shared = std::all_of(passed_on.begin(), passed_on.end(), [&](const std::byte* target) {
-      return target == nullptr || frame_.mover().is_shared(target);
-    });
-    if (frame_.parts().size() > 1) {
-      const bool all = frame_.mover().processes().least(targets_are_shared ? 1 : 0) == 1;
-      frame_.set_memory_between(all ? SourceMemory::shared : SourceMemory::own);
-    }
-    const Kind kind{memory, TileUse::kept};
     frame_.make_ready(kind, [] {});
     const std::int64_t start = now();
+    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
     for (const RunPart& part : frame_.parts()) {
       const TilePointers tiles{part.from == 0 ? sources : std::span<const std::byte* const>(passed_on), targets};
-      if (memory != SourceMemory::donated) {
-        frame_.move(part, tiles, memory);
+      if (use == TileUse::kept) {
+        frame_.move(part, tiles, kind);
         continue;
       }
       // In place, what is staged goes with its phase.
       frame_.allocate_staging({&part, 1});
-      part.from == 0 ? frame_.move_rounds(part, tiles, done) : frame_.move(part, tiles, memory);
+      part.from == 0 ? frame_.move_rounds(part, tiles, done) : frame_.move(part, tiles, kind);
       frame_.free_staging();
     }
     return frame_.statistics(start, kind, 0, 0);

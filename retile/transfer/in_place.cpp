@@ -12,7 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/engine.h"
 #include "retile/plan/text.h"
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 
 namespace retile::transfer {
 namespace {
@@ -60,7 +60,7 @@ class InPlacePrediction {
     for (const NamedArray& array : plan.manifest().arrays) ++arrays[array.problem];
     for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device));
     for (const TransferPlan::Stream& stream : plan.streams()) {
-      if (!stream.is_relay && is_ours(stream.from) != is_ours(stream.to)) between_.push_back(stream);
+      if (stream.phase == StreamPhase::from_sources && is_ours(stream.from) != is_ours(stream.to)) between_.push_back(stream);
     }
   }
 
@@ -91,7 +91,7 @@ class InPlacePrediction {
       figures.peaks[slot] = std::max(figures.peaks[slot], pages_[slot].target * page_bytes() + relayed);
     }
     sum_up(figures);
-    figures.least_cap = std::max(figures.least_cap, plan_.least_cap(true));
+    figures.least_cap = std::max(figures.least_cap, plan_.least_cap(StreamPhase::passed_on));
   }
 
  private:
@@ -196,7 +196,7 @@ void require_cap(const TransferPlan& plan, const InPlaceFigures& figures) {
 std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures) {
   std::int64_t count = 0;
   for (const TransferPlan::Stream& stream : plan.streams()) {
-    count += std::min(stream.bytes, stream.is_relay ? plan.rounds(true) : figures.rounds);
+    count += std::min(stream.bytes, stream.phase == StreamPhase::passed_on ? plan.rounds(stream.phase) : figures.rounds);
   }
   return count;
 }

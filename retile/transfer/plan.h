@@ -1,173 +1,25 @@
-// Transfer plans: who sends what of which array to whom, and in how many rounds.
-//
-// All that one device sends another is a stream of pieces, whatever the number of arrays. A round takes equally large
-// parts of all streams, one message each; so sources drain and targets fill evenly, and what is staged is known
-// exactly.
+// Transfer plans: the streams of a manifest's arrays.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <vector>
 
-#include "retile/plan/memory.h"
-#include "retile/transfer/cells.h"
+#include "retile/schedule/stream_plan.h"
 #include "retile/transfer/manifest.h"
 
 namespace retile::transfer {
 
-// While a round is on its way, the next one is packed and the one before is unpacked.
-constexpr std::int64_t rounds_in_flight = 2;
-
-// The most bytes of a message where the cap allows more: a core's cache holds those under way.
-constexpr std::int64_t most_message_bytes = 256 << 10;
-
-// All messages of a round from a device to other hosts share a link: more under way would only fill its queues, and who
-// is through first would leave the link to others too late. Shorter messages than these would cost more than that.
-constexpr std::int64_t most_crossing_bytes = 512 << 10;
-constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
-
-// A box of an array from a device that holds it to one that wants it.
-struct Piece {
-  std::size_t array = 0;    // of the manifest
-  std::size_t problem = 0;  // that array's
-  Device from = 0;
-  Device to = 0;
-  Box box;
-  bool is_relay = false;  // from the sender's target tile, where the transfer has put it before
-};
-
-// Where devices are: a number by device that those of one host have in common; none: all are on one host.
-using Hosts = std::vector<std::int64_t>;
-
-// So many hosts with equally many devices each, or nearly so, in the order of the devices.
-Hosts even_hosts(std::int64_t devices, std::int64_t count);
-
-// Of one device, in bytes.
-struct DeviceLoad {
-  std::int64_t source = 0;  // tiles
-  std::int64_t target = 0;
-  std::int64_t sent = 0;
-  std::int64_t received = 0;
-  std::int64_t lacking = 0;  // of its target: the floor on what it receives
-  std::int64_t staging = 0;
-
-  std::int64_t peak() const { return source + target + staging; }
-};
-
-class TransferPlan {
+// A class of arrays is a problem of the manifest. Throws as StreamPlan does.
+class TransferPlan : public StreamPlan {
  public:
-  // `sources` are kept or donated. Throws InputError if a device would stage more than `max_bytes` with the smallest
-  // rounds and sources are kept (in_place.h says which caps are large enough if they are donated), or the arrays' bytes
-  // do not fit in 63 bits.
   TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, TileUse sources = TileUse::kept);
 
   const Manifest& manifest() const { return manifest_; }
-  std::int64_t max_bytes() const { return max_bytes_; }
-  TileUse sources() const { return sources_; }
-  std::int64_t device_count() const { return static_cast<std::int64_t>(loads_.size()); }
-  const std::vector<DeviceLoad>& loads() const { return loads_; }
-  // On what the busiest device sends, in any plan.
-  std::int64_t sent_bound() const { return sent_bound_; }
-  // Of the streams from sources, and of those that pass on what came into a host, which follow.
-  std::int64_t rounds(bool is_relay = false) const { return is_relay ? relay_rounds_ : rounds_; }
-  bool has_relays() const { return relay_rounds_ > 0; }
-  // What a device must stage at least: a byte of each stream in a round.
-  std::int64_t least_cap(bool is_relay) const;
-  // By device, of the streams that pass on.
-  std::vector<std::int64_t> relay_staging() const { return staging_at(std::max<std::int64_t>(1, relay_rounds_), true); }
-  // One per stream and round, empty ones not counted.
-  std::int64_t messages() const;
-  // Bytes that come into each host from others; one entry where all devices are on one.
-  const std::vector<std::int64_t>& crossing() const { return crossing_; }
-
-  // What a device sends another. The largest part that a round takes of it is what both stage.
-  struct Stream {
-    bool is_relay = false;
-    Device from = 0;
-    Device to = 0;
-    std::int64_t bytes = 0;
-  };
-  // Those from sources first; by sender, then receiver, without those from a device to itself.
-  const std::vector<Stream>& streams() const { return streams_; }
-  // The pieces of a stream in their order.
-  void visit_pieces(const Stream& stream, const std::function<void(const Piece&)>& visit) const;
-  // What the device holds already and wants: copied from its source tiles to its target tiles.
-  void visit_kept(Device device, const std::function<void(const Piece&)>& visit) const;
-
-  // Of each side of a problem, in the plan's world.
-  const Placement& source(std::size_t problem) const { return classes_[problem].source; }
-  const Placement& target(std::size_t problem) const { return classes_[problem].target; }
+  // The sides of a problem, in the plan's world.
+  const Placement& source(std::size_t problem) const { return classes()[problem].source; }
+  const Placement& target(std::size_t problem) const { return classes()[problem].target; }
 
  private:
-  // Arrays with one problem.
-  struct ArrayClass {
-    Placement source;
-    Placement target;
-    std::int64_t element_size;
-    std::vector<std::size_t> arrays;
-    std::vector<Cell> cells;
-  };
-  // A cell of all arrays of a class, as one device wants it.
-  struct Want {
-    Device to;
-    std::uint32_t array_class;
-    std::uint32_t cell;
-    std::int64_t begin;  // in the supply's bytes
-  };
-  // All that the same devices hold, wanted by others: by receiver, class, cell and array.
-  struct Supply {
-    DeviceSets::Number holders;
-    bool is_relay;
-    std::vector<Want> wants;
-    std::int64_t bytes = 0;
-  };
-  // Bytes of a supply.
-  struct Stretch {
-    std::size_t supply;
-    std::int64_t begin;
-    std::int64_t end;
-  };
-
-  void add_class(const Problem& problem, std::vector<std::size_t> arrays);
-  void add_wants();
-  void choose_senders();
-  void add_stretches(const std::vector<std::vector<std::int64_t>>& shares);
-  void list_streams();
-  void count_crossing();
-  void require_cap() const;
-  std::int64_t longest_stream(bool is_relay) const;
-  std::int64_t message_limit(bool is_relay) const;
-  std::int64_t choose_rounds(bool is_relay);
-  std::int64_t cell_bytes(const Want& want) const;
-  std::int64_t nearest_cut(const Supply& supply, std::int64_t position, std::int64_t tolerance) const;
-  std::size_t want_at(const Supply& supply, std::int64_t position) const;
-  std::vector<std::int64_t> staging_at(std::int64_t rounds, bool is_relay) const;
-  void visit_stretch(const Stretch& stretch, Device from, const std::function<void(const Piece&)>& visit) const;
-
   Manifest manifest_;
-  std::int64_t max_bytes_;
-  TileUse sources_;
-  Hosts hosts_;
-  DeviceSets sets_;
-  std::vector<ArrayClass> classes_;
-  std::vector<Supply> supplies_;
-  struct Assignment {
-    bool is_relay;
-    Device from;
-    Device to;
-    Stretch stretch;
-  };
-  std::vector<Assignment> assignments_;  // by sender, receiver and stretch
-  std::vector<Stream> streams_;
-  std::vector<std::size_t> first_assignment_;  // by stream, and the end
-  std::vector<DeviceLoad> loads_;
-  std::int64_t sent_bound_ = 0;
-  std::int64_t rounds_ = 0;
-  std::int64_t relay_rounds_ = 0;
-  std::vector<std::int64_t> crossing_;
 };
 
 }  // namespace retile::transfer

@@ -13,7 +13,7 @@
 #include "retile/base/mixing.h"
 #include "retile/memory/available_memory.h"
 #include "retile/transfer/pages.h"
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 #include "retile/transfer/text.h"
 #include "retile/transfer/tiles.h"
 #include "retile/transfer/verify.h"
@@ -67,8 +67,8 @@ std::int64_t most_held(const std::vector<std::int64_t>& tiles, const std::vector
 std::vector<Streams> phases_of(const TransferPlan& plan, const std::vector<Device>& devices,
                                std::span<const BufferStrides> strides) {
   std::vector<Streams> phases;
-  phases.push_back(make_streams(plan, devices, strides));
-  if (plan.has_relays()) phases.push_back(make_streams(plan, devices, strides, true));
+  phases.push_back(make_streams(plan, devices, {strides}));
+  if (plan.has_relays()) phases.push_back(make_streams(plan, devices, {strides}, StreamPhase::passed_on));
   return phases;
 }
 

@@ -85,7 +85,7 @@ std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) 
   if (plan.crossing().size() > 1) {
     const auto [least, most] = std::minmax_element(plan.crossing().begin(), plan.crossing().end());
     text += fmt::format("hosts     {}, {} into each, once; {} to pass on\n", plan.crossing().size(),
-                        bytes_between(*least, *most), count_of(plan.rounds(true), "round"));
+                        bytes_between(*least, *most), count_of(plan.rounds(StreamPhase::passed_on), "round"));
   }
   const DeviceLoad& load = fullest(plan);
   const std::string cap = group_digits(plan.max_bytes());
@@ -112,7 +112,7 @@ std::string to_json(const TransferPlan& plan, const InPlaceFigures* in_place) {
   json["rounds"] = in_place != nullptr ? in_place->rounds : plan.rounds();
   json["messages"] = in_place != nullptr ? messages_of(plan, *in_place) : plan.messages();
   if (plan.crossing().size() > 1) {
-    json["relay_rounds"] = plan.rounds(true);
+    json["relay_rounds"] = plan.rounds(StreamPhase::passed_on);
     json["crossing_bytes"] = plan.crossing();
   }
   json["sent_bound_bytes"] = plan.sent_bound();

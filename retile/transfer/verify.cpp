@@ -23,9 +23,9 @@ class TransferVerifier {
     }
   }
 
-  void check_device(Device to, const std::vector<Piece>& pieces) {
-    std::map<std::size_t, std::vector<const Piece*>> by_array;
-    for (const Piece& piece : pieces) by_array[piece.array].push_back(&piece);
+  void check_device(Device to, const std::vector<StreamPlan::Piece>& pieces) {
+    std::map<std::size_t, std::vector<const StreamPlan::Piece*>> by_array;
+    for (const StreamPlan::Piece& piece : pieces) by_array[piece.array].push_back(&piece);
     for (std::size_t array = 0; array < manifest_.arrays.size(); ++array) check_array(array, to, by_array[array]);
   }
 
@@ -48,11 +48,11 @@ class TransferVerifier {
                        [&](const Part& part) { return intersect(part.box, box).has_value(); });
   }
 
-  void check_array(std::size_t array, Device to, const std::vector<const Piece*>& pieces) {
+  void check_array(std::size_t array, Device to, const std::vector<const StreamPlan::Piece*>& pieces) {
     const std::size_t problem = manifest_.arrays[array].problem;
     const Placement& target = targets_[problem];
-    for (const Piece* piece : pieces) {
-      if (!holds(piece->is_relay ? target : sources_[problem], piece->from, piece->box)) {
+    for (const StreamPlan::Piece* piece : pieces) {
+      if (!holds(piece->phase == StreamPhase::passed_on ? target : sources_[problem], piece->from, piece->box)) {
         fault_in(array, fmt::format("device {} sends {}, which it does not hold", piece->from, to_string(piece->box)));
       }
       if (piece->from != to && holds_some(sources_[problem], to, piece->box)) {
@@ -65,9 +65,9 @@ class TransferVerifier {
     for (const Part& part : target.parts(to)) check_part(array, to, part.box, pieces);
   }
 
-  void check_part(std::size_t array, Device to, const Box& wanted, const std::vector<const Piece*>& pieces) {
+  void check_part(std::size_t array, Device to, const Box& wanted, const std::vector<const StreamPlan::Piece*>& pieces) {
     std::vector<Box> boxes;
-    for (const Piece* piece : pieces) {
+    for (const StreamPlan::Piece* piece : pieces) {
       if (auto shared = intersect(wanted, piece->box)) boxes.push_back(*std::move(shared));
     }
     if (const auto lacking = find_uncovered(wanted, boxes)) {
@@ -92,10 +92,10 @@ struct Counts {
 };
 
 // Pieces that are passed on come from what came straight from sources.
-void check_relays(const Manifest& manifest, const std::vector<Piece>& relayed, TransferVerifier& verifier) {
+void check_relays(const Manifest& manifest, const std::vector<StreamPlan::Piece>& relayed, TransferVerifier& verifier) {
   std::map<std::pair<std::size_t, Device>, std::vector<const Box*>> received;
-  for (const Piece& piece : relayed) received[{piece.array, piece.to}].push_back(&piece.box);
-  for (const Piece& piece : relayed) {
+  for (const StreamPlan::Piece& piece : relayed) received[{piece.array, piece.to}].push_back(&piece.box);
+  for (const StreamPlan::Piece& piece : relayed) {
     for (const Box* box : received[{piece.array, piece.from}]) {
       if (!intersect(*box, piece.box)) continue;
       verifier.add_fault(fmt::format("array \"{}\": device {} passes on {}, which is passed on to it itself",
@@ -123,7 +123,7 @@ void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, T
 
 }  // namespace
 
-std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<Piece>& pieces) {
+std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<StreamPlan::Piece>& pieces) {
   TransferVerifier verifier(manifest);
   verifier.check_device(to, pieces);
   return verifier.take();
@@ -133,27 +133,27 @@ std::vector<std::string> find_faults(const TransferPlan& plan) {
   const Manifest& manifest = plan.manifest();
   TransferVerifier verifier(manifest);
   std::vector<Counts> counts(plan.loads().size());
-  std::vector<Piece> relayed;
+  std::vector<StreamPlan::Piece> relayed;
   for (Device to = 0; to < plan.device_count(); ++to) {
-    std::vector<Piece> pieces;
-    plan.visit_kept(to, [&](const Piece& piece) { pieces.push_back(piece); });
+    std::vector<StreamPlan::Piece> pieces;
+    plan.visit_kept(to, [&](const StreamPlan::Piece& piece) { pieces.push_back(piece); });
     for (const TransferPlan::Stream& stream : plan.streams()) {
       if (stream.to != to) continue;
       std::int64_t bytes = 0;
-      plan.visit_pieces(stream, [&](const Piece& piece) {
+      plan.visit_pieces(stream, [&](const StreamPlan::Piece& piece) {
         const Problem& problem = manifest.problems[manifest.arrays[piece.array].problem];
         bytes += volume(piece.box) * bytes_of(problem.element_type());
         pieces.push_back(piece);
-        if (piece.is_relay) relayed.push_back(piece);
+        if (piece.phase == StreamPhase::passed_on) relayed.push_back(piece);
       });
-      const std::int64_t rounds = plan.rounds(stream.is_relay);
+      const std::int64_t rounds = plan.rounds(stream.phase);
       const std::int64_t staged = divide_up(bytes, rounds) * 2;  // two rounds at once
       Counts& sender = counts[static_cast<std::size_t>(stream.from)];
       Counts& receiver = counts[static_cast<std::size_t>(to)];
       sender.sent += bytes;
-      sender.staged[stream.is_relay ? 1 : 0] += staged;
+      sender.staged[static_cast<std::size_t>(stream.phase)] += staged;
       receiver.received += bytes;
-      receiver.staged[stream.is_relay ? 1 : 0] += staged;
+      receiver.staged[static_cast<std::size_t>(stream.phase)] += staged;
     }
     verifier.check_device(to, pieces);
   }

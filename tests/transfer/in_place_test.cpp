@@ -9,7 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/threads/threads.h"
 #include "retile/transfer/run.h"
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 #include "tests/support/layouts.h"
 #include "tests/support/manifests.h"
 #include "tests/support/problems.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "retile/transfer/cells.h"
-#include "retile/transfer/senders.h"
+#include "retile/schedule/cells.h"
+#include "retile/schedule/senders.h"
 #include "retile/transfer/verify.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/layouts.h"

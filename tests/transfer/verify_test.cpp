@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 class TransferVerifier : public ::testing::Test {
  protected:
   const Manifest manifest_ = make_manifest({{"w", test::problem_of({"x=2", "[4{x}8, 4]", "x=2", "[8, 2{x}4]"})}});
-  std::vector<Piece> pieces_{{0, 0, 0, 0, {{0, 0}, {4, 2}}}, {0, 0, 1, 0, {{4, 0}, {8, 2}}}};
+  std::vector<StreamPlan::Piece> pieces_{{0, 0, 0, 0, {{0, 0}, {4, 2}}}, {0, 0, 1, 0, {{4, 0}, {8, 2}}}};
 
   std::vector<std::string> faults() const { return find_faults(manifest_, 0, pieces_); }
 };

@@ -55,7 +55,7 @@ std::string render_report(const transfer::TransferReport& report) {
 }
 
 // Devices are on hosts as it is told, or as the engine has them.
-transfer::Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* engine) {
+Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* engine) {
   if (arguments.hosts > 0 && devices % arguments.hosts != 0) {
     std::vector<std::int64_t> divisors;
     for (std::int64_t i = 1; i <= devices; ++i) {
@@ -64,8 +64,8 @@ transfer::Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const
     throw UsageError(fmt::format("--hosts {} does not divide {}: use one of {}", arguments.hosts,
                                  count_of(devices, "device"), fmt::join(divisors, ", ")));
   }
-  if (arguments.hosts > 0) return transfer::even_hosts(devices, arguments.hosts);
-  return engine == nullptr ? transfer::Hosts() : engine->hosts(devices);
+  if (arguments.hosts > 0) return even_hosts(devices, arguments.hosts);
+  return engine == nullptr ? Hosts() : engine->hosts(devices);
 }
 
 // How many ranks there are, and which devices are theirs, is up to the user.
@@ -81,7 +81,7 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   const std::int64_t cap = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
   if (engine != nullptr) require_ranks(*engine, manifest.device_count());
-  transfer::Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
+  Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
   return {std::move(manifest), cap, std::move(hosts), arguments.in_place ? TileUse::donated : TileUse::kept};
 }
 

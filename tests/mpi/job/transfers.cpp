@@ -12,7 +12,7 @@
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/transfer.h"
 #include "retile/transfer/run.h"
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 #include "tests/mpi/job/job.h"
 #include "tests/support/error_of.h"
 #include "tests/support/layouts.h"
@@ -40,7 +40,7 @@ TEST(Transfers, give_every_device_its_slices_within_the_cap) {
     const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
     for (int i = 0; i < 10; ++i) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
-      const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
+      const Hosts told = even_hosts(manifest.device_count(), 2);
       for (const std::int64_t cap : {200, 1000, 1 << 20}) {
         const TransferPlan plan(manifest, cap, i % 3 == 0 ? told : engine->hosts(manifest.device_count()));
         const TransferReport report = run_transfer(plan, *engine, {7, 2});
@@ -76,12 +76,12 @@ TEST(Transfers, in_place_give_every_device_its_slices_in_the_pages_predicted) {
     const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
     for (int i = 0; i < 10; ++i) {
       const Manifest manifest = test::any_manifest(random, (1 + i % 2) * job_size());
-      const transfer::Hosts told = transfer::even_hosts(manifest.device_count(), 2);
-      const transfer::Hosts hosts = i % 3 == 0 ? told : transfer::Hosts();
+      const Hosts told = even_hosts(manifest.device_count(), 2);
+      const Hosts hosts = i % 3 == 0 ? told : Hosts();
       const auto plan_at = [&](std::int64_t cap) { return TransferPlan(manifest, cap, hosts, TileUse::donated); };
       // The smallest cap that works.
       const std::vector<Device> devices = engine->devices(manifest.device_count());
-      Streams streams = transfer::make_streams(plan_at(100), devices, {});
+      Streams streams = make_streams(plan_at(100), devices, {});
       const std::int64_t cap = choose_in_place(plan_at(100), devices, engine->processes(), streams).least_cap;
       const TransferPlan plan = plan_at(cap);
       const TransferReport report = run_transfer(plan, *engine, {7, 2});

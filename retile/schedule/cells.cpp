@@ -1,4 +1,4 @@
-#include "retile/transfer/cells.h"
+#include "retile/schedule/cells.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
 
-namespace retile::transfer {
+namespace retile {
 namespace {
 
 // Adds the part of the box from element `begin` to `end`; in dimensions before this one, the box has one index.
@@ -112,7 +112,7 @@ std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vect
         std::vector<Device> others = devices;
         std::erase(others, entry);
         split.push_back({parts[part], cell.holders, sets.add({entry}), nobody});
-        if (!others.empty()) split.push_back({parts[part], sets.add({entry}), sets.add(others), nobody, true});
+        if (!others.empty()) split.push_back({parts[part], sets.add({entry}), sets.add(others), nobody, StreamPhase::passed_on});
       }
     }
   }
@@ -125,4 +125,4 @@ std::vector<Box> boxes_of_range(const Box& box, std::int64_t begin, std::int64_t
   return boxes;
 }
 
-}  // namespace retile::transfer
+}  // namespace retile

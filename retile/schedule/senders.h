@@ -6,7 +6,7 @@
 
 #include "retile/types/mesh.h"
 
-namespace retile::transfer {
+namespace retile {
 
 // Bytes that any of these devices can send, and may share.
 struct SenderDemand {
@@ -24,4 +24,4 @@ struct SenderShares {
 // Bytes of all demands fit in 63 bits. Where holders are alike they share evenly.
 SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count);
 
-}  // namespace retile::transfer
+}  // namespace retile

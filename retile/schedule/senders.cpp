@@ -1,4 +1,4 @@
-#include "retile/transfer/senders.h"
+#include "retile/schedule/senders.h"
 
 #include <algorithm>
 #include <deque>
@@ -7,7 +7,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
-namespace retile::transfer {
+namespace retile {
 namespace {
 
 // Bytes flow from demands to their holders, which take so many each. Dinic's algorithm, on a flow that grows: raising
@@ -180,4 +180,4 @@ SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_
   return {bound, flow.shares()};
 }
 
-}  // namespace retile::transfer
+}  // namespace retile

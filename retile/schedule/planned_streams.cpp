@@ -1,36 +1,38 @@
-#include "retile/transfer/streams.h"
+#include "retile/schedule/planned_streams.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "retile/base/error.h"
 
-namespace retile::transfer {
+namespace retile {
 namespace {
 
 class StreamMaker {
  public:
-  StreamMaker(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides,
-              bool is_relay)
-      : plan_(plan), devices_(devices), strides_(strides), is_relay_(is_relay) {
+  StreamMaker(const StreamPlan& plan, std::span<const Device> devices, const ArrayStrides& strides, StreamPhase phase)
+      : plan_(plan), devices_(devices), strides_(strides), phase_(phase) {
     streams_.device_count = plan.device_count();
-    streams_.array_count = plan.manifest().arrays.size();
-    streams_.rounds = std::max<std::int64_t>(1, plan.rounds(is_relay));
+    streams_.array_count = plan.array_count();
+    streams_.rounds = std::max<std::int64_t>(1, plan.rounds(phase));
     streams_.rounds_in_flight = rounds_in_flight;
     streams_.are_shapes_common =
-        std::all_of(strides.begin(), strides.end(), [](const BufferStrides& one) { return one.are_packed(); });
+        strides.are_of_all_devices || std::all_of(strides.strides.begin(), strides.strides.end(),
+                                                  [](const BufferStrides& one) { return one.are_packed(); });
   }
 
   Streams make() {
-    for (const Device device : is_relay_ ? std::span<const Device>() : devices_) {
-      plan_.visit_kept(device, [&](const Piece& piece) { pieces_.push_back(piece); });
+    const bool keeps = phase_ == StreamPhase::from_sources;
+    for (const Device device : keeps ? devices_ : std::span<const Device>()) {
+      plan_.visit_kept(device, [&](const StreamPlan::Piece& piece) { pieces_.push_back(piece); });
       add_stream(device, device);
     }
-    for (const TransferPlan::Stream& stream : plan_.streams()) {
-      if (stream.is_relay != is_relay_ || (!slot_of(stream.from) && !slot_of(stream.to))) continue;
-      plan_.visit_pieces(stream, [&](const Piece& piece) { pieces_.push_back(piece); });
+    for (const StreamPlan::Stream& stream : plan_.streams()) {
+      if (stream.phase != phase_ || (!slot_of(stream.from) && !slot_of(stream.to))) continue;
+      plan_.visit_pieces(stream, [&](const StreamPlan::Piece& piece) { pieces_.push_back(piece); });
       add_stream(stream.from, stream.to);
     }
     streams_.shapes = shapes_.take();
@@ -57,17 +59,17 @@ class StreamMaker {
   void add_stream(Device from, Device to) {
     if (pieces_.empty()) return;
     std::sort(pieces_.begin(), pieces_.end(),
-              [](const Piece& a, const Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
+              [](const StreamPlan::Piece& a, const StreamPlan::Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
     std::int64_t bytes = 0;
-    for (const Piece& piece : pieces_) bytes += add(piece);
+    for (const StreamPlan::Piece& piece : pieces_) bytes += add(piece);
     streams_.end_stream(from, to, bytes);
     pieces_.clear();
   }
 
   // Its bytes.
-  std::int64_t add(const Piece& piece) {
-    const std::int64_t element = bytes_of(plan_.manifest().problems[piece.problem].element_type());
-    const BoxPlace from = place_of(piece, is_relay_ ? Side::target : Side::source, piece.from, element);
+  std::int64_t add(const StreamPlan::Piece& piece) {
+    const std::int64_t element = plan_.classes()[piece.array_class].element_size;
+    const BoxPlace from = place_of(piece, phase_ == StreamPhase::passed_on ? Side::target : Side::source, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
     PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
     for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
@@ -76,7 +78,7 @@ class StreamMaker {
     return shape.bytes();
   }
 
-  BoxPlace place_of(const Piece& piece, Side side, Device device, std::int64_t element) {
+  BoxPlace place_of(const StreamPlan::Piece& piece, Side side, Device device, std::int64_t element) {
     const Part& part = part_around(piece, side, device);
     BoxPlace place{part.offset * element, part.strides};
     for (std::int64_t& stride : place.strides) stride *= element;
@@ -89,17 +91,20 @@ class StreamMaker {
   }
 
   const Strides* given_strides(std::size_t array, Side side, Device device) const {
-    if (strides_.empty()) return nullptr;
-    const std::vector<Strides>& list = side == Side::source ? strides_[array].sources : strides_[array].targets;
-    const auto slot = slot_of(device);
-    return list.empty() || !slot || list[*slot].empty() ? nullptr : &list[*slot];
+    if (strides_.strides.empty()) return nullptr;
+    const BufferStrides& given = strides_.strides[array];
+    const std::vector<Strides>& list = side == Side::source ? given.sources : given.targets;
+    const std::optional<std::size_t> place =
+        strides_.are_of_all_devices ? static_cast<std::size_t>(device) : slot_of(device);
+    return list.empty() || !place || list[*place].empty() ? nullptr : &list[*place];
   }
 
   // What the device holds that the piece lies in.
-  const Part& part_around(const Piece& piece, Side side, Device device) {
-    const auto [found, is_new] = parts_.try_emplace({piece.problem, side, device});
+  const Part& part_around(const StreamPlan::Piece& piece, Side side, Device device) {
+    const auto [found, is_new] = parts_.try_emplace({piece.array_class, side, device});
     if (is_new) {
-      found->second = (side == Side::source ? plan_.source(piece.problem) : plan_.target(piece.problem)).parts(device);
+      const StreamPlan::ArrayClass& kind = plan_.classes()[piece.array_class];
+      found->second = (side == Side::source ? kind.source : kind.target).parts(device);
     }
     const auto part = std::find_if(found->second.begin(), found->second.end(),
                                    [&](const Part& one) { return contains(one.box, piece.box); });
@@ -107,21 +112,21 @@ class StreamMaker {
     return *part;
   }
 
-  const TransferPlan& plan_;
+  const StreamPlan& plan_;
   const std::span<const Device> devices_;
-  const std::span<const BufferStrides> strides_;
-  const bool is_relay_;
+  const ArrayStrides strides_;
+  const StreamPhase phase_;
   Streams streams_;
-  std::vector<Piece> pieces_;  // of the next stream
+  std::vector<StreamPlan::Piece> pieces_;  // of the next stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
   PieceShapes shapes_;
 };
 
 }  // namespace
 
-Streams make_streams(const TransferPlan& plan, std::span<const Device> devices, std::span<const BufferStrides> strides,
-                     bool is_relay) {
-  return StreamMaker(plan, devices, strides, is_relay).make();
+Streams make_streams(const StreamPlan& plan, std::span<const Device> devices, const ArrayStrides& strides,
+                     StreamPhase phase) {
+  return StreamMaker(plan, devices, strides, phase).make();
 }
 
-}  // namespace retile::transfer
+}  // namespace retile

@@ -8,7 +8,10 @@
 #include "retile/types/box.h"
 #include "retile/types/placement.h"
 
-namespace retile::transfer {
+namespace retile {
+
+// Where pieces are taken from: source tiles; or target tiles, in which what came into a host is passed on.
+enum class StreamPhase { from_sources, passed_on };
 
 // Lists of devices, ascending, each kept once.
 class DeviceSets {
@@ -30,7 +33,7 @@ struct Cell {
   DeviceSets::Number holders = 0;
   DeviceSets::Number receivers = 0;  // want it and do not hold it
   DeviceSets::Number keepers = 0;    // want it and hold it
-  bool is_relay = false;             // what the holder got in this transfer, in its target tile
+  StreamPhase phase = StreamPhase::from_sources;
 };
 
 // Those of an array, in the order of their corners. Boxes of one side are equal or disjoint.
@@ -46,4 +49,4 @@ std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vect
 // of dimensions allows.
 std::vector<Box> boxes_of_range(const Box& box, std::int64_t begin, std::int64_t end);
 
-}  // namespace retile::transfer
+}  // namespace retile
