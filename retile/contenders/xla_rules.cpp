@@ -516,6 +516,11 @@ Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
   return plan;
 }
 
+Problem padded_for_xla(const Problem& problem) {
+  const Frame frame = compiled_frame(problem);
+  return {problem.id(), frame.source, frame.target, problem.element_type()};
+}
+
 bool xla_fails(const Problem& problem) {
   const Frame frame = compiled_frame(problem);
   const TypedProblem ends(frame.source, frame.target);

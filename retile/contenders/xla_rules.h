@@ -15,6 +15,9 @@ namespace retile::contenders {
 // them.
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_model());
 
+// The problem as the partitioner sees it: arrays that do not divide are padded. Throws InputError as above.
+Problem padded_for_xla(const Problem& problem);
+
 // True where the rules lead the compiler into a check of its own that fails.
 bool xla_fails(const Problem& problem);
 

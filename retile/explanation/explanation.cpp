@@ -13,7 +13,6 @@
 #include "retile/base/utf8.h"
 #include "retile/contenders/xla_rules.h"
 #include "retile/plan/text.h"
-#include "retile/planner/frame.h"
 #include "retile/types/text.h"
 
 namespace retile::explanation {
@@ -27,16 +26,6 @@ Account account_of(const Plan& plan, std::int64_t element_size) {
   return account;
 }
 
-std::int64_t array_size(const Problem& problem) { return product(problem.source().global_shape()); }
-
-// The partitioner pads arrays whose sizes do not divide; these are the types it sees.
-std::optional<Problem> as_compiled(const Problem& problem) {
-  if (typed(problem)) return problem;
-  const auto frame = find_frame(problem);
-  if (!frame || !frame->view.empty()) return std::nullopt;
-  return Problem(problem.id(), frame->source, frame->target, problem.element_type());
-}
-
 bool is_on_one_device(const Layout& layout) {
   const auto cuts = layout.cuts();
   return cuts && cuts->mesh.device_count() == 1;
@@ -44,19 +33,22 @@ bool is_on_one_device(const Layout& layout) {
 
 CompilerAccount ask_xla(const Problem& problem, const CostModel& model) {
   const std::int64_t element_size = bytes_of(problem.element_type());
-  if (problem.source().is_partial()) return {{}, false, "XLA's rules for sums are not in the model"};
   if (is_on_one_device(problem.source()) && problem.device_count() > 1) {
-    const std::int64_t bytes = array_size(problem) * element_size;
+    const std::int64_t bytes = product(problem.source().global_shape()) * element_size;
     return {Account{{"allreduce", "dynslice"}, bytes, bytes}, true,
             "XLA knows no way from one device to several but to send everything to all of them."};
   }
-  const auto compiled = as_compiled(problem);
-  if (!compiled) return {{}, false, "XLA's rules are modelled for one mesh and for sizes that have a common padding"};
-  const Plan plan = contenders::plan_by_xla_rules(*compiled, model);
+  std::optional<Problem> padded;
+  try {
+    padded = contenders::padded_for_xla(problem);
+  } catch (const InputError& error) {
+    return {{}, false, error.diagnostic().message};
+  }
+  const Plan plan = contenders::plan_by_xla_rules(*padded, model);
   CompilerAccount xla{account_of(plan, element_size)};
-  const std::int64_t whole = product(compiled->source().global_shape());
+  const std::int64_t whole = product(padded->source().global_shape());
   xla.rematerializes = plan.memory.peak == whole && std::max(plan.memory.source, plan.memory.target) < whole;
-  if (contenders::xla_fails(*compiled)) xla.remark = "XLA's compiler ends in a failed check here.";
+  if (contenders::xla_fails(*padded)) xla.remark = "XLA's compiler ends in a failed check here.";
   return xla;
 }
 
