@@ -16,8 +16,9 @@
 //   steps as permutations of equal cells                      plan/rounds.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
-//   messages of the caller's own: one device's part of a run  engines/device_schedule.h
-//   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
+//   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
+//   what XLA does with a redistribution, and why              explanation/explanation.h, explanation/log.h
+//   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
@@ -28,10 +29,14 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/copies/combine.h"
 #include "retile/costs/cost_model.h"
 #include "retile/draw.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/explanation/explanation.h"
+#include "retile/explanation/log.h"
+#include "retile/interchange/dtensor.h"
 #include "retile/interchange/notation.h"
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.h"
-
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -22,20 +20,11 @@ namespace {
 // --- Plans.
 
 std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
-                                 const std::string& element_type, Argument<"planner", std::string> planner,
-                                 Argument<"cost", std::string> cost,
-                                 Argument<"memory_limit", std::optional<std::int64_t>> memory_limit,
-                                 Argument<"exchange", bool> exchange, std::int64_t staging) {
-  PlanOptions options;
-  options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
-  const CostModel* model = find_cost_model(*cost);
-  if (model == nullptr) throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
-  options.cost_model = model;
-  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
-  options.memory_limit = *memory_limit;
+                                 const std::string& element_type, PlannerName planner, CostName cost,
+                                 MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging) {
+  PlanOptions options = plan_options(planner, cost, memory_limit, exchange);
   if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
-  const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
-  return std::make_unique<PythonPlan>(make_plan(Problem("", source->layout, target->layout, type), options));
+  return std::make_unique<PythonPlan>(make_plan(problem_of(*source, *target, element_type), options));
 }
 
 std::unique_ptr<PythonPlan> plan_from_json(Argument<"text", std::string> text) {
@@ -86,7 +75,7 @@ void bind_step(nb::module_& module) {
   nb::class_<PythonStep>(module, "Step", "A step of a plan. Devices are numbers, boxes are pairs of corners.")
       .def_prop_ro(
           "op", [](const PythonStep& self) { return name_of(op_of(self.step())); },
-          "dynslice, alltoall, allgather, allpermute or exchange.")
+          "dynslice, alltoall, allgather, allpermute, exchange or reduce.")
       .def_prop_ro("cost", [](const PythonStep& self) { return self.plan->cost.steps.at(self.index); })
       .def_prop_ro(
           "groups",
@@ -224,16 +213,20 @@ void bind_plan(nb::module_& module) {
 
 }  // namespace
 
-Plan with_lists(Plan plan) {
-  bool is_listed = true;
-  for (const Step& step : plan.steps()) {
-    if (const auto* all = std::get_if<AllToAllStep>(&step.operation)) is_listed &= all->groups.has_value();
-    if (const auto* gather = std::get_if<GatherStep>(&step.operation)) is_listed &= gather->groups.has_value();
-    if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) is_listed &= permute->pairs.has_value();
-    if (const auto* exchange = std::get_if<ExchangeStep>(&step.operation)) is_listed &= exchange->transfers.has_value();
-  }
-  if (is_listed) return plan;
-  return parse_plan({"plan", to_json(plan, PlanLists::always)}).plan;
+PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange) {
+  PlanOptions options;
+  options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
+  options.cost_model = find_cost_model(*cost);
+  if (options.cost_model == nullptr)
+    throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
+  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  options.memory_limit = *memory_limit;
+  return options;
+}
+
+Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type) {
+  const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
+  return {"", source.layout, target.layout, type};
 }
 
 void bind_plans(nb::module_& module) {

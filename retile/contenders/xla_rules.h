@@ -2,7 +2,6 @@
 // from reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
 #pragma once
 
-#include "evaluation/contenders/xla_plans.h"
 #include "retile/costs/cost_model.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
@@ -16,11 +15,10 @@ namespace retile::contenders {
 // them.
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_model());
 
+// The problem as the partitioner sees it: arrays that do not divide are padded. Throws InputError as above.
+Problem padded_for_xla(const Problem& problem);
+
 // True where the rules lead the compiler into a check of its own that fails.
 bool xla_fails(const Problem& problem);
-
-// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are left
-// out: the records have none.
-bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
 
 }  // namespace retile::contenders
