@@ -45,6 +45,14 @@ class StreamMaker {
     Strides strides;
   };
   enum class Side { source, target };
+  // A piece, and how its box lies in both tiles.
+  struct LaidBox {
+    const Piece* piece;
+    std::uint32_t shape;
+    std::int64_t from_offset;
+    std::int64_t to_offset;
+    std::int64_t bytes;
+  };
 
   // The place of the device among this process's.
   std::optional<std::size_t> slot_of(Device device) const {
@@ -60,20 +68,34 @@ class StreamMaker {
     std::sort(pieces_.begin(), pieces_.end(),
               [](const Piece& a, const Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
     streams_.streams.push_back({from, to, 0, {}});
+    laid_.clear();
     for (const Piece& piece : pieces_) add(piece);
     pieces_.clear();
   }
 
   void add(const Piece& piece) {
+    const LaidBox& laid = lay(piece);
+    Stream& stream = streams_.streams.back();
+    stream.bytes += laid.bytes;
+    stream.pieces.push_back({laid.shape, static_cast<std::uint32_t>(piece.array), laid.from_offset, laid.to_offset});
+  }
+
+  // Packed arrays of one problem have equal tiles, so that a stream repeats few boxes array by array.
+  const LaidBox& lay(const Piece& piece) {
+    constexpr std::size_t most_remembered = 16;
+    if (!strides_.empty()) laid_.clear();
+    const auto same = std::find_if(laid_.begin(), laid_.end(), [&](const LaidBox& laid) {
+      return laid.piece->problem == piece.problem && laid.piece->box == piece.box;
+    });
+    if (same != laid_.end()) return *same;
     const std::int64_t element = bytes_of(plan_.manifest().problems[piece.problem].element_type());
     const BoxPlace from = place_of(piece, is_relay_ ? Side::target : Side::source, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
     PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
     for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
-    Stream& stream = streams_.streams.back();
-    stream.bytes += shape.bytes();
-    stream.pieces.push_back(
-        {number_of(std::move(shape)), static_cast<std::uint32_t>(piece.array), from.offset, to.offset});
+    const std::int64_t bytes = shape.bytes();
+    if (laid_.size() == most_remembered) laid_.erase(laid_.begin());
+    return laid_.emplace_back(LaidBox{&piece, number_of(std::move(shape)), from.offset, to.offset, bytes});
   }
 
   BoxPlace place_of(const Piece& piece, Side side, Device device, std::int64_t element) {
@@ -120,6 +142,7 @@ class StreamMaker {
   const bool is_relay_;
   Streams streams_;
   std::vector<Piece> pieces_;  // of the next stream
+  std::vector<LaidBox> laid_;  // the last ones of the stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
   std::map<std::tuple<Shape, Strides, Strides, std::int64_t>, std::uint32_t> numbers_;
 };
