@@ -3,6 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 EVALUATE_SECONDS ?= 1200
+SECONDS ?= 600
 SCALE ?= 0.125
 RESULTS ?= $(wildcard docs/evaluation/results/*)
 # Debian's own interpreter is the one that sees Debian's matplotlib.
@@ -10,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -29,8 +30,8 @@ SWEPT = $(sort $(shell grep -rl 'is_sweep()' tests --include=*_test.cpp | cut -d
 sweep: build-release ## the tests that have larger sweeps, with them
 	@set -e; for folder in $(SWEPT); do RETILE_SWEEP=1 build/release/tests/retile_$${folder}_tests; done
 
-checkers: # of the code that is emitted for others
-	@tools/install-dependencies.sh mlir-19-tools
+checkers: # of the code that is emitted for others, and of plans
+	@tools/install-dependencies.sh mlir-19-tools python3-numpy
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
@@ -46,6 +47,10 @@ fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all, in an instrumented build
 	@set -e; \
 	set -- build/fuzz/fuzzers/fuzz_*; \
 	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
+
+soak: build ## random problems of every kind against NumPy, for SECONDS (600); make test has the first minute
+	@tools/install-dependencies.sh python3-numpy
+	$(PYTHON) tests/soak/soak.py --seconds $(SECONDS)
 
 bench: build-bench ## run the benchmarks
 	@set -e; for benchmark in build/release/bench/*_benchmark; do "$$benchmark"; done

@@ -22,6 +22,7 @@ class CampaignRun {
   CampaignSummary run() {
     const std::size_t before = file_ ? file_->result_count() : 0;
     CampaignSummary summary;
+    if (file_) summary.torn_bytes = file_->torn_bytes();
     for (; summary.problems < campaign_.problem_count && !is_time_up(); ++summary.problems) {
       if (const auto problem = find_problem(summary.problems)) measure_problem(*problem);
       for (const Refusal& refusal : std::exchange(refusals_, {})) {

@@ -36,8 +36,9 @@ struct Campaign {
 };
 
 struct CampaignSummary {
-  std::size_t problems = 0;  // that were gone through
-  std::size_t results = 0;   // that were added
+  std::size_t problems = 0;    // that were gone through
+  std::size_t results = 0;     // that were added
+  std::size_t torn_bytes = 0;  // of a line of the results file that an earlier run left unfinished
 };
 
 // With several processes a collective call; the summary counts results on the speaker alone.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -178,6 +179,7 @@ ResultsFile::ResultsFile(std::string path)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
   if (descriptor_ < 0) fail(path_, errno);
   try {
+    lock();
     read_all();
   } catch (...) {
     close(descriptor_);
@@ -187,6 +189,13 @@ ResultsFile::ResultsFile(std::string path)
 
 ResultsFile::~ResultsFile() { close(descriptor_); }
 
+// The lock is the descriptor's: closing it, or the end of the process, gives it back.
+void ResultsFile::lock() {
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  throw InputError(fmt::format("another run is writing to '{}'", path_),
+                   "wait until it has ended, or name another file");
+}
+
 void ResultsFile::read_all() {
   struct stat status {};
   if (fstat(descriptor_, &status) != 0) fail(path_, errno);
@@ -195,6 +204,8 @@ void ResultsFile::read_all() {
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::ifstream(path_, std::ios::binary).read(text.data(), status.st_size);
+  // After a crash of the machine, a file may be longer than what was written, and zero from there.
+  if (const std::size_t last = text.find_last_not_of('\0'); last != std::string::npos) text.resize(last + 1);
   try {
     for (int number = 1; whole_ < text.size(); ++number) {
       const std::size_t end = text.find('\n', whole_);
@@ -210,6 +221,7 @@ void ResultsFile::read_all() {
     throw InputError(std::move(diagnostic));
   }
   is_ended_ = whole_ == 0 || text[whole_ - 1] == '\n';
+  torn_bytes_ = static_cast<std::size_t>(status.st_size) - whole_;
 }
 
 void ResultsFile::learn(const std::string& line, int number) {

@@ -39,11 +39,11 @@ std::string to_json(const RunRecord& run);
 std::string to_json(const Problem& problem, const std::string& engine, const Contender& contender,
                     const Measurement& measurement);
 
-// The file at a path. Whoever else writes to it meanwhile is not noticed.
+// The file at a path, locked against other runs while this object lives (where the file system has locks).
 class ResultsFile {
  public:
   // Makes the file where there is none, and otherwise reads it and leaves it as it is. Throws InputError where it holds
-  // anything but results, RuntimeError where it cannot be read or written.
+  // anything but results or another run has it, RuntimeError where it cannot be read or written.
   explicit ResultsFile(std::string path);
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
@@ -55,6 +55,8 @@ class ResultsFile {
   // Throws InputError where such a run has results of another problem under this problem's id.
   bool has(const RunRecord& run, const Problem& problem, const std::string& contender) const;
   std::size_t result_count() const { return result_count_; }
+  // Bytes of a last line that is not whole, because the run that wrote it was killed. append() removes them.
+  std::size_t torn_bytes() const { return torn_bytes_; }
 
   // All lines, after that of their run where it is not the last one here, or none and RuntimeError: what was cut off
   // when an earlier run was stopped is taken away before, and what does not fit after. SIGINT and SIGTERM wait for the
@@ -67,13 +69,15 @@ class ResultsFile {
     std::set<std::string> contenders;
   };
 
+  void lock();
   void read_all();
   void learn(const std::string& line, int number);
   void write(const std::string& text);
 
   const std::string path_;
   int descriptor_ = -1;
-  std::size_t whole_ = 0;                                     // bytes from the beginning that are whole lines
+  std::size_t whole_ = 0;  // bytes from the beginning that are whole lines
+  std::size_t torn_bytes_ = 0;
   bool is_ended_ = true;                                      // the last of them, too
   std::string settings_;                                      // of the last run
   bool is_recorded_ = false;                                  // the last run is of this object

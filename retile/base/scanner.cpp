@@ -225,8 +225,8 @@ std::string Scanner::describe_ahead() {
   const SourceRange ahead = token_ahead();
   if (ahead.begin == ahead.end) return "the end";
   const std::string token = source_.text.substr(ahead.begin, ahead.end - ahead.begin);
-  if (static_cast<unsigned char>(token[0]) < 0x20 || token[0] == 0x7F) return "a control character";
-  return is_valid_utf8(token) ? fmt::format("'{}'", token) : "a byte that is not UTF-8";
+  if (!is_valid_utf8(token)) return "a byte that is not UTF-8";
+  return is_printable(token) ? fmt::format("'{}'", token) : "a control character";
 }
 
 void Scanner::fail(SourceRange range, std::string message, std::string hint) const {

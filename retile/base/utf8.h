@@ -12,9 +12,12 @@ std::vector<std::string> split_characters(std::string_view text);
 
 int count_characters(std::string_view text);
 
-// The text on one line: tabs and control characters become single spaces, so that carets stay in place
-// and a user's text cannot steer the terminal.
+// The text on one line: tabs, control and format characters become single spaces, so that carets stay in place
+// and a user's text cannot steer the terminal, nor reorder what it shows.
 std::string printable(std::string_view text);
+
+// Whether it is valid UTF-8 without characters that printable() replaces.
+bool is_printable(std::string_view text);
 
 bool is_valid_utf8(std::string_view text);
 

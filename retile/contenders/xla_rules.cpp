@@ -511,6 +511,7 @@ Plan plan_by_xla_rules(const Problem& problem, const CostModel& model) {
   plan.cost.floor = typed(problem) ? received_floor(ends.source(), ends.target())
                                    : received_floor(plan.movement.source, Placement(frame.shape, ends.target()));
   plan.cost.lower_bound = plan.cost.floor;
+  plan.cost.optimal = plan.cost.total == plan.cost.lower_bound;
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
   return plan;

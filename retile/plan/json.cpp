@@ -248,8 +248,7 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
   return {global, std::move(parts)};
 }
 
-Placement read_placement(const JsonReader& step, const Placement& source, const Shape& global) {
-  const Shape local = read_shape(step.member("local_out"), global.size());
+Placement read_placement(const JsonReader& step, const Placement& source, const Shape& global, const Shape& local) {
   if (step.has("boxes")) return read_listed(step.member("boxes"), global, source.device_count());
   const std::vector<JsonReader> sizes = step.member("local_out").elements();
   for (std::size_t i = 0; i < global.size(); ++i) {
@@ -306,10 +305,12 @@ void read_step(const JsonReader& reader, StatedPlan& stated) {
   if (read_op(reader.member("op")) == StepOp::reduce) {
     global = without_dimensions(global, read_reduce(reader, source.rank()).dimensions);
   }
-  Placement after = read_placement(reader, source, global);  // first: where lists are left out, it says why
+  Shape local_out = read_shape(reader.member("local_out"), global.size());
+  Placement after = read_placement(reader, source, global, local_out);  // first: where lists are left out, it says why
   StepOperation operation = read_operation(reader, source.rank());
   stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
   PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
+  statements.local_out = std::move(local_out);
   if (reader.has("local_in")) {
     statements.local_in = read_shape(reader.member("local_in"), static_cast<std::size_t>(source.rank()));
   }

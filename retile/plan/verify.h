@@ -14,6 +14,7 @@ namespace retile {
 struct PlanStatements {
   struct OfStep {
     std::optional<Shape> local_in;
+    std::optional<Shape> local_out;
     std::optional<Groups> groups;  // of an exchange
   };
   bool cost = true;

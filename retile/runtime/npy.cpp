@@ -336,12 +336,13 @@ std::string npy_header_text(ElementType element, const Shape& shape) {
   return std::string(magic) + std::string(prefix, sizeof prefix) + dictionary;
 }
 
-NpyWriter::NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode)
+NpyWriter::NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode,
+                     const std::string& place)
     : path_(path), element_(element), shape_(shape) {
   const std::string header = npy_header_text(element, shape);
   data_offset_ = static_cast<std::int64_t>(header.size());
   const int flags = O_WRONLY | O_CLOEXEC | (mode == Mode::create ? O_CREAT | O_TRUNC : 0);
-  const int file = ::open(path.c_str(), flags, 0666);
+  const int file = ::open((place.empty() ? path : place).c_str(), flags, 0666);
   if (file < 0) throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
   file_ = own_file(file);
   if (mode == Mode::create) write(0, std::as_bytes(std::span(header)));

@@ -54,7 +54,8 @@ class NpyWriter {
  public:
   enum class Mode { create, open };  // open: another process has created it
 
-  NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode);
+  // `place`: where the bytes go until the file has its name; empty: to the path.
+  NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode, const std::string& place = {});
 
   void write_box(const Box& box, const std::byte* elements) const;
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
+#include "retile/base/new_file.h"
 #include "retile/runtime/elements.h"
 #include "retile/runtime/npy.h"
 #include "retile/runtime/strided.h"
@@ -86,16 +88,23 @@ void write_npy(const std::string& path, const Mesh& mesh, const ArrayType& type,
   const std::vector<Device> devices = engine.devices(mesh.device_count());
   const std::vector<bool> is_first = first_holders(type.placement);
   const Shape& shape = type.placement.global_shape();
+  std::optional<NewFile> file;  // of the speaker
   engine.processes().do_together([&] {
-    if (engine.processes().is_speaker()) NpyWriter(path, type.element, shape, NpyWriter::Mode::create);
+    if (!engine.processes().is_speaker()) return;
+    file.emplace(path);
+    NpyWriter(path, type.element, shape, NpyWriter::Mode::create, file->unfinished_path());
   });
+  const std::string place = engine.processes().share(file ? file->unfinished_path() : std::string());
   engine.processes().do_together([&] {
-    const NpyWriter writer(path, type.element, shape, NpyWriter::Mode::open);
+    const NpyWriter writer(path, type.element, shape, NpyWriter::Mode::open, place);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
       read_parts(type.placement, devices[i], tiles[i].data(), bytes_of(type.element),
                  [&](const Box& box, const std::byte* bytes) { writer.write_box(box, bytes); });
     }
+  });
+  engine.processes().do_together([&] {
+    if (file) file->finish();
   });
 }
 

@@ -46,6 +46,14 @@ class StreamMaker {
     Strides strides;
   };
   enum class Side { source, target };
+  // A piece, and how its box lies in both tiles.
+  struct LaidBox {
+    const StreamPlan::Piece* piece;
+    std::uint32_t shape;
+    std::int64_t from_offset;
+    std::int64_t to_offset;
+    std::int64_t bytes;
+  };
 
   // The place of the device among this process's.
   std::optional<std::size_t> slot_of(Device device) const {
@@ -60,6 +68,7 @@ class StreamMaker {
     if (pieces_.empty()) return;
     std::sort(pieces_.begin(), pieces_.end(),
               [](const StreamPlan::Piece& a, const StreamPlan::Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
+    laid_.clear();
     std::int64_t bytes = 0;
     for (const StreamPlan::Piece& piece : pieces_) bytes += add(piece);
     streams_.end_stream(from, to, bytes);
@@ -68,14 +77,28 @@ class StreamMaker {
 
   // Its bytes.
   std::int64_t add(const StreamPlan::Piece& piece) {
+    const LaidBox& laid = lay(piece);
+    streams_.pieces.push_back(
+        {laid.shape, static_cast<std::uint32_t>(piece.array), laid.from_offset, laid.to_offset, 0});
+    return laid.bytes;
+  }
+
+  // Packed arrays of one class have equal tiles, so that a stream repeats few boxes array by array.
+  const LaidBox& lay(const StreamPlan::Piece& piece) {
+    constexpr std::size_t most_remembered = 16;
+    if (!strides_.strides.empty()) laid_.clear();
+    const auto same = std::find_if(laid_.begin(), laid_.end(), [&](const LaidBox& laid) {
+      return laid.piece->array_class == piece.array_class && laid.piece->box == piece.box;
+    });
+    if (same != laid_.end()) return *same;
     const std::int64_t element = plan_.classes()[piece.array_class].element_size;
-    const BoxPlace from = place_of(piece, phase_ == StreamPhase::passed_on ? Side::target : Side::source, piece.from, element);
+    const Side side = phase_ == StreamPhase::passed_on ? Side::target : Side::source;
+    const BoxPlace from = place_of(piece, side, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
     PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
     for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
-    streams_.pieces.push_back(
-        {shapes_.number_of(shape), static_cast<std::uint32_t>(piece.array), from.offset, to.offset, 0});
-    return shape.bytes();
+    if (laid_.size() == most_remembered) laid_.erase(laid_.begin());
+    return laid_.emplace_back(LaidBox{&piece, shapes_.number_of(shape), from.offset, to.offset, shape.bytes()});
   }
 
   BoxPlace place_of(const StreamPlan::Piece& piece, Side side, Device device, std::int64_t element) {
@@ -120,6 +143,7 @@ class StreamMaker {
   std::vector<StreamPlan::Piece> pieces_;  // of the next stream
   std::map<std::tuple<std::size_t, Side, Device>, std::vector<Part>> parts_;
   PieceShapes shapes_;
+  std::vector<LaidBox> laid_;  // the last ones of the stream
 };
 
 }  // namespace

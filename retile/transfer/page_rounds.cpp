@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "retile/base/arithmetic.h"
 
@@ -10,6 +11,12 @@ namespace retile::transfer {
 namespace {
 
 std::size_t index(std::int64_t page) { return static_cast<std::size_t>(page); }
+
+// The page that a byte of a tile lies in. Pages have a power of two of bytes; dividing took half the time of looking.
+std::int64_t page_of(std::int64_t byte) {
+  static const int shift = std::countr_zero(static_cast<std::uint64_t>(page_bytes()));
+  return byte >> shift;
+}
 
 void add_run(std::vector<PageRun>& runs, std::int64_t pages, std::int64_t round) {
   if (pages == 0) return;
@@ -104,7 +111,7 @@ PageRounds::Pages PageRounds::pages_of(const Footprint& footprint, std::int64_t 
   if (!footprint.is_ascending) range = {0, footprint.bytes()};
   const std::int64_t first = offset + footprint.place(range.begin);
   const std::int64_t last = offset + footprint.place(range.end - 1);
-  return {first / page_bytes(), last / page_bytes() + 1};
+  return {page_of(first), page_of(last) + 1};
 }
 
 template <typename Visit>
@@ -116,7 +123,7 @@ void PageRounds::visit_blocks(const Footprint& footprint, std::int64_t offset, B
     const bool is_whole = end - at == length;
     const std::int64_t first = offset + (is_whole ? footprint.place(block, footprint.outer) : footprint.place(at));
     const std::int64_t last = is_whole ? first + footprint.span - 1 : offset + footprint.place(end - 1);
-    visit(Pages{first / page_bytes(), last / page_bytes() + 1});
+    visit(Pages{page_of(first), page_of(last) + 1});
     at = end;
   }
 }

@@ -156,7 +156,7 @@ class MeshLayoutReader {
     return parts;
   }
 
-  // Where the factors' lists are themselves in a list for each dimension.
+  // The factors' lists where they are in a list for each dimension; the lists as they are where none holds a list.
   static std::vector<JsonReader> flattened(const std::vector<JsonReader>& dimensions) {
     std::vector<JsonReader> flat;
     for (const JsonReader& dimension : dimensions) {
@@ -165,7 +165,7 @@ class MeshLayoutReader {
         flat.push_back(list);
       }
     }
-    return flat;
+    return flat.empty() ? dimensions : flat;
   }
 
   [[noreturn]] void report(const Layout::MeshFault& found) const {

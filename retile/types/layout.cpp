@@ -454,10 +454,7 @@ Placement without_view(const Placement& placement, const std::vector<Shape>& vie
   for (const Shape& factors : view) shape.push_back(product(factors));
   const Box array{Shape(static_cast<std::size_t>(placement.rank())), placement.global_shape()};
   std::vector<std::vector<Part>> parts(static_cast<std::size_t>(placement.device_count()));
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    const std::optional<Box> inside = intersect(placement.box(device), array);  // somebody's box may be anywhere
-    if (!inside) continue;
-    const Box& box = *inside;
+  const auto parts_of = [&](const Box& box) {
     std::vector<std::vector<Interval>> runs;
     std::size_t at = 0;
     for (const Shape& factors : view) {
@@ -468,7 +465,17 @@ Placement without_view(const Placement& placement, const std::vector<Shape>& vie
       }
       runs.push_back(held_runs(held));
     }
-    parts[static_cast<std::size_t>(device)] = held_parts(runs);
+    return held_parts(runs);
+  };
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    for (const Part& seen : placement.parts(device)) {
+      const std::optional<Box> inside = intersect(seen.box, array);  // somebody's box may be anywhere
+      if (!inside) continue;
+      for (Part& part : parts_of(*inside)) {
+        part.offset += seen.offset;
+        parts[static_cast<std::size_t>(device)].push_back(std::move(part));
+      }
+    }
   }
   return {shape, std::move(parts)};
 }

@@ -17,10 +17,7 @@ namespace {
 
 std::optional<Fault> name_fault(const std::string& name) {
   if (name.empty()) return Fault{"an axis has an empty name", {}};
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  if (!is_valid_utf8(name) || std::any_of(name.begin(), name.end(), is_control)) {
-    return Fault{"an axis's name must be printable UTF-8", {}};
-  }
+  if (!is_printable(name)) return Fault{"an axis's name must be printable UTF-8", {}};
   return std::nullopt;
 }
 

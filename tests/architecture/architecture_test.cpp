@@ -91,7 +91,7 @@ const std::vector<LibraryRule> library_rules{
     {"mpi\\.h", "retile/(engines/mpi/.*|mpi\\.h)", "retile/engines/mpi"},
     {"nlohmann/.*", "(retile|evaluation)/.*\\.cpp", "a .cpp file of the library"},
     {"CLI/.*", "tools/.*", "tools"},
-    {"Eigen/.*", "retile/(runtime/.*|engines/combine)\\.cpp", "retile/runtime/*.cpp and retile/copies/combine.cpp"},
+    {"Eigen/.*", "retile/(runtime/.*|copies/combine)\\.cpp", "retile/runtime/*.cpp and retile/copies/combine.cpp"},
 };
 
 struct SourceFile {

@@ -54,6 +54,15 @@ TEST(Printable, is_one_line_with_as_many_characters) {
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a b");
   EXPECT_EQ(printable("\xFF€"), "?€");
   EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("a\u202Eb\u200Bc\u0085"), "a b c ");
+}
+
+TEST(Printable, is_what_needs_no_change) {
+  for (const char* text : {"", "a b", "größe 😀", "\u00AC", "\u00AE", "\u2027", "\u202F"})
+    EXPECT_TRUE(is_printable(text));
+  for (const char* text : {"\n", "\x7F", "\u0080", "\u009F", "\u00AD", "a\u202E", "\u2028", "\U000E0041", "\xFF"}) {
+    EXPECT_FALSE(is_printable(text)) << text;
+  }
 }
 
 TEST(Utf8, code_points_are_characters_unless_surrogates) {

@@ -218,6 +218,30 @@ TEST_F(Bench, says_how_to_go_on_when_it_is_stopped) {
   EXPECT_FALSE(results().empty());
 }
 
+// Several runs at once: what a run says it wrote is there.
+TEST_F(Bench, has_its_file_for_itself_while_it_runs) {
+  const std::string script =
+      "for i in 1 2 3; do $0 bench --samples 10 --scale 0.0001 --repeat 2 --seed $i --contenders wide --out " + path_ +
+      " & done; wait";
+  const ProcessResult result = run_process({"/bin/sh", "-c", script, RETILE_COMMAND});
+  std::size_t refused = 0;
+  for (const std::string& line : lines_of(result.errors)) refused += line.starts_with("error: another run is writing");
+  const std::size_t finished = lines_of(result.output).size();
+  EXPECT_EQ(finished + refused, 3U) << result.errors;
+  EXPECT_GE(finished, 1U);
+  EXPECT_EQ(results().size(), 10 * finished);
+}
+
+TEST_F(Bench, says_so_where_a_run_was_killed_while_it_wrote) {
+  EXPECT_EQ(bench({"--samples", "2", "--contenders", "wide"}).status, 0);
+  std::filesystem::resize_file(path_, text().size() - 10);
+  const ProcessResult result = bench({"--samples", "2", "--contenders", "wide"});
+  EXPECT_EQ(result, (ProcessResult{
+                        0, "2 of 2 problems, 1 new results in " + path_ + "\n",
+                        "retile: an earlier run left the last line of " + path_ + " unfinished; it was left out\n"}));
+  EXPECT_EQ(results(), (std::vector<std::string>{"sample-0000 wide", "sample-0001 wide"}));
+}
+
 TEST_F(Bench, measures_the_papers_problems_alone) {
   EXPECT_EQ(bench({"--adversarial", "--samples", "0", "--contenders", "wide"}).status, 0);
   EXPECT_EQ(results(), (std::vector<std::string>{"P1 wide", "P2 wide", "P3 wide", "P4 wide"}));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -131,6 +132,14 @@ TEST(Draw, takes_many_problems) {
   const ProcessResult svg = run_retile({"draw", "--problems", "-", "--as", "svg"}, problems);
   EXPECT_EQ(svg.status, 2);
   EXPECT_THAT(svg.errors, HasSubstr("retile: an SVG shows one plan, and there are 2; --as html shows all\n"));
+}
+
+TEST(Draw, leaves_no_part_of_a_page) {
+  const TemporaryFolder folder;
+  const std::string script = "ulimit -f 1; exec \"$0\" draw --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --out a.html";
+  EXPECT_EQ(run_process({"/bin/sh", "-c", script, RETILE_COMMAND}, {"", folder.path()}),
+            failure("retile: cannot write 'a.html': File too large\n"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Draw, takes_shardings_of_other_systems) {

@@ -1,4 +1,5 @@
 // retile explain, and shardings of other systems in plan and run.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -117,6 +118,13 @@ TEST(Explain, tells_what_the_compiler_does_and_what_could_be_done) {
   retile sends every device what it lacks, and never holds a tile larger than the larger of source and target.
   Beside XLA, it moves 12 times less and holds 8.0 times less. No plan of such steps costs less.
 )"));
+}
+
+TEST(Explain, reads_over_zero_bytes_in_a_log) {
+  const std::string zeros(70000, '\0');
+  const ProcessResult result = run_retile({"explain", "-"}, "crash" + zeros + "\n" + warning("f32[8,16,4]"));
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, ::testing::HasSubstr("standard input:2: %copy.1"));
 }
 
 TEST(Explain, takes_a_pasted_line_and_either_shape) {

@@ -1,5 +1,7 @@
 // retile check, fmt and lower.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iterator>
@@ -97,13 +99,43 @@ TEST(Fmt, in_place_follows_no_link_but_the_file_itself) {
   EXPECT_EQ(fs::file_size(path / "victim"), 4U);
 }
 
+TEST(Fmt, in_place_keeps_hard_links_and_no_set_user_id_bit) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const fs::path path = folder.path();
+  folder.write("p.spmd", untidy);
+  fs::create_hard_link(path / "p.spmd", path / "other.spmd");
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "p.spmd"}), done(""));
+  EXPECT_TRUE(fs::equivalent(path / "p.spmd", path / "other.spmd"));
+  EXPECT_EQ(folder.run_retile({"fmt", "--check", "other.spmd"}), done(""));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path), {}), 2);
+
+  folder.write("q.spmd", untidy);
+  fs::permissions(path / "q.spmd", fs::perms::set_uid, fs::perm_options::add);
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "q.spmd"}), done(""));
+  EXPECT_EQ(fs::status(path / "q.spmd").permissions() & fs::perms::set_uid, fs::perms::none);
+}
+
+TEST(Fmt, in_place_keeps_the_owner) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files to others";
+  const TemporaryFolder folder;
+  folder.write("p.spmd", untidy);
+  const std::string path = folder.path() + "/p.spmd";
+  ASSERT_EQ(chown(path.c_str(), 12345, 23456), 0);
+  EXPECT_EQ(folder.run_retile({"fmt", "-i", "p.spmd"}), done(""));
+  struct stat status {};
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 12345U);
+  EXPECT_EQ(status.st_gid, 23456U);
+}
+
 TEST(Fmt, in_place_leaves_the_file_where_the_new_one_cannot_be_written) {
   const TemporaryFolder folder;
   const std::string text = "// " + std::string(20000, 'x') + "\n" + untidy;
   folder.write("p.spmd", text);
   const ProcessResult result =
       run_process({"/bin/sh", "-c", "ulimit -f 8; exec $0 fmt -i p.spmd", RETILE_COMMAND}, {"", folder.path()});
-  EXPECT_EQ(result, failure("retile: cannot replace 'p.spmd': File too large\n"));
+  EXPECT_EQ(result, failure("retile: cannot write 'p.spmd': File too large\n"));
   EXPECT_EQ(folder.run_retile({"fmt", "--check", "p.spmd"}), (ProcessResult{1, "p.spmd\n", ""}));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -243,8 +244,23 @@ TEST_F(RunProgram, does_not_wait_for_a_pipe) {
 TEST_F(RunProgram, fails_where_a_file_may_not_grow) {
   folder_.write("large.spmd", "mesh {x: 2}\nfn main(a : [8192{x}16384]) -> [8192{x}16384] { return a }\n");
   const ProcessResult result = run_process(
-      {"/bin/sh", "-c", "ulimit -f 8; exec $0 run large.spmd --out a=a.npy", RETILE_COMMAND}, {"", folder_.path()});
-  EXPECT_EQ(result, failure("retile: cannot write 'a.npy': File too large\n"));
+      {"/bin/sh", "-c", "ulimit -f 8; exec $0 run large.spmd --out a=out.npy", RETILE_COMMAND}, {"", folder_.path()});
+  EXPECT_EQ(result, failure("retile: cannot write 'out.npy': File too large\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/out.npy"));
+}
+
+// Ended while it writes: the file is whole or not there, and nothing else is.
+TEST_F(RunProgram, leaves_no_part_of_a_file_where_it_is_ended) {
+  namespace fs = std::filesystem;
+  fs::create_directory(folder_.path() + "/out");
+  folder_.write("large.spmd", "mesh {x: 2}\nfn main(a : [4194304{x}8388608]) -> [4194304{x}8388608] { return a }\n");
+  const std::string script =
+      "$0 run large.spmd --out a=out/a.npy & pid=$!; while test -z \"$(ls -A out)\"; do :; done; kill $pid; wait $pid";
+  run_process({"/bin/sh", "-c", script, RETILE_COMMAND}, {"", folder_.path()});
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_.path() + "/out")) {
+    EXPECT_EQ(entry.path().filename(), "a.npy");
+    EXPECT_EQ(entry.file_size(), 128 + 4 * 8388608U);
+  }
 }
 
 }  // namespace

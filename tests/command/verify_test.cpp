@@ -356,5 +356,56 @@ TEST(VerifyFault, files_that_cannot_be_read) {
 )"));
 }
 
+// --- What a step says of its tiles.
+
+std::string changed_plan(const std::string& problem, const std::function<void(Json& plan)>& tamper) {
+  Json plan = Json::parse(run_retile({"plan", "--problems", "-", "--json"}, problem).output);
+  EXPECT_EQ(verify(plan.dump()).status, 0);
+  tamper(plan);
+  return plan.dump();
+}
+
+TEST(VerifyTiles, local_out_beside_boxes) {
+  const std::string problem = R"({"id": "p", "mesh": {"x": 2}, "shape": [5], "src": [[]], "dst": [["x"]]})";
+  const std::string wrong = changed_plan(problem, [](Json& plan) {
+    ASSERT_TRUE(plan["steps"][0].contains("boxes"));
+    plan["steps"][0]["local_out"] = {99};
+  });
+  EXPECT_EQ(verify(wrong),
+            failure("standard input:1: error: step 0 (dynslice): local_out is [99], and the devices hold [3]\n"));
+}
+
+// A tile that runs past the array is not cut off where the array ends.
+TEST(VerifyTiles, beyond_the_array) {
+  const std::string sum = R"({"id": "p", "mesh": {"x": 2}, "shape": [4], "src": [[]], "dst": [[]], "src_sum": ["x"]})";
+  const std::string wrong = changed_plan(sum, [](Json& plan) {
+    Json& last = plan["steps"].back();
+    ASSERT_TRUE(last.contains("offsets"));
+    last["local_out"] = {9};
+  });
+  EXPECT_EQ(verify(wrong).status, 3);
+  EXPECT_NE(verify(wrong).errors.find("tiles of [9] do not divide the array's shape [4]"), std::string::npos)
+      << verify(wrong).errors;
+  const std::string uneven = R"({"id": "p", "mesh": {"x": 2}, "shape": [5], "src": [["x"]], "dst": [[]]})";
+  const std::string long_tile = changed_plan(uneven, [](Json& plan) {
+    Json& last = plan["steps"].back();
+    last.erase("boxes");
+    last["offsets"] = Json::parse("[[0], [0]]");
+    last["local_out"] = {7};
+  });
+  EXPECT_NE(verify(long_tile).errors.find("tiles of [7] do not divide the array's shape [5]"), std::string::npos)
+      << verify(long_tile).errors;
+}
+
+TEST(VerifyTiles, of_several_boxes_in_a_view) {
+  const std::string problem = R"({"id": "p", "mesh": {"y": 6}, "shape": [6], "src": [[]], "dst": [[], ["y"]], )"
+                              R"("dst_view": [[3, 2]]})";
+  const std::string wrong = changed_plan(problem, [](Json& plan) {
+    Json& held = plan["steps"][0]["boxes"][0];
+    held.push_back(held[0]);
+  });
+  EXPECT_EQ(verify(wrong).status, 3) << verify(wrong).errors;
+}
+
 }  // namespace
 }  // namespace retile::test

@@ -116,11 +116,13 @@ TEST_F(Results, file_remembers_what_it_holds) {
     EXPECT_FALSE(file.has(other, problem("p1"), "paper"));
     EXPECT_FALSE(file.has(run, problem("p2"), "paper"));
   }
-  ResultsFile file(path_);
-  EXPECT_EQ(file.result_count(), 2U);
-  EXPECT_TRUE(file.has(run, problem("p1"), "wide"));
-  file.append(run, {line("p2", "paper")});
-  file.append(other, {line("p2", "paper")});
+  {
+    ResultsFile file(path_);
+    EXPECT_EQ(file.result_count(), 2U);
+    EXPECT_TRUE(file.has(run, problem("p1"), "wide"));
+    file.append(run, {line("p2", "paper")});
+    file.append(other, {line("p2", "paper")});
+  }
   EXPECT_EQ(ResultsFile(path_).result_count(), 4U);
 }
 
@@ -175,6 +177,31 @@ TEST_F(Results, anything_else_is_left_alone) {
     EXPECT_EQ(text(), held);
   }
   EXPECT_THROW(ResultsFile{testing::TempDir() + "no/such/folder/results.jsonl"}, RuntimeError);
+}
+
+// After a crash of the machine, zeros may stand where the last lines were.
+TEST_F(Results, zeros_at_the_end_are_taken_away_and_a_file_of_zeros_is_not_ours) {
+  const std::string first = to_json(RunRecord()) + "\n" + line("p1", "paper") + "\n";
+  const std::string second = line("p2", "paper");
+  for (const std::string& rest : {std::string(4096, '\0'), second.substr(0, 20) + std::string(9, '\0')}) {
+    write(first + rest);
+    ResultsFile file(path_);
+    EXPECT_EQ(file.result_count(), 1U);
+    EXPECT_EQ(file.torn_bytes(), rest.size());
+    file.append({}, {second});
+    EXPECT_THAT(text(), testing::EndsWith("}\n" + second + "\n"));
+    EXPECT_EQ(text().find('\0'), std::string::npos);
+  }
+  write(std::string(100, '\0'));
+  EXPECT_THROW(ResultsFile{path_}, InputError);
+}
+
+TEST_F(Results, belong_to_one_run_at_a_time) {
+  {
+    const ResultsFile file(path_);
+    EXPECT_THROW(ResultsFile{path_}, InputError);
+  }
+  EXPECT_NO_THROW(ResultsFile{path_});
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST(VerifyGroups, name_a_device_that_is_not_there) {
               ElementsAre("step 0 (allgather): there is no device 4"));
   EXPECT_THAT(find_faults(with_groups(sample("allgather"), {{0, 2}, {INT64_MIN, 3}})),
               ElementsAre("step 0 (allgather): there is no device -9223372036854775808"));
-  EXPECT_THAT(find_faults_in(sample("exchange"), {{}, Groups{{0, INT64_MAX}}}),
+  EXPECT_THAT(find_faults_in(sample("exchange"), {{}, {}, Groups{{0, INT64_MAX}}}),
               ElementsAre("step 0 (exchange): there is no device 9223372036854775807"));
 }
 
@@ -220,21 +220,28 @@ TEST(VerifyGroups, of_an_alltoall_that_is_a_permutation) {
 }
 
 TEST(VerifyGroups, of_an_exchange_that_transfers_do_not_connect) {
-  EXPECT_THAT(find_faults_in(sample("exchange"), {{}, Groups{{0, 1}, {2, 3}}}),
+  EXPECT_THAT(find_faults_in(sample("exchange"), {{}, {}, Groups{{0, 1}, {2, 3}}}),
               ElementsAre("step 0 (exchange): transfers connect devices of different groups"));
-  EXPECT_THAT(find_faults_in(sample("exchange of a scalar"), {{}, Groups{{0, 1}, {2}, {3}}}),
+  EXPECT_THAT(find_faults_in(sample("exchange of a scalar"), {{}, {}, Groups{{0, 1}, {2}, {3}}}),
               ElementsAre("step 0 (exchange): devices 0 and 1 share a group, and no transfers connect them"));
 }
 
 // --- Shapes and moves.
 
 TEST(VerifyShapes, local_in_that_devices_do_not_hold) {
-  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{2, 4}, {}}), IsEmpty());
-  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{4, 2}, {}}),
+  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{2, 4}, {}, {}}), IsEmpty());
+  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{4, 2}, {}, {}}),
               ElementsAre("step 0 (alltoall): local_in is [4, 2], and the devices hold [2, 4]"));
-  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{INT64_MAX, INT64_MAX}, {}}),
+  EXPECT_THAT(find_faults_in(sample("alltoall"), {Shape{INT64_MAX, INT64_MAX}, {}, {}}),
               ElementsAre("step 0 (alltoall): local_in is [9223372036854775807, 9223372036854775807], and the devices "
                           "hold [2, 4]"));
+}
+
+TEST(VerifyShapes, local_out_that_devices_do_not_hold) {
+  EXPECT_THAT(find_faults_in(sample("alltoall"), {{}, Shape{4, 2}, {}}), IsEmpty());
+  EXPECT_THAT(find_faults_in(sample("alltoall"), {{}, Shape{INT64_MAX, INT64_MAX}, {}}),
+              ElementsAre("step 0 (alltoall): local_out is [9223372036854775807, 9223372036854775807], and the devices "
+                          "hold [4, 2]"));
 }
 
 TEST(VerifyShapes, local_out_that_moves_do_not_lead_to) {
@@ -508,6 +515,8 @@ TEST(VerifyPlan, with_wrong_costs) {
               ElementsAre("cost: the lower bound 9 is above the total 8"));
   EXPECT_THAT(faults_with([](Plan& plan) { plan.cost.optimal = true; }),
               ElementsAre("cost: called optimal, with a lower bound of 4 below 8"));
+  EXPECT_THAT(faults_with([](Plan& plan) { plan.cost.lower_bound = 8; }),
+              ElementsAre("cost: not called optimal, and its total is the lower bound, 8"));
   EXPECT_THAT(faults_with([](Plan& plan) { plan.cost.floor = 5; }), ElementsAre("cost: the floor is 4, not 5"));
   EXPECT_THAT(faults_with([](Plan& plan) { plan.cost.model = "volume"; }),
               ElementsAre("step 0 (allgather): it costs 4, not 8"));

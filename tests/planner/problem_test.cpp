@@ -1,5 +1,6 @@
 #include "retile/planner/problem.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,6 +153,14 @@ TEST(Problem, may_have_a_list_of_axes_for_each_factor_in_one_for_each_dimension)
   const Problem problem = parse(R"({"mesh": {"a":2,"b":2}, "shape": [24, 5], "src": [[[], ["a"], []], [["b"]]], )"
                                 R"("src_view": [[3,4,2],[5]], "dst": [[],[]]})");
   EXPECT_EQ(to_string(problem.source()), "[3*2{a}4*2, 3{b}5]");
+}
+
+// A list for each of as many factors as there are dimensions may hold no axes at all.
+TEST(Problem, may_have_a_view_of_whole_dimensions_that_are_not_cut) {
+  const std::string rest = R"("mesh": {"a":2}, "shape": [6, 5], "src": [["a"], []], "dst_view": [[6], [5]]})";
+  for (const char* uncut : {"[[], []]", "[[[]], [[]]]"}) {
+    EXPECT_EQ(to_string(parse(fmt::format(R"({{"dst": {}, {})", uncut, rest)).target()), "[6, 5]");
+  }
 }
 
 TEST(Problem, of_any_layouts_reads_back_equal) {

@@ -80,7 +80,7 @@ TEST(Mesh, without_axes_is_one_device) {
 
 TEST(Mesh, needs_names) {
   EXPECT_EQ(fault_of({{"", 2}}), "error: an axis has an empty name\n");
-  for (const char* name : {"a\nb", "\x01", "\x7F", "a\xFF", "\xE2\x82"}) {
+  for (const char* name : {"a\nb", "\x01", "\x7F", "a\xFF", "\xE2\x82", "a\u202E", "\u200B", "\u0085", "\uFEFFx"}) {
     EXPECT_EQ(fault_of({{name, 2}}), "error: an axis's name must be printable UTF-8\n");
   }
   EXPECT_EQ(fault_of({{"größe, in 😀\"\\", 2}}), "no error");

@@ -187,7 +187,11 @@ int run(const Arguments& arguments) {
   Progress progress("measuring", engine->processes().is_speaker() ? problems.size() : 0);
   Campaign campaign;
   campaign.problem_count = problems.size();
-  campaign.problem = [&](std::size_t index) { return scale_problem(problems.at(index), arguments.scale); };
+  campaign.problem = [&](std::size_t index) {
+    Problem problem = scale_problem(problems.at(index), arguments.scale);
+    require_ranks(*engine, problem.device_count());
+    return problem;
+  };
   campaign.contenders = arguments.contenders;
   campaign.make_contender = make_contender;
   campaign.repetitions = arguments.repetitions;
@@ -205,6 +209,9 @@ int run(const Arguments& arguments) {
   const CampaignSummary summary = run_campaign(campaign, *engine);
   progress.clear();
   if (!engine->processes().is_speaker()) return status;
+  if (summary.torn_bytes > 0) {
+    fmt::print(stderr, "retile: an earlier run left the last line of {} unfinished; it was left out\n", arguments.out);
+  }
   fmt::print("{} of {} problems, {} new results in {}\n", group_digits(static_cast<std::int64_t>(summary.problems)),
              group_digits(static_cast<std::int64_t>(problems.size())),
              group_digits(static_cast<std::int64_t>(summary.results)), arguments.out);

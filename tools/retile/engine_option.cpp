@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "retile/base/error.h"
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
@@ -75,6 +76,15 @@ std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
   ThreadsOptions options;
   options.threads = arguments.threads;
   return make_threads_engine(options);
+}
+
+void require_ranks(const Engine& engine, std::int64_t devices) {
+  if (engine.processes().size() == 1) return;  // which has them all, and need not list them
+  try {
+    engine.devices(devices);
+  } catch (const RuntimeError& error) {
+    throw UsageError(error.what());
+  }
 }
 
 }  // namespace retile::command

@@ -36,4 +36,8 @@ int thread_count(const EngineArguments& arguments);
 // RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
+// Throws UsageError where the engine's processes cannot share out so many devices: how many ranks there are, and which
+// devices are theirs, is up to the user.
+void require_ranks(const Engine& engine, std::int64_t devices);
+
 }  // namespace retile::command

@@ -83,7 +83,7 @@ int explain_problems(const Arguments& arguments) {
 
 SourceText log_of(const std::string& argument) {
   if (interchange::has_warning(argument)) return {"argument LOG", argument};
-  return read_file(argument);
+  return read_log(argument);
 }
 
 int explain_log(const Arguments& arguments) {

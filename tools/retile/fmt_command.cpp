@@ -1,20 +1,11 @@
 // retile fmt
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "retile/base/error.h"
+#include "retile/base/new_file.h"
 #include "retile/language/checker.h"
 #include "retile/language/parser.h"
 #include "retile/language/printer.h"
@@ -42,34 +33,6 @@ struct Arguments {
   bool in_place = false;
 };
 
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(file, text.data(), text.size());
-    if (count < 0 && errno != EINTR) return false;
-    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  }
-  return true;
-}
-
-// Whole or not at all: the new text replaces the file when all of it is written. Till then it has a name that nobody
-// can have guessed, and that was not there before.
-void replace_file(const std::string& path, const std::string& text) {
-  const auto give_up = [&] { throw RuntimeError(fmt::format("cannot replace '{}': {}", path, std::strerror(errno))); };
-  const std::unique_ptr<char, decltype(&std::free)> target(::realpath(path.c_str(), nullptr), &std::free);
-  struct stat status {};
-  if (target == nullptr || ::stat(target.get(), &status) != 0) give_up();
-  std::string fresh = fmt::format("{}.XXXXXX", target.get());
-  const int file = ::mkstemp(fresh.data());
-  if (file < 0) give_up();
-  bool right = write_all(file, text) && ::fchmod(file, status.st_mode & 07777U) == 0;
-  right = ::close(file) == 0 && right;
-  if (right && std::rename(fresh.c_str(), target.get()) == 0) return;
-  const int error = errno;
-  ::unlink(fresh.c_str());
-  errno = error;
-  give_up();
-}
-
 int format_file(const Arguments& arguments, const std::string& path) {
   const SourceText source = read_file(path);
   language::ParseResult parsed = language::parse_program(source);
@@ -81,7 +44,7 @@ int format_file(const Arguments& arguments, const std::string& path) {
     return changed ? bad_input : done;
   }
   if (!arguments.in_place) write_result(text);
-  if (arguments.in_place && changed) do_once_in_job([&] { replace_file(path, text); });
+  if (arguments.in_place && changed) do_once_in_job([&] { write_file(path, text); });
   return done;
 }
 

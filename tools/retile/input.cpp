@@ -36,23 +36,30 @@ struct CloseFile {
   throw InputError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)), {});
 }
 
-// Up to the first part that holds a zero byte: what follows is no text.
-std::string read_all(std::FILE* file, const std::string& path) {
+enum class ZeroBytes { end_text, are_spaces };
+
+// With ZeroBytes::end_text, up to the first part that holds a zero byte: what follows is no text.
+std::string read_all(std::FILE* file, const std::string& path, ZeroBytes zeros) {
   std::string text;
   std::vector<char> buffer(1U << 16U);
   while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file)) {
     text.append(buffer.data(), count);
-    if (std::memchr(buffer.data(), 0, count) != nullptr) break;
+    if (zeros == ZeroBytes::end_text && std::memchr(buffer.data(), 0, count) != nullptr) break;
   }
+  if (zeros == ZeroBytes::are_spaces) std::replace(text.begin(), text.end(), '\0', ' ');
   if (std::ferror(file) != 0) fail_to_read(path);
   return text;
 }
 
-std::string read_bytes(const std::string& path) {
-  if (path == "-") return read_all(stdin, "standard input");
+std::string read_bytes(const std::string& path, ZeroBytes zeros) {
+  if (path == "-") return read_all(stdin, "standard input", zeros);
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
   if (!file) fail_to_read(path);
-  return read_all(file.get(), path);
+  return read_all(file.get(), path, zeros);
+}
+
+SourceText read_text(const std::string& path, ZeroBytes zeros) {
+  return {path == "-" ? "standard input" : path, read_in_job([&] { return read_bytes(path, zeros); })};
 }
 
 SourceText source_text(const ProblemArguments& arguments) { return {"argument SRC", *arguments.source}; }
@@ -178,11 +185,13 @@ std::vector<SourceText> values_of(const SourceText& file) {
 }  // namespace
 
 SourceText read_file(const std::string& path) {
-  SourceText file{path == "-" ? "standard input" : path, read_in_job([&] { return read_bytes(path); })};
+  SourceText file = read_text(path, ZeroBytes::end_text);
   const std::size_t zero = file.text.find('\0');
   if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
   return file;
 }
+
+SourceText read_log(const std::string& path) { return read_text(path, ZeroBytes::are_spaces); }
 
 std::vector<SourceText> read_values(const std::string& path, const std::string& what) {
   const SourceText file = read_file(path);

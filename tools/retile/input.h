@@ -18,6 +18,8 @@ namespace retile::command {
 
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
+// The same of a log, in which zero bytes are taken for spaces: they come from programs that crash, and from rotation.
+SourceText read_log(const std::string& path);
 
 // The JSON values of a file, as text: each begins and ends a line. Throws InputError where there are none; `what` names
 // them.

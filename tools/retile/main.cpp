@@ -10,6 +10,7 @@
 #include <new>
 #include <sstream>
 
+#include "retile/base/new_file.h"
 #include "retile/version.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
@@ -111,12 +112,26 @@ int run_in_job(int argument_count, char** arguments) {
   std::abort();
 }
 
+// Ends the process as the signal would have, without leaving files that nobody asked for.
+void stop(int signal) {
+  remove_unfinished_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void prepare_for_signals() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of writing it
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup has it
+  }
+}
+
 }  // namespace
 }  // namespace retile::command
 
 int main(int argument_count, char** arguments) {
   std::set_terminate(retile::command::terminate);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of writing it
+  retile::command::prepare_for_signals();
   try {
     return retile::command::run_in_job(argument_count, arguments);
   } catch (const std::bad_alloc&) {

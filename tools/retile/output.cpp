@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <vector>
 
 #include "retile/base/error.h"
 #include "retile/base/input_errors.h"
+#include "retile/base/new_file.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
 #include "tools/retile/progress.h"
@@ -47,20 +46,10 @@ Diagnostic placed(const Diagnostic& diagnostic, const SourceText* line) {
   return diagnose(*line, {0, line->text.size()}, diagnostic.message, diagnostic.hint);
 }
 
-int fail_at(const SourceText* line, const std::string& message) {
-  if (line == nullptr) return fail(failed, fmt::format("retile: {}\n", message));
-  return fail(failed, fmt::format("{}:{}: {} {}\n", line->name, line->first_line,
+int fail_at(const SourceText* line, int status, const std::string& message) {
+  if (line == nullptr) return fail(status, fmt::format("retile: {}\n", message));
+  return fail(status, fmt::format("{}:{}: {} {}\n", line->name, line->first_line,
                                   Palette::paint(palette_of(stderr).error, "error:"), message));
-}
-
-void write_file(const std::string& path, std::string_view text) {
-  const auto fail_to_write = [&] {
-    throw RuntimeError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
-  };
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) fail_to_write();
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) fail_to_write();
 }
 
 }  // namespace
@@ -109,9 +98,12 @@ int attempt(const std::function<int()>& work, const SourceText* line) {
   } catch (const ProgramFailure& error) {
     return fail(failed, text_of({error.diagnostic()}));
   } catch (const RuntimeError& error) {
-    return fail_at(line, error.what());
+    return fail_at(line, failed, error.what());
+  } catch (const UsageError& error) {
+    if (line == nullptr) throw;  // to be said with advice
+    return fail_at(line, bad_usage, error.what());
   } catch (const std::bad_alloc&) {
-    return fail_at(line, "out of memory");
+    return fail_at(line, failed, "out of memory");
   }
 }
 

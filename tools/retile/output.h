@@ -33,8 +33,8 @@ void write_remark(const std::string& text);
 // Writes what went wrong, and returns the status.
 int fail(int status, const std::string& message);
 
-// Does the work and returns the exit status. Of what it throws, what is no fault of retile or of its usage is reported;
-// where it has no place of its own, it is reported at the line that the work is about.
+// Does the work and returns the exit status. Of what it throws, all is reported but bugs in retile and, without a line,
+// faults of the usage. What has no place of its own is reported at the line that the work is about.
 int attempt(const std::function<int()>& work, const SourceText* line = nullptr);
 
 }  // namespace retile::command

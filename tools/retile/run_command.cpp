@@ -94,6 +94,7 @@ int run(const Arguments& arguments) {
   options.running.seed = arguments.seed;
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
+    require_ranks(*engine, problem.device_count());
     options.planning = plan_options(arguments.problem, problem);
     if (!arguments.json) write_remark(remarks_on(arguments.problem, problem));
     const RunReport report = run_pipeline(problem, *engine, options);

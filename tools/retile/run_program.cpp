@@ -15,6 +15,7 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
+#include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
@@ -108,7 +109,9 @@ void run_program_file(const std::string& path, const ProgramArguments& arguments
   options.verify = arguments.verify;
   if (memory_limit) planning.memory_limit = parse_byte_count({"argument --memory-limit", *memory_limit});
   planning.engine = engine.memory();
-  const language::LoweredProgram lowered = lower_program(language::read_program(read_file(path)).program, planning);
+  language::Program program = language::read_program(read_file(path)).program;
+  require_ranks(engine, program.mesh.device_count());
+  const language::LoweredProgram lowered = lower_program(std::move(program), planning);
   const ProgramReport report = run_with_progress(lowered, engine, options);
   if (engine.processes().is_speaker()) print_report(report, json);
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);

@@ -68,15 +68,6 @@ Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* e
   return engine == nullptr ? Hosts() : engine->hosts(devices);
 }
 
-// How many ranks there are, and which devices are theirs, is up to the user.
-void require_ranks(const Engine& engine, std::int64_t devices) {
-  try {
-    engine.devices(devices);
-  } catch (const RuntimeError& error) {
-    throw UsageError(error.what());
-  }
-}
-
 transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* engine) {
   const std::int64_t cap = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
