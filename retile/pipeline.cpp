@@ -17,7 +17,7 @@ PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& optio
 PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
   PlanOptions planning = options.planning;
   planning.tiles = options.running.tiles;
-  planning.engine = engine.memory();
+  planning.executor = restricted_to(planning.executor.transport, engine.executor(Engine::TileOwner::engine));
   Plan plan = make_plan(problem, planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());

@@ -25,15 +25,18 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
                                  const std::string& element_type, Argument<"planner", std::string> planner,
                                  Argument<"cost", std::string> cost,
                                  Argument<"memory_limit", std::optional<std::int64_t>> memory_limit,
-                                 Argument<"exchange", bool> exchange, std::int64_t staging) {
+                                 Argument<"exchange", bool> exchange, std::int64_t staging, double exchange_weight,
+                                 std::optional<std::int64_t> most_rounds) {
   PlanOptions options;
   options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
   const CostModel* model = find_cost_model(*cost);
   if (model == nullptr) throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
   options.cost_model = model;
-  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  if (!*exchange) options.executor.transport = Executor::Transport::collectives;
+  options.executor.exchange_weight = exchange_weight;
+  options.executor.most_rounds = most_rounds;
   options.memory_limit = *memory_limit;
-  if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
+  if (staging > 0) options.executor.memory = {EngineMemory::Between::in_scratch, staging};
   const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
   return std::make_unique<PythonPlan>(make_plan(Problem("", source->layout, target->layout, type), options));
 }
@@ -239,11 +242,17 @@ Plan with_lists(Plan plan) {
 void bind_plans(nb::module_& module) {
   bind_step(module);
   bind_plan(module);
-  module.def("plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
-             "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
-             nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
-                     "memory_limit: int | None, exchange: bool, staging: int = 0) -> Plan"),
-             "`staging` are the bytes that whoever runs the plan takes beside tiles.");
+  module.def(
+      "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
+      "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, "exchange_weight"_a = 1.0,
+      "most_rounds"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
+              "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
+              "most_rounds: int | None = None) -> Plan"),
+      "What follows `memory_limit` describes whoever runs the plan: whether there are exchanges, the bytes that it "
+      "takes "
+      "beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above which an "
+      "exchange is taken only where there is no other plan.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

@@ -107,7 +107,7 @@ void run_program_file(const std::string& path, const ProgramArguments& arguments
   check_distinct(options.outputs);
   options.verify = arguments.verify;
   if (memory_limit) planning.memory_limit = parse_byte_count({"argument --memory-limit", *memory_limit});
-  planning.engine = engine.memory();
+  planning.executor = restricted_to(planning.executor.transport, engine.executor(Engine::TileOwner::engine));
   const language::LoweredProgram lowered = lower_program(language::read_program(read_file(path)).program, planning);
   const ProgramReport report = run_with_progress(lowered, engine, options);
   if (engine.processes().is_speaker()) print_report(report, json);

@@ -333,6 +333,14 @@ class MpiEngine final : public Engine {
 
   EngineMemory memory() const override { return {between, job_->options.staging_bytes}; }
 
+  // Ranks of a host read each other's tiles where these lie in shared memory. The caller's own go through staging: two
+  // copies in place of one, for as long as the source is read.
+  Executor executor(TileOwner owner) const override {
+    Executor executor = Engine::executor(owner);
+    if (owner == TileOwner::caller) executor.first_weight = 2;
+    return executor;
+  }
+
   const Processes& processes() const override { return job_->world; }
 
  private:
