@@ -10,7 +10,7 @@ namespace retile {
 RunReport run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
   PlanOptions planning = options.planning;
   planning.tiles = options.running.tiles;
-  planning.engine = engine.memory();
+  planning.executor = restricted_to(planning.executor.transport, engine.executor(TileOwner::engine));
   const Plan plan = make_plan(problem, planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());

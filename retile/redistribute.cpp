@@ -66,8 +66,18 @@ ByteRedistribution::ByteRedistribution(const Plan& plan, std::int64_t element_si
   if (fault) throw *fault;
 }
 
+namespace {
+
+PlanOptions planning_for(const RedistributeOptions& options) {
+  PlanOptions planning;
+  if (options.engine != nullptr) planning.executor = options.engine->executor(TileOwner::caller);
+  return planning;
+}
+
+}  // namespace
+
 ByteRedistribution::ByteRedistribution(const Problem& problem, const RedistributeOptions& options)
-    : ByteRedistribution(make_plan(problem), bytes_of(problem.element_type()), options) {}
+    : ByteRedistribution(make_plan(problem, planning_for(options)), bytes_of(problem.element_type()), options) {}
 
 void ByteRedistribution::require_memory(std::span<const std::span<const std::byte>> sources,
                                         std::span<const std::span<std::byte>> targets) const {

@@ -69,7 +69,7 @@ def plan(
       [2{x}8]  // 2 elements per device
         -> allgather(0; 4)  // cost 8
       [8]      // 8
-    // cost 8 (paper, optimal), floor 6
+    // cost 8 (paper, optimal over all plans), floor 6
     // peak 8 elements per device, no more than the larger of source and target
     """
     arguments = source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange

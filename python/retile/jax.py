@@ -13,7 +13,7 @@ mesh {x: 2, y: 4}  // planner wide
   [1{y,x}8, 8]    // 8 elements per device
     -> exchange  // cost 8
   [2{y}8, 4{x}8]  // 8
-// cost 8 (paper, optimal), floor 8
+// cost 8 (paper, optimal over all plans), floor 8
 // peak 8 elements per device, no more than the larger of source and target
 // moved by these steps, in the fast form
 """

@@ -38,6 +38,9 @@ from retile._shardings import device_mesh_values, dtensor_layout, placement_valu
 __all__ = ["enabled", "explain", "plan_of", "redistribute"]
 
 OLDEST_VERSION = (2, 6)
+# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from tile
+# to tile, and one step is better than two.
+EXCHANGE_WEIGHT = 0.5
 
 
 # --- What moves: a problem as values, which torch.compile carries as a constant text.
@@ -115,10 +118,10 @@ class _Movement:
 
     @functools.cached_property
     def plan(self) -> Plan:
-        # Alone, an exchange moves the least, straight from tile to tile; a limit may need more steps.
-        planner = self.planner if self.planner != "auto" or self.memory_limit is not None else "direct"
         element = element_type(self.dtype)
-        return _retile.plan(*self.layouts, element, planner, "paper", self.memory_limit, True, self.staging)
+        return _retile.plan(
+            *self.layouts, element, self.planner, "volume", self.memory_limit, True, self.staging, EXCHANGE_WEIGHT
+        )
 
     @functools.cached_property
     def message(self) -> int:

@@ -21,9 +21,12 @@ namespace {
 
 std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
                                  const std::string& element_type, PlannerName planner, CostName cost,
-                                 MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging) {
+                                 MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging,
+                                 double exchange_weight, std::optional<std::int64_t> most_rounds) {
   PlanOptions options = plan_options(planner, cost, memory_limit, exchange);
-  if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
+  options.executor.exchange_weight = exchange_weight;
+  options.executor.most_rounds = most_rounds;
+  if (staging > 0) options.executor.memory = {EngineMemory::Between::in_scratch, staging};
   return std::make_unique<PythonPlan>(make_plan(problem_of(*source, *target, element_type), options));
 }
 
@@ -219,7 +222,7 @@ PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes me
   options.cost_model = find_cost_model(*cost);
   if (options.cost_model == nullptr)
     throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
-  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  if (!*exchange) options.executor.transport = Executor::Transport::collectives;
   options.memory_limit = *memory_limit;
   return options;
 }
@@ -232,11 +235,17 @@ Problem problem_of(const PythonLayout& source, const PythonLayout& target, const
 void bind_plans(nb::module_& module) {
   bind_step(module);
   bind_plan(module);
-  module.def("plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
-             "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
-             nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
-                     "memory_limit: int | None, exchange: bool, staging: int = 0) -> Plan"),
-             "`staging` are the bytes that whoever runs the plan takes beside tiles.");
+  module.def(
+      "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
+      "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, "exchange_weight"_a = 1.0,
+      "most_rounds"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
+              "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
+              "most_rounds: int | None = None) -> Plan"),
+      "What follows `memory_limit` describes whoever runs the plan: whether there are exchanges, the bytes that it "
+      "takes "
+      "beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above which an "
+      "exchange is taken only where there is no other plan.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

@@ -162,19 +162,6 @@ DistributedType type_after(const DistributedType& type, const Collective& collec
   return {type.mesh(), std::move(dimensions)};
 }
 
-std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int64_t local_size_after) {
-  switch (kind) {
-    case CollectiveKind::dynslice:
-      return 0;
-    case CollectiveKind::allgather:
-      return local_size_after;
-    case CollectiveKind::alltoall:
-    case CollectiveKind::allpermute:
-      return local_size_before;
-  }
-  throw InternalError("unknown collective");
-}
-
 std::string to_string(const Mesh& mesh, const Collective& collective) {
   const std::vector<AxisPart>& axes = axes_of(collective);
   std::vector<StepChange> changes;

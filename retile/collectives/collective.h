@@ -56,8 +56,12 @@ std::optional<Fault> find_fault(const DistributedType& type, const Collective& c
 // The type after the collective. Throws InputError where find_fault() finds one.
 DistributedType type_after(const DistributedType& type, const Collective& collective);
 
-// fig:cost-model: elements sent per device, own parts counted.
-std::int64_t cost(CollectiveKind kind, std::int64_t local_size_before, std::int64_t local_size_after);
+// fig:cost-model: elements sent per device, own parts counted. A step that moves anything costs the local size that it
+// leads to, a slice nothing.
+constexpr std::int64_t paper_cost(bool moves, std::int64_t local_size_after) { return moves ? local_size_after : 0; }
+inline std::int64_t cost(CollectiveKind kind, std::int64_t local_size_after) {
+  return paper_cost(kind != CollectiveKind::dynslice, local_size_after);
+}
 
 // "alltoall(0 -> 1; x,y)"; a permutation is just "allpermute".
 std::string to_string(const Mesh& mesh, const Collective& collective);

@@ -30,9 +30,7 @@ std::int64_t height(const Sequence& sequence) {
 std::int64_t cost(const Sequence& sequence) {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < sequence.size(); ++i) {
-    const std::int64_t step =
-        cost(kind_of(sequence.steps()[i]), sequence.types()[i].local_size(), sequence.types()[i + 1].local_size());
-    const auto sum = checked_add(total, step);
+    const auto sum = checked_add(total, cost(kind_of(sequence.steps()[i]), sequence.types()[i + 1].local_size()));
     if (!sum) throw InputError("the cost of the sequence does not fit in 63 bits", {});
     total = *sum;
   }

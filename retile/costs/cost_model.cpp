@@ -9,6 +9,7 @@
 #include "retile/base/error.h"
 #include "retile/grids/box_index.h"
 #include "retile/plan/lists.h"
+#include "retile/plan/step_traits.h"
 
 namespace retile {
 namespace {
@@ -34,7 +35,7 @@ std::int64_t most_received(const std::vector<Transfer>& transfers) {
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
   if (!before.is_even() || !after.is_even()) return received_floor(before, after);
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
-  return most_received(balanced_transfers(before.global_shape(), tile_table(before), tile_table(after)));
+  return after.local_size() - least_kept(before.global_shape(), tile_table(before), tile_table(after));
 }
 
 // Elements that two lists of disjoint parts share.
@@ -66,7 +67,7 @@ std::int64_t most_received_unevenly(const Step& step, const Placement& before) {
 
 std::int64_t most_received(const Step& step, const Placement& before) {
   const std::int64_t in = before.local_size();
-  if (std::holds_alternative<SliceStep>(step.operation) || std::holds_alternative<ReduceStep>(step.operation)) return 0;
+  if (!traits_of(step).moves) return 0;
   const bool is_even = before.is_even() && step.after.is_even();
   if (!is_even && !std::holds_alternative<ExchangeStep>(step.operation)) return most_received_unevenly(step, before);
   if (std::holds_alternative<AllToAllStep>(step.operation)) return in - in / group_size(step.operation);
@@ -103,18 +104,39 @@ const CostModel* find_cost_model(std::string_view name) {
   return nullptr;
 }
 
-std::int64_t step_cost(const CostModel& model, const Step& step, const Placement& before) {
-  StepWork work{op_of(step), before.local_size(), step.after.local_size(), 0};
-  if (model.counts_received()) work.received = most_received(step, before);
-  return model.cost(work);
+StepWork::StepWork(StepOp op, std::int64_t before, std::int64_t after, std::int64_t received, std::int64_t element_size)
+    : op_(op), before_(before), after_(after), element_size_(element_size), received_(received) {}
+
+StepWork::StepWork(const Step& step, const Placement& before, std::int64_t element_size)
+    : op_(op_of(step)),
+      before_(before.local_size()),
+      after_(step.after.local_size()),
+      element_size_(element_size),
+      step_(&step),
+      placement_before_(&before) {}
+
+std::int64_t StepWork::received() const {
+  if (!received_) received_ = most_received(*step_, *placement_before_);
+  return *received_;
 }
 
-PlanCost price(const CostModel& model, const Movement& movement) {
+std::optional<StepOperation> StepWork::listed() const {
+  if (step_ == nullptr) return std::nullopt;
+  Step step = *step_;
+  list_devices(step, *placement_before_);
+  return std::move(step.operation);
+}
+
+std::int64_t step_cost(const CostModel& model, const Step& step, const Placement& before, std::int64_t element_size) {
+  return model.cost(StepWork(step, before, element_size));
+}
+
+PlanCost price(const CostModel& model, const Movement& movement, std::int64_t element_size) {
   PlanCost cost;
   cost.model = model.name();
   cost.steps.reserve(movement.steps.size());
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    cost.steps.push_back(step_cost(model, movement.steps[i], movement.before(i)));
+    cost.steps.push_back(step_cost(model, movement.steps[i], movement.before(i), element_size));
     const auto sum = checked_add(cost.total, cost.steps.back());
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     cost.total = *sum;

@@ -1,6 +1,9 @@
 // The paper's cost model (fig:cost-model): elements per device that take part in a step, own parts counted.
-#include "retile/base/error.h"
+#include <algorithm>
+
+#include "retile/collectives/collective.h"
 #include "retile/costs/cost_model.h"
+#include "retile/plan/step_traits.h"
 
 namespace retile {
 namespace {
@@ -10,21 +13,14 @@ class PaperModel final : public CostModel {
   const char* name() const override { return "paper"; }
 
   std::int64_t cost(const StepWork& work) const override {
-    switch (work.op) {
-      case StepOp::dynslice:
-      case StepOp::reduce:
-        return 0;
-      case StepOp::alltoall:
-      case StepOp::allpermute:
-      case StepOp::allgather:
-      case StepOp::exchange:
-        return work.after;
-    }
-    throw InternalError("unknown step");
+    return paper_cost(traits_of(work.op()).moves, work.after());
   }
 
-  std::int64_t least_cost(std::int64_t received) const override { return received; }
-  bool counts_received() const override { return false; }
+  // After the last step that moves anything, tiles only become smaller: that step leads to tiles of the target's size
+  // or larger ones.
+  std::int64_t least_cost(std::int64_t received, std::int64_t target_size) const override {
+    return received == 0 ? 0 : std::max(received, target_size);
+  }
   bool has_proofs() const override { return true; }
 };
 

@@ -7,9 +7,8 @@ namespace {
 class VolumeModel final : public CostModel {
  public:
   const char* name() const override { return "volume"; }
-  std::int64_t cost(const StepWork& work) const override { return work.received; }
-  std::int64_t least_cost(std::int64_t received) const override { return received; }
-  bool counts_received() const override { return true; }
+  std::int64_t cost(const StepWork& work) const override { return work.received(); }
+  std::int64_t least_cost(std::int64_t received, std::int64_t /*target_size*/) const override { return received; }
   bool has_proofs() const override { return false; }
 };
 

@@ -13,6 +13,7 @@
 #include "retile/engines/processes.h"
 #include "retile/memory/tile.h"
 #include "retile/memory/tile_layout.h"
+#include "retile/plan/executor.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 
@@ -105,6 +106,13 @@ class Engine {
 
   // What its runs take beside the tiles of source and target.
   virtual EngineMemory memory() const { return {}; }
+
+  // What the choice of a plan depends on, for tiles that allocate() made or that lie in memory of the caller's own.
+  virtual Executor executor(TileOwner) const {
+    Executor executor;
+    executor.memory = memory();
+    return executor;
+  }
 
   // Bytes per device that such a run takes at most. Throws RuntimeError where they do not fit in 63 bits.
   std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const {

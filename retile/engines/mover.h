@@ -15,6 +15,7 @@
 #include "retile/engines/processes.h"
 #include "retile/memory/buffer.h"
 #include "retile/memory/tile_layout.h"
+#include "retile/plan/executor.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 #include "retile/schedule/streams.h"
@@ -95,6 +96,12 @@ class Mover {
   // --- Memory.
 
   virtual EngineMemory memory() const { return {}; }
+  // See Engine.
+  virtual Executor executor(TileOwner) const {
+    Executor executor;
+    executor.memory = memory();
+    return executor;
+  }
   virtual std::int64_t memory_limit() const { return no_memory_limit; }  // bytes of tiles per device
   virtual std::int64_t listed_bytes() const = 0;                         // at most, of a run's lists of pieces
   // Throws RuntimeError if there is none.

@@ -478,6 +478,7 @@ class StagedEngine final : public Engine {
   }
   Buffer allocate(std::size_t bytes) override { return mover_->allocate(bytes); }
   EngineMemory memory() const override { return mover_->memory(); }
+  Executor executor(TileOwner owner) const override { return mover_->executor(owner); }
   const Processes& processes() const override { return mover_->processes(); }
   void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
     const std::unique_lock turn = mover_->take_turn();

@@ -10,6 +10,7 @@
 #include "retile/base/error.h"
 #include "retile/language/type_text.h"
 #include "retile/plan/lists.h"
+#include "retile/plan/text.h"
 #include "retile/types/text.h"
 
 namespace retile::language {
@@ -190,7 +191,7 @@ class FunctionLowering {
     surroundings.above.push_back(
         {fmt::format("// {} {} from {}: cost {} ({}{}), peak {} elements.", name_of(operation.kind),
                      operation.operand.text, retile::to_string(plan.source), plan.cost.total, plan.cost.model,
-                     plan.cost.optimal ? ", optimal" : "", plan.memory.peak),
+                     plan.cost.optimal ? ", " + retile::describe_proof(plan.cost) : "", plan.memory.peak),
          surroundings.after_blank});
   }
 

@@ -89,13 +89,12 @@ LoweredProgram lower_by(PlannerKind planner, Program program, PlanOptions option
 
 LoweredProgram lower_program(Program program, const PlanOptions& options) {
   require_shallow_calls(program);
-  const bool is_automatic = options.planner == PlannerKind::automatic;
-  LoweredProgram lowered = lower_by(is_automatic ? PlannerKind::wide : options.planner, std::move(program), options);
+  LoweredProgram lowered = lower_by(options.planner, std::move(program), options);
   if (!options.memory_limit) return lowered;
-  MemoryPeak peak = find_memory_peak(lowered, options.engine);
-  if (peak.bytes > *options.memory_limit && is_automatic) {
+  MemoryPeak peak = find_memory_peak(lowered, options.executor.memory);
+  if (peak.bytes > *options.memory_limit && options.planner == PlannerKind::automatic) {
     LoweredProgram lean = lower_by(PlannerKind::lean, lowered.program, options);
-    const MemoryPeak lean_peak = find_memory_peak(lean, options.engine);
+    const MemoryPeak lean_peak = find_memory_peak(lean, options.executor.memory);
     if (lean_peak.bytes < peak.bytes) {
       lowered = std::move(lean);
       peak = lean_peak;

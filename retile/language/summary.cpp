@@ -47,8 +47,8 @@ MovementFigures figures_of(const Movement& movement, const CostModel& model, std
   for (std::size_t i = 0; i < movement.steps.size(); ++i) {
     const Step& step = movement.steps[i];
     const Placement& before = movement.before(i);
-    const auto received = checked_multiply(step_cost(volume_model(), step, before), element_size);
-    figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before)));
+    const auto received = checked_multiply(step_cost(volume_model(), step, before, element_size), element_size);
+    figures.cost = fitting(checked_add(figures.cost, step_cost(model, step, before, element_size)));
     figures.received_bytes = add_bytes(figures.received_bytes, fitting(received));
   }
   figures.peak_bytes = peak_of_movement(movement, element_size, TileUse::donated);

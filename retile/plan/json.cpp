@@ -29,8 +29,11 @@ class PlanWriter {
     put("\"source\":{},\"target\":{},", quoted(to_string(plan.source)), quoted(to_string(plan.target)));
     if (!plan.view.empty()) put_list("view", plan.view, [&](const Shape& factors) { put_numbers(factors); });
     put("\"planner\":{},", quoted(plan.planner));
-    put("\"cost\":{{\"model\":{},\"total\":{},\"lower_bound\":{},\"floor\":{},\"optimal\":{}}},",
-        quoted(plan.cost.model), plan.cost.total, plan.cost.lower_bound, plan.cost.floor, plan.cost.optimal);
+    const PlanCost& cost = plan.cost;
+    put("\"cost\":{{\"model\":{},\"total\":{},\"lower_bound\":{},\"floor\":{},\"optimal\":{}", quoted(cost.model),
+        cost.total, cost.lower_bound, cost.floor, cost.optimal);
+    if (!cost.over.empty()) put(",\"over\":{}", quoted(cost.over));
+    put("}},");
     put("\"memory\":{{\"source\":{},\"target\":{},\"bound\":{},\"peak\":{}}},\"planning_ns\":{},\"steps\":[",
         plan.memory.source, plan.memory.target, plan.memory.bound, plan.memory.peak, plan.planning_ns);
     for (std::size_t i = 0; i < plan.steps().size(); ++i) {
@@ -327,6 +330,7 @@ PlanCost read_cost(const JsonReader& reader) {
   cost.lower_bound = reader.member("lower_bound").count();
   cost.floor = reader.member("floor").count();
   cost.optimal = reader.member("optimal").boolean();
+  if (reader.has("over")) cost.over = reader.member("over").string();
   return cost;
 }
 

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 
-#include "retile/base/names.h"
 #include "retile/collectives/notation.h"
+#include "retile/plan/step_traits.h"
 
 namespace retile {
 namespace {
-
-constexpr Names<StepOp, 6> names{{"dynslice", "alltoall", "allgather", "allpermute", "exchange", "reduce"}};
 
 StepChange change_of(const DimensionFactor& change) { return {change.dimension, change.dimension, change.factor}; }
 StepChange change_of(const Move& move) { return {move.from, move.to, move.factor}; }
@@ -32,9 +30,14 @@ std::int64_t product_of_factors(const std::vector<Change>& changes) {
 
 }  // namespace
 
-const char* name_of(StepOp op) { return names.of(op); }
+const char* name_of(StepOp op) { return traits_of(op).name; }
 
-std::optional<StepOp> find_step_op(std::string_view name) { return names.find(name); }
+std::optional<StepOp> find_step_op(std::string_view name) {
+  for (const StepTraits& traits : all_step_traits) {
+    if (traits.name == name) return traits.op;
+  }
+  return std::nullopt;
+}
 
 std::int64_t group_size(const StepOperation& operation) {
   if (const auto* slice = std::get_if<SliceStep>(&operation)) return product_of_factors(slice->slices);

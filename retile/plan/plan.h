@@ -147,12 +147,16 @@ struct PlanCost {
   std::string model;                // "paper", "volume", …
   std::vector<std::int64_t> steps;  // of each
   std::int64_t total = 0;           // their sum
-  std::int64_t lower_bound = 0;     // no plan of the planner's steps costs less
+  std::int64_t lower_bound = 0;     // no plan among `over` costs less
+  std::string over;                 // the plans that the bound holds for, in words; empty where nobody said
   std::int64_t floor = 0;           // most elements that some device must receive, whatever the plan
   bool optimal = false;             // proved: total = lower_bound
 
   bool operator==(const PlanCost&) const = default;
 };
+
+// A bound that holds whatever the steps says so by this word in `over`.
+constexpr std::string_view all_plans = "all plans";
 
 // Local sizes in elements.
 struct PlanMemory {

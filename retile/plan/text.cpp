@@ -25,9 +25,13 @@ std::string describe_meshes(const Plan& plan) {
   return fmt::format("{} to {}", from, to_string(target->mesh));
 }
 
+std::string describe_proof(const PlanCost& cost) {
+  std::string proof = cost.optimal ? "optimal" : "lower bound " + group_digits(cost.lower_bound);
+  return cost.over.empty() ? proof : fmt::format("{} over {}", proof, printable(cost.over));
+}
+
 std::string to_string(const PlanCost& cost) {
-  return fmt::format("cost {} ({}{}), floor {}", group_digits(cost.total), cost.model,
-                     cost.optimal ? ", optimal" : ", lower bound " + group_digits(cost.lower_bound),
+  return fmt::format("cost {} ({}, {}), floor {}", group_digits(cost.total), cost.model, describe_proof(cost),
                      group_digits(cost.floor));
 }
 

@@ -16,8 +16,10 @@ std::string to_string(const Plan& plan, const Palette& palette = plain);
 
 // Parts of it: "{x: 4}", and where the target's mesh is another, "{x: 4} to {a: 2, b: 2}".
 std::string describe_meshes(const Plan& plan);
-// "cost 384 (paper, optimal), floor 224".
+// "cost 384 (paper, optimal over all plans), floor 224".
 std::string to_string(const PlanCost& cost);
+// "optimal over all plans", "lower bound 9 over wide plans".
+std::string describe_proof(const PlanCost& cost);
 // "no more than the larger of source and target".
 std::string compare_peak(const PlanMemory& memory);
 

@@ -30,7 +30,8 @@ bool has_exchange(const Plan& plan) {
 
 // Whether the bound comes from a search, which may prove more with more effort.
 bool is_searched(const PlanOptions& options) {
-  const bool is_portable = options.planner == PlannerKind::wide && options.exchange == ExchangeUse::avoided;
+  const bool is_portable =
+      options.planner == PlannerKind::wide && options.executor.transport == Executor::Transport::collectives;
   return options.cost_model->has_proofs() && (options.planner == PlannerKind::paper || is_portable);
 }
 
@@ -47,7 +48,7 @@ BoundCheck check_by_planner(const Plan& plan, const PlanOptions& planning) {
   }
   const std::int64_t stated = plan.cost.lower_bound;
   if (stated > found.lower_bound && options.planner == PlannerKind::wide && !has_exchange(plan)) {
-    options.exchange = ExchangeUse::avoided;
+    options.executor.transport = Executor::Transport::collectives;
     found = make_plan(problem, options).cost;
     planner += " without exchanges";
   }
@@ -72,7 +73,14 @@ const char* name_of(BoundVerdict verdict) { return verdict_names.of(verdict); }
 BoundCheck check_bound(const Plan& plan) {
   PlanOptions options;
   options.cost_model = find_cost_model(plan.cost.model);
-  ensure(options.cost_model != nullptr, "a plan without faults names a cost model");
+  if (options.cost_model == nullptr) {
+    return {BoundVerdict::not_checked, fmt::format("costs by the model \"{}\" are not judged: there are {}",
+                                                   printable(plan.cost.model), cost_model_names())};
+  }
+  const std::int64_t least = options.cost_model->least_cost(plan.cost.floor, plan.movement.target().local_size());
+  if (plan.cost.over == all_plans && plan.cost.lower_bound > least) {
+    return {BoundVerdict::refuted, fmt::format("over all plans no more than {} is proved", group_digits(least))};
+  }
   std::string reason = plan.planner.empty() ? "the plan names no planner"
                                             : fmt::format("\"{}\" is no planner of retile", printable(plan.planner));
   if (const auto kind = planner_of(plan)) {
@@ -83,7 +91,6 @@ BoundCheck check_bound(const Plan& plan) {
       reason = fmt::format("{} cannot plan it: {}", plan.planner, error.diagnostic().message);
     }
   }
-  const std::int64_t least = options.cost_model->least_cost(plan.cost.floor);
   if (plan.cost.lower_bound <= least) {
     return {BoundVerdict::confirmed,
             fmt::format("whatever the planner, no plan costs less than {}", group_digits(least))};

@@ -27,6 +27,15 @@ Shape CutProblem::grid(std::span<const std::int8_t> cuts) const {
   return counts;
 }
 
+std::int64_t CutProblem::held(std::span<const std::int8_t> cuts) const {
+  std::int64_t size = 1;
+  for (int i = 0; i < rank; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    size *= std::min(global[at] / tiles(cuts, i), array[at]);
+  }
+  return size;
+}
+
 int CutProblem::deepest(std::size_t prime) const {
   int room = 0;
   for (int i = 0; i < rank; ++i) room += capacity[at(prime, i)];
@@ -37,9 +46,11 @@ CutProblem cut_problem_of(const TypedProblem& problem) {
   CutProblem cuts;
   cuts.rank = problem.source().rank();
   cuts.global = problem.source().global_shape();
+  cuts.array = cuts.global;
   cuts.source_size = problem.source().local_size();
   cuts.target_size = problem.target().local_size();
   cuts.device_count = problem.mesh().device_count();
+  cuts.element_size = problem.element_size();
   for (const AxisPart& part : problem.mesh().prime_parts()) {
     const auto found = std::lower_bound(cuts.primes.begin(), cuts.primes.end(), part.size);
     const auto index = found - cuts.primes.begin();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct CutProblem {
   std::int64_t source_size = 1;  // local sizes
   std::int64_t target_size = 1;
   std::int64_t device_count = 1;
+  std::int64_t element_size = 1;  // bytes
+
+  // The part of the array that exists, and the most elements of it that a device may hold on the way.
+  Shape array;
+  std::int64_t most_held = std::numeric_limits<std::int64_t>::max();
 
   std::size_t at(std::size_t prime, int dimension) const {
     return prime * static_cast<std::size_t>(rank) + static_cast<std::size_t>(dimension);
@@ -33,6 +39,8 @@ struct CutProblem {
   std::int64_t tiles(std::span<const std::int8_t> cuts, int dimension) const;
   // Number of tiles of each dimension.
   Shape grid(std::span<const std::int8_t> cuts) const;
+  // Elements of the largest tile, of those that exist.
+  std::int64_t held(std::span<const std::int8_t> cuts) const;
   // The most cuts by a prime that the mesh has axes and the array has room for.
   int deepest(std::size_t prime) const;
 };

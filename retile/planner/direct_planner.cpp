@@ -30,7 +30,7 @@ PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
     if (is_even) slice.slices = factors_between(grid_of(*source.type()), grid_of(*target.type()));
     return {{{std::move(slice), target}}, 0};
   }
-  PlannedSteps planned{{}, target.local_size()};
+  PlannedSteps planned;
   planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
   return planned;
 }

@@ -64,6 +64,12 @@ class PaperPlanner {
         budget_(options.effort),
         router_(problem, cuts_, budget_) {}
 
+  // From now on devices hold no more than this of an array that ends before its grid does.
+  void limit(const Shape& array, std::int64_t most_held) {
+    cuts_.array = array;
+    cuts_.most_held = most_held;
+  }
+
   SearchResult search(std::int64_t below) {
     const auto judge = [&](std::span<const Cuts> layers) { return router_.judge(layers); };
     return search_paths(cuts_, judge, budget_, model_, below);
@@ -93,7 +99,7 @@ class PaperPlanner {
 
   const TypedProblem& problem_;
   const CostModel& model_;
-  const CutProblem cuts_;
+  CutProblem cuts_;
   WorkBudget budget_;
   PathRouter router_;
 };
@@ -112,6 +118,15 @@ std::optional<std::vector<Step>> plan_paper_below(const TypedProblem& problem, c
   const SearchResult found = planner.search(cost);
   if (found.cost == cost) return std::nullopt;
   return planner.lower(found.path, StepWidth::wide);
+}
+
+std::optional<std::vector<Step>> plan_paper_within(const TypedProblem& problem, const PlanOptions& options,
+                                                   const Shape& array, std::int64_t most_held) {
+  PaperPlanner planner(problem, options);
+  planner.limit(array, most_held);
+  const SearchResult found = planner.search(any_cost);
+  if (found.cost == any_cost) return std::nullopt;
+  return planner.lower(found.path, StepWidth::narrow);
 }
 
 }  // namespace retile

@@ -50,7 +50,7 @@ class Search {
         unexplored = std::min(unexplored, std::max(depth.lower_bound, rest));
       }
     }
-    ensure(best_.cost != any_cost, "every problem has a plan");
+    ensure(best_.cost != any_cost || is_limited(), "every problem has a plan");
     SearchResult result;
     result.path = std::move(best_path_);
     result.cost = best_.cost;
@@ -65,20 +65,28 @@ class Search {
 
   // --- Prices of single steps, by the cost model.
 
+  std::int64_t cost_of(StepOp op, std::int64_t before, std::int64_t after, std::int64_t received) const {
+    return model_.cost({op, before, after, received, problem_.element_size});
+  }
   std::int64_t move_cost(std::int64_t factor) const { return alltoall_cost(local_size_, factor); }
   // Among the fewest devices, which receive the least.
   std::int64_t least_move_cost(std::int64_t local_size) const {
     return alltoall_cost(local_size, problem_.primes.empty() ? local_size : problem_.primes.front());
   }
   std::int64_t alltoall_cost(std::int64_t size, std::int64_t factor) const {
-    return model_.cost({StepOp::alltoall, size, size, size - size / factor});
+    return cost_of(StepOp::alltoall, size, size, size - size / factor);
   }
   std::int64_t gather_cost(std::int64_t before, std::int64_t after) const {
-    return model_.cost({StepOp::allgather, before, after, after - before});
+    return cost_of(StepOp::allgather, before, after, after - before);
   }
   std::int64_t least_gather_cost(std::int64_t local_size, bool gathers) const {
     return gathers ? gather_cost(local_size, problem_.target_size) : 0;
   }
+
+  // --- The limit on what devices hold.
+
+  bool is_limited() const { return problem_.most_held != any_cost; }
+  bool is_too_large(const Cuts& cuts) const { return is_limited() && problem_.held(cuts) > problem_.most_held; }
 
   // --- Depths.
 
@@ -141,6 +149,7 @@ class Search {
     count_slice_steps();
     int k = 0;
     std::int64_t cost = 0;
+    bool fits = !is_too_large(stack_[0]);
     for (int from = 0; from < problem_.rank; ++from) {
       for (int to = 0; to < problem_.rank; ++to) {
         const std::int64_t factor = move_straight(static_cast<std::size_t>(k), from, to);
@@ -148,9 +157,10 @@ class Search {
         moves_.push_back({from, to, factor});
         cost += move_cost(factor);
         ++k;
+        fits = fits && !is_too_large(stack_[static_cast<std::size_t>(k)]);
       }
     }
-    finish(k, cost);
+    if (fits) finish(k, cost);
     moves_.clear();
     stack_[0] = problem_.source;
   }
@@ -240,7 +250,7 @@ class Search {
     if (budget_.is_spent()) return;
     const Cuts& cuts = stack_[static_cast<std::size_t>(k)];
     const int lacking = count_lacking(cuts);
-    if (k + lacking > move_count_) return;
+    if (k + lacking > move_count_ || is_too_large(cuts)) return;
     const int left = move_count_ - k;
     const Price least{cost + left * least_move_cost(local_size_) + least_gather_cost(local_size_, gathers_),
                       slice_steps_ + move_count_ + (gathers_ ? 1 : 0), nodes_ < most_tie_nodes ? 0 : best_.received};
@@ -315,7 +325,7 @@ class Search {
     Price plain{cost + gathers.cost, slice_steps_ + k + gathers.steps, gathers.received};
     for (const Move& move : moves_) plain.received += local_size_ - local_size_ / move.factor;
     if (!(plain < best_)) return;
-    const std::int64_t permutation = model_.cost({StepOp::allpermute, local_size_, local_size_, local_size_});
+    const std::int64_t permutation = cost_of(StepOp::allpermute, local_size_, local_size_, local_size_);
     const Price permuted{plain.cost + permutation, plain.steps + 1, plain.received + local_size_};
     if (permuted < best_) record(permuted, k, true);
 

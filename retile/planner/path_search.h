@@ -45,7 +45,8 @@ struct SearchResult {
 constexpr std::int64_t any_cost = std::numeric_limits<std::int64_t>::max();
 
 // Where the budget ends the search, what is cheaper than the best path so far is no longer refuted. Looks only for
-// paths that cost less than `below`: where there is none, that is the cost of the result, and its path is empty.
+// paths that cost less than `below`, and whose devices hold no more than the problem allows: where there is none, that
+// is the cost of the result, and its path is empty.
 SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
                           const CostModel& cost_model = paper_model(), std::int64_t below = any_cost);
 

@@ -28,6 +28,13 @@ void mix(std::size_t& hash, const DistributedType& type) {
   }
 }
 
+void mix(std::size_t& hash, const Executor& executor) {
+  mix(hash, static_cast<std::int64_t>(executor.transport));
+  hash ^= std::hash<double>()(executor.exchange_weight) ^ (std::hash<double>()(executor.first_weight) << 1U);
+  mix(hash, executor.most_rounds.value_or(-1));
+  mix(hash, executor.memory.staging);
+}
+
 }  // namespace
 
 std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
@@ -41,11 +48,10 @@ std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
   }
   mix(hash, static_cast<std::int64_t>(key.options.planner));
   hash ^= std::hash<const CostModel*>()(key.options.cost_model);
-  mix(hash, static_cast<std::int64_t>(key.options.exchange));
   mix(hash, static_cast<std::int64_t>(key.element_type));
   mix(hash, key.options.memory_limit.value_or(-1));
   mix(hash, static_cast<std::int64_t>(key.options.tiles));
-  mix(hash, key.options.engine.staging);
+  mix(hash, key.options.executor);
   return hash;
 }
 

@@ -13,7 +13,8 @@ namespace retile {
 
 struct PlannedSteps {
   std::vector<Step> steps;
-  // On the cost of any plan of the planner's kind, under models that have the proofs; 0 where nothing is known.
+  // On the cost of any plan of the planner's kind, under models that have the proofs; 0 where nothing is known beyond
+  // what every plan costs.
   std::int64_t lower_bound = 0;
 };
 
@@ -23,12 +24,16 @@ PlannedSteps plan_wide(const TypedProblem& problem, const PlanOptions& options);
 PlannedSteps plan_direct(const TypedProblem& problem);
 PlannedSteps plan_gather_slice(const TypedProblem& problem);
 
-// Between any boxes. No plan costs less under models with proofs: the last step that moves anything leads to boxes at
-// least as large as the target's, and costs as much.
+// Between any boxes.
 PlannedSteps plan_boxes(const Placement& source, const Placement& target);
 
 // The paper's plan with its slices joined, and its gathers, where it costs less than `cost`.
 std::optional<std::vector<Step>> plan_paper_below(const TypedProblem& problem, const PlanOptions& options,
                                                   std::int64_t cost);
+
+// The cheapest of the paper's plans whose devices hold no more than `most_held` elements of an array that ends before
+// the grids of the problem do. Nothing where none was found.
+std::optional<std::vector<Step>> plan_paper_within(const TypedProblem& problem, const PlanOptions& options,
+                                                   const Shape& array, std::int64_t most_held);
 
 }  // namespace retile

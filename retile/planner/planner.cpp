@@ -11,6 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/base/names.h"
 #include "retile/plan/lists.h"
+#include "retile/plan/step_traits.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/clipped_bound.h"
 #include "retile/planner/frame.h"
@@ -25,12 +26,22 @@ constexpr Names<PlannerKind, 6> kind_names{{"auto", "wide", "paper", "direct", "
 // Some stages are tables with an entry per device: on meshes of mixed primes, and where exchanges are avoided.
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
 
+bool has_only_collectives(const PlanOptions& options) {
+  return options.executor.transport == Executor::Transport::collectives;
+}
+
+// The plans that a planner's own bound holds for, in words.
+const char* plans_of(PlannerKind kind, const PlanOptions& options) {
+  if (kind == PlannerKind::paper) return "the paper's collectives";
+  return has_only_collectives(options) ? "wide plans without exchanges" : "wide plans";
+}
+
 // Why the planner cannot have so many devices.
 std::optional<Fault> find_size_fault(const TypedProblem& problem, PlannerKind kind, const PlanOptions& options) {
   const std::int64_t devices = problem.mesh().device_count();
   const bool is_tabled = kind == PlannerKind::wide || kind == PlannerKind::paper;
   if (!is_tabled || devices <= most_tabled_mesh) return std::nullopt;
-  if (kind == PlannerKind::wide && options.exchange == ExchangeUse::avoided) {
+  if (kind == PlannerKind::wide && has_only_collectives(options)) {
     return Fault{fmt::format("{} devices are too many for wide plans without exchanges", devices),
                  fmt::format("such plans are made up to {} devices; allow exchanges, or use the paper's planner",
                              most_tabled_mesh)};
@@ -78,7 +89,7 @@ std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
 // --- Memory.
 
 std::int64_t run_bytes(const Plan& plan, const Problem& problem, const PlanOptions& options, TileUse tiles) {
-  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), tiles, options.engine);
+  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), tiles, options.executor.memory);
 }
 
 bool fits(const Plan& plan, const Problem& problem, const PlanOptions& options) {
@@ -100,15 +111,22 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
 // --- Plans from their movements.
 
 struct Proved {
-  std::int64_t lower_bound = 0;
+  std::int64_t lower_bound = 0;  // under models that have the proofs
+  std::string over;              // the plans that it holds for
   std::int64_t floor = 0;
 };
 
 Plan finish_plan(const Problem& problem, const PlanOptions& options, Movement movement, std::vector<Shape> view,
                  std::string planner, const Proved& proved) {
-  PlanCost cost = price(*options.cost_model, movement);
+  const CostModel& model = *options.cost_model;
+  PlanCost cost = price(model, movement, bytes_of(problem.element_type()));
   cost.floor = proved.floor;
-  cost.lower_bound = std::max(options.cost_model->least_cost(proved.floor), proved.lower_bound);
+  cost.lower_bound = model.least_cost(proved.floor, movement.target().local_size());
+  cost.over = all_plans;
+  if (model.has_proofs() && proved.lower_bound > cost.lower_bound) {
+    cost.lower_bound = proved.lower_bound;
+    cost.over = proved.over;
+  }
   cost.optimal = cost.total == cost.lower_bound;
   PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
   memory.bound = std::max({memory.source, memory.target, memory.peak});
@@ -131,98 +149,156 @@ class ProblemPlanner {
     typed_ = typed(problem_);
     if (!typed_) frame_ = find_frame(problem_);
     if (frame_ && !frame_->view.empty() && dimensions == Dimensions::own) frame_.reset();
-    if (frame_) typed_.emplace(frame_->source, frame_->target);
+    if (frame_) typed_.emplace(frame_->source, frame_->target, bytes_of(problem.element_type()));
   }
 
   Plan plan() const {
     if (options_.planner == PlannerKind::automatic) {
-      Plan plan = plan_automatically();
-      if (fits(plan, problem_, options_)) return plan;
+      if (auto plan = cheapest_plan()) return std::move(*plan);
     }
     const bool is_lean = options_.planner == PlannerKind::automatic || options_.planner == PlannerKind::lean;
-    Plan plan = is_lean ? plan_leanly() : plan_by(options_.planner);
+    Plan plan = is_lean ? plan_leanly() : plan_by(options_.planner, options_);
     require_fit(plan, problem_, options_);
     return plan;
   }
 
  private:
-  // Of the planners' own proofs and the model's: the plan that no other beats.
-  Plan plan_automatically() const {
-    Plan wide = plan_by(PlannerKind::wide);
-    if (wide.cost.optimal || options_.cost_model->has_proofs()) return wide;
-    if (options_.exchange == ExchangeUse::avoided) {
-      Plan paper = plan_by(PlannerKind::paper);
-      return paper.cost.total < wide.cost.total ? paper : wide;
+  // --- The choice of `auto`.
+
+  // The best plan so far for the executor.
+  struct Choice {
+    std::optional<Plan> plan;
+    std::pair<bool, long double> rank;  // whether it has too many rounds, and its weighted cost
+
+    // Whether no plan is better that costs at least so much, with no step of a smaller weight.
+    bool is_unbeatable(std::int64_t least_cost, double least_weight) const {
+      return plan && !rank.first && rank.second <= least_weight * static_cast<long double>(least_cost);
     }
-    Plan direct = plan_by(PlannerKind::direct);
-    return direct.cost.total < wide.cost.total ? direct : wide;
+  };
+
+  // The cheapest plan for the executor that fits the memory limit, of equally cheap ones the first. Nothing where none
+  // fits.
+  std::optional<Plan> cheapest_plan() const {
+    const Executor& executor = options_.executor;
+    const double collective_weight = std::min(1.0, executor.first_weight);
+    Choice choice;
+    std::int64_t collectives_bound = 0;  // what all plans without exchanges cost at least
+    if (!has_only_collectives(options_)) {
+      if (const auto wide = offer(PlannerKind::wide, options_, choice)) {
+        const std::int64_t least = options_.cost_model->least_cost(wide->cost.floor, wide->target_size);
+        if (choice.is_unbeatable(least, collective_weight * std::min(1.0, executor.exchange_weight))) {
+          return std::move(choice.plan);
+        }
+        collectives_bound = wide->cost.lower_bound;
+      }
+      if (typed_) offer(PlannerKind::direct, options_, choice);
+    }
+    // Exchanges only help, unless they weigh more than collectives.
+    const bool is_cheapest = choice.plan && !choice.rank.first && executor.exchange_weight <= 1 &&
+                             choice.plan->cost.total <= collectives_bound;
+    const bool has_collectives = typed_ || has_only_collectives(options_);
+    if (has_collectives && !is_cheapest && !choice.is_unbeatable(collectives_bound, collective_weight)) {
+      offer_collectives(choice);
+    }
+    return std::move(choice.plan);
   }
 
-  Plan plan_by(PlannerKind kind) const {
+  // Wide plans without exchanges are no dearer than the paper's, but may not fit.
+  void offer_collectives(Choice& choice) const {
+    PlanOptions options = options_;
+    options.executor.transport = Executor::Transport::collectives;
+    const std::optional<Offer> wide = offer(PlannerKind::wide, options, choice);
+    if (!wide || !wide->fits) offer(PlannerKind::paper, options, choice);
+  }
+
+  // What became known of a plan that was compared with the choice.
+  struct Offer {
+    bool fits = false;
+    PlanCost cost;
+    std::int64_t target_size = 0;
+  };
+
+  // Chooses the planner's plan where it fits and is better. Nothing where there is no such plan.
+  std::optional<Offer> offer(PlannerKind kind, const PlanOptions& options, Choice& choice) const {
+    if (typed_ && find_size_fault(*typed_, kind, options)) return std::nullopt;
+    Plan plan = plan_by(kind, options);
+    Offer made{fits(plan, problem_, options_), plan.cost, plan.memory.target};
+    const std::pair rank(!has_few_rounds(plan, options_.executor), weighted_cost(plan, options_.executor));
+    if (made.fits && (!choice.plan || rank < choice.rank)) choice = {std::move(plan), rank};
+    return made;
+  }
+
+  Plan plan_by(PlannerKind kind, const PlanOptions& options) const {
     if (!typed_) return plan_between_boxes();
-    PlannedSteps planned = plan_steps(*typed_, kind, options_);
+    PlannedSteps planned = plan_steps(*typed_, kind, options);
     // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
-    if (kind == PlannerKind::wide && options_.exchange == ExchangeUse::avoided) improve_by_paper(planned);
-    if (frame_) return clip_plan(kind, std::move(planned));
-    Movement movement{typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)};
-    return finish(std::move(movement), name_of(kind), planned.lower_bound,
-                  received_floor(typed_->source(), typed_->target()));
+    if (kind == PlannerKind::wide && has_only_collectives(options)) improve_by_paper(planned);
+    Proved proved{planned.lower_bound, plans_of(kind, options), 0};
+    if (frame_) return clip_plan(kind, std::move(planned), proved);
+    proved.floor = received_floor(typed_->source(), typed_->target());
+    return finish({typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)}, kind, proved);
   }
 
   // Of the frame's plan.
-  Plan clip_plan(PlannerKind kind, PlannedSteps planned) const {
-    Placement source(frame_->shape, frame_->source);
+  Plan clip_plan(PlannerKind kind, PlannedSteps planned, Proved proved) const {
+    const Placement source(frame_->shape, frame_->source);
     const Placement target(frame_->shape, frame_->target);
-    const std::int64_t floor = received_floor(source, target);
-    const bool moves = std::any_of(planned.steps.begin(), planned.steps.end(),
-                                   [](const Step& step) { return op_of(step) != StepOp::dynslice; });
-    if (floor == 0 && moves && kind != PlannerKind::gather_slice) {  // only what lies beyond the array has to move
+    proved.floor = received_floor(source, target);
+    const bool moves =
+        std::any_of(planned.steps.begin(), planned.steps.end(), [](const Step& step) { return traits_of(step).moves; });
+    if (proved.floor == 0 && moves &&
+        kind != PlannerKind::gather_slice) {  // only what lies beyond the array has to move
       planned.steps.clear();
       if (!(source == target)) planned.steps.push_back({SliceStep{}, target});
     }
-    planned.lower_bound = floor == 0 ? 0 : clipped_bound(*typed_, frame_->shape, planned.lower_bound);
-    Movement movement{typed_->mesh(), std::move(source), clip_steps(std::move(planned.steps), frame_->shape)};
-    return finish(std::move(movement), name_of(kind), planned.lower_bound, floor);
+    proved.lower_bound = proved.floor == 0 ? 0 : clipped_bound(*typed_, frame_->shape, planned.lower_bound);
+    const auto clipped = [&](std::vector<Step> steps) {
+      return finish({typed_->mesh(), source, clip_steps(std::move(steps), frame_->shape)}, kind, proved);
+    };
+    Plan plan = clipped(std::move(planned.steps));
+    const std::int64_t larger = std::max(plan.memory.source, plan.memory.target);
+    if (kind != PlannerKind::paper || plan.memory.peak <= larger) return plan;
+    // Tiles that are equally large on the grid are not in the array.
+    auto within = plan_paper_within(*typed_, options_, frame_->shape, larger);
+    return within ? clipped(std::move(*within)) : plan;
   }
 
   void improve_by_paper(PlannedSteps& planned) const {
     const Movement movement{typed_->mesh(), Placement(typed_->source()), planned.steps};
-    const std::int64_t total = price(*options_.cost_model, movement).total;
+    const std::int64_t total = price(*options_.cost_model, movement, typed_->element_size()).total;
     if (options_.cost_model->has_proofs() && total == planned.lower_bound) return;
     if (auto steps = plan_paper_below(*typed_, options_, total)) planned.steps = std::move(*steps);
   }
 
   // One exchange is the cheapest there is: every planner's.
   Plan plan_between_boxes() const {
-    if (options_.exchange == ExchangeUse::avoided) {
+    if (has_only_collectives(options_)) {
       throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
     }
     Placement source = problem_.source().placement(world_);
     const Placement target = problem_.target().placement(world_);
-    const std::int64_t floor = received_floor(source, target);
+    const Proved proved{0, "", received_floor(source, target)};
     PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
-    Movement movement{world_mesh(world_), std::move(source), std::move(planned.steps)};
-    return finish(std::move(movement), name_of(PlannerKind::direct), planned.lower_bound, floor);
+    return finish({world_mesh(world_), std::move(source), std::move(planned.steps)}, PlannerKind::direct, proved);
   }
 
-  Plan finish(Movement movement, const char* planner, std::int64_t lower_bound, std::int64_t floor) const {
-    const std::int64_t proved = options_.cost_model->has_proofs() ? lower_bound : 0;
-    return finish_plan(problem_, options_, std::move(movement), frame_ ? frame_->view : std::vector<Shape>{}, planner,
-                       {proved, floor});
+  Plan finish(Movement movement, PlannerKind kind, const Proved& proved) const {
+    return finish_plan(problem_, options_, std::move(movement), frame_ ? frame_->view : std::vector<Shape>{},
+                       name_of(kind), proved);
   }
 
   Plan plan_leanly() const {
     std::optional<Plan> best;
     for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::direct, PlannerKind::paper}) {
-      const bool is_avoided = kind == PlannerKind::direct && options_.exchange == ExchangeUse::avoided;
+      const bool is_avoided = kind == PlannerKind::direct && has_only_collectives(options_);
       if (is_avoided || (typed_ && find_size_fault(*typed_, kind, options_))) continue;
-      Plan plan = plan_by(kind);
+      Plan plan = plan_by(kind, options_);
       const auto rank = [&](const Plan& made) {
         return std::pair(run_bytes(made, problem_, options_, options_.tiles), made.cost.total);
       };
       if (!best || rank(plan) < rank(*best)) best = std::move(plan);
     }
-    return best ? std::move(*best) : plan_by(PlannerKind::wide);  // which says why there is none
+    return best ? std::move(*best) : plan_by(PlannerKind::wide, options_);  // which says why there is none
   }
 
   const Problem& problem_;
@@ -234,7 +310,8 @@ class ProblemPlanner {
 
 // --- Sums.
 
-Plan plan_partial(const Problem& problem, const PlanOptions& options) {
+// Whatever the memory limit.
+Plan plan_parts(const Problem& problem, const PlanOptions& options) {
   PlanOptions part_options = options;
   part_options.memory_limit.reset();  // a promise for the whole
   SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
@@ -249,9 +326,18 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
     if (!rest.empty()) planner = parts.second->planner;
     std::move(rest.begin(), rest.end(), std::back_inserter(movement.steps));
   }
-  Proved proved{parts.first.cost.lower_bound, parts.first.cost.floor};
-  if (parts.second) proved = {options.cost_model->has_proofs() ? sum_bound(problem) : 0, sum_floor(problem)};
-  Plan plan = finish_plan(problem, options, std::move(movement), {}, std::move(planner), proved);
+  Proved proved{parts.first.cost.lower_bound, parts.first.cost.over, parts.first.cost.floor};
+  if (parts.second) proved = {sum_bound(problem), "plans with one reduction", sum_floor(problem)};
+  return finish_plan(problem, options, std::move(movement), {}, std::move(planner), proved);
+}
+
+Plan plan_partial(const Problem& problem, const PlanOptions& options) {
+  Plan plan = plan_parts(problem, options);
+  if (options.planner == PlannerKind::automatic && !fits(plan, problem, options)) {
+    PlanOptions lean = options;
+    lean.planner = PlannerKind::lean;
+    plan = plan_parts(problem, lean);
+  }
   require_fit(plan, problem, options);
   return plan;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "retile/costs/cost_model.h"
+#include "retile/plan/executor.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
@@ -13,7 +14,7 @@
 namespace retile {
 
 enum class PlannerKind {
-  automatic,     // wide, or what is cheaper under the cost model; where its run does not fit the memory limit, lean
+  automatic,     // the cheapest plan that fits the memory limit and that the executor can carry out
   wide,          // slice, one wide alltoall or exchange, gather: the three-step theorem
   paper,         // the paper's collectives, the cheapest sequence of them
   direct,        // one exchange
@@ -26,18 +27,14 @@ constexpr std::string_view planner_names = "auto, wide, paper, direct, lean, gat
 const char* name_of(PlannerKind kind);
 std::optional<PlannerKind> find_planner(std::string_view name);
 
-// Whether wide plans may address single peers.
-enum class ExchangeUse { allowed, avoided };
-
 struct PlanOptions {
   PlannerKind planner = PlannerKind::automatic;
   const CostModel* cost_model = &paper_model();  // never null
-  ExchangeUse exchange = ExchangeUse::allowed;
+  Executor executor;                             // who will run the plan
 
-  // What the run of the plan may hold at once, in bytes per device (plan/memory.h), and how it will run.
+  // What the run of the plan may hold at once, in bytes per device (plan/memory.h).
   std::optional<std::int64_t> memory_limit;
   TileUse tiles = TileUse::kept;
-  EngineMemory engine;
   double effort = 1;  // how much longer a plan is looked for than by default, see work_budget.h
 
   bool operator==(const PlanOptions&) const = default;

@@ -248,7 +248,7 @@ std::optional<TypedProblem> typed(const Problem& problem) {
   const DistributedType* source = problem.source().type();
   const DistributedType* target = problem.target().type();
   if (source == nullptr || target == nullptr || source->mesh() != target->mesh()) return std::nullopt;
-  return TypedProblem(*source, *target);
+  return TypedProblem(*source, *target, bytes_of(problem.element_type()));
 }
 
 TypedProblem require_typed(const Problem& problem) {

@@ -1,6 +1,7 @@
 // Problem: an array in one layout, wanted in another.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -33,18 +34,22 @@ class Problem {
   ElementType element_type_;
 };
 
-// A problem between types of one mesh (ssec:redistribution-semantics). Refers to them.
+// A problem between types of one mesh (ssec:redistribution-semantics), with elements of so many bytes. Refers to the
+// types.
 class TypedProblem {
  public:
-  TypedProblem(const DistributedType& source, const DistributedType& target) : source_(&source), target_(&target) {}
+  TypedProblem(const DistributedType& source, const DistributedType& target, std::int64_t element_size = 1)
+      : source_(&source), target_(&target), element_size_(element_size) {}
 
   const Mesh& mesh() const { return source_->mesh(); }
   const DistributedType& source() const { return *source_; }
   const DistributedType& target() const { return *target_; }
+  std::int64_t element_size() const { return element_size_; }
 
  private:
   const DistributedType* source_;
   const DistributedType* target_;
+  std::int64_t element_size_;
 };
 
 // Nothing where an end is no type, or they are on different meshes.

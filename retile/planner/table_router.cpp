@@ -32,6 +32,7 @@ struct Pairs {
   std::vector<std::int32_t> begin{0, 1};  // of each tile of the first layer: its first pair; and an end
   std::vector<std::int32_t> tile{0};      // of the second layer, ascending for each tile of the first
   std::vector<std::int64_t> uses;         // how many devices still have to go this way
+  std::vector<std::size_t> first_free;    // of each tile of the first layer: all its pairs before this one are used up
 
   // The pair of two tiles, or the number of pairs where they do not meet.
   std::size_t find(std::int32_t from, std::int32_t to) const {
@@ -47,7 +48,7 @@ Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t 
   const std::int64_t unit = std::lcm(from, to);
   const std::int64_t a = unit / from;
   const std::int64_t b = unit / to;
-  Pairs more{{0}, {}, {}};
+  Pairs more{{0}, {}, {}, {}};
   for (std::size_t tile = 0; tile + 1 < pairs.begin.size(); ++tile) {
     for (std::int64_t p = 0; p < from; ++p) {
       for (auto pair = static_cast<std::size_t>(pairs.begin[tile]);
@@ -145,6 +146,7 @@ class TableRouter : public Router {
   // Per device, in units of the budget: to look up who goes where, and to list the pairs of a layer.
   static constexpr std::int64_t units_of_ends = 2;
   static constexpr std::int64_t units_of_layer = 4;
+  static constexpr std::size_t skips_of_try = 8;  // pairs that are used up, passed over in the time of a try
 
   // What the ends alone say. Of a layer's tiles, devices know those of any grid that all layers since the source cut as
   // deep, and likewise until the target. Between neighbouring layers these coarser tiles must be used evenly too. Exact
@@ -195,7 +197,8 @@ class TableRouter : public Router {
     pairs_.clear();
     for (const Cuts& layer : layers) grids_.push_back(cuts_.grid(layer));
     for (std::size_t k = 0; k + 1 < grids_.size(); ++k) {
-      pairs_.push_back(pairs_between(grids_[k], grids_[k + 1], cuts_.device_count));
+      Pairs& pairs = pairs_.emplace_back(pairs_between(grids_[k], grids_[k + 1], cuts_.device_count));
+      pairs.first_free.assign(pairs.begin.begin(), pairs.begin.end() - 1);
     }
   }
 
@@ -222,6 +225,7 @@ class TableRouter : public Router {
     chosen_.resize(ends.size() * steps);
     for (std::size_t at = 0; at < chosen_.size();) {
       if (--tries_left < 0) return false;
+      skipped_ = 0;
       bool found = choose(ends, at, first_choice(ends, at));
       while (!found) {  // the choice before this one was wrong
         if (at == 0) return false;
@@ -229,8 +233,11 @@ class TableRouter : public Router {
         Pairs& pairs = pairs_[at % steps];
         const std::size_t wrong = chosen_[at];
         ++pairs.uses[wrong];
+        std::size_t& free = pairs.first_free[static_cast<std::size_t>(tile_before(ends, at))];
+        free = std::min(free, wrong);
         found = at % steps + 1 < steps && choose(ends, at, wrong + 1);
       }
+      tries_left -= static_cast<std::int64_t>(skipped_ / skips_of_try);
       ++at;
     }
     return true;
@@ -258,7 +265,13 @@ class TableRouter : public Router {
     const auto from = static_cast<std::size_t>(tile_before(ends, at));
     const std::size_t end =
         last ? std::min(pair + 1, pairs.tile.size()) : static_cast<std::size_t>(pairs.begin[from + 1]);
+    std::size_t& free = pairs.first_free[from];
+    if (!last) pair = std::max(pair, free);
+    const bool is_first = pair == free;
+    const std::size_t begin = pair;
     while (pair < end && pairs.uses[pair] == 0) ++pair;
+    skipped_ += pair - begin;
+    if (is_first && !last) free = pair;
     if (pair >= end) return false;
     --pairs.uses[pair];
     chosen_[at] = static_cast<std::uint32_t>(pair);
@@ -281,6 +294,7 @@ class TableRouter : public Router {
   std::vector<Grid> grids_;
   std::vector<Pairs> pairs_;           // of neighbouring layers
   std::vector<std::uint32_t> chosen_;  // [device in order * pairs_ + step]: a pair
+  std::size_t skipped_ = 0;            // pairs that the last choice passed over
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ class WidePlanner {
   // By digits where devices are too many to list.
   PlannedSteps plan() {
     const bool is_large = cuts_.device_count > most_tabled_devices && cuts_.primes.size() == 1;
-    if (is_large && options_.exchange == ExchangeUse::allowed) {
+    if (is_large && has_exchanges()) {
       return plan_between(digit_table(problem_.source()), digit_table(problem_.target()));
     }
     source_ = tile_table(problem_.source());
@@ -68,7 +68,7 @@ class WidePlanner {
       const Table middle = deal(source, target, cuts_.grid(*both), target);
       return {exchange_steps(source, middle, middle, target), gather_cost(*both)};
     }
-    if (options_.exchange == ExchangeUse::avoided) return plan_portable();
+    if (!has_exchanges()) return plan_portable();
     const WideGrids grids = natural_grids(needs_gather() ? deepest() : cuts_.target_total);
     const std::int64_t bound = grids.local_size + gather_cost(grids.dealt());
     const Table sliced = deal_toward(source, cuts_.grid(grids.sliced()), target);
@@ -132,7 +132,9 @@ class WidePlanner {
     return steps;
   }
 
-  // --- What a plan must do.
+  // --- What a plan may and must do.
+
+  bool has_exchanges() const { return options_.executor.transport == Executor::Transport::messages; }
 
   bool needs_gather() const {
     for (std::size_t p = 0; p < cuts_.primes.size(); ++p) {

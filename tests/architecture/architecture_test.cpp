@@ -28,7 +28,7 @@ const std::vector<FolderRule> folder_rules{
     {"grids", {"base", "types"}},
     {"collectives", {"base", "types"}},
     {"plan", {"base", "types", "grids", "collectives"}},
-    {"costs", {"base", "types", "grids", "plan"}},
+    {"costs", {"base", "types", "grids", "collectives", "plan"}},
     {"planner", {"base", "types", "grids", "collectives", "plan", "costs"}},
     {"memory", {"base", "types", "plan"}},
     {"copies", {"base", "types", "plan", "memory"}},

@@ -398,10 +398,10 @@ TEST(Collective, names_of_kinds) {
 }
 
 TEST(Collective, costs_as_in_fig_cost_model) {
-  EXPECT_EQ(cost(CollectiveKind::dynslice, 12, 4), 0);
-  EXPECT_EQ(cost(CollectiveKind::alltoall, 12, 12), 12);
-  EXPECT_EQ(cost(CollectiveKind::allgather, 4, 12), 12);
-  EXPECT_EQ(cost(CollectiveKind::allpermute, 12, 12), 12);
+  EXPECT_EQ(cost(CollectiveKind::dynslice, 4), 0);
+  EXPECT_EQ(cost(CollectiveKind::alltoall, 12), 12);
+  EXPECT_EQ(cost(CollectiveKind::allgather, 12), 12);
+  EXPECT_EQ(cost(CollectiveKind::allpermute, 12), 12);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ const std::string drawn = R"(mesh {x: 2}  // planner wide
   │               │               │
   │               │               │
   └───────────────┴───────────────┘
-// cost 8 (paper, optimal), floor 4
+// cost 8 (paper, optimal over all plans), floor 4
 // peak 32 bytes per device, no more than the larger of source and target
 )";
 

@@ -33,7 +33,7 @@ mesh {a: 4, b: 2}  // planner wide
   [8{b}16, 16, 4{a}16]  // 512 elements per device
     -> alltoall(0 -> 1; 2, 2 -> 1; 4)  // cost 512
   [16, 2{b,a}16, 16]    // 512
-// cost 512 (paper, optimal), floor 448
+// cost 512 (paper, optimal over all plans), floor 448
 // peak 512 elements per device, no more than the larger of source and target
 )"));
 }

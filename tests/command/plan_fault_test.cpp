@@ -413,7 +413,7 @@ TEST(PlanProblems, one_bad_line_does_not_keep_the_others_from_their_answers) {
   const std::string answer = R"(mesh {x: 4}  // good, planner gather-slice
   [8]  // 8 elements per device
     // nothing to do
-// cost 0 (paper, optimal), floor 0
+// cost 0 (paper, optimal over all plans), floor 0
 // peak 8 elements per device, no more than the larger of source and target
 )";
   const ProcessResult result = plan_problems(good + "\n\n7\n" + good + "\n");

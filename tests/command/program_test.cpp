@@ -159,7 +159,7 @@ TEST(Lower, prints_a_program_that_lowers_to_itself) {
   EXPECT_EQ(lowered, done(R"(mesh {x: 2}
 
 fn f(a: [4{x}8]) -> [8] {
-  // undistribute a from [4{x}8]: cost 8 (paper, optimal), peak 8 elements.
+  // undistribute a from [4{x}8]: cost 8 (paper, optimal over all plans), peak 8 elements.
   // [4] to [8], cost 8; groups [0, 1]
   b = allgather(0; 2) a as [8]
   return b
@@ -202,7 +202,7 @@ fn main(a: [2{x}8, 8]) -> [8, 8] {
             done(R"(line  statement               from            to          steps  cost  received bytes  peak bytes
 3     main: b = redistribute  [2{x}8, 8]      [8, 2{x}8]      1    16              48         128
 7     main: c = allreduce     [8, 8] sum {x}  [8, 8]          3   128             384         512
-planner wide, costs in elements (paper); bytes are per device
+planner auto, costs in elements (paper); bytes are per device
 the program's peak: 512 bytes at c of main, line 7
 )"));
   const Json json = Json::parse(run_retile({"lower", "--json", "-"}, program).output);

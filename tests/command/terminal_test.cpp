@@ -69,7 +69,7 @@ TEST(Color, of_a_plan_marks_its_heading_and_steps) {
                  "  [2{x}8, 8]  // 16 elements per device\n"
                  "    -> \033[36mallgather(0; 4)\033[0m  // cost 64\n"
                  "  [8, 8]      // 64\n"
-                 "// cost 64 (paper, optimal), floor 48\n"
+                 "// cost 64 (paper, optimal over all plans), floor 48\n"
                  "// peak 64 elements per device, no more than the larger of source and target\n"));
 }
 

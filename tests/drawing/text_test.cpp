@@ -38,7 +38,7 @@ TEST(Text, draws_tiles_with_lines_and_numbers) {
   │               │               │
   │               │               │
   └───────────────┴───────────────┘
-// cost 8 (paper, optimal), floor 4
+// cost 8 (paper, optimal over all plans), floor 4
 // peak 32 bytes per device, no more than the larger of source and target
 )");
 }

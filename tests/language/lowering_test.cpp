@@ -204,12 +204,22 @@ fn main(a: [4{x}8, 6], b_1: [8]) -> [8, 3{x}6] {
   EXPECT_NE(text.find("b_1__ = allgather"), std::string::npos) << text;
 }
 
+// As everywhere: one exchange where it costs less than a wide plan.
+TEST(Lowering, takes_the_cheapest_plan) {
+  const std::string text = lowered_text(
+      "mesh {a: 4, b: 2}\nfn f(x: [1{a,b}8, 2]) -> [8, 1{b}2] {\n  y = redistribute x as [8, 1{b}2]\n  return y\n}\n");
+  EXPECT_NE(text.find("cost 8 (paper, optimal over all plans)"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = exchange x as [8, 1{b}2]"), std::string::npos) << text;
+}
+
 TEST(Lowering, says_where_there_is_no_plan) {
   const CheckedProgram program = checked(
       "mesh {x: 3, y: 1048576}\nfn f(a: [1{x}3, 1048576]) -> [3, 1{y}1048576] {\n"
       "  b = redistribute a as [3, 1{y}1048576]\n  return b\n}\n");
+  PlanOptions options;
+  options.planner = PlannerKind::wide;
   try {
-    lowered(program);
+    lowered(program, options);
     FAIL();
   } catch (const InputError& error) {
     EXPECT_EQ(to_string(error.diagnostic()),

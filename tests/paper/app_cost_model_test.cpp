@@ -29,7 +29,7 @@ std::int64_t compare_counts(CollectiveKind kind) {
         for (const Collective& step : permutes ? permutations(before, types) : multi_axis_collectives(before)) {
           if (kind_of(step) != kind) continue;
           const std::int64_t transferred = count_transferred(physical_step(before, step));
-          const std::int64_t expected = cost(kind, before.local_size(), type_after(before, step).local_size());
+          const std::int64_t expected = cost(kind, type_after(before, step).local_size());
           EXPECT_EQ(transferred, expected * mesh.device_count()) << to_string(before) << to_string(mesh, step);
           ++compared;
         }

@@ -28,7 +28,7 @@ TEST(PlanJson, is_the_public_format) {
   EXPECT_EQ(
       to_json(plan),
       R"({"format":1,"id":"p1","mesh":{"b":2,"a":2},"source":"[1{b,a}4, 6]","target":"[4, 3{a}6]","planner":"gather-slice",)"
-      R"("cost":{"model":"paper","total":24,"lower_bound":9,"floor":9,"optimal":false},)"
+      R"("cost":{"model":"paper","total":24,"lower_bound":12,"floor":9,"optimal":false,"over":"all plans"},)"
       R"("memory":{"source":6,"target":12,"bound":24,"peak":24},"planning_ns":0,"steps":[)"
       R"({"op":"allgather","moves":[{"dim":0,"factor":4}],"groups":[[0,2,1,3]],"local_in":[1,6],"local_out":[4,6],)"
       R"("cost":24,"offsets":[[0,0],[0,0],[0,0],[0,0]]},)"
@@ -122,7 +122,7 @@ TEST(PlanJson, leaves_out_lists_above_the_limit) {
   EXPECT_EQ(
       to_json(above),
       R"({"format":1,"id":"p1","mesh":{"a":4097},"source":"[1{a}4097]","target":"[4097]","planner":"gather-slice",)"
-      R"("cost":{"model":"paper","total":4097,"lower_bound":4096,"floor":4096,"optimal":false},)"
+      R"("cost":{"model":"paper","total":4097,"lower_bound":4097,"floor":4096,"optimal":true,"over":"all plans"},)"
       R"("memory":{"source":1,"target":4097,"bound":4097,"peak":4097},"planning_ns":0,)"
       R"("steps":[{"op":"allgather","moves":[{"dim":0,"factor":4097}],"local_in":[1],"local_out":[4097],"cost":4097}]})");
   const auto full = nlohmann::json::parse(to_json(above, PlanLists::always));

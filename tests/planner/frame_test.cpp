@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "retile/base/arithmetic.h"
+#include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/types/text.h"
 #include "tests/support/layouts.h"
+#include "tests/support/problems.h"
 
 namespace retile {
 namespace {
@@ -127,6 +129,16 @@ TEST(Frames, of_other_meshes_show_the_boxes_of_the_problem) {
     ASSERT_EQ(without_view(Placement(frame->shape, frame->target), frame->view), problem.target().placement());
   }
   EXPECT_GT(found, 300);
+}
+
+// On the frame all tiles of a path are equally large; in the array one on the way is larger than both ends, unless
+// another path is taken.
+TEST(Frames, keep_the_papers_plans_below_the_larger_end) {
+  const Plan plan =
+      make_plan(test::problem_of("x=2,y=2", "[4, 3, 2*1{y,x}2]", "[4, 2{y}3, 2{x}4]"), test::paper_planning().options);
+  EXPECT_EQ(find_faults(plan), std::vector<std::string>());
+  EXPECT_EQ(plan.memory.source, 24);
+  EXPECT_EQ(plan.memory.peak, 24);
 }
 
 TEST(Frames, make_plans_of_typed_steps) {

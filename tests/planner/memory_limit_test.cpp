@@ -79,7 +79,7 @@ TEST(ByteCount, is_no_factor) {
 // --- Plans that fit.
 
 std::int64_t run_bytes(const Plan& plan, const Problem& problem, const PlanOptions& options) {
-  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), options.tiles, options.engine);
+  return predict_peak_bytes(plan.movement, bytes_of(problem.element_type()), options.tiles, options.executor.memory);
 }
 
 std::string refusal(const Problem& problem, const PlanOptions& options) {
@@ -97,7 +97,7 @@ TEST(MemoryLimit, is_kept_by_every_planner_or_refused_with_the_smallest_that_wor
         PlanOptions options;
         options.planner = *find_planner(name);
         options.tiles = i % 2 == 0 ? TileUse::kept : TileUse::donated;
-        options.engine = {i % 4 < 2 ? EngineMemory::Between::in_target : EngineMemory::Between::in_scratch, i};
+        options.executor.memory = {i % 4 < 2 ? EngineMemory::Between::in_target : EngineMemory::Between::in_scratch, i};
         options.memory_limit = 0;
         const std::string said = refusal(problem, options);
         const std::string mark = "hint: the smallest limit that works is ";
@@ -118,7 +118,9 @@ TEST(MemoryLimit, lets_auto_take_a_plan_that_needs_less_than_the_wide_one) {
   // wide slices, exchanges and gathers through a tile between; direct needs none.
   const Problem problem = problem_of("a=2,b=2,c=2", "[2{a,b}8, 8]", "[8, 4{a}8]");
   PlanOptions options;
+  options.executor.exchange_weight = 1.5;  // so that wide is the better one where both fit
   const Plan wide = make_plan(problem, options);
+  EXPECT_EQ(wide.planner, "wide");
   const std::int64_t wide_bytes = run_bytes(wide, problem, options);
   options.memory_limit = wide_bytes;
   EXPECT_EQ(make_plan(problem, options).planner, "wide");

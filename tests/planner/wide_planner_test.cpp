@@ -140,7 +140,7 @@ void expect_three_steps(const Problem& problem) {
   const auto primes = static_cast<std::ptrdiff_t>(std::set<std::int64_t>(factors.begin(), factors.end()).size());
   for (const Planning& planning : {wide_planning(), portable_planning()}) {
     const Plan plan = make_plan(problem, planning.options);
-    const bool is_portable = planning.options.exchange == ExchangeUse::avoided;
+    const bool is_portable = planning.options.executor.transport == Executor::Transport::collectives;
     const std::string letters = kinds(plan);
     EXPECT_TRUE(std::regex_match(letters, std::regex(is_portable ? "s?a*p?g?" : "s?[ae]?g?")))
         << planning.name << ": " << describe(problem) << ": " << steps_of(plan);

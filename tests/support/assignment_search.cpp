@@ -93,9 +93,7 @@ std::vector<DeviceMap> all_maps(std::int64_t count) {
   return maps;
 }
 
-std::int64_t cost_of(const LowLevelStep& step) {
-  return cost(kind_of(step.collective), step.relabelled.type.local_size(), step.after.type.local_size());
-}
+std::int64_t cost_of(const LowLevelStep& step) { return cost(kind_of(step.collective), step.after.type.local_size()); }
 
 }  // namespace
 

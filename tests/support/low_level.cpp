@@ -197,8 +197,7 @@ WeakSequence lift(const LowLevelSequence& sequence) {
 std::int64_t cost(const LowLevelSequence& sequence) {
   std::int64_t total = 0;
   for (const LowLevelStep& step : sequence.steps) {
-    const auto sum = checked_add(
-        total, cost(kind_of(step.collective), step.relabelled.type.local_size(), step.after.type.local_size()));
+    const auto sum = checked_add(total, cost(kind_of(step.collective), step.after.type.local_size()));
     if (!sum) throw InputError("the cost of the sequence does not fit in 63 bits", {});
     total = *sum;
   }

@@ -83,7 +83,7 @@ Planning paper_planning(const CostModel& model) { return planning("paper", Plann
 Planning wide_planning(const CostModel& model) { return planning("wide", PlannerKind::wide, model); }
 Planning portable_planning(const CostModel& model) {
   Planning portable = planning("wide without exchange", PlannerKind::wide, model);
-  portable.options.exchange = ExchangeUse::avoided;
+  portable.options.executor.transport = Executor::Transport::collectives;
   return portable;
 }
 Planning direct_planning(const CostModel& model) { return planning("direct", PlannerKind::direct, model); }

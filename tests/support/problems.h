@@ -50,7 +50,7 @@ struct Planning {
 };
 Planning paper_planning(const CostModel& model = paper_model());
 Planning wide_planning(const CostModel& model = paper_model());
-Planning portable_planning(const CostModel& model = paper_model());  // wide, with ExchangeUse::avoided
+Planning portable_planning(const CostModel& model = paper_model());  // wide, without exchanges
 Planning direct_planning(const CostModel& model = paper_model());
 std::vector<Planning> all_plannings(const CostModel& model = paper_model());
 

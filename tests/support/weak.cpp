@@ -128,8 +128,7 @@ std::int64_t height(const WeakSequence& sequence) {
 std::int64_t cost(const WeakSequence& sequence) {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < sequence.size(); ++i) {
-    const auto sum = checked_add(
-        total, cost(sequence.steps()[i].kind, local_size(sequence.types()[i]), local_size(sequence.types()[i + 1])));
+    const auto sum = checked_add(total, cost(sequence.steps()[i].kind, local_size(sequence.types()[i + 1])));
     if (!sum) throw InputError("the cost of the sequence does not fit in 63 bits", {});
     total = *sum;
   }

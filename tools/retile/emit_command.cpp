@@ -53,6 +53,16 @@ void complete(StatedPlan& stated, const CostModel& model) {
   }
 }
 
+// Programs of tensors have no messages: every round of an exchange is a permutation of parts of tiles, and compilers
+// know collectives better.
+Executor executor_of(emission::Target target) {
+  Executor executor;
+  if (target == emission::Target::mpi) return executor;
+  executor.exchange_weight = 2;
+  executor.most_rounds = 4;
+  return executor;
+}
+
 int run(const Arguments& arguments) {
   if (arguments.problem.notation) throw UsageError("--notation goes with retile plan");
   if (is_plan_file(arguments.problem)) {
@@ -62,8 +72,9 @@ int run(const Arguments& arguments) {
     };
     return for_each_plan(arguments.problem, write, 1);
   }
+  const Executor executor = executor_of(*emission::find_target(arguments.target));
   const auto write = [&](const Problem& problem) {
-    write_code(arguments, plan_for(arguments.problem, problem), problem.element_type());
+    write_code(arguments, plan_for(arguments.problem, problem, TileUse::kept, executor), problem.element_type());
   };
   return for_each_problem(arguments.problem, "writing", write, 1);
 }

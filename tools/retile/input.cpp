@@ -244,8 +244,7 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
   const bool has_xla = choice == PlannerChoice::with_xla;
   command
       .add_option("--planner", arguments.planner,
-                  "auto: wide; direct where that is cheaper and wide has no proofs (volume);\n"
-                  "lean where neither fits the memory limit;\n"
+                  "auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
                   "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
                   "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
                   "lean: the one of these whose run takes the least memory;\n"
@@ -281,7 +280,7 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   PlanOptions options;
   if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
   options.cost_model = find_cost_model(arguments.cost_model);
-  options.exchange = arguments.no_exchange ? ExchangeUse::avoided : ExchangeUse::allowed;
+  if (arguments.no_exchange) options.executor.transport = Executor::Transport::collectives;
   options.effort = arguments.effort;
   return options;
 }
@@ -294,9 +293,10 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
   return options;
 }
 
-Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles) {
+Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles, const Executor& executor) {
   PlanOptions options = plan_options(arguments, problem);
   options.tiles = tiles;
+  options.executor = restricted_to(options.executor.transport, executor);
   if (arguments.planner == xla_planner) return contenders::plan_by_xla_rules(problem, *options.cost_model);
   return make_plan(problem, options);
 }

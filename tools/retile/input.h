@@ -59,7 +59,8 @@ PlanOptions plan_options(const ProblemArguments& arguments, const Problem& probl
 // Without a memory limit. Throws UsageError where they contradict each other.
 PlanOptions planner_options(const ProblemArguments& arguments);
 // The problem's plan by the planner that was asked for, XLA's rules among them.
-Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles = TileUse::kept);
+Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles = TileUse::kept,
+              const Executor& executor = {});
 
 // The mesh that --mesh gives, in any notation.
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments);

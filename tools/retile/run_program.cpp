@@ -108,7 +108,7 @@ void run_program_file(const std::string& path, const ProgramArguments& arguments
   check_distinct(options.outputs);
   options.verify = arguments.verify;
   if (memory_limit) planning.memory_limit = parse_byte_count({"argument --memory-limit", *memory_limit});
-  planning.engine = engine.memory();
+  planning.executor = restricted_to(planning.executor.transport, engine.executor(TileOwner::engine));
   language::Program program = language::read_program(read_file(path)).program;
   require_ranks(engine, program.mesh.device_count());
   const language::LoweredProgram lowered = lower_program(std::move(program), planning);

@@ -10,7 +10,7 @@
 //     [8, 4{y}8, 2{x}8, 1{z}4]  //  64
 //       -> allgather(3; 4)  // cost 256
 //     [8, 4{y}8, 2{x}8, 4]      // 256
-//   // cost 384 (paper, optimal), floor 224
+//   // cost 384 (paper, optimal over the paper's collectives), floor 224
 //   // peak 256 elements per device, no more than the larger of source and target
 module @redistribute attributes {mhlo.num_partitions = 32 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%tile: tensor<1x8x8x4xf32>) -> tensor<8x4x2x4xf32> {

@@ -1,0 +1,47 @@
+// An executor: whoever carries plans out, described by what the choice of a plan depends on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "retile/plan/memory.h"
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+// Whose memory tiles lie in: that of the executor, or of its caller.
+enum class TileOwner { engine, caller };
+
+struct Executor {
+  enum class Transport {
+    messages,     // devices address single peers: every step can be carried out
+    collectives,  // there are no exchanges
+  };
+  Transport transport = Transport::messages;
+
+  // What an exchange takes, relative to a collective that the cost model charges as much for.
+  double exchange_weight = 1;
+  // What the first step that moves anything takes, relative to later ones of the same cost: above 1 where the source's
+  // tiles lie in memory that is slow to reach.
+  double first_weight = 1;
+  // Exchanges of more rounds (plan/rounds.h) are taken only where there is no other plan. None: rounds are free.
+  std::optional<std::int64_t> most_rounds;
+
+  EngineMemory memory;  // what it takes beside the tiles of source and target
+
+  bool operator==(const Executor&) const = default;
+};
+
+// The executor, told to use no more than the transport.
+inline Executor restricted_to(Executor::Transport transport, Executor executor) {
+  if (transport == Executor::Transport::collectives) executor.transport = transport;
+  return executor;
+}
+
+// The plan's cost with every step weighted as the executor says.
+long double weighted_cost(const Plan& plan, const Executor& executor);
+
+// Whether no exchange of the plan takes more rounds than the executor wants.
+bool has_few_rounds(const Plan& plan, const Executor& executor);
+
+}  // namespace retile
