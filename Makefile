@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz bench bench-mpi bench-transfer compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -22,6 +22,10 @@ demo: build ## build, then show what retile does
 	tools/demo.sh
 
 test: checkers test-release test-python ## all tests
+
+# Tests of the folders that ask is_sweep() (tests/support/problems.h).
+sweep: build-release ## the tests that have larger sweeps, with them
+	RETILE_SWEEP=1 ctest --preset release --parallel $(JOBS) --label-regex "^($$(grep -rl 'is_sweep()' tests --include=*.cpp | cut -d/ -f2 | grep -v support | sort -u | paste -sd'|'))$$"
 
 checkers: # of the code that is emitted for others
 	@tools/install-dependencies.sh mlir-19-tools

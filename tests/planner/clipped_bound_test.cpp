@@ -110,7 +110,7 @@ TEST_F(ClippedBounds, of_wide_plans_without_exchange) {
 }
 
 TEST_F(ClippedBounds, sweep) {
-  if (!is_sweep()) GTEST_SKIP() << "set RETILE_SWEEP=1";
+  if (!is_sweep()) GTEST_SKIP() << "make sweep runs it";
   for (const StepSet steps : {StepSet::narrow, StepSet::wide, StepSet::wide_without_exchange}) check_more(steps);
   EXPECT_GT(counts_.problems, 40000);
 }

@@ -192,7 +192,7 @@ TEST_F(PaperOptimality, volume_on_eight_devices) {
 }
 
 TEST_F(PaperOptimality, sweep) {
-  if (!is_sweep()) GTEST_SKIP() << "set RETILE_SWEEP=1";
+  if (!is_sweep()) GTEST_SKIP() << "make sweep runs it";
   for (const char* text : meshes_of_eight()) {
     const Mesh mesh = parse_mesh(text);
     for (const Shape& global : {Shape{8, 8, 8}, Shape{2, 4, 8}, Shape{2, 2, 8}, Shape{4, 4, 2}, Shape{2, 2, 2}}) {

@@ -104,7 +104,7 @@ TEST_F(WideOptimality, eight_devices_without_exchange) {
 }
 
 TEST_F(WideOptimality, sweep) {
-  if (!is_sweep()) GTEST_SKIP() << "set RETILE_SWEEP=1";
+  if (!is_sweep()) GTEST_SKIP() << "make sweep runs it";
   for (const StepSet steps : {StepSet::wide, StepSet::wide_without_exchange}) {
     for (const char* text : {"a=8", "a=2,b=4", "a=4,b=2", "a=2,b=2,c=2"}) {
       for (const Shape& global : {Shape{8, 8, 8}, Shape{2, 4, 8}, Shape{2, 2, 2}}) {

@@ -60,7 +60,7 @@ std::string kinds(const Plan& plan);
 // "dynslice(0; 2) alltoall(0 -> 1; 2)".
 std::string steps_of(const Plan& plan);
 
-// Larger sweeps run where the environment has RETILE_SWEEP=1.
+// Whether larger sweeps are to run: where the environment has RETILE_SWEEP=1, as under `make sweep`.
 bool is_sweep();
 
 }  // namespace retile::test
