@@ -86,7 +86,7 @@ void bind_step(nb::module_& module) {
   nb::class_<PythonStep>(module, "Step", "A step of a plan. Devices are numbers, boxes are pairs of corners.")
       .def_prop_ro(
           "op", [](const PythonStep& self) { return name_of(op_of(self.step())); },
-          "dynslice, alltoall, allgather, allpermute or exchange.")
+          "dynslice, alltoall, allgather, allpermute, exchange or reduce.")
       .def_prop_ro("cost", [](const PythonStep& self) { return self.plan->cost.steps.at(self.index); })
       .def_prop_ro(
           "groups",

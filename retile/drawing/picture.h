@@ -1,5 +1,5 @@
-// Where things lie in a picture of a frame: rows and columns of boxes, layers side by side. page.js has the same
-// geometry, for dimensions that are chosen in the page.
+// Where things lie in a picture of a frame: rows and columns of boxes, layers side by side. picture.js has the
+// same geometry, for dimensions that are chosen in the page.
 #pragma once
 
 #include <cstddef>

@@ -51,8 +51,9 @@ class BalancedTransfers {
 // All of them in a list.
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
 
-// Between boxes of any kind: what each device lacks, such that the most loaded holder sends as little as it can.
-// Nothing where there are more pieces than `most`.
+// Between boxes of any kind: what each device lacks. Holders of the same box share the sending, so that the most loaded
+// one sends as little as it can, up to a few per cent of a share that are not worth another message. Nothing where there
+// are more pieces than `most`.
 std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
                                                       std::size_t most);
 // Whether the transfers of an exchange that lists none are those, for want of a grid.

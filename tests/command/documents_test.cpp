@@ -1,10 +1,13 @@
 // Every command in the documents prints what stands below it; those that need MPI or JAX are run in tests/mpi and
-// tests/python.
+// tests/python. Files and what is said to be in them are there.
 #include "tests/support/documents.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,6 +39,31 @@ TEST(Documents, show_what_their_commands_print) {
     }
   }
   EXPECT_GE(count, 5);
+}
+
+std::string read_source(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(RETILE_SOURCE_DIR) + "/" + path).rdbuf();
+  return text.str();
+}
+
+// `make_plan()` in `retile/planner/planner.h`, or a file alone.
+TEST(Documents, name_what_exists) {
+  static const std::regex named(
+      R"((?:`([\w:]+)(?:\(\))?`\s+in\s+)?`((?:retile|tests|bench|tools|docs|examples|python|evaluation|editors)/[\w./-]+\.\w+)`)");
+  std::vector<std::string> paths = documents();
+  paths.insert(paths.end(), {"ARCHITECTURE.md", "CONTRIBUTING.md"});
+  int count = 0;
+  for (const std::string& path : paths) {
+    const std::string text = read_source(path);
+    for (std::sregex_iterator match(text.begin(), text.end(), named), end; match != end; ++match, ++count) {
+      const std::string file = (*match)[2];
+      EXPECT_TRUE(std::filesystem::exists(std::string(RETILE_SOURCE_DIR) + "/" + file)) << path << " names " << file;
+      EXPECT_NE(read_source(file).find((*match)[1]), std::string::npos)
+          << path << " says that " << (*match)[1] << " is in " << file;
+    }
+  }
+  EXPECT_GE(count, 20);
 }
 
 }  // namespace
