@@ -16,7 +16,7 @@
 //   steps as permutations of equal cells                      plan/rounds.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
-//   messages of the caller's own: one device's part of a run  engines/device_schedule.h
+//   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
@@ -30,6 +30,7 @@
 #include "retile/base/error.h"
 #include "retile/costs/cost_model.h"
 #include "retile/draw.h"
+#include "retile/engines/combine.h"
 #include "retile/engines/device_schedule.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"

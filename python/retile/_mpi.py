@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retile import _retile
+from retile._elements import ELEMENT_TYPES
 from retile._errors import InputError
 from retile._numpy import array_faults
 from retile._retile import Plan
@@ -101,12 +102,17 @@ def _view(array: Any, region: tuple) -> Any:
 
 
 def _combine(tile: Any, result: Any, reduction: str) -> None:
+    """The tile's rows in order, as engines combine them; elements that retile has no name for as NumPy does."""
     import numpy
 
     if result.size == 0:
         return
-    combined = {"sum": numpy.add, "max": numpy.maximum, "min": numpy.minimum}[reduction]
     total, rows = result.reshape(-1), tile.reshape(-1, result.size)
+    element = ELEMENT_TYPES.get(str(tile.dtype))
+    if element is not None:
+        _retile.combine(reduction, element, *rows.shape, rows.ctypes.data, total.ctypes.data)
+        return
+    combined = {"sum": numpy.add, "max": numpy.maximum, "min": numpy.minimum}[reduction]
     total[:] = rows[0]
     for row in rows[1:]:
         combined(total, row, out=total)

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from retile import _retile
+from retile._elements import ELEMENT_TYPES
 from retile._retile import Layout, Plan
 
 TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
@@ -134,23 +135,37 @@ def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], stag
     for number, stage in enumerate(stages):
         result = tile.new_empty(shape if number + 1 == len(stages) else (stage.elements,))
         if stage.reduction is not None:
-            combine(tile, result, stage.reduction)
+            combine(tile, result, stage.reduction, staging)
         else:
             exchange(tile, result, stage, staging // tile.element_size())
         tile = result
     return tile
 
 
-def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str) -> None:
-    """The tile's rows, in order."""
-    combined = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[reduction]
-    total = result.view(-1)
-    if total.numel() == 0:
+def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str, staging: int) -> None:
+    """The tile's rows, in order, to the bits of retile's engines: halves are added as f32 and rounded once."""
+    if result.numel() == 0:
         return
-    rows = tile.view(-1, total.numel())
-    total.copy_(rows[0])
+    total, rows = result.view(-1), tile.view(-1, result.numel())
+    element = ELEMENT_TYPES.get(str(tile.dtype).removeprefix("torch."))
+    if element is not None and tile.device.type == "cpu":
+        _retile.combine(reduction, element, *rows.shape, rows.data_ptr(), total.data_ptr())
+        return
+    for place, block in zip(total.split(staging // 32), rows.split(staging // 32, dim=1), strict=True):
+        place.copy_(combine_block(block, reduction))
+
+
+def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
+    """Holds some numbers for each element, of 32 bytes in all at most."""
+    is_half = rows.dtype in (torch.float16, torch.bfloat16)
+    total = rows[0].to(torch.float32 if is_half else rows.dtype, copy=True)
     for row in rows[1:]:
-        combined(total, row, out=total)
+        if reduction == "sum":
+            total += row
+        else:  # as the engines say it, also of NaN and of zeros with signs
+            is_kept = (total > row if reduction == "max" else total < row) | (total != total)
+            total = torch.where(is_kept, total, row.to(total.dtype))
+    return total
 
 
 def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int) -> None:

@@ -97,6 +97,15 @@ std::vector<PythonStage> schedule_of(const PythonPlan& plan, Device device, std:
   return stages;
 }
 
+// Addresses are those of packed arrays that the caller keeps alive.
+void combine_parts(const std::string& reduction, const std::string& element_type, std::int64_t rows,
+                   std::int64_t row_elements, std::uintptr_t source, std::uintptr_t target) {
+  combine_rows(require(find_reduction(reduction), "reduction", reduction, "sum, max, min"),
+               require(find_element_type(element_type), "element type", element_type, element_type_names), rows,
+               // NOLINTNEXTLINE(*-reinterpret-cast): frameworks give addresses as numbers
+               row_elements, reinterpret_cast<const std::byte*>(source), reinterpret_cast<std::byte*>(target));
+}
+
 }  // namespace
 
 void bind_runs(nb::module_& module) {
@@ -109,6 +118,10 @@ void bind_runs(nb::module_& module) {
       "or None, receive or None) and, where the stage is a reduction, its name. A message is a peer, bytes and\n"
       "regions; a region is an offset, a shape and strides, in bytes from the first element of the tile. Strides of\n"
       "the device's own arrays are in bytes; none where they are packed.");
+  module.def("combine", &combine_parts, "reduction"_a, "element_type"_a, "rows"_a, "row_elements"_a, "source"_a,
+             "target"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "Carries out a stage's reduction: combines rows that lie one after the other at the address `source`, in\n"
+             "order, into one at the address `target`. The bits are those of every engine.");
 }
 
 }  // namespace retile::python

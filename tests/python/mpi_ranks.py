@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 from mpi4py import MPI
 
@@ -54,6 +55,26 @@ def sums_are_added_up():
     np.testing.assert_array_equal(moved, slice_of(2 * array + 1, target))
 
 
+def sums_have_the_bits_of_the_engine():
+    """Halves are added as f32 and rounded once; NaN and the signs of zeros are as the engine's."""
+    source, target = retile.Layout("[64] sum {y,x}", MESH), retile.Layout("[32{x}64]", MESH)
+    numbers = np.random.default_rng(1).normal(size=(4, 64))
+    numbers[:, :3] = [[0.0, -0.0, 1], [-0.0, 0.0, np.nan], [0.0, -0.0, 2], [-0.0, 0.0, 3]]
+    for dtype in ("float16", "bfloat16", "float32"):
+        parts = numbers.astype(getattr(ml_dtypes, dtype, dtype))
+        plan = retile.plan(source, target, dtype=parts.dtype)
+        moved = retile.redistribute(parts[rank], plan, comm=comm)
+        expected = retile.redistribute(list(parts), plan)[rank]
+        assert moved.tobytes() == expected.tobytes(), (dtype, moved, expected)
+
+
+def sums_of_other_elements_are_added_as_what_they_are():
+    source, target = retile.Layout("[8] sum {y,x}", MESH), retile.Layout("[4{x}8]", MESH)
+    array = np.arange(8) + 2**60
+    moved = retile.redistribute(array, retile.plan(source, target, dtype=array.dtype), comm=comm)
+    np.testing.assert_array_equal(moved, slice_of(4 * array, target))
+
+
 def the_callers_communicator_is_used():
     """Two halves at once, each by itself; and a plan of two devices among three ranks."""
     half = comm.Split(rank // 2, rank)
@@ -104,6 +125,8 @@ for check in (
     every_rank_gets_its_slice,
     strided_targets_are_written_where_they_lie,
     sums_are_added_up,
+    sums_have_the_bits_of_the_engine,
+    sums_of_other_elements_are_added_as_what_they_are,
     the_callers_communicator_is_used,
     what_one_rank_cannot_do_all_refuse,
     what_cannot_be_moved_as_it_lies_is_refused,

@@ -26,6 +26,8 @@ def test_ranks_move_arrays_among_themselves():
         "every_rank_gets_its_slice",
         "strided_targets_are_written_where_they_lie",
         "sums_are_added_up",
+        "sums_have_the_bits_of_the_engine",
+        "sums_of_other_elements_are_added_as_what_they_are",
         "the_callers_communicator_is_used",
         "what_one_rank_cannot_do_all_refuse",
         "what_cannot_be_moved_as_it_lies_is_refused",

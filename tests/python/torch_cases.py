@@ -277,6 +277,38 @@ def sums_are_added_up():
             assert_moved(moved, expected, mesh, target)
 
 
+def assert_same(some, other):
+    """To the bit, but for what NaN carries."""
+    torch.testing.assert_close(some, other, rtol=0, atol=0, equal_nan=True)
+    numbers = ~torch.isnan(other)
+    assert torch.equal(torch.signbit(some)[numbers], torch.signbit(other)[numbers])  # of zeros, too
+
+
+@case
+def sums_have_the_bits_of_the_engine():
+    """Halves are added as f32 and rounded once, on any device; what retile has no name for is added as what it is."""
+    mesh = mesh_of(8)
+    numbers = torch.randn(8, 64, generator=torch.Generator().manual_seed(1))
+    numbers[:, :2] = torch.tensor([[0.0, -0.0], [-0.0, 0.0]]).repeat(4, 1)
+    for dtype, name in itertools.product((torch.float16, torch.bfloat16, torch.int64), ("sum", "max", "min")):
+        parts = (numbers * (1 if dtype.is_floating_point else 2**40)).to(dtype).to(DEVICE)
+        own = parts[dist.get_rank()].clone()
+        moved = redistribute(put(own, mesh, [Partial(name)], own), [Replicate()]).to_local()
+        total = parts.float() if dtype.is_floating_point else parts
+        total = {"sum": lambda: sum(total[1:], total[0]), "max": lambda: total.amax(0), "min": lambda: total.amin(0)}[name]()
+        torch.testing.assert_close(moved, total.to(dtype), rtol=0, atol=0)
+        assert_same(_point_to_point.combine_block(parts, name).to(dtype), moved)  # what other devices than CPUs do
+
+
+@case
+def nan_wins():
+    mesh = mesh_of(8)
+    own = torch.full((4,), math.nan if dist.get_rank() == 3 else dist.get_rank(), device=DEVICE)
+    for name in ("sum", "max", "min"):
+        assert redistribute(put(own, mesh, [Partial(name)], own), [Replicate()]).to_local().isnan().all()
+        assert _point_to_point.combine_block(torch.tensor([[1.0], [math.nan], [2.0]]), name).isnan().all()
+
+
 @case
 def sums_may_stay_open():
     mesh, tensor = mesh_of(2, 4), tensor_of(8, 12)
