@@ -1,5 +1,6 @@
 #include "retile/engines/combine.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,49 +13,6 @@
 namespace retile {
 namespace {
 
-// --- Halves, as bits.
-
-struct Half {
-  std::uint16_t bits;
-};
-struct BrainFloat {
-  std::uint16_t bits;
-};
-
-float widen(BrainFloat value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16U); }
-
-// To the nearest, ties to even.
-BrainFloat narrow_to_brain(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) return {static_cast<std::uint16_t>((bits >> 16U) | 0x40U)};
-  return {static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U)};
-}
-
-float widen(Half value) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16U;
-  const std::uint32_t exponent = (value.bits >> 10U) & 0x1FU;
-  const std::uint32_t fraction = value.bits & 0x3FFU;
-  if (exponent == 0x1FU) return std::bit_cast<float>(sign | 0x7F800000U | (fraction << 13U));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (fraction << 13U));
-  const float tiny = static_cast<float>(fraction) * 0x1p-24F;  // below the smallest normal number
-  return sign == 0 ? tiny : -tiny;
-}
-
-Half narrow_to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
-  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) return {static_cast<std::uint16_t>(sign | 0x7E00U)};
-  if (magnitude >= 0x477FF000U) return {static_cast<std::uint16_t>(sign | 0x7C00U)};  // rounds to infinity
-  if (magnitude < 0x38800000U) {
-    // Adding 0.5 leaves the wanted bits, rounded, at the end of the sum's.
-    const float sum = std::bit_cast<float>(magnitude) + 0.5F;
-    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3F000000U))};
-  }
-  const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13U) & 1U);
-  return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13U))};
-}
-
 // --- Numbers in which rows are combined, and elements as they are stored.
 
 template <typename Element>
@@ -64,16 +22,21 @@ struct Stored {
   static Element store(Number number) { return number; }
 };
 template <>
-struct Stored<Half> {
+struct Stored<Eigen::half> {
   using Number = float;
-  static float load(Half element) { return widen(element); }
-  static Half store(float number) { return narrow_to_half(number); }
+  static float load(Eigen::half element) { return static_cast<float>(element); }
+  static Eigen::half store(float number) { return Eigen::half(number); }
 };
 template <>
-struct Stored<BrainFloat> {
+struct Stored<Eigen::bfloat16> {
   using Number = float;
-  static float load(BrainFloat element) { return widen(element); }
-  static BrainFloat store(float number) { return narrow_to_brain(number); }
+  static float load(Eigen::bfloat16 element) { return static_cast<float>(element); }
+  // NaN keeps what it carries, which Eigen drops.
+  static Eigen::bfloat16 store(float number) {
+    if (number == number) return Eigen::bfloat16(number);
+    const auto bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 16U);
+    return Eigen::numext::bit_cast<Eigen::bfloat16>(static_cast<std::uint16_t>(bits | 0x40U));
+  }
 };
 
 template <typename Number>
@@ -127,9 +90,9 @@ void with_element(ElementType element, Action action) {
     case ElementType::i8:
       return action(std::int8_t{});
     case ElementType::f16:
-      return action(Half{});
+      return action(Eigen::half{});
     case ElementType::bf16:
-      return action(BrainFloat{});
+      return action(Eigen::bfloat16{});
     case ElementType::i32:
       return action(std::int32_t{});
     case ElementType::f32:
