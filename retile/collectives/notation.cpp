@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile {

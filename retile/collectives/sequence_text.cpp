@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "retile/base/scanner.h"
 #include "retile/collectives/notation.h"
 #include "retile/collectives/sequence.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile {

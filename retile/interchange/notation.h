@@ -39,8 +39,6 @@ struct ArrayText {
 
 // f32[16,1024,4096]. Throws InputError.
 ArrayText parse_array(const SourceText& source);
-// The array that comes next in a longer text.
-ArrayText scan_array(Scanner& scanner);
 
 struct Ends {
   Layout source;

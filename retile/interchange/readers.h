@@ -17,6 +17,26 @@
 
 namespace retile::interchange {
 
+// --- Meshes with their devices.
+
+// Numbers in nested lists, row-major: [[0, 1], [2, 3]].
+struct NestedList {
+  Shape shape;
+  std::vector<std::int64_t> numbers;
+};
+NestedList scan_nested_list(Scanner& scanner);
+std::string nested_list_text(const Shape& shape, const std::vector<std::int64_t>& numbers);
+
+// A mesh with these devices, none where they are 0, 1, 2, … Fails at the place where they are no mesh.
+PlacedMesh place_mesh(const Scanner& scanner, SourceRange place, std::vector<Axis> axes, std::vector<Device> devices);
+
+// The device numbers of a mesh, all of them: at most `most_listed`. Throws InputError.
+std::vector<Device> devices_of(const Mesh& mesh, const std::vector<Device>& devices);
+constexpr std::int64_t most_listed = std::int64_t{1} << 20U;
+
+// 'x', as Python prints a string.
+std::string python_string(const std::string& text);
+
 // --- From text. All throw InputError with the place in the text.
 
 // An axis as a text names it.
@@ -55,6 +75,9 @@ const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scan
 Reduction scan_reduction(Scanner& scanner);
 // Skips what stands in brackets, strings included; the next token opens them.
 void skip_brackets(Scanner& scanner);
+
+// The array that comes next.
+ArrayText scan_array(Scanner& scanner);
 
 // Several shardings of one array: they share a mesh where they can, with axes a, b, c, … where none is given.
 std::vector<Layout> parse_xla(std::span<const SourceText> texts, const Shape& shape,

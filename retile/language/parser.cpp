@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/base/scanner.h"
 #include "retile/collectives/notation.h"
 #include "retile/language/comments.h"
 #include "retile/language/expression_parser.h"
 #include "retile/language/recovery.h"
 #include "retile/language/type_text.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile::language {

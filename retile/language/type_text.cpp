@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/scanner.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile::language {

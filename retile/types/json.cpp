@@ -7,7 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/nearest_name.h"
-#include "retile/base/scanner.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile {

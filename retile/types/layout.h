@@ -19,8 +19,6 @@
 
 namespace retile {
 
-class Scanner;
-
 // How a dimension is cut whose size its tiles do not divide.
 enum class UnevenRule {
   ceiling,   // tiles of ⌈n/k⌉, the last ones shorter or empty (XLA)
@@ -157,10 +155,6 @@ std::string to_string(const Layout& layout);
 //   [8, 4] boxes {[0:4, 0:4] [6:8, 0:4]; ; [4:6, 0:4]}    device by device
 Layout parse_layout(const SourceText& source, const Mesh& mesh);
 Layout parse_layout(std::string_view text, const Mesh& mesh);
-
-// What comes next in a longer text, up to the parts of a sum: cut along axes of the mesh, well-formed, and as it is
-// written.
-MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh);
 
 // " sum {x}"; nothing where there are no axes.
 std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes);

@@ -6,8 +6,8 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/nearest_name.h"
-#include "retile/base/scanner.h"
 #include "retile/types/layout.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -20,7 +20,16 @@ struct FactorText {
   std::vector<SourceRange> axes;
 };
 
-std::vector<AxisPart> scan_axes(Scanner& scanner, const Mesh& mesh, std::vector<SourceRange>& places) {
+// How much of the grammar is read. A type is a layout whose dimensions have elements and one factor each, with nothing
+// behind the bracket.
+enum class Grammar { type, layout };
+
+std::int64_t scan_size(Scanner& scanner, Grammar grammar, const char* what) {
+  return grammar == Grammar::type ? scanner.size(what) : scanner.index(what);
+}
+
+// axes ::= [ part { ',' part } ] '}'
+std::vector<AxisPart> scan_axes(Scanner& scanner, const Mesh& mesh, Grammar grammar, std::vector<SourceRange>& places) {
   std::vector<AxisPart> axes;
   if (!scanner.looking_at("}")) {
     do {
@@ -29,18 +38,18 @@ std::vector<AxisPart> scan_axes(Scanner& scanner, const Mesh& mesh, std::vector<
       places.push_back({begin, scanner.last().end});
     } while (scanner.accept(","));
   }
-  scanner.expect("}", "or ',' after an axis");
+  scanner.expect("}", grammar == Grammar::type ? "or ',' after an axis of a dimension" : "or ',' after an axis");
   return axes;
 }
 
-// factor ::= size [ '{' [ part { ',' part } ] '}' size ]
-Factor scan_factor(Scanner& scanner, const Mesh& mesh, FactorText& text) {
+// factor ::= size [ '{' axes size ]
+Factor scan_factor(Scanner& scanner, const Mesh& mesh, Grammar grammar, FactorText& text) {
   Factor factor;
-  factor.size = text.tile = scanner.index("a size");
+  factor.size = text.tile = scan_size(scanner, grammar, "a size");
   text.whole = scanner.last();
   if (!scanner.accept("{")) return factor;
-  factor.axes = scan_axes(scanner, mesh, text.axes);
-  factor.size = scanner.index("the global size");
+  factor.axes = scan_axes(scanner, mesh, grammar, text.axes);
+  factor.size = scan_size(scanner, grammar, "the global size");
   text.whole.end = scanner.last().end;
   return factor;
 }
@@ -73,7 +82,8 @@ std::int64_t largest_tile(const Factor& factor, UnevenRule rule) {
 
 class LayoutScanner {
  public:
-  LayoutScanner(Scanner& scanner, const Mesh& mesh) : scanner_(scanner), mesh_(mesh) {}
+  LayoutScanner(Scanner& scanner, const Mesh& mesh, Grammar grammar = Grammar::layout)
+      : scanner_(scanner), mesh_(mesh), grammar_(grammar) {}
 
   Layout scan() {
     begin_ = scanner_.next_position();
@@ -94,6 +104,20 @@ class LayoutScanner {
     scan_partial();
     require_right();
     return std::move(layout_);
+  }
+
+  DistributedType scan_type() {
+    begin_ = scanner_.next_position();
+    scan_dimensions();
+    std::vector<Dimension> dimensions;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      const Factor& factor = layout_.view[i][0];
+      dimensions.push_back({texts_[i][0].tile, factor.axes, factor.size});
+    }
+    if (const auto found = DistributedType::find_fault(mesh_, dimensions)) {
+      scanner_.fail(place_of({found->dimension, 0, found->axis, -1, {}}), found->fault.message, found->fault.hint);
+    }
+    return {mesh_, std::move(dimensions)};
   }
 
  private:
@@ -117,8 +141,8 @@ class LayoutScanner {
         std::vector<Factor>& factors = layout_.view.emplace_back();
         std::vector<FactorText>& texts = texts_.emplace_back();
         do {
-          factors.push_back(scan_factor(scanner_, mesh_, texts.emplace_back()));
-        } while (scanner_.accept("*"));
+          factors.push_back(scan_factor(scanner_, mesh_, grammar_, texts.emplace_back()));
+        } while (grammar_ == Grammar::layout && scanner_.accept("*"));
       } while (scanner_.accept(","));
     }
     scanner_.expect("]", "or ',' after a dimension");
@@ -164,7 +188,7 @@ class LayoutScanner {
       if (!scanner_.accept_word(name_of(reduction))) continue;
       layout_.reduction = reduction;
       scanner_.expect("{", "before the axes whose devices hold parts");
-      layout_.partial = scan_axes(scanner_, mesh_, partial_);
+      layout_.partial = scan_axes(scanner_, mesh_, grammar_, partial_);
     }
   }
 
@@ -208,6 +232,7 @@ class LayoutScanner {
 
   Scanner& scanner_;
   const Mesh& mesh_;
+  const Grammar grammar_;
   MeshLayout layout_{mesh_, {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
   std::size_t begin_ = 0;
   std::vector<std::vector<FactorText>> texts_;
@@ -260,6 +285,10 @@ Layout parse_layout(const SourceText& source, const Mesh& mesh) {
 
 Layout parse_layout(std::string_view text, const Mesh& mesh) {
   return parse_layout(SourceText{"layout", std::string(text)}, mesh);
+}
+
+DistributedType scan_type(Scanner& scanner, const Mesh& mesh) {
+  return LayoutScanner(scanner, mesh, Grammar::type).scan_type();
 }
 
 MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh) { return LayoutScanner(scanner, mesh).scan_cuts(); }

@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "retile/base/scanner.h"
+#include "retile/types/scanning.h"
 
 namespace retile {
 namespace {
-
-// Where a dimension and its axes stand in the text, for faults that are found in the whole type.
-struct DimensionPlace {
-  SourceRange whole;
-  std::vector<SourceRange> axes;
-};
 
 [[noreturn]] void fail(const Scanner& scanner, SourceRange range, const Fault& fault) {
   scanner.fail(range, fault.message, fault.hint);
@@ -30,33 +24,6 @@ Axis scan_axis(Scanner& scanner, SourceRange& place) {
   axis.size = scanner.size("the size of axis " + quote_name(axis.name));
   place.end = scanner.last().end;
   return axis;
-}
-
-// dimension ::= size [ '{' [ part { ',' part } ] '}' size ]
-Dimension scan_dimension(Scanner& scanner, const Mesh& mesh, DimensionPlace& place) {
-  Dimension dimension;
-  dimension.tile = scanner.size("a size");
-  place.whole = scanner.last();
-  dimension.global = dimension.tile;
-  if (!scanner.accept("{")) return dimension;
-  if (!scanner.looking_at("}")) {
-    do {
-      const std::size_t begin = scanner.next_position();
-      dimension.axes.push_back(scan_axis_part(scanner, mesh));
-      place.axes.push_back({begin, scanner.last().end});
-    } while (scanner.accept(","));
-  }
-  scanner.expect("}", "or ',' after an axis of a dimension");
-  dimension.global = scanner.size("the global size");
-  place.whole.end = scanner.last().end;
-  return dimension;
-}
-
-SourceRange place_of(const DistributedType::DimensionFault& found, SourceRange type,
-                     const std::vector<DimensionPlace>& places) {
-  if (found.dimension < 0) return type;
-  const DimensionPlace& place = places[static_cast<std::size_t>(found.dimension)];
-  return found.axis < 0 ? place.whole : place.axes[static_cast<std::size_t>(found.axis)];
 }
 
 }  // namespace
@@ -99,24 +66,6 @@ AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh) {
     scanner.fail(place, fmt::format("axis {} has size {}, not {}", quote_name(name), part.size, size));
   }
   return part;
-}
-
-// type ::= '[' [ dimension { ',' dimension } ] ']'
-DistributedType scan_type(Scanner& scanner, const Mesh& mesh) {
-  const std::size_t begin = scanner.next_position();
-  scanner.expect("[", "at the start of a type");
-  std::vector<Dimension> dimensions;
-  std::vector<DimensionPlace> places;
-  if (!scanner.looking_at("]")) {
-    do {
-      dimensions.push_back(scan_dimension(scanner, mesh, places.emplace_back()));
-    } while (scanner.accept(","));
-  }
-  scanner.expect("]", "or ',' after a dimension");
-  if (const auto found = DistributedType::find_fault(mesh, dimensions)) {
-    fail(scanner, place_of(*found, {begin, scanner.last().end}, places), found->fault);
-  }
-  return {mesh, std::move(dimensions)};
 }
 
 Mesh parse_mesh(const SourceText& source) {

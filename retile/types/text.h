@@ -15,18 +15,11 @@
 
 namespace retile {
 
-class Scanner;
-
 // The whole text is one mesh or type. Throw InputError.
 Mesh parse_mesh(const SourceText& source);
 Mesh parse_mesh(std::string_view text);
 DistributedType parse_type(const SourceText& source, const Mesh& mesh);
 DistributedType parse_type(std::string_view text, const Mesh& mesh);
-
-// The mesh, type or axis part that comes next in a longer text.
-Mesh scan_mesh(Scanner& scanner);
-DistributedType scan_type(Scanner& scanner, const Mesh& mesh);
-AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh);
 
 std::string to_string(const Mesh& mesh);  // {a: 2, b: 2}
 std::string to_string(const DistributedType& type);

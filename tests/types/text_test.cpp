@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "retile/base/scanner.h"
+#include "retile/types/scanning.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/small_types.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "retile/base/scanner.h"
+#include "retile/types/scanning.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
 
