@@ -6,6 +6,8 @@
 //
 // A dimension that is cut in strides is seen as a product of factors. Sizes that do not divide are cut by nested
 // ceilings.
+#include "retile/interchange/dtensor.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -87,15 +89,87 @@ MeshLayout simplest(MeshLayout layout) {
   return layout;
 }
 
+// --- From placements.
+
+// Takes placements one by one; a fault says what is wrong with the last of them.
+class PlacementReader {
+ public:
+  PlacementReader(const Shape& shape, const PlacedMesh& mesh)
+      : shape_(shape), layout_{mesh.mesh, {}, UnevenRule::nested, {}, Reduction::sum, mesh.devices} {
+    for (const std::int64_t size : shape) layout_.view.push_back({{size, {}}});
+  }
+
+  std::optional<Fault> find_dimension_fault(std::int64_t dimension) const {
+    const auto rank = static_cast<std::int64_t>(shape_.size());
+    if (dimension >= -rank && dimension < rank) return std::nullopt;
+    return Fault{fmt::format("there is no dimension {}: the array has rank {}", dimension, rank),
+                 fmt::format("its shape is {}", to_string(shape_))};
+  }
+
+  // Of one placement more.
+  std::optional<Fault> find_excess() const {
+    if (axis_ < layout_.mesh.axis_count()) return std::nullopt;
+    return Fault{fmt::format("there is no dimension {} of the mesh for this placement", axis_),
+                 fmt::format("the mesh is {}", to_string(layout_.mesh))};
+  }
+
+  std::optional<Fault> take(const DTensorPlacement& placement) {
+    if (auto fault = find_excess()) return fault;
+    const AxisPart axis = layout_.mesh.whole(axis_++);
+    if (placement.kind == DTensorPlacement::Kind::shard) return cut(placement, axis);
+    if (placement.kind == DTensorPlacement::Kind::partial) return add(placement.reduction, axis);
+    return std::nullopt;
+  }
+
+  std::optional<Fault> find_count_fault() const {
+    if (axis_ == layout_.mesh.axis_count()) return std::nullopt;
+    return Fault{fmt::format("{} placements for a mesh of {} dimensions", axis_, layout_.mesh.axis_count()),
+                 "there is one for each dimension of the mesh"};
+  }
+
+  Layout layout() const { return Layout(simplest(layout_)); }
+
+ private:
+  std::optional<Fault> cut(const DTensorPlacement& placement, const AxisPart& axis) {
+    if (auto fault = find_dimension_fault(placement.dimension)) return fault;
+    const std::int64_t from_front = placement.dimension < 0 ? static_cast<std::int64_t>(shape_.size()) : 0;
+    const auto dimension = static_cast<std::size_t>(placement.dimension + from_front);
+    std::vector<Factor>& factors = layout_.view[dimension];
+    const std::int64_t parts = placement.split_factor;
+    // Strides are of parts that are equally large.
+    const bool is_even = parts == 1 || uncut_evenly(factors);
+    if (is_even && cut_below(factors, parts, axis)) return std::nullopt;
+    return Fault{fmt::format("dimension {} of {} does not divide into these strides", dimension, shape_[dimension]),
+                 fmt::format("{} parts of what is left of it are each cut into {} tiles", parts, axis.size)};
+  }
+
+  static bool uncut_evenly(const std::vector<Factor>& factors) {
+    return std::all_of(factors.begin(), factors.end(),
+                       [](const Factor& factor) { return factor.size % tile_count(factor.axes) == 0; });
+  }
+
+  std::optional<Fault> add(Reduction reduction, const AxisPart& axis) {
+    if (!layout_.partial.empty() && layout_.reduction != reduction) {
+      return Fault{
+          fmt::format("this is a {} of parts that make up a {}", name_of(reduction), name_of(layout_.reduction)),
+          "a value is reduced in one way"};
+    }
+    layout_.reduction = reduction;
+    layout_.partial.push_back(axis);
+    return std::nullopt;
+  }
+
+  const Shape& shape_;
+  MeshLayout layout_;
+  int axis_ = 0;
+};
+
 // --- From text.
 
 class PlacementScanner {
  public:
   PlacementScanner(Scanner& scanner, const Shape& shape, const PlacedMesh& mesh)
-      : scanner_(scanner), shape_(shape), mesh_(mesh), layout_{mesh.mesh,      {},          UnevenRule::nested, {},
-                                                               Reduction::sum, mesh.devices} {
-    for (const std::int64_t size : shape) layout_.view.push_back({{size, {}}});
-  }
+      : scanner_(scanner), reader_(shape, mesh) {}
 
   // '(' placements ')' | '[' placements ']' | placement
   Layout scan() {
@@ -114,80 +188,59 @@ class PlacementScanner {
       scan_placement();
     }
     scanner_.expect_end("the placements");
-    if (axis_ != mesh_.mesh.axis_count()) {
-      scanner_.fail({begin, scanner_.last().end},
-                    fmt::format("{} placements for a mesh of {} dimensions", axis_, mesh_.mesh.axis_count()),
-                    "there is one for each dimension of the mesh");
-    }
-    return Layout(simplest(std::move(layout_)));
+    require_none({begin, scanner_.last().end}, reader_.find_count_fault());
+    return reader_.layout();
   }
 
  private:
+  using Kind = DTensorPlacement::Kind;
+
+  void require_none(SourceRange place, const std::optional<Fault>& fault) const {
+    if (fault) scanner_.fail(place, fault->message, fault->hint);
+  }
+
   void scan_placement() {
     const std::size_t begin = scanner_.next_position();
-    if (axis_ == mesh_.mesh.axis_count()) {
-      scanner_.fail_here(fmt::format("there is no dimension {} of the mesh for this placement", axis_),
-                         fmt::format("the mesh is {}", to_string(mesh_.mesh)));
-    }
-    const AxisPart axis = mesh_.mesh.whole(axis_++);
+    if (const auto fault = reader_.find_excess()) scanner_.fail_here(fault->message, fault->hint);
+    const auto take = [&](const DTensorPlacement& placement) {
+      require_none({begin, scanner_.last().end}, reader_.take(placement));
+    };
     const std::string kind = scanner_.name("a placement");
     if (kind == "Shard" || kind == "S") {
       scanner_.expect("(", "after a placement");
-      cut(scan_dimension(), 1, axis, begin);
+      take({Kind::shard, scan_dimension()});
       scanner_.expect(")", "after the dimension of a placement");
     } else if (kind == "_StridedShard" || kind == "_S") {
       scanner_.expect("(", "after a placement");
-      const std::size_t dimension = scan_dimension();
+      const std::int64_t dimension = scan_dimension();
       scanner_.expect(",", "after the dimension of a placement");
       if (!scanner_.accept_word("split_factor")) scanner_.accept_word("sf");
       scanner_.accept("=");
-      const std::int64_t parts = scanner_.size("the split factor");
-      cut(dimension, parts, axis, begin);
+      take({Kind::shard, dimension, scanner_.size("the split factor")});
       scanner_.expect(")", "after the split factor");
     } else if (kind == "Replicate" || kind == "R") {
       if (scanner_.accept("(")) scanner_.expect(")", "after '('");
+      take({});
     } else if (kind == "Partial" || kind == "P") {
-      scan_partial(axis);
+      scan_partial();
     } else {
       fail_at_field(scanner_, "a list of placements", kind, {"Shard", "Replicate", "Partial", "_StridedShard"});
     }
   }
 
   // [ 'dim' '=' ] [ '-' ] index
-  std::size_t scan_dimension() {
+  std::int64_t scan_dimension() {
     const std::size_t begin = scanner_.next_position();
     if (scanner_.accept_word("dim")) scanner_.expect("=", "after 'dim'");
     const bool is_from_end = scanner_.accept("-");
     const std::int64_t index = scanner_.index("a dimension of the array");
-    const auto rank = static_cast<std::int64_t>(shape_.size());
-    const std::int64_t dimension = is_from_end ? rank - index : index;
-    if (dimension < 0 || dimension >= rank) {
-      scanner_.fail(
-          {begin, scanner_.last().end},
-          fmt::format("there is no dimension {}{}: the array has rank {}", is_from_end ? "-" : "", index, rank),
-          fmt::format("its shape is {}", to_string(shape_)));
-    }
-    return static_cast<std::size_t>(dimension);
-  }
-
-  void cut(std::size_t dimension, std::int64_t parts, const AxisPart& axis, std::size_t begin) {
-    const std::int64_t size = shape_[dimension];
-    std::vector<Factor>& factors = layout_.view[dimension];
-    // Strides are of parts that are equally large.
-    const bool is_even = parts == 1 || uncut_evenly(factors);
-    if (is_even && cut_below(factors, parts, axis)) return;
-    scanner_.fail({begin, scanner_.last().end},
-                  fmt::format("dimension {} of {} does not divide into these strides", dimension, size),
-                  fmt::format("{} parts of what is left of it are each cut into {} tiles", parts, axis.size));
-  }
-
-  static bool uncut_evenly(const std::vector<Factor>& factors) {
-    return std::all_of(factors.begin(), factors.end(),
-                       [](const Factor& factor) { return factor.size % tile_count(factor.axes) == 0; });
+    const std::int64_t dimension = is_from_end ? -index : index;
+    require_none({begin, scanner_.last().end}, reader_.find_dimension_fault(dimension));
+    return dimension;
   }
 
   // '(' [ [ 'reduce_op' '=' ] name ] ')'
-  void scan_partial(const AxisPart& axis) {
+  void scan_partial() {
     std::string name = "sum";
     const bool has_brackets = scanner_.accept("(");
     if (has_brackets) {
@@ -205,19 +258,11 @@ class PlacementScanner {
       scanner_.fail(place, fmt::format("parts that make up a '{}' are not known", name),
                     fmt::format("use one of {}", reduction_names));
     }
-    if (!layout_.partial.empty() && layout_.reduction != *reduction) {
-      scanner_.fail(place, fmt::format("this is a {} of parts that make up a {}", name, name_of(layout_.reduction)),
-                    "a value is reduced in one way");
-    }
-    layout_.reduction = *reduction;
-    layout_.partial.push_back(axis);
+    require_none(place, reader_.take({Kind::partial, 0, 1, *reduction}));
   }
 
   Scanner& scanner_;
-  const Shape& shape_;
-  const PlacedMesh& mesh_;
-  MeshLayout layout_;
-  int axis_ = 0;
+  PlacementReader reader_;
 };
 
 // '(' [ name '=' size { ',' … } ] ')': the axes of a mesh that numbers its devices by strides
@@ -399,6 +444,16 @@ std::string mesh_text(const MeshLayout& layout) {
 }
 
 }  // namespace
+
+Layout dtensor_layout(const PlacedMesh& mesh, const std::vector<DTensorPlacement>& placements, const Shape& shape) {
+  PlacementReader reader(shape, mesh);
+  const auto require_none = [](std::optional<Fault> fault) {
+    if (fault) throw InputError(std::move(fault->message), std::move(fault->hint));
+  };
+  for (const DTensorPlacement& placement : placements) require_none(reader.take(placement));
+  require_none(reader.find_count_fault());
+  return reader.layout();
+}
 
 PlacedMesh scan_dtensor_mesh(Scanner& scanner) { return MeshScanner(scanner).scan(); }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "retile/interchange/dtensor.h"
 #include "retile/interchange/notation.h"
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
@@ -273,7 +274,44 @@ TEST(DTensorPlacements, tiles_are_those_of_pytorch) {
   EXPECT_GT(count, 1000);
 }
 
+TEST(DTensorPlacements, values_are_as_their_texts) {
+  using Kind = DTensorPlacement::Kind;
+  const PlacedMesh mesh = parse_placed_mesh({"mesh", "DeviceMesh([[3, 1], [2, 0]], mesh_dim_names=('dp', 'tp'))"});
+  const auto same = [&](const std::vector<DTensorPlacement>& placements, const char* text) {
+    EXPECT_EQ(dtensor_layout(mesh, placements, {8, 6}), parse_ends({"", text}, {"", text}, {8, 6}, mesh).source)
+        << text;
+  };
+  same({{Kind::shard, 0}, {Kind::shard, -1}}, "(Shard(0), Shard(-1))");
+  same({{Kind::shard, 0, 2}, {Kind::shard, 0}}, "(_StridedShard(dim=0, sf=2), Shard(0))");
+  same({{Kind::partial, 0, 1, Reduction::max}, {}}, "(Partial(max), Replicate())");
+  same({{Kind::shard, 0}, {Kind::shard, 0}}, "(Shard(0), Shard(0))");
+}
+
+TEST(DTensorFault, of_values_has_no_place) {
+  using Kind = DTensorPlacement::Kind;
+  const auto fault = [](const std::vector<DTensorPlacement>& placements) {
+    return diagnostic_of([&] { return dtensor_layout({parse_mesh("dp=2,tp=2"), {}}, placements, {8, 5}); });
+  };
+  EXPECT_EQ(fault({{}}),
+            "error: 1 placements for a mesh of 2 dimensions\nhint: there is one for each dimension of the mesh\n");
+  EXPECT_EQ(fault({{}, {}, {}}),
+            "error: there is no dimension 2 of the mesh for this placement\nhint: the mesh is {dp: 2, tp: 2}\n");
+  EXPECT_EQ(fault({{Kind::shard, -3}, {}}),
+            "error: there is no dimension -3: the array has rank 2\nhint: its shape is [8, 5]\n");
+  EXPECT_EQ(fault({{Kind::shard, 1, 2}, {}}),
+            "error: dimension 1 of 5 does not divide into these strides\n"
+            "hint: 2 parts of what is left of it are each cut into 2 tiles\n");
+  EXPECT_EQ(fault({{Kind::partial, 0, 1, Reduction::max}, {Kind::partial}}),
+            "error: this is a sum of parts that make up a max\nhint: a value is reduced in one way\n");
+}
+
 TEST(DTensorFault, places) {
+  EXPECT_EQ(fault("(Shard(0), Shard(1), Replicate())", {8, 8}, "dp=2,tp=2"),
+            R"(sharding:1:22: error: there is no dimension 2 of the mesh for this placement
+    1 | (Shard(0), Shard(1), Replicate())
+      |                      ^~~~~~~~~
+hint: the mesh is {dp: 2, tp: 2}
+)");
   EXPECT_EQ(fault("(Shard(dim=2), Replicate())", {8, 8}, "dp=2,tp=2"),
             R"(sharding:1:8: error: there is no dimension 2: the array has rank 2
     1 | (Shard(dim=2), Replicate())
