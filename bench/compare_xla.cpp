@@ -7,12 +7,12 @@
 
 #include "bench/program.h"
 #include "bench/xla_records.h"
-#include "evaluation/contenders/xla_plans.h"
+#include "evaluation/xla_plans.h"
 
 namespace retile::bench {
 namespace {
 
-using namespace contenders;
+using namespace evaluation;
 
 struct Arguments {
   XlaFiles files;

@@ -8,13 +8,14 @@
 
 #include "bench/program.h"
 #include "bench/xla_records.h"
-#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/error.h"
+#include "retile/contenders/xla_rules.h"
 
 namespace retile::bench {
 namespace {
 
 using namespace contenders;
+using namespace evaluation;
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;

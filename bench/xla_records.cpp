@@ -36,7 +36,7 @@ std::vector<XlaRecord> read_xla_records(const XlaFiles& files) {
   std::map<std::string, Problem> left = problems_by_id(files.problems);
   std::vector<XlaRecord> records;
   for (const SourceText& line : read_lines(files.plans)) {
-    contenders::XlaPlan plan = contenders::parse_xla_plan(line);
+    evaluation::XlaPlan plan = evaluation::parse_xla_plan(line);
     auto found = left.extract(plan.id);
     if (found.empty()) {
       fail_at(line, fmt::format("there is no problem \"{}\" left for this plan", plan.id),

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluation/contenders/xla_plans.h"
+#include "evaluation/xla_plans.h"
 #include "retile/base/diagnostic.h"
 #include "retile/planner/problem.h"
 
@@ -21,7 +21,7 @@ void declare_xla_files(CLI::App& app, XlaFiles& files);
 struct XlaRecord {
   SourceText line;  // of the plan
   Problem problem;
-  contenders::XlaPlan plan;
+  evaluation::XlaPlan plan;
 };
 
 // In the order of the plans. Problems without a plan are left out, and standard error says how many.

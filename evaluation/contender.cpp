@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/error.h"
+#include "retile/contenders/xla_rules.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 

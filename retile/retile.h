@@ -17,7 +17,8 @@
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
-//   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h
+//   what XLA does with a redistribution, and why              explanation/explanation.h, explanation/log.h
+//   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
@@ -34,6 +35,9 @@
 #include "retile/engines/device_schedule.h"
 #include "retile/engines/engine.h"
 #include "retile/engines/threads/threads.h"
+#include "retile/explanation/explanation.h"
+#include "retile/explanation/log.h"
+#include "retile/interchange/dtensor.h"
 #include "retile/interchange/notation.h"
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"

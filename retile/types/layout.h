@@ -144,6 +144,8 @@ Placement without_view(const Placement& placement, const std::vector<Shape>& vie
 std::optional<Placement> with_view(const Placement& placement, const std::vector<Shape>& view);
 
 std::string to_string(const Layout& layout);
+// The same with its mesh: "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
+std::string describe(const Layout& layout);
 
 // The whole text is one layout. Throws InputError. Types are layouts; beyond them:
 //

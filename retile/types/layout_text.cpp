@@ -303,4 +303,15 @@ std::string to_string(const Layout& layout) {
   return to_string(*layout.cuts());
 }
 
+std::string describe(const Layout& layout) {
+  const auto cuts = layout.cuts();
+  std::string text = to_string(layout);
+  if (!cuts) return text;
+  if (cuts->mesh.axis_count() == 0) return cuts->devices.empty() ? text + " on device 0" : text;
+  text += fmt::format(" on mesh {}", to_string(cuts->mesh));
+  if (!cuts->devices.empty()) return text;  // they are listed
+  return text + fmt::format(", devices 0 to {} with {} fastest", cuts->mesh.device_count() - 1,
+                            quote_name(cuts->mesh.axes().back().name));
+}
+
 }  // namespace retile

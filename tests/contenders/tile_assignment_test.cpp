@@ -1,4 +1,4 @@
-#include "evaluation/contenders/tile_assignment.h"
+#include "retile/contenders/tile_assignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

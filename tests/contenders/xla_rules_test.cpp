@@ -1,4 +1,4 @@
-#include "evaluation/contenders/xla_rules.h"
+#include "retile/contenders/xla_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/xla_plans.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/run.h"
 #include "retile/plan/lists.h"
@@ -23,6 +24,7 @@ namespace retile::test {
 namespace {
 
 using namespace contenders;
+using namespace evaluation;
 
 using ::testing::IsEmpty;
 

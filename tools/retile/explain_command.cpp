@@ -1,20 +1,13 @@
 // retile explain
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "evaluation/explanation.h"
-#include "retile/base/arithmetic.h"
-#include "retile/base/utf8.h"
+#include "retile/explanation/log.h"
 #include "retile/interchange/compiler_log.h"
-#include "retile/plan/text.h"
-#include "retile/types/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -23,6 +16,9 @@
 
 namespace retile::command {
 namespace {
+
+using explanation::Explanation;
+using explanation::Question;
 
 constexpr const char* examples =
     R"(For each redistribution: what XLA's compiler does by a model of its rules, what retile would do, the
@@ -44,50 +40,18 @@ struct Arguments {
   bool json = false;
 };
 
-// A redistribution, and where it comes from.
-struct Question {
-  Problem problem;
-  std::string heading;
-  evaluation::Origin origin;
-};
-
-// --- Output.
-
-std::string account_row(const char* who, const evaluation::Account& account) {
-  return fmt::format("  {:<7}{:>18}{:>18}  {}\n", who, group_digits(account.moved_bytes),
-                     group_digits(account.peak_bytes),
-                     account.steps.empty() ? "nothing to do" : fmt::format("{}", fmt::join(account.steps, ", ")));
-}
-
-std::string layout_line(const std::string& foreign, const std::string& text) {
-  return foreign.empty() ? fmt::format("  {}\n", text) : fmt::format("  {} is {}\n", printable(foreign), text);
-}
-
-std::string render(const Question& question, const evaluation::Explanation& answer, const std::string& remarks) {
-  std::string text = Palette::paint(palette_of(stdout).heading, printable(question.heading)) + "\n";
-  text += layout_line(question.origin.from, question.origin.source) +
-          layout_line(question.origin.to, question.origin.target);
-  text += remarks;
-  text += fmt::format("  {:<7}{:>18}{:>18}  steps\n", "", "bytes moved", "peak bytes");
-  if (answer.xla.account) text += account_row("XLA", *answer.xla.account);
-  text += account_row("retile", answer.ours);
-  text += fmt::format("  {:<7}{:>18}\n", "floor", group_digits(answer.floor_bytes));
-  for (const std::string& sentence : answer.sentences) text += fmt::format("  {}\n", sentence);
-  return text;
-}
-
 class Explainer {
  public:
   explicit Explainer(const Arguments& arguments) : arguments_(arguments) {}
 
   void explain(const Question& question) {
-    const evaluation::Explanation found =
-        evaluation::explain(question.problem, plan_options(arguments_.problem, question.problem));
-    if (arguments_.json) return write_result(evaluation::to_json(question.problem, question.origin, found) + "\n");
+    const Explanation found =
+        explanation::explain(question.problem, plan_options(arguments_.problem, question.problem));
+    if (arguments_.json) return write_result(to_json(question, found) + "\n");
     ProblemArguments remarked;  // the rest of the remarks is in the answer
     remarked.notation = arguments_.problem.notation;
     write_result((std::exchange(is_first_, false) ? "" : "\n") +
-                 render(question, found, remarks_on(remarked, question.problem)));
+                 to_string(question, found, palette_of(stdout), remarks_on(remarked, question.problem)));
   }
 
  private:
@@ -98,17 +62,13 @@ class Explainer {
 // --- Problems.
 
 Question question_of(const ProblemArguments& arguments, const Problem& problem) {
-  const std::string id = problem.id().empty() ? "" : problem.id() + ": ";
-  Question question{
-      problem,
-      fmt::format("{}{}{}", id, name_of(problem.element_type()), to_string(problem.source().global_shape())),
-      {describe(problem.source()), describe(problem.target())}};
+  Question question = explanation::question_of(problem);
   if (!arguments.shape) return question;
-  question.origin.from = *arguments.source;
-  question.origin.to = *arguments.target;
+  question.from = *arguments.source;
+  question.to = *arguments.target;
   if (arguments.is_local_shape) {
     question.heading += fmt::format(" in all, from {} per device", *arguments.shape);
-    question.origin.shape_taken = "local";
+    question.shape_taken = "local";
   }
   return question;
 }
@@ -126,82 +86,21 @@ SourceText log_of(const std::string& argument) {
   return read_file(argument);
 }
 
-class LogReader {
- public:
-  LogReader(const Arguments& arguments, const SourceText& log)
-      : arguments_(arguments),
-        log_(log),
-        mesh_(given_mesh(arguments.problem)),
-        array_(given_array(arguments.problem)) {}
-
-  Question question_of(const interchange::ReportedReshard& reshard) const {
-    const interchange::ArrayText array = array_of(reshard);
-    const bool is_local = reshard.array ? !arguments_.global_shape : arguments_.problem.is_local_shape;
-    interchange::LocalEnds read = interchange::parse_reshard(log_, reshard, array.shape, is_local, mesh_);
-    evaluation::Origin origin{describe(read.ends.source),
-                              describe(read.ends.target),
-                              reshard.from,
-                              reshard.to,
-                              is_local ? "local" : "global",
-                              reshard.operation,
-                              diagnose(log_, reshard.from_place, {}).line,
-                              reshard.count};
-    Question question{{reshard.operation, std::move(read.ends.source), std::move(read.ends.target), array.element_type},
-                      {},
-                      std::move(origin)};
-    question.heading = fmt::format(
-        "{}:{}: {}{}, {}[{}] {}", log_.name, question.origin.line,
-        reshard.operation.empty() ? "" : reshard.operation + ", ", count_of(reshard.count, "time"), array.element_name,
-        fmt::join(array.shape, ","),
-        is_local ? fmt::format("taken as per device: {} in all", to_string(read.shape)) : "taken as the whole array");
-    return question;
-  }
-
- private:
-  interchange::ArrayText array_of(const interchange::ReportedReshard& reshard) const {
-    if (reshard.array) return *reshard.array;
-    if (array_) return *array_;
-    throw InputError(diagnose(log_, {reshard.from_place.begin, reshard.to_place.end}, "this warning names no array",
-                              "give it, as in --shape 'f32[16,1024,4096]'"));
-  }
-
-  const Arguments& arguments_;
-  const SourceText& log_;
-  const std::optional<interchange::PlacedMesh> mesh_;
-  const std::optional<interchange::ArrayText> array_;
-};
-
-std::int64_t bytes_of(const Question& question) {
-  return product(question.problem.source().global_shape()) * retile::bytes_of(question.problem.element_type());
-}
-
 int explain_log(const Arguments& arguments) {
   planner_options(arguments.problem);
   const SourceText log = log_of(*arguments.problem.source);
-  const interchange::CompilerLog read = interchange::read_compiler_log(log);
-  if (read.reshards.empty() && read.faults.empty()) {
+  const explanation::LogQuestions found =
+      explanation::read_log(log, {given_mesh(arguments.problem), given_array(arguments.problem),
+                                  arguments.problem.is_local_shape, arguments.global_shape});
+  if (found.questions.empty() && found.faults.empty()) {
     throw InputError(diagnose(log, {0, 0}, "there is no 'Involuntary full rematerialization' in this log",
                               "a redistribution is given by SRC and DST"));
   }
   int status = done;
-  const auto report = [&](const InputError& error) {
-    status = fail(bad_input, to_string(error.diagnostic(), palette_of(stderr)));
-  };
-  for (const Diagnostic& fault : read.faults) report(InputError(fault));
-  const LogReader reader(arguments, log);
-  std::vector<Question> questions;
-  for (const interchange::ReportedReshard& reshard : read.reshards) {
-    try {
-      questions.push_back(reader.question_of(reshard));
-    } catch (const InputError& error) {
-      report(error);
-    }
-  }
-  std::stable_sort(questions.begin(), questions.end(),
-                   [](const Question& a, const Question& b) { return bytes_of(a) > bytes_of(b); });
+  for (const Diagnostic& fault : found.faults) status = fail(bad_input, to_string(fault, palette_of(stderr)));
   Explainer explainer(arguments);
-  Progress progress("explaining", questions.size());
-  for (const Question& question : questions) {
+  Progress progress("explaining", found.questions.size());
+  for (const Question& question : found.questions) {
     status = std::max(status, attempt([&] { return explainer.explain(question), done; }));
     progress.advance();
   }

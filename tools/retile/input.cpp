@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/scanner.h"
 #include "retile/base/utf8.h"
+#include "retile/contenders/xla_rules.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/planner/work_budget.h"
@@ -300,17 +300,6 @@ std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& argume
 std::optional<interchange::ArrayText> given_array(const ProblemArguments& arguments) {
   if (!arguments.shape) return std::nullopt;
   return interchange::parse_array({"argument --shape", *arguments.shape});
-}
-
-std::string describe(const Layout& layout) {
-  const auto cuts = layout.cuts();
-  std::string text = to_string(layout);
-  if (!cuts) return text;
-  if (cuts->mesh.axis_count() == 0) return cuts->devices.empty() ? text + " on device 0" : text;
-  text += fmt::format(" on mesh {}", to_string(cuts->mesh));
-  if (!cuts->devices.empty()) return text;  // they are listed
-  return text + fmt::format(", devices 0 to {} with {} fastest", cuts->mesh.device_count() - 1,
-                            quote_name(cuts->mesh.axes().back().name));
 }
 
 std::string remarks_on(const ProblemArguments& arguments, const Problem& problem) {

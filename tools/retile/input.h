@@ -67,8 +67,6 @@ std::optional<interchange::ArrayText> given_array(const ProblemArguments& argume
 // Lines of comments for a result's text: how arguments in another notation were read, and the problem in the notation
 // that was asked for. Throws InputError where that cannot say it.
 std::string remarks_on(const ProblemArguments& arguments, const Problem& problem);
-// "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
-std::string describe(const Layout& layout);
 
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a

@@ -1,4 +1,4 @@
-#include "evaluation/contenders/xla_rules.h"
+#include "retile/contenders/xla_rules.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "evaluation/contenders/tile_assignment.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/contenders/tile_assignment.h"
 #include "retile/plan/lists.h"
 #include "retile/planner/frame.h"
 
@@ -485,22 +485,6 @@ std::vector<Step> plan_steps(const TypedProblem& problem) {
   return planned;
 }
 
-std::optional<XlaOp> collective_of(StepOp op) {
-  switch (op) {
-    case StepOp::allgather:
-      return XlaOp::all_gather;
-    case StepOp::alltoall:
-      return XlaOp::all_to_all;
-    case StepOp::allpermute:
-      return XlaOp::collective_permute;
-    case StepOp::dynslice:
-    case StepOp::exchange:
-    case StepOp::reduce:
-      return std::nullopt;
-  }
-  throw InternalError("unknown step");
-}
-
 // The partitioner pads arrays whose sizes do not divide; these are the types it sees.
 Frame compiled_frame(const Problem& problem) {
   if (const auto ends = typed(problem)) return {ends->source(), ends->target(), ends->source().global_shape(), {}};
@@ -537,17 +521,6 @@ bool xla_fails(const Problem& problem) {
   const TypedProblem ends(frame.source, frame.target);
   check_device_count(ends.mesh());
   return !steps_by_rules(assignment_of(ends.source()), assignment_of(ends.target()));
-}
-
-bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {
-  std::vector<std::pair<XlaOp, std::int64_t>> planned;
-  for (const Step& step : plan.steps()) {
-    if (const auto op = collective_of(op_of(step))) planned.emplace_back(*op, step.after.local_size());
-  }
-  const auto is_same = [](const auto& ours, const XlaStep& step) {
-    return ours.first == step.op && ours.second == step.out_size();
-  };
-  return std::equal(planned.begin(), planned.end(), recorded.steps.begin(), recorded.steps.end(), is_same);
 }
 
 }  // namespace retile::contenders

@@ -1,4 +1,4 @@
-#include "evaluation/contenders/xla_plans.h"
+#include "evaluation/xla_plans.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/base/scanner.h"
 #include "retile/planner/planner.h"
 
-namespace retile::contenders {
+namespace retile::evaluation {
 namespace {
 
 // Layouts such as {1,0} or {1,0:T(8,128)} say how a tensor lies in memory, not what it holds.
@@ -114,6 +115,22 @@ class RatioCollector {
   int count_ = 0;
 };
 
+std::optional<XlaOp> collective_of(StepOp op) {
+  switch (op) {
+    case StepOp::allgather:
+      return XlaOp::all_gather;
+    case StepOp::alltoall:
+      return XlaOp::all_to_all;
+    case StepOp::allpermute:
+      return XlaOp::collective_permute;
+    case StepOp::dynslice:
+    case StepOp::exchange:
+    case StepOp::reduce:
+      return std::nullopt;
+  }
+  throw InternalError("unknown step");
+}
+
 }  // namespace
 
 std::optional<XlaOp> find_xla_op(std::string_view name) {
@@ -186,4 +203,15 @@ XlaSummary summarize(std::span<const XlaComparison> comparisons) {
   return summary;
 }
 
-}  // namespace retile::contenders
+bool has_collectives_of(const Plan& plan, const XlaPlan& recorded) {
+  std::vector<std::pair<XlaOp, std::int64_t>> planned;
+  for (const Step& step : plan.steps()) {
+    if (const auto op = collective_of(op_of(step))) planned.emplace_back(*op, step.after.local_size());
+  }
+  const auto is_same = [](const auto& ours, const XlaStep& step) {
+    return ours.first == step.op && ours.second == step.out_size();
+  };
+  return std::equal(planned.begin(), planned.end(), recorded.steps.begin(), recorded.steps.end(), is_same);
+}
+
+}  // namespace retile::evaluation

@@ -1,18 +1,19 @@
-// What a compiler does with a redistribution, what could be done, and why: for people, and as JSON.
+// What XLA's compiler does with a redistribution, what could be done, and why: for people, and as JSON.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "retile/plan/plan.h"
+#include "retile/base/palette.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 
-namespace retile::evaluation {
+namespace retile::explanation {
 
-// What somebody's plan does to a device: bytes that are moved by the cost model, and the largest tile on the way.
+// What a plan costs a device: the bytes that it moves by the cost model, and the largest tile on the way.
 struct Account {
   std::vector<std::string> steps;
   std::int64_t moved_bytes = 0;
@@ -36,11 +37,13 @@ struct Explanation {
 };
 
 // Throws InputError as make_plan() does.
-Explanation explain(const Problem& problem, const PlanOptions& options);
+Explanation explain(const Problem& problem, const PlanOptions& options = {});
 
-// Where a redistribution was asked for, and in which words.
-struct Origin {
-  std::string source;  // the ends as they were read
+// A redistribution that is to be explained, and how it was asked for.
+struct Question {
+  Problem problem;
+  std::string heading;  // the array, and where it was asked for
+  std::string source;   // the ends as they were read
   std::string target;
   std::string from = {};  // and as they were given, in another notation; empty in our own
   std::string to = {};
@@ -50,7 +53,12 @@ struct Origin {
   std::int64_t count = 1;
 };
 
-// A line without its end.
-std::string to_json(const Problem& problem, const Origin& origin, const Explanation& explanation);
+Question question_of(const Problem& problem);
 
-}  // namespace retile::evaluation
+// Lines for people. Remarks are lines that stand between the ends and the table.
+std::string to_string(const Question& question, const Explanation& explanation, const Palette& palette = plain,
+                      std::string_view remarks = {});
+// A line without its end.
+std::string to_json(const Question& question, const Explanation& explanation);
+
+}  // namespace retile::explanation

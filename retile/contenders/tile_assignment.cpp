@@ -1,4 +1,4 @@
-#include "evaluation/contenders/tile_assignment.h"
+#include "retile/contenders/tile_assignment.h"
 
 #include <algorithm>
 #include <numeric>

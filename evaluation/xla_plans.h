@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
 
-namespace retile::contenders {
+namespace retile::evaluation {
 
 enum class XlaOp { all_gather, all_to_all, collective_permute };
 
@@ -42,6 +43,10 @@ XlaPlan parse_xla_plan(const SourceText& line);
 std::int64_t cost_of(const XlaPlan& plan);
 // The largest local tensor on the way, source and target included.
 std::int64_t peak_of(const XlaPlan& plan, const Problem& problem);
+
+// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are left
+// out: the records have none.
+bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
 
 // One problem: what XLA did beside our plans, all in elements per device.
 struct XlaComparison {
@@ -80,4 +85,4 @@ struct XlaSummary {
 
 XlaSummary summarize(std::span<const XlaComparison> comparisons);
 
-}  // namespace retile::contenders
+}  // namespace retile::evaluation

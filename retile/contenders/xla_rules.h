@@ -2,7 +2,6 @@
 // from reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
 #pragma once
 
-#include "evaluation/contenders/xla_plans.h"
 #include "retile/costs/cost_model.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
@@ -18,9 +17,5 @@ Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_mo
 
 // True where the rules lead the compiler into a check of its own that fails.
 bool xla_fails(const Problem& problem);
-
-// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are left
-// out: the records have none.
-bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
 
 }  // namespace retile::contenders

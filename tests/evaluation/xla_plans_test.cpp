@@ -1,4 +1,4 @@
-#include "evaluation/contenders/xla_plans.h"
+#include "evaluation/xla_plans.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/problems.h"
 
-namespace retile::contenders {
+namespace retile::evaluation {
 namespace {
 
 using ::testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST(XlaPlanDiagnostics, members) {
 }
 
 }  // namespace
-}  // namespace retile::contenders
+}  // namespace retile::evaluation

@@ -1,4 +1,4 @@
-#include "evaluation/explanation.h"
+#include "retile/explanation/explanation.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,14 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "evaluation/contenders/xla_rules.h"
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/utf8.h"
+#include "retile/contenders/xla_rules.h"
 #include "retile/plan/text.h"
 #include "retile/planner/frame.h"
+#include "retile/types/text.h"
 
-namespace retile::evaluation {
+namespace retile::explanation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -118,6 +120,18 @@ std::string compare(const CompilerAccount& xla, const Account& ours, const PlanC
                      compared(xla.account->peak_bytes, ours.peak_bytes), proof);
 }
 
+// --- Output.
+
+std::string account_row(const char* who, const Account& account) {
+  return fmt::format("  {:<7}{:>18}{:>18}  {}\n", who, group_digits(account.moved_bytes),
+                     group_digits(account.peak_bytes),
+                     account.steps.empty() ? "nothing to do" : fmt::format("{}", fmt::join(account.steps, ", ")));
+}
+
+std::string layout_line(const std::string& foreign, const std::string& text) {
+  return foreign.empty() ? fmt::format("  {}\n", text) : fmt::format("  {} is {}\n", printable(foreign), text);
+}
+
 Json account_json(const Account& account) {
   return {{"steps", account.steps}, {"moved_bytes", account.moved_bytes}, {"peak_bytes", account.peak_bytes}};
 }
@@ -134,18 +148,40 @@ Explanation explain(const Problem& problem, const PlanOptions& options) {
   return explanation;
 }
 
-std::string to_json(const Problem& problem, const Origin& origin, const Explanation& explanation) {
+Question question_of(const Problem& problem) {
+  const std::string id = problem.id().empty() ? "" : problem.id() + ": ";
+  return {
+      problem,
+      fmt::format("{}{}{}", id, name_of(problem.element_type()), retile::to_string(problem.source().global_shape())),
+      describe(problem.source()), describe(problem.target())};
+}
+
+std::string to_string(const Question& question, const Explanation& explanation, const Palette& palette,
+                      std::string_view remarks) {
+  std::string text = Palette::paint(palette.heading, printable(question.heading)) + "\n";
+  text += layout_line(question.from, question.source) + layout_line(question.to, question.target);
+  text += remarks;
+  text += fmt::format("  {:<7}{:>18}{:>18}  steps\n", "", "bytes moved", "peak bytes");
+  if (explanation.xla.account) text += account_row("XLA", *explanation.xla.account);
+  text += account_row("retile", explanation.ours);
+  text += fmt::format("  {:<7}{:>18}\n", "floor", group_digits(explanation.floor_bytes));
+  for (const std::string& sentence : explanation.sentences) text += fmt::format("  {}\n", sentence);
+  return text;
+}
+
+std::string to_json(const Question& question, const Explanation& explanation) {
+  const Problem& problem = question.problem;
   Json json{{"format", json_format}, {"id", problem.id()}};
-  if (origin.line > 0) {
-    json.update({{"line", origin.line}, {"operation", origin.operation}, {"count", origin.count}});
+  if (question.line > 0) {
+    json.update({{"line", question.line}, {"operation", question.operation}, {"count", question.count}});
   }
-  if (!origin.from.empty()) {
-    json.update({{"from", origin.from}, {"to", origin.to}, {"shape_taken", origin.shape_taken}});
+  if (!question.from.empty()) {
+    json.update({{"from", question.from}, {"to", question.to}, {"shape_taken", question.shape_taken}});
   }
   json["dtype"] = name_of(problem.element_type());
   json["shape"] = problem.source().global_shape();
-  json["source"] = origin.source;
-  json["target"] = origin.target;
+  json["source"] = question.source;
+  json["target"] = question.target;
   json["xla"] = explanation.xla.account ? account_json(*explanation.xla.account) : Json(nullptr);
   if (explanation.xla.account) json["xla"]["rematerializes"] = explanation.xla.rematerializes;
   json["retile"] = account_json(explanation.ours);
@@ -156,4 +192,4 @@ std::string to_json(const Problem& problem, const Origin& origin, const Explanat
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace retile::evaluation
+}  // namespace retile::explanation
