@@ -2,29 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "retile/base/error.h"
-#include "retile/engines/threads/threads.h"
 #include "retile/plan/verify.h"
 
 namespace retile {
 
-PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options) {
-  return run_pipeline(problem, *make_threads_engine(), options);
-}
-
-PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
+RunReport run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options) {
   PlanOptions planning = options.planning;
   planning.tiles = options.running.tiles;
   planning.engine = engine.memory();
-  Plan plan = make_plan(problem, planning);
+  const Plan plan = make_plan(problem, planning);
   RunOptions running = options.running;
   running.element_size = bytes_of(problem.element_type());
   require_memory(plan, engine, running);  // before the check of every box, which takes longer
   require_right(plan);
-  RunReport report = run_plan(plan, engine, running);
-  return {problem, std::move(plan), std::move(report)};
+  return run_plan(plan, engine, running);
 }
 
 void require_right(const Plan& plan) {

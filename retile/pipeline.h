@@ -1,18 +1,9 @@
-// READ FIRST: the path of the data, each arrow one function, value in, value out.
+// A problem planned, checked and run on made-up data, as `retile run` does it:
 //
-//   text ──parse_problem──▶ Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
+//   Problem ──make_plan──▶ Plan ──require_right──▶ Plan ──run_plan──▶ RunReport
 //
-// and for programs, whose redistributions take the path above:
-//
-//   text ──parse_program──▶ SyntaxTree ──check_program──▶ Program ──lower_program──▶ LoweredProgram
-//   LoweredProgram ──run_program──▶ arrays
-//                └──lowered_tree──▶ SyntaxTree of collectives, a program again
-//
-// Every value prints: to_string() for people, to_json() for programs. The folders follow the path:
-// base, types, collectives, plan, planner, engines; language (checker.h, lowering.h), runtime (runtime.h).
+// ARCHITECTURE.md has the other paths.
 #pragma once
-
-#include <optional>
 
 #include "retile/base/diagnostic.h"
 #include "retile/engines/engine.h"
@@ -28,16 +19,8 @@ struct PipelineOptions {
   RunOptions running;  // the element size comes from the problem
 };
 
-struct PipelineResult {
-  Problem problem;
-  Plan plan;
-  RunReport run;
-};
-
-// The whole path for one problem, run by the threads engine unless another is given. Throws InputError, or RuntimeError
-// where something is wrong behind it.
-PipelineResult run_pipeline(const Problem& problem, const PipelineOptions& options = {});
-PipelineResult run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options = {});
+// Throws InputError, or RuntimeError where something is wrong behind it.
+RunReport run_pipeline(const Problem& problem, Engine& engine, const PipelineOptions& options = {});
 
 // Throws RuntimeError with the verifier's findings where the plan is wrong.
 void require_right(const Plan& plan);

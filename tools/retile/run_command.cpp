@@ -96,7 +96,7 @@ int run(const Arguments& arguments) {
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
     options.planning = plan_options(arguments.problem, problem);
     if (!arguments.json) write_remark(remarks_on(arguments.problem, problem));
-    const RunReport report = run_pipeline(problem, *engine, options).run;
+    const RunReport report = run_pipeline(problem, *engine, options);
     const bool silent = report.difference && !arguments.json;
     if (!silent) write_result(arguments.json ? to_json(report) + "\n" : render_run(report));
     if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
