@@ -5,6 +5,7 @@ from typing import Any
 
 from retile._errors import InputError
 from retile._retile import Layout, Mesh
+from retile._retile import dtensor_layout as _dtensor_layout
 
 
 def mesh_of(mesh: Any) -> Mesh:
@@ -36,30 +37,39 @@ def from_sharding(sharding: Any, shape: Sequence[int], devices: Sequence[int] = 
 
 
 def from_placements(device_mesh: Any, placements: Sequence[Any], shape: Sequence[int]) -> Layout:
-    return Layout.from_text(placements_text(placements), list(shape), device_mesh_text(device_mesh))
+    return dtensor_layout(*device_mesh_values(device_mesh), [placement_values(one) for one in placements], shape)
 
 
-def placements_text(placements: Sequence[Any]) -> str:
-    """As PyTorch prints them, whatever its version."""
-    return "(" + "".join(placement_text(one) + ", " for one in placements) + ")"
+def dtensor_layout(
+    names: Sequence[str],
+    sizes: Sequence[int],
+    ranks: Sequence[int],
+    placements: Sequence[tuple[str, int, int]],
+    shape: Sequence[int],
+) -> Layout:
+    """Of the values of a DeviceMesh and of placements."""
+    mesh = Mesh(dict(zip(names, sizes, strict=True)))
+    return _dtensor_layout(mesh, unless_in_order(ranks), list(placements), list(shape))
 
 
-def placement_text(placement: Any) -> str:
+def placement_values(placement: Any) -> tuple[str, int, int]:
+    """What it is (replicate, shard, or how parts are combined), and of a shard its dimension and split factor."""
     kind = type(placement).__name__
     if kind == "Shard":
-        return f"Shard(dim={placement.dim})"
+        return "shard", placement.dim, 1
     if kind == "_StridedShard":
-        return f"_StridedShard(dim={placement.dim}, sf={int(placement.split_factor)})"
+        return "shard", placement.dim, int(placement.split_factor)
     if kind == "Partial" and placement.reduce_op in ("sum", "max", "min"):
-        return f"Partial({placement.reduce_op})"
+        return placement.reduce_op, 0, 1
     if kind == "Replicate":
-        return "Replicate()"
+        return "replicate", 0, 1
     raise InputError(f"{placement!r} is no placement that retile knows")
 
 
-def device_mesh_text(device_mesh: Any) -> str:
+def device_mesh_values(device_mesh: Any) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
+    """Names and sizes of its dimensions, and its ranks in row-major order."""
     names = device_mesh.mesh_dim_names or [f"dim_{i}" for i in range(device_mesh.ndim)]
-    return f"DeviceMesh({device_mesh.mesh.tolist()}, mesh_dim_names=({''.join(f'{name!r}, ' for name in names)}))"
+    return tuple(names), tuple(device_mesh.mesh.shape), tuple(device_mesh.mesh.reshape(-1).tolist())
 
 
 def unless_in_order(devices: Sequence[int]) -> list[int]:

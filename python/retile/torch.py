@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -32,17 +33,52 @@ from retile import _point_to_point, _retile
 from retile._elements import element_type
 from retile._errors import InputError
 from retile._retile import Layout, Plan
-from retile._shardings import device_mesh_text, placement_text, placements_text
+from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
 __all__ = ["enabled", "explain", "plan_of", "redistribute"]
 
 OLDEST_VERSION = (2, 6)
 
 
-# --- What moves: a problem in words, which torch.compile can carry as constants.
+# --- What moves: a problem as values, which torch.compile carries as a constant text.
 
 
-_meshes: dict[str, DeviceMesh] = {}  # by their texts: the last ones, whose groups are there already
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """A DeviceMesh, and the placements of a tensor on it."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    ranks: tuple[int, ...]
+    placements: tuple[tuple[str, int, int], ...]
+
+    @property
+    def mesh(self) -> tuple[Any, ...]:
+        return self.names, self.sizes, self.ranks
+
+    @property
+    def is_sum(self) -> bool:
+        return any(kind not in ("replicate", "shard") for kind, *_ in self.placements)
+
+    def layout(self, shape: Sequence[int]) -> Layout:
+        return dtensor_layout(*self.mesh, self.placements, shape)
+
+    def without_sums(self) -> "_End":
+        """What flows back to a part of a sum is what flows back to the sum."""
+        kept = [one if one[0] == "shard" else ("replicate", 0, 1) for one in self.placements]
+        return dataclasses.replace(self, placements=tuple(kept))
+
+    def text(self) -> str:
+        return json.dumps(dataclasses.astuple(self))
+
+
+@functools.lru_cache(maxsize=4096)
+def _end_of(text: str) -> _End:
+    names, sizes, ranks, placements = json.loads(text)
+    return _End(tuple(names), tuple(sizes), tuple(ranks), tuple(map(tuple, placements)))
+
+
+_meshes: dict[tuple[Any, ...], DeviceMesh] = {}  # by their values: the last ones, whose groups are there already
 
 
 # Meshes are equal if their ranks are. What depends on a mesh's groups is cached by identity too: groups may be destroyed,
@@ -52,9 +88,9 @@ _meshes: dict[str, DeviceMesh] = {}  # by their texts: the last ones, whose grou
 @functools.lru_cache(maxsize=4096)
 def _cached_text(mesh: DeviceMesh, placements: tuple[Placement, ...], _identity: int) -> str:
     with _disable_current_modes():
-        text = device_mesh_text(mesh)
-    _meshes[text] = mesh
-    return f"{text} {placements_text(placements)}"
+        end = _End(*device_mesh_values(mesh), tuple(map(placement_values, placements)))
+    _meshes[end.mesh] = mesh
+    return end.text()
 
 
 @torch.compiler.assume_constant_result
@@ -62,47 +98,31 @@ def _text_of(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> str:
     return _cached_text(mesh, placements, id(mesh))
 
 
-def _parts(text: str) -> tuple[str, str]:
-    """The mesh and the placements."""
-    end = text.index("))") + 2
-    return text[:end], text[end + 1 :]
-
-
-def _layout(text: str, shape: Sequence[int]) -> Layout:
-    mesh, placements = _parts(text)
-    return Layout.from_text(placements, list(shape), mesh)
-
-
-def _without_sums(text: str) -> str:
-    """What flows back to a part of a sum is what flows back to the sum."""
-    return re.sub(r"Partial\(\w+\)", "Replicate()", text)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Movement:
     """From one layout to another, as one rank does it."""
 
-    source: str
-    target: str
+    source: _End
+    target: _End
     shape: tuple[int, ...]
     dtype: torch.dtype
     planner: str
-    max_bytes: int | None
+    memory_limit: int | None
 
     @functools.cached_property
     def layouts(self) -> tuple[Layout, Layout]:
-        return _layout(self.source, self.shape), _layout(self.target, self.shape)
+        return self.source.layout(self.shape), self.target.layout(self.shape)
 
     @functools.cached_property
     def plan(self) -> Plan:
         # Alone, an exchange moves the least, straight from tile to tile; a limit may need more steps.
-        planner = self.planner if self.planner != "auto" or self.max_bytes is not None else "direct"
+        planner = self.planner if self.planner != "auto" or self.memory_limit is not None else "direct"
         element = element_type(self.dtype)
-        return _retile.plan(*self.layouts, element, planner, "paper", self.max_bytes, True, self.staging)
+        return _retile.plan(*self.layouts, element, planner, "paper", self.memory_limit, True, self.staging)
 
     @functools.cached_property
     def message(self) -> int:
-        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.max_bytes is not None)
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.memory_limit is not None)
 
     @property
     def staging(self) -> int:
@@ -111,7 +131,7 @@ class _Movement:
     @property
     def mesh(self) -> DeviceMesh:
         """The source's."""
-        return _meshes[_parts(self.source)[0]]
+        return _meshes[self.source.mesh]
 
     @functools.cached_property
     def gathered_axis(self) -> int | None:
@@ -137,9 +157,9 @@ class _Movement:
 
 @functools.lru_cache(maxsize=4096)
 def _movement(
-    source: str, target: str, shape: tuple[int, ...], dtype: torch.dtype, planner: str, max_bytes: int | None
+    source: str, target: str, shape: tuple[int, ...], dtype: torch.dtype, planner: str, memory_limit: int | None
 ) -> _Movement:
-    movement = _Movement(source, target, shape, dtype, planner, max_bytes)
+    movement = _Movement(_end_of(source), _end_of(target), shape, dtype, planner, memory_limit)
     _ = movement.plan  # which may be refused
     return movement
 
@@ -155,15 +175,15 @@ def _stages(movement: _Movement, rank: int, strides: tuple[int, ...]) -> tuple[_
 
 
 def _move_now(
-    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, memory_limit: int | None
 ) -> torch.Tensor:
-    return _carry_out(_movement(source, target, tuple(shape), tile.dtype, planner, max_bytes), tile)
+    return _carry_out(_movement(source, target, tuple(shape), tile.dtype, planner, memory_limit), tile)
 
 
 def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
     rank = dist.get_rank()
     is_strided = not tile.is_contiguous()
-    if is_strided and "Partial" in movement.source:
+    if is_strided and movement.source.is_sum:
         tile, is_strided = tile.contiguous(), False
     if not is_strided and _has_fast_gather(tile.device) and movement.gathered_axis is not None:
         result = tile.new_empty(movement.local_shape(rank))
@@ -175,21 +195,21 @@ def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
     return _point_to_point.move(tile, stages, movement.local_shape(rank), movement.staging)
 
 
-_SCHEMA = "(Tensor tile, str source, str target, SymInt[] shape, str planner, SymInt? max_bytes) -> Tensor"
+_SCHEMA = "(Tensor tile, str source, str target, SymInt[] shape, str planner, SymInt? memory_limit) -> Tensor"
 
 
 @torch.library.custom_op("retile::redistribute", mutates_args=(), schema=_SCHEMA)
 def _operation(
-    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, max_bytes: int | None
+    tile: torch.Tensor, source: str, target: str, shape: Sequence[int], planner: str, memory_limit: int | None
 ) -> torch.Tensor:
-    return _move_now(tile, source, target, shape, planner, max_bytes)
+    return _move_now(tile, source, target, shape, planner, memory_limit)
 
 
 @_operation.register_fake
-def _(tile, source, target, shape, planner, max_bytes):
+def _(tile, source, target, shape, planner, memory_limit):
     if any(isinstance(length, torch.SymInt) for length in shape):  # plans are for one shape
         raise InputError("the shape is not known when the graph is made: use torch.compile(…, dynamic=False)")
-    movement = _movement(source, target, tuple(shape), tile.dtype, planner, max_bytes)
+    movement = _movement(source, target, tuple(shape), tile.dtype, planner, memory_limit)
     return tile.new_empty(movement.local_shape(dist.get_rank()))
 
 
@@ -199,7 +219,8 @@ def _keep(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
 
 def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
     source, target, *rest = ctx.arguments
-    return _move(gradient, _without_sums(target), _without_sums(source), *rest), *(None,) * len(ctx.arguments)
+    back = (_end_of(end).without_sums().text() for end in (target, source))
+    return _move(gradient, *back, *rest), *(None,) * len(ctx.arguments)
 
 
 _operation.register_autograd(_move_back, setup_context=_keep)
@@ -217,12 +238,12 @@ def _move(tile: torch.Tensor, *arguments: Any) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def _known(
-    source: DTensorSpec, placements: tuple[Placement, ...], planner: str, max_bytes: int | None, _identity: int
+    source: DTensorSpec, placements: tuple[Placement, ...], planner: str, memory_limit: int | None, _identity: int
 ) -> tuple[_Movement, DTensorSpec]:
     """On one mesh: how a tensor moves, and what it is then. Checked, and found at once for tensors that come again."""
-    mesh, placements = _check(source, placements, None, max_bytes)
+    mesh, placements = _check(source, placements, None, memory_limit)
     ends = _text_of(mesh, source.placements), _text_of(mesh, placements)
-    movement = _movement(*ends, tuple(source.shape), source.tensor_meta.dtype, planner, max_bytes)
+    movement = _movement(*ends, tuple(source.shape), source.tensor_meta.dtype, planner, memory_limit)
     return movement, DTensorSpec(mesh, placements, tensor_meta=source.tensor_meta)
 
 
@@ -246,15 +267,15 @@ def _meet_first(device: torch.device, _: dist.ProcessGroup) -> None:
 # --- Bad input.
 
 
-def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, max_bytes: int | None) -> Iterator[str]:
+def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, memory_limit: int | None) -> Iterator[str]:
     """Everything that is wrong with what was given."""
-    if max_bytes is not None and not isinstance(max_bytes, int):
-        yield f"max_bytes is a whole number of bytes, not {max_bytes!r}"
+    if memory_limit is not None and not isinstance(memory_limit, int):
+        yield f"memory_limit is a whole number of bytes, not {memory_limit!r}"
     if _has_own_order(dt):
         yield "the source's shards are in an order of their own (shard_order), which retile does not know"
     for placement in (*dt.placements, *placements):
         try:
-            placement_text(placement)
+            placement_values(placement)
         except InputError as error:
             yield str(error)
     if isinstance(mesh, DeviceMesh) and len(placements) != mesh.ndim:
@@ -287,10 +308,10 @@ def _has_own_order(dt: DTensor | DTensorSpec) -> bool:
 
 
 def _check(
-    dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: DeviceMesh | None, max_bytes: int | None
+    dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: DeviceMesh | None, memory_limit: int | None
 ) -> tuple[DeviceMesh, tuple[Placement, ...]]:
     mesh = dt.device_mesh if mesh is None else mesh
-    faults = dict.fromkeys(_faults(dt, placements, mesh, max_bytes))
+    faults = dict.fromkeys(_faults(dt, placements, mesh, memory_limit))
     if faults:
         raise InputError("\n".join(faults))
     return mesh, tuple(_from_the_front(placement, dt.ndim) for placement in placements)
@@ -325,24 +346,26 @@ def redistribute(
     placements: Sequence[Placement],
     *,
     mesh: DeviceMesh | None = None,
-    max_bytes: int | None = None,
+    memory_limit: int | None = None,
     planner: str = "auto",
+    max_bytes: int | None = None,
 ) -> DTensor:
     """The same tensor in other placements, and on another mesh where one is given: like `dt.redistribute`, by a plan.
 
     It can be differentiated: what flows back takes the way back, and what is replicated stays so, and is not added up.
-    `torch.compile(fullgraph=True)` sees one operation. A plan that would hold more than `max_bytes` on a rank (tiles
-    and staging) is not used: MemoryLimitError names the smallest limit that works. What is wrong with the input is one
-    InputError that lists it all, before anything moves.
+    `torch.compile(fullgraph=True)` sees one operation. A plan that would hold more than `memory_limit` bytes on a rank
+    (tiles and staging) is not used: MemoryLimitError names the smallest limit that works; `max_bytes` is its older name.
+    What is wrong with the input is one InputError that lists it all, before anything moves.
     """
     placements = _arguments(dt, placements)
+    memory_limit = max_bytes if memory_limit is None else memory_limit
     is_differentiated = dt.requires_grad and torch.is_grad_enabled()
     if not is_differentiated and mesh in (None, dt.device_mesh) and _are_same(placements, dt.placements):
         return dt.redistribute(placements=placements)  # the same tile, as of DTensor's own
     if not is_differentiated and mesh is None and _may_be_known(dt, placements):
-        movement, spec = _known(dt._spec, placements, planner, max_bytes, id(dt.device_mesh))
+        movement, spec = _known(dt._spec, placements, planner, memory_limit, id(dt.device_mesh))
         return DTensor(_carry_out(movement, dt._local_tensor), spec, requires_grad=False)
-    mesh, placements = _check(dt, placements, mesh, max_bytes)
+    mesh, placements = _check(dt, placements, mesh, memory_limit)
     kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
     tile = _move(
         dt.to_local(grad_placements=kept),
@@ -350,7 +373,7 @@ def redistribute(
         _text_of(mesh, placements),
         dt.shape,
         planner,
-        max_bytes,
+        memory_limit,
     )
     return DTensor.from_local(tile, mesh, placements, run_check=False, shape=dt.shape, stride=dt.stride())
 
@@ -360,13 +383,15 @@ def plan_of(
     placements: Sequence[Placement],
     *,
     mesh: DeviceMesh | None = None,
-    max_bytes: int | None = None,
+    memory_limit: int | None = None,
     planner: str = "auto",
+    max_bytes: int | None = None,
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
-    mesh, placements = _check(dt, _arguments(dt, placements), mesh, max_bytes)
+    memory_limit = max_bytes if memory_limit is None else memory_limit
+    mesh, placements = _check(dt, _arguments(dt, placements), mesh, memory_limit)
     ends = _text_of(dt.device_mesh, tuple(dt.placements)), _text_of(mesh, placements)
-    return _movement(*ends, tuple(dt.shape), dt.dtype, planner, max_bytes).plan
+    return _movement(*ends, tuple(dt.shape), dt.dtype, planner, memory_limit).plan
 
 
 def explain(dt: DTensor, placements: Sequence[Placement], **options: Any) -> str:

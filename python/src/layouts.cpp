@@ -134,6 +134,24 @@ std::pair<PythonLayout, PythonLayout> read_ends(Argument<"source", std::string> 
                                                 Argument<"mesh", MeshOrText> mesh) {
   interchange::Ends ends =
       interchange::parse_ends({"source", *source}, {"target", *target}, *shape, placed_mesh(*mesh, {}));
+// A placement of DTensor: replicate, shard, sum, max or min; the dimension that is sharded, and its split factor.
+using PythonPlacement = std::tuple<std::string, std::int64_t, std::int64_t>;
+
+interchange::DTensorPlacement to_placement(const PythonPlacement& given) {
+  using Kind = interchange::DTensorPlacement::Kind;
+  const auto& [kind, dimension, split_factor] = given;
+  if (kind == "replicate") return {};
+  if (kind == "shard") return {Kind::shard, dimension, split_factor};
+  return {Kind::partial, 0, 1, require(find_reduction(kind), "placement", kind, "replicate, shard, sum, max, min")};
+}
+
+PythonLayout dtensor_layout(const Mesh& mesh, const std::vector<Device>& devices,
+                            const std::vector<PythonPlacement>& placements, const Shape& shape) {
+  std::vector<interchange::DTensorPlacement> values;
+  for (const PythonPlacement& placement : placements) values.push_back(to_placement(placement));
+  return interchange::dtensor_layout({mesh, devices}, values, shape);
+}
+
   return {PythonLayout(std::move(ends.source)), PythonLayout(std::move(ends.target))};
 }
 
@@ -285,6 +303,9 @@ void bind_layout(nb::module_& module) {
 void bind_layouts(nb::module_& module) {
   bind_mesh(module);
   bind_layout(module);
+  module.def("dtensor_layout", &dtensor_layout, "mesh"_a, "devices"_a, "placements"_a, "shape"_a,
+             "What placements of DTensor say, each as replicate, shard, sum, max or min, a dimension and a split\n"
+             "factor. `devices` are those of the mesh, in its order; none where they are 0, 1, 2, …");
   module.def("parse_ends", &read_ends, "source"_argument, "target"_argument, "shape"_argument, "mesh"_argument,
              nb::sig("def parse_ends(source: str, target: str, shape: collections.abc.Sequence[int], "
                      "mesh: Mesh | str | None) -> tuple[Layout, Layout]"));

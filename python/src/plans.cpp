@@ -224,16 +224,20 @@ void bind_plan(nb::module_& module) {
 
 }  // namespace
 
-Plan with_lists(Plan plan) {
-  bool is_listed = true;
-  for (const Step& step : plan.steps()) {
-    if (const auto* all = std::get_if<AllToAllStep>(&step.operation)) is_listed &= all->groups.has_value();
-    if (const auto* gather = std::get_if<GatherStep>(&step.operation)) is_listed &= gather->groups.has_value();
-    if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) is_listed &= permute->pairs.has_value();
-    if (const auto* exchange = std::get_if<ExchangeStep>(&step.operation)) is_listed &= exchange->transfers.has_value();
-  }
-  if (is_listed) return plan;
-  return parse_plan({"plan", to_json(plan, PlanLists::always)}).plan;
+PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange) {
+  PlanOptions options;
+  options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
+  options.cost_model = find_cost_model(*cost);
+  if (options.cost_model == nullptr)
+    throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
+  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
+  options.memory_limit = *memory_limit;
+  return options;
+}
+
+Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type) {
+  const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
+  return {"", source.layout, target.layout, type};
 }
 
 void bind_plans(nb::module_& module) {

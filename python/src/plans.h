@@ -10,8 +10,14 @@
 
 namespace retile::python {
 
-// Lists of devices that the planner left to be worked out are there, always.
-Plan with_lists(Plan plan);
+using PlannerName = Argument<"planner", std::string>;
+using CostName = Argument<"cost", std::string>;
+using MemoryLimitBytes = Argument<"memory_limit", std::optional<std::int64_t>>;
+using ExchangeFlag = Argument<"exchange", bool>;
+
+// Throw InputError where a name is not known.
+PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange);
+Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type);
 
 class PythonPlan {
  public:
@@ -21,7 +27,11 @@ class PythonPlan {
 
   std::shared_ptr<const Plan> listed() const {
     const std::scoped_lock lock(mutex_);
-    if (!listed_) listed_ = std::make_shared<const Plan>(with_lists(plan_));
+    if (!listed_) {
+      Plan listed = plan_;
+      listed.movement = with_lists(std::move(listed.movement));
+      listed_ = std::make_shared<const Plan>(std::move(listed));
+    }
     return listed_;
   }
 

@@ -52,8 +52,8 @@ class BalancedTransfers {
 std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
 
 // Between boxes of any kind: what each device lacks. Holders of the same box share the sending, so that the most loaded
-// one sends as little as it can, up to a few per cent of a share that are not worth another message. Nothing where there
-// are more pieces than `most`.
+// one sends as little as it can, up to a few per cent of a share that are not worth another message. Nothing where
+// there are more pieces than `most`.
 std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
                                                       std::size_t most);
 // Whether the transfers of an exchange that lists none are those, for want of a grid.
@@ -73,6 +73,5 @@ void list_devices(StepOperation& operation, const Shape& global, const TileTable
 void list_devices(Step& step, const Placement& before);
 bool is_listed(const StepOperation& operation);
 StepOperation without_lists(StepOperation operation);
-Movement with_lists(Movement movement);
 
 }  // namespace retile

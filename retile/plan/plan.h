@@ -138,6 +138,9 @@ struct Movement {
   const Placement& target() const { return before(steps.size()); }
 };
 
+// The same with the lists of devices that steps leave out. Throws RuntimeError where a step cannot be done at all.
+Movement with_lists(Movement movement);
+
 // --- Plans.
 
 struct PlanCost {

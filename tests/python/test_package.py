@@ -96,8 +96,9 @@ def test_layouts_are_read_from_placements_of_pytorch():
     assert from_placements(other, [Shard(0), Shard(1)], (32, 8)).boxes(0) == TILES.boxes(4)
     uneven = from_placements(mesh, [Shard(0), Shard(0)], (5, 8))
     assert uneven.text == "[1{y,x}5, 8] nested" and uneven.tile_shape(3) == (0, 8)
-    message = message_of(retile.InputError, from_placements, mesh, [Shard(0)], (32, 8))
-    assert message.startswith("layout:1:1: error: "), message
+    assert message_of(retile.InputError, from_placements, mesh, [Shard(0)], (32, 8)) == (
+        "error: 1 placements for a mesh of 2 dimensions\nhint: there is one for each dimension of the mesh"
+    )
     other = type("Ragged", (), {"__repr__": lambda self: "Ragged()"})()
     assert message_of(retile.InputError, from_placements, mesh, [other, other], (32, 8)) == (
         "Ragged() is no placement that retile knows"

@@ -294,8 +294,8 @@ def sums_have_the_bits_of_the_engine():
         parts = (numbers * (1 if dtype.is_floating_point else 2**40)).to(dtype).to(DEVICE)
         own = parts[dist.get_rank()].clone()
         moved = redistribute(put(own, mesh, [Partial(name)], own), [Replicate()]).to_local()
-        total = parts.float() if dtype.is_floating_point else parts
-        total = {"sum": lambda: sum(total[1:], total[0]), "max": lambda: total.amax(0), "min": lambda: total.amin(0)}[name]()
+        wide = parts.float() if dtype.is_floating_point else parts
+        total = {"sum": sum(wide[1:], wide[0]), "max": wide.amax(0), "min": wide.amin(0)}[name]
         torch.testing.assert_close(moved, total.to(dtype), rtol=0, atol=0)
         assert_same(_point_to_point.combine_block(parts, name).to(dtype), moved)  # what other devices than CPUs do
 
@@ -568,7 +568,7 @@ def plans_can_be_seen_before_they_run():
 def memory_limits_name_the_smallest_that_works():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
     dt = put(tensor, mesh, [Shard(0), Shard(0)])
-    message = message_of(redistribute, dt, [Shard(1), Shard(1)], max_bytes=10, error=retile.MemoryLimitError)
+    message = message_of(redistribute, dt, [Shard(1), Shard(1)], memory_limit=10, error=retile.MemoryLimitError)
     assert message.startswith("error: a memory limit of 10 bytes per device is too small"), message
     smallest = int(message.split("the smallest limit that works is ")[1].split(" bytes")[0].replace(",", ""))
     assert_moved(redistribute(dt, [Shard(1), Shard(1)], max_bytes=smallest), tensor, mesh, [Shard(1), Shard(1)])
@@ -591,8 +591,8 @@ def everything_that_is_wrong_is_said_at_once():
     assert message_of(redistribute, dt, Shard(0)) == (
         "Shard(dim=0) is no list of placements, one for each dimension of the mesh"
     )
-    assert message_of(redistribute, dt, [Shard, Shard(0)], mesh=(2, 4), max_bytes="1MB") == (
-        "max_bytes is a whole number of bytes, not '1MB'\n"
+    assert message_of(redistribute, dt, [Shard, Shard(0)], mesh=(2, 4), memory_limit="1MB") == (
+        "memory_limit is a whole number of bytes, not '1MB'\n"
         f"{Shard!r} is no placement that retile knows\n"
         "mesh is a DeviceMesh, not (2, 4)"
     )
