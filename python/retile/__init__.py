@@ -14,15 +14,19 @@ Frameworks are imported only where they are used: `retile.jax` and `retile.torch
 """
 
 import functools as _functools
+import warnings as _warnings
 from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
+from typing import overload as _overload
 
 from retile import _elements, _retile
 from retile._errors import InputError, MemoryLimitError
 from retile._numpy import redistribute
-from retile._retile import Layout, Mesh, Plan, Step, __version__
+from retile._retile import Account, Explanation, Layout, Mesh, Plan, Step, __version__
 
 __all__ = [
+    "Account",
+    "Explanation",
     "InputError",
     "Layout",
     "MemoryLimitError",
@@ -30,6 +34,7 @@ __all__ = [
     "Plan",
     "Step",
     "__version__",
+    "explain",
     "parse_ends",
     "parse_problem",
     "plan",
@@ -73,6 +78,78 @@ def plan(
     except TypeError:
         pass  # where one has no hash, it is of a wrong type, too
     return _retile.plan(*arguments)
+
+
+@_overload
+def explain(
+    source: Layout,
+    target: Layout,
+    *,
+    dtype: _Any = "f32",
+    planner: str = "auto",
+    cost: str = "paper",
+    memory_limit: int | None = None,
+    exchange: bool = True,
+) -> Explanation: ...
+
+
+@_overload
+def explain(
+    source: str,
+    target: None = None,
+    *,
+    mesh: Mesh | str | None = None,
+    shape: str | None = None,
+    global_shape: bool = False,
+    planner: str = "auto",
+    cost: str = "paper",
+    memory_limit: int | None = None,
+    exchange: bool = True,
+) -> list[Explanation]: ...
+
+
+def explain(
+    source,
+    target=None,
+    *,
+    dtype="f32",
+    mesh=None,
+    shape=None,
+    global_shape=False,
+    planner="auto",
+    cost="paper",
+    memory_limit=None,
+    exchange=True,
+):
+    """What XLA does with a redistribution, what retile would do instead, and why; as `retile explain` says it.
+
+    From one layout to another, or for each "Involuntary full rematerialization" in the text of a compiler's log: doubles
+    once, largest arrays first. XLA prints the shape that one device holds; with `global_shape` it is the whole array's.
+    `shape` ("f32[16,1024]") is the array of warnings that name none, `mesh` that of shardings that refer to one. Warnings
+    that cannot be read are warned of. The rest is as for `plan`.
+
+    >>> mesh = Mesh({"x": 4})
+    >>> print(explain(Layout("[2{x}8, 8]", mesh), Layout("[8, 2{x}8]", mesh)))
+    f32[8, 8]
+      [2{x}8, 8] on mesh {x: 4}, devices 0 to 3 with x fastest
+      [8, 2{x}8] on mesh {x: 4}, devices 0 to 3 with x fastest
+                    bytes moved        peak bytes  steps
+      XLA                    64                64  alltoall(0 -> 1; 4)
+      retile                 64                64  alltoall(0 -> 1; 4)
+      floor                  48
+      XLA's rules take 1 step.
+      retile sends every device what it lacks, and never holds a tile larger than the larger of source and target.
+      Beside XLA, it moves as much and holds as much. No plan of such steps costs less.
+    """
+    options = planner, cost, memory_limit, exchange
+    if target is not None or not isinstance(source, str):
+        return _retile.explain(source, target, _elements.element_type(dtype), *options)
+    explained, faults = _retile.explain_log(source, mesh, shape, global_shape, *options)
+    if not explained and not faults:
+        raise InputError("there is no 'Involuntary full rematerialization' in this log")
+    for fault in faults:
+        _warnings.warn(fault, stacklevel=2)
+    return explained
 
 
 def parse_problem(line: str) -> tuple[Layout, Layout, str]:

@@ -26,6 +26,9 @@ namespace retile::python {
 
 using MeshOrText = std::optional<std::variant<std::string, Mesh>>;
 
+// retile's own mesh with these devices, or the text of anybody's.
+std::optional<interchange::PlacedMesh> placed_mesh(const MeshOrText& mesh, const std::vector<Device>& devices);
+
 template <typename Value>
 inline constexpr const char* taken = nullptr;
 template <>
@@ -36,6 +39,8 @@ template <>
 inline constexpr const char* taken<std::optional<std::int64_t>> = "an integer or None";
 template <>
 inline constexpr const char* taken<std::string> = "a string";
+template <>
+inline constexpr const char* taken<std::optional<std::string>> = "a string or None";
 template <>
 inline constexpr const char* taken<Shape> = "a sequence of integers";
 template <>

@@ -34,9 +34,13 @@ struct PythonLayout {
   }
 };
 
+// Diagnostics as errors say them: without the end of the last line.
+std::string text_of(const Diagnostic& diagnostic);
+
 // Each is a part of the module.
 void bind_layouts(nanobind::module_& module);
 void bind_plans(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
+void bind_explanations(nanobind::module_& module);
 
 }  // namespace retile::python

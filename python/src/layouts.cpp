@@ -120,20 +120,20 @@ nb::tuple tile_shape(const PythonLayout& self, Device device) {
 
 // --- Layouts of other systems.
 
-using interchange::PlacedMesh;
-
-// retile's own mesh, or the text of anybody's.
-std::optional<PlacedMesh> placed_mesh(const MeshOrText& mesh, const std::vector<Device>& devices) {
-  if (!mesh) return std::nullopt;
-  if (const auto* own = std::get_if<Mesh>(&*mesh)) return PlacedMesh{*own, devices};
-  return interchange::parse_placed_mesh({"mesh", std::get<std::string>(*mesh)});
-}
-
 std::pair<PythonLayout, PythonLayout> read_ends(Argument<"source", std::string> source,
                                                 Argument<"target", std::string> target, Argument<"shape", Shape> shape,
                                                 Argument<"mesh", MeshOrText> mesh) {
   interchange::Ends ends =
       interchange::parse_ends({"source", *source}, {"target", *target}, *shape, placed_mesh(*mesh, {}));
+  return {PythonLayout(std::move(ends.source)), PythonLayout(std::move(ends.target))};
+}
+
+PythonLayout read_layout(Argument<"text", std::string> text, Argument<"shape", Shape> shape,
+                         Argument<"mesh", MeshOrText> mesh, Argument<"devices", std::vector<Device>> devices) {
+  const SourceText source{"layout", *text};
+  return interchange::parse_ends(source, source, *shape, placed_mesh(*mesh, *devices)).source;
+}
+
 // A placement of DTensor: replicate, shard, sum, max or min; the dimension that is sharded, and its split factor.
 using PythonPlacement = std::tuple<std::string, std::int64_t, std::int64_t>;
 
@@ -150,15 +150,6 @@ PythonLayout dtensor_layout(const Mesh& mesh, const std::vector<Device>& devices
   std::vector<interchange::DTensorPlacement> values;
   for (const PythonPlacement& placement : placements) values.push_back(to_placement(placement));
   return interchange::dtensor_layout({mesh, devices}, values, shape);
-}
-
-  return {PythonLayout(std::move(ends.source)), PythonLayout(std::move(ends.target))};
-}
-
-PythonLayout read_layout(Argument<"text", std::string> text, Argument<"shape", Shape> shape,
-                         Argument<"mesh", MeshOrText> mesh, Argument<"devices", std::vector<Device>> devices) {
-  const SourceText source{"layout", *text};
-  return interchange::parse_ends(source, source, *shape, placed_mesh(*mesh, *devices)).source;
 }
 
 // Objects of frameworks' own are read in Python.
@@ -300,15 +291,21 @@ void bind_layout(nb::module_& module) {
 
 }  // namespace
 
+std::optional<interchange::PlacedMesh> placed_mesh(const MeshOrText& mesh, const std::vector<Device>& devices) {
+  if (!mesh) return std::nullopt;
+  if (const auto* own = std::get_if<Mesh>(&*mesh)) return interchange::PlacedMesh{*own, devices};
+  return interchange::parse_placed_mesh({"mesh", std::get<std::string>(*mesh)});
+}
+
 void bind_layouts(nb::module_& module) {
   bind_mesh(module);
   bind_layout(module);
-  module.def("dtensor_layout", &dtensor_layout, "mesh"_a, "devices"_a, "placements"_a, "shape"_a,
-             "What placements of DTensor say, each as replicate, shard, sum, max or min, a dimension and a split\n"
-             "factor. `devices` are those of the mesh, in its order; none where they are 0, 1, 2, …");
   module.def("parse_ends", &read_ends, "source"_argument, "target"_argument, "shape"_argument, "mesh"_argument,
              nb::sig("def parse_ends(source: str, target: str, shape: collections.abc.Sequence[int], "
                      "mesh: Mesh | str | None) -> tuple[Layout, Layout]"));
+  module.def("dtensor_layout", &dtensor_layout, "mesh"_a, "devices"_a, "placements"_a, "shape"_a,
+             "What placements of DTensor say, each as replicate, shard, sum, max or min, a dimension and a split\n"
+             "factor. `devices` are those of the mesh, in its order; none where they are 0, 1, 2, …");
 }
 
 }  // namespace retile::python

@@ -11,12 +11,6 @@ namespace {
 
 // --- Errors.
 
-std::string text_of(const Diagnostic& diagnostic) {
-  std::string text = to_string(diagnostic);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
-}
-
 void raise(const char* kind, const Diagnostic& diagnostic) {
   PyErr_SetString(nb::module_::import_("retile._errors").attr(kind).ptr(), text_of(diagnostic).c_str());
 }
@@ -32,12 +26,20 @@ void translate(const std::exception_ptr& pointer, void*) {
 }
 
 }  // namespace
+
+std::string text_of(const Diagnostic& diagnostic) {
+  std::string text = to_string(diagnostic);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
 NB_MODULE(_retile, module) {
   module.attr("__version__") = RETILE_VERSION;
   nb::register_exception_translator(translate);
   bind_layouts(module);
   bind_plans(module);
   bind_runs(module);
+  bind_explanations(module);
 }
 
 }  // namespace retile::python

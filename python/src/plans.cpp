@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.h"
-
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -22,20 +20,11 @@ namespace {
 // --- Plans.
 
 std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
-                                 const std::string& element_type, Argument<"planner", std::string> planner,
-                                 Argument<"cost", std::string> cost,
-                                 Argument<"memory_limit", std::optional<std::int64_t>> memory_limit,
-                                 Argument<"exchange", bool> exchange, std::int64_t staging) {
-  PlanOptions options;
-  options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
-  const CostModel* model = find_cost_model(*cost);
-  if (model == nullptr) throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
-  options.cost_model = model;
-  options.exchange = *exchange ? ExchangeUse::allowed : ExchangeUse::avoided;
-  options.memory_limit = *memory_limit;
+                                 const std::string& element_type, PlannerName planner, CostName cost,
+                                 MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging) {
+  PlanOptions options = plan_options(planner, cost, memory_limit, exchange);
   if (staging > 0) options.engine = {EngineMemory::Between::in_scratch, staging};
-  const ElementType type = require(find_element_type(element_type), "element type", element_type, element_type_names);
-  return std::make_unique<PythonPlan>(make_plan(Problem("", source->layout, target->layout, type), options));
+  return std::make_unique<PythonPlan>(make_plan(problem_of(*source, *target, element_type), options));
 }
 
 std::unique_ptr<PythonPlan> plan_from_json(Argument<"text", std::string> text) {

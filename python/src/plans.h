@@ -1,12 +1,14 @@
-// A plan as Python holds it.
+// A plan as Python holds it, and how it asks for one.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "bindings.h"
+#include "arguments.h"
 
 namespace retile::python {
 
@@ -25,6 +27,7 @@ class PythonPlan {
 
   const Plan& plan() const { return plan_; }
 
+  // With the lists of devices that the planner left to be worked out.
   std::shared_ptr<const Plan> listed() const {
     const std::scoped_lock lock(mutex_);
     if (!listed_) {

@@ -24,7 +24,7 @@ def run_blocks(page):
     return len(blocks)
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("python.md", 3), ("from-jax.md", 1)])
+@pytest.mark.parametrize(("page", "blocks"), [("python.md", 4), ("from-jax.md", 1)])
 def test_the_pages_code_runs(page, blocks, capsys):
     assert run_blocks(page) == blocks
     assert "alltoall(0 -> 1; " in capsys.readouterr().out

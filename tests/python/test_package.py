@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -103,6 +104,49 @@ def test_layouts_are_read_from_placements_of_pytorch():
     assert message_of(retile.InputError, from_placements, mesh, [other, other], (32, 8)) == (
         "Ragged() is no placement that retile knows"
     )
+
+
+WARNING = (
+    "[SPMD] Involuntary full rematerialization. The compiler cannot go from sharding {devices=[2,1,4]<=[4,2]T(1,0)} to "
+    "{devices=[1,8,1]<=[8]} efficiently for HLO operation %copy.1 = f32[8,16,4]{2,1,0} copy(%x)\n"
+)
+
+
+def test_explanations_of_logs_are_those_of_the_command():
+    (found,) = retile.explain(WARNING * 2)
+    assert found.rematerializes and found.optimal and found.planner == "wide"
+    assert found.operation == "%copy.1" and found.count == 2
+    assert found.xla.steps == ["allgather(2; 4)", "allgather(0; 2)", "dynslice(1; 8)"]
+    assert (found.xla.moved_bytes, found.xla.peak_bytes) == (24576, 16384)
+    assert (found.retile.moved_bytes, found.retile.peak_bytes, found.floor_bytes) == (2048, 2048, 1792)
+    assert found.source.shape == (16, 16, 16) and found.source.text == "[8{b}16, 16, 4{a}16]"
+    assert found.why[0].startswith("None of XLA's rules leads there")
+    shown = (Path(__file__).parents[2] / "docs" / "from-jax.md").read_text().split("$ retile explain")[1]
+    lines = str(found).splitlines()
+    assert lines[0] == "log:1: %copy.1, 2 times, f32[8,16,4] taken as per device: [16, 16, 16] in all"
+    assert lines[1:] == shown.split("```")[0].splitlines()[2:]
+    (whole,) = retile.explain(WARNING, global_shape=True)
+    assert whole.source.shape == (8, 16, 4)
+
+
+def test_explanations_of_layouts():
+    found = retile.explain(ROWS, TILES, dtype=np.float16)
+    assert not found.rematerializes and found.xla.moved_bytes > 0 and found.target == TILES
+    assert json.loads(found.to_json())["dtype"] == "f16"
+    assert retile.explain(retile.Layout("[8] sum {x}", MESH), retile.Layout("[8]", MESH)).xla is None
+    with pytest.raises(retile.MemoryLimitError):
+        retile.explain(ROWS, TILES, memory_limit=1)
+    with pytest.raises(TypeError, match="target must be a retile.Layout, not None"):
+        retile.explain(ROWS)
+
+
+def test_logs_without_answers():
+    message = "there is no 'Involuntary full rematerialization' in this log"
+    assert message_of(retile.InputError, retile.explain, "all is well") == message
+    broken = WARNING.replace("%copy.1 = f32[8,16,4]", "%copy.1")
+    with pytest.warns(UserWarning, match="this warning names no array"):
+        assert len(retile.explain(broken + WARNING)) == 1
+    assert len(retile.explain(broken + WARNING, shape="f32[16,16,16]")) == 2
 
 
 def test_layouts_are_read_from_what_compilers_print():
