@@ -13,7 +13,7 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
-//   steps as permutations of equal cells                      plan/rounds.h
+//   plans in the operations of compilers of tensors           tensors/lowering.h, tensors/tensor_program.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
@@ -42,12 +42,13 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
-#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
+#include "retile/tensors/lowering.h"
+#include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"

@@ -1,5 +1,6 @@
 """Code that `retile emit` writes, run by those it is written for."""
 
+import functools
 import json
 import math
 import os
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from problems import problems, small_shape
+
+import retile
+from retile._collectives import run_program
+from retile._retile import lower
 
 COMMAND = os.environ.get("RETILE_COMMAND", str(Path(__file__).parents[2] / "build" / "release" / "retile"))
 PLANNERS = ["wide", "paper", "direct", "lean", "gather-slice", "xla"]
@@ -155,3 +160,53 @@ def test_every_report_becomes_a_stablehlo_module():
             code = emit("stablehlo", "--shape", array, report["from"], report["to"])
             assert ir.Module.parse(code).operation.verify()
     assert len(reports) > 5
+
+
+# --- Emitted code is what retile.jax runs.
+
+
+def groups_of(mesh, axis_names, groups):
+    """Of a collective, whether it names axes or lists devices."""
+    if groups is not None:
+        return [list(group) for group in groups]
+    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    numbers = np.arange(mesh.size).reshape(tuple(mesh.shape.values()))
+    kept = [axis for axis, name in enumerate(mesh.axis_names) if name not in names]
+    gone = [mesh.axis_names.index(name) for name in names]
+    return numbers.transpose(*kept, *gone).reshape(-1, math.prod(mesh.shape[name] for name in names)).tolist()
+
+
+def operations_of(jaxpr, mesh):
+    """What is done with elements, in order: everything but the arithmetic on numbers of devices."""
+    for equation in jaxpr.eqns:
+        inner = [one for value in equation.params.values() for one in (value if isinstance(value, tuple) else [value])]
+        for one in inner:
+            if hasattr(one, "eqns") or hasattr(one, "jaxpr"):
+                yield from operations_of(getattr(one, "jaxpr", one), mesh)
+        if equation.outvars[0].aval.dtype != np.float32:
+            continue
+        named = {"axis_name", "axis_index_groups"} & equation.params.keys()
+        kept = {name: str(value) for name, value in equation.params.items() if isinstance(value, (int, tuple))}
+        if "axis_index_groups" in named and equation.primitive.name != "ppermute":
+            groups = groups_of(mesh, equation.params["axis_name"], equation.params["axis_index_groups"])
+            kept = {name: value for name, value in kept.items() if name not in named} | {"groups": groups}
+        yield equation.primitive.name, [one.aval.shape for one in equation.outvars], kept
+
+
+@pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
+@pytest.mark.parametrize("problem", SAMPLE, ids=lambda problem: problem["id"])
+def test_emitted_jax_is_what_runs(problem, form):
+    line = json.dumps({**problem, "shape": small_shape(problem)})
+    names = {"__name__": "emitted"}
+    exec(emit("jax", "--problems", "-", "--form", form, text=line), names)
+    mesh = jax.make_mesh(names["SIZES"], names["AXES"], devices=jax.devices()[: math.prod(names["SIZES"])])
+    program = lower(retile.plan(*retile.parse_problem(line)[:2]), 4, form)
+    x = jax.ShapeDtypeStruct(names["SHAPE"], np.float32, sharding=NamedSharding(mesh, names["SOURCE"]))
+    found = []
+    for function in (names["move_tile"], functools.partial(run_program, program, names["AXES"])):
+        move = jax.shard_map(
+            function, mesh=mesh, in_specs=names["SOURCE"], out_specs=names["TARGET"], check_vma=False
+        )
+        jaxpr = jax.make_jaxpr(move)(x)
+        found.append([one for one in operations_of(jaxpr.jaxpr, mesh) if one[0] not in ("shard_map", "jit", "pjit")])
+    assert found[0] == found[1]
