@@ -159,7 +159,7 @@ class Program:
         return memory.argument_size_in_bytes + memory.output_size_in_bytes + self.temporaries
 
     def explain(self) -> str:
-        by = "XLA's own reshard, which does the same"
+        by = "XLA's own reshard"
         if self.form != "xla":
             by = f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
         return f"{self.plan.explain()}// moved by {by}\n"

@@ -204,9 +204,7 @@ def test_emitted_jax_is_what_runs(problem, form):
     x = jax.ShapeDtypeStruct(names["SHAPE"], np.float32, sharding=NamedSharding(mesh, names["SOURCE"]))
     found = []
     for function in (names["move_tile"], functools.partial(run_program, program, names["AXES"])):
-        move = jax.shard_map(
-            function, mesh=mesh, in_specs=names["SOURCE"], out_specs=names["TARGET"], check_vma=False
-        )
+        move = jax.shard_map(function, mesh=mesh, in_specs=names["SOURCE"], out_specs=names["TARGET"], check_vma=False)
         jaxpr = jax.make_jaxpr(move)(x)
         found.append([one for one in operations_of(jaxpr.jaxpr, mesh) if one[0] not in ("shard_map", "jit", "pjit")])
     assert found[0] == found[1]

@@ -455,7 +455,9 @@ def gathered(tiles, groups, join):
 
 def all_to_all(tiles, split, join, groups):
     size = len(groups[0])
-    return gathered(tiles, groups, lambda all, place: np.concatenate([np.split(t, size, split)[place] for t in all], join))
+    return gathered(
+        tiles, groups, lambda all, place: np.concatenate([np.split(t, size, split)[place] for t in all], join)
+    )
 
 
 def updated(tiles, boxes, corners):
