@@ -18,6 +18,7 @@
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
 //   what XLA does with a redistribution, and why              explanation/explanation.h, explanation/log.h
+//   the plans that XLA would make                             contenders/xla_rules.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
@@ -29,6 +30,7 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/contenders/xla_rules.h"
 #include "retile/costs/cost_model.h"
 #include "retile/draw.h"
 #include "retile/engines/combine.h"

@@ -162,7 +162,13 @@ class Program:
         by = "XLA's own reshard"
         if self.form != "xla":
             by = f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
-        return f"{self.plan.explain()}// moved by {by}\n"
+        text = f"{self.plan.explain()}// moved by {by}\n"
+        if (
+            self.movement.source.mesh == self.movement.target.mesh
+            and retile.explain(*self.movement.layouts()).rematerializes
+        ):
+            text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
+        return text
 
 
 def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec: PartitionSpec) -> Callable:
@@ -197,20 +203,23 @@ def _programs(movement: Movement, form: str | None) -> Iterator[Program]:
     """What there is to choose from, the best first."""
     plan = plan_for(movement)
     if form is None:
-        if movement.source.mesh == movement.target.mesh and _is_xlas_too(plan):
+        best = Program(movement, movement.best_form(), plan)
+        if _is_left_to_xla(best):
             yield Program(movement, "xla", plan)
-        yield Program(movement, movement.best_form(), plan)
+        yield best
     if form in (None, "lean"):
         yield from (Program(movement, "lean", plan) for plan in _plans(movement))
     else:
         yield Program(movement, form, plan)
 
 
-def _is_xlas_too(plan: Plan) -> bool:
-    """Whether XLA's rules are known to find the same: nothing, a slice, or whole tiles gathered one after the other."""
-    steps = plan.steps
-    is_simple = [s.op == "dynslice" or (s.op == "allgather" and s.local_in[1:] == s.local_out[1:]) for s in steps]
-    return len(steps) < 2 and all(is_simple)
+def _is_left_to_xla(program: Program) -> bool:
+    """Whether XLA does as well by itself, by the model of its rules: on one mesh alone, where it has rules."""
+    movement = program.movement
+    if movement.source.mesh != movement.target.mesh:
+        return False
+    xla = _retile.xla_program(*movement.layouts())
+    return xla is not None and program.tensors.is_left_to_compiler(xla)
 
 
 # --- XLA's own.

@@ -68,8 +68,8 @@ nb::list to_python(const std::vector<Statement>& statements) {
   nb::list list;
   for (const Statement& statement : statements) {
     const NamedOperation operation = std::visit(OperationToPython(), statement.operation);
-    list.append(nb::make_tuple(operation.name, statement.operands, nb::tuple(nb::cast(statement.shape)),
-                               operation.fields));
+    list.append(
+        nb::make_tuple(operation.name, statement.operands, nb::tuple(nb::cast(statement.shape)), operation.fields));
   }
   return list;
 }
@@ -77,6 +77,17 @@ nb::list to_python(const std::vector<Statement>& statements) {
 TensorProgram lower_plan(const PythonPlan& plan, std::int64_t element_size, const std::string& form) {
   const ProgramForm known = require(find_program_form(form), "form of a program", form, program_form_names);
   return lower(plan.plan(), element_size, options_for(known));
+}
+
+// None where the model of its rules does not say what it does, or says that it fails.
+std::optional<TensorProgram> xla_program(const PythonLayout& source, const PythonLayout& target) {
+  const Problem problem("", source.layout, target.layout, ElementType::f32);
+  try {
+    if (contenders::xla_fails(problem)) return std::nullopt;
+    return lower(contenders::plan_by_xla_rules(problem), bytes_of(ElementType::f32), {});
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -95,11 +106,20 @@ void bind_tensors(nb::module_& module) {
       .def_prop_ro(
           "rounds", [](const TensorProgram& self) { return costs_of(self).rounds; },
           "Permutations that take the place of one step, at most.")
+      .def(
+          "is_left_to_compiler",
+          [](const TensorProgram& ours, const TensorProgram& compilers) {
+            return is_left_to_compiler(compilers, ours);
+          },
+          "compilers"_a, "Whether a compiler that carries out the other program by itself does as well.")
       .def_prop_ro("collectives", &collectives_text, "The collectives in order, as JAX calls them.");
   module.def("lower", &lower_plan, "plan"_a, "element_size"_a, "form"_a, nb::call_guard<nb::gil_scoped_release>(),
              "The plan for elements of this many bytes, in a form: collectives, fast or lean.");
-  module.def("form_for", [](const std::string& platform) { return name_of(form_for(platform)); }, "platform"_a,
-             "The form that is taken on a platform of JAX's unless told otherwise.");
+  module.def("xla_program", &xla_program, "source"_a, "target"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "What XLA does by itself, by the model of its rules; None where that does not say.");
+  module.def(
+      "form_for", [](const std::string& platform) { return name_of(form_for(platform)); }, "platform"_a,
+      "The form that is taken on a platform of JAX's unless told otherwise.");
 }
 
 }  // namespace retile::python

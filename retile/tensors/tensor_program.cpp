@@ -9,10 +9,10 @@
 namespace retile::tensors {
 namespace {
 
-// The parts of a value that come from other members of a group.
-std::int64_t from_others(const Statement& statement, const Groups& groups) {
+// What of a value comes from other members of a group.
+std::int64_t from_others(std::int64_t size, const Groups& groups) {
   const auto members = static_cast<std::int64_t>(groups.front().size());
-  return product(statement.shape) / members * (members - 1);
+  return size / members * (members - 1);
 }
 
 // JAX's name of a collective; null of other operations.
@@ -38,25 +38,45 @@ std::vector<Statement> TensorProgram::statements() const {
 
 ProgramCosts costs_of(const TensorProgram& program) {
   ProgramCosts costs;
-  std::int64_t by_groups = 0;             // the same for all devices
-  std::vector<std::int64_t> by_messages;  // by device
+  std::vector<std::int64_t> received(static_cast<std::size_t>(program.movement.mesh.device_count()));
+  std::vector<std::int64_t> cut{0};  // by value
+  costs.largest = product(program.tile());
   for (const ProgramStage& stage : program.stages) {
     std::int64_t rounds = 0;
     for (const Statement& statement : stage.statements) {
-      if (const Groups* groups = groups_of(statement.operation)) by_groups += from_others(statement, *groups);
-      const auto* permute = std::get_if<PermuteOp>(&statement.operation);
-      if (permute == nullptr) continue;
+      const std::int64_t size = product(statement.shape);
+      costs.largest = std::max(costs.largest, size);
+      cut.push_back(std::holds_alternative<SliceOp>(statement.operation) ? size : 0);
+      if (collective_name(statement.operation) == nullptr) continue;
+      costs.cut += cut[statement.operands.front()];
+      if (const Groups* groups = groups_of(statement.operation)) {
+        for (std::int64_t& elements : received) elements += from_others(size, *groups);
+        continue;
+      }
       ++rounds;
-      by_messages.resize(permute->senders.size());
-      for (std::size_t device = 0; device < by_messages.size(); ++device) {
-        if (permute->senders[device] != static_cast<Device>(device)) by_messages[device] += product(statement.shape);
+      const std::vector<Device>& senders = std::get<PermuteOp>(statement.operation).senders;
+      for (std::size_t device = 0; device < received.size(); ++device) {
+        if (senders[device] != static_cast<Device>(device)) received[device] += size;
       }
     }
     costs.rounds = std::max(costs.rounds, rounds);
   }
-  const auto most = std::max_element(by_messages.begin(), by_messages.end());
-  costs.received = by_groups + (most == by_messages.end() ? 0 : *most);
+  costs.received = *std::max_element(received.begin(), received.end());
   return costs;
+}
+
+bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours) {
+  for (const Statement& statement : compilers.statements()) {
+    const auto* gather = std::get_if<GatherOp>(&statement.operation);
+    const bool is_plain = std::holds_alternative<SliceOp>(statement.operation) ||
+                          std::holds_alternative<PermuteOp>(statement.operation) ||
+                          (gather != nullptr && gather->dimension == 0);
+    if (!is_plain) return false;
+  }
+  const ProgramCosts theirs = costs_of(compilers);
+  const ProgramCosts own = costs_of(ours);
+  const std::int64_t ends = std::max(product(ours.tile()), product(ours.movement.target().local_shape()));
+  return theirs.largest <= ends && theirs.received + theirs.cut <= own.received + own.cut;
 }
 
 std::string collectives_text(const TensorProgram& program) {

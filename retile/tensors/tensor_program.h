@@ -118,13 +118,20 @@ struct TensorProgram {
   std::vector<Statement> statements() const;                           // of all stages; the last value is the result
 };
 
-// What carrying out a program takes, per device.
+// What carrying out a program takes, in elements per device.
 struct ProgramCosts {
-  std::int64_t received = 0;  // elements that the busiest device gets from others
+  std::int64_t received = 0;  // by the busiest device from others
+  std::int64_t cut = 0;       // of boxes that are copied before they are sent
+  std::int64_t largest = 0;   // of the largest value, source and target among them
   std::int64_t rounds = 0;    // permutations of the stage that has the most
 };
 
 ProgramCosts costs_of(const TensorProgram& program);
+
+// Whether a compiler that carries out the first program by itself does as well as the second one would: it permutes
+// tiles, slices them and gathers them along the outermost dimension alone, which takes no memory beside the values;
+// copies and receives no more; and holds nothing larger than source and target.
+bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours);
 
 // The collectives in order, as JAX calls them: "2 ppermute, all_gather"; "" where nothing is sent.
 std::string collectives_text(const TensorProgram& program);

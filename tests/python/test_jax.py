@@ -272,6 +272,14 @@ def test_plans_can_be_seen_before_they_run():
     assert "collective-permute" in lower_text(x, target)
 
 
+def test_it_says_where_xla_would_make_the_whole_array():
+    mesh = mesh_of({"a": 4, "b": 2})
+    x = jax.device_put(np.zeros((16, 16, 16), np.float32), NamedSharding(mesh, P("b", None, "a")))  # of a public report
+    line = "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
+    assert explain(x, NamedSharding(mesh, P(None, ("a", "b")))).endswith(line)
+    assert line not in explain(x, NamedSharding(mesh, P("b")))
+
+
 def test_programs_say_what_devices_receive():
     mesh = mesh_of({"x": 2, "y": 4})
     tile = ARRAY.size // 8
@@ -281,7 +289,7 @@ def test_programs_say_what_devices_receive():
     assert Program(gather, "collectives", plan_for(gather)).tensors.received == 7 * tile
 
 
-@pytest.mark.parametrize("target", [ROWS, P("x"), P("y")])
+@pytest.mark.parametrize("target", [ROWS, P(("y", "x")), P("x"), P("y")])
 def test_what_xla_does_as_well_is_left_to_it(target):
     mesh = mesh_of({"x": 2, "y": 4})
     x = put(mesh, P() if target == P("y") else ROWS)

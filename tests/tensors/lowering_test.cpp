@@ -94,6 +94,29 @@ TEST(ProgramCosts, count_what_comes_from_others) {
   EXPECT_EQ(costs_of(lower_problem(problem_of("x=4", "[2{x}8]", "[2{x}8]"), {})).received, 0);
 }
 
+TEST(ProgramCosts, count_boxes_that_are_cut_to_be_sent) {
+  EXPECT_EQ(costs_of(lower_problem(swapped, {})).cut, 8);
+  EXPECT_EQ(costs_of(lower_problem(among_four, {})).cut, 0);
+  EXPECT_EQ(costs_of(lower_problem(problem_of("x=4", "[8]", "[2{x}8]"), {})).cut, 0);
+  EXPECT_EQ(costs_of(lower_problem(inner_gather, {})).largest, 64);
+}
+
+// The first is what a compiler does by itself.
+TEST(TensorProgram, is_left_to_a_compiler_that_does_as_well) {
+  const auto is_left = [](const Problem& problem, PlannerKind compilers) {
+    return is_left_to_compiler(lower_problem(problem, {}, compilers),
+                               lower_problem(problem, options_for(ProgramForm::fast)));
+  };
+  EXPECT_TRUE(is_left(outer_gather, PlannerKind::paper));
+  EXPECT_TRUE(is_left(problem_of("x=4", "[8]", "[2{x}8]"), PlannerKind::paper));
+  EXPECT_TRUE(is_left(problem_of("x=2,y=4", "[1{y,x}8, 8]", "[1{x,y}8, 8]"), PlannerKind::paper));  // a permutation
+  EXPECT_FALSE(is_left(inner_gather, PlannerKind::paper));  // needs memory beside the values
+  EXPECT_FALSE(is_left(among_eight, PlannerKind::paper));
+  EXPECT_FALSE(is_left(swapped, PlannerKind::gather_slice));  // makes the whole array
+  const Problem halved = problem_of("x=2,y=4", "[2{y}8, 8]", "[4{x}8, 8]");
+  EXPECT_FALSE(is_left(halved, PlannerKind::gather_slice));  // receives more
+}
+
 // Shapes of all operands are known, and those of branches are the switch's.
 TEST(TensorProgram, names_only_values_that_are_there) {
   test::RandomProblems random(5);
