@@ -66,17 +66,19 @@ def test_jax_moves_every_bit(problem, planner):
 
 
 @pytest.mark.parametrize(
-    ("mesh", "source", "target"),
+    ("mesh", "source", "target", "form"),
     [
-        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]"),
-        ("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]"),
-        ("x=2,y=4", "[3*4{y}16*8, 6]", "[384, 3{x}6]"),
-        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]"),
+        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "collectives"),
+        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "fast"),
+        ("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]", "collectives"),
+        ("x=2,y=4", "[3*4{y}16*8, 6]", "[384, 3{x}6]", "collectives"),
+        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]", "collectives"),
+        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]", "lean"),
     ],
 )
-def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target):
+def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target, form):
     path = tmp_path / "redistribute.py"
-    assert emit("jax", "--mesh", mesh, source, target, "--out", str(path)) == ""
+    assert emit("jax", "--mesh", mesh, source, target, "--form", form, "--out", str(path)) == ""
     result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
 
