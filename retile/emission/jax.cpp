@@ -124,11 +124,10 @@ struct Use {
 class NamedValues {
  public:
   NamedValues(const std::vector<Statement>& statements, std::vector<NamedValue> arguments)
-      : values_(std::move(arguments)), uses_(values_.size() + statements.size()) {
+      : values_(std::move(arguments)), uses_(values_.size() + statements.size()), used_(uses_.size()) {
     for (const Statement& statement : statements) {
       for (const Value value : statement.operands) ++uses_[value];
     }
-    uses_left_ = uses_;
   }
 
   const std::string& result() const { return values_.back().name; }
@@ -138,7 +137,7 @@ class NamedValues {
     Use use;
     for (const Value value : statement.operands) {
       use.operands.push_back(values_[value]);
-      --uses_left_[value];
+      ++used_[value];
     }
     const Value first = statement.operands[0];
     const bool is_one_box = std::holds_alternative<SliceOp>(statement.operation) && uses_[first] > 1;
@@ -147,7 +146,7 @@ class NamedValues {
     } else if (statement.operands.size() > 1 && is_free("tile")) {
       use.result.name = "tile";
     } else {
-      use.result.name = uses_left_[first] == 0 ? use.first() : fmt::format("box_{}", ++boxes_);
+      use.result.name = used_[first] == uses_[first] ? use.first() : fmt::format("box_{}", ++boxes_);
     }
     use.result.shape = statement.shape;
     values_.push_back(use.result);
@@ -157,14 +156,14 @@ class NamedValues {
  private:
   bool is_free(const char* name) const {
     for (Value value = 0; value < values_.size(); ++value) {
-      if (values_[value].name == name && uses_left_[value] > 0) return false;
+      if (values_[value].name == name && used_[value] < uses_[value]) return false;
     }
     return true;
   }
 
   std::vector<NamedValue> values_;
   std::vector<int> uses_;  // by value
-  std::vector<int> uses_left_;
+  std::vector<int> used_;  // of these, so far
   int boxes_ = 0;
 };
 

@@ -23,7 +23,7 @@ tensors::LoweringOptions options_for(const Mesh& mesh) {
 
 // A mesh along whose axes all groups lie: that of the ends, or the one with an axis for each prime.
 Mesh mesh_of(const tensors::TensorProgram& program) {
-  const Mesh mesh = name_ends(program.movement).mesh;
+  Mesh mesh = name_ends(program.movement).mesh;
   for (const tensors::Statement& statement : program.statements()) {
     const Groups* groups = tensors::groups_of(statement.operation);
     if (groups != nullptr && !find_group_axes(mesh, *groups)) return prime_mesh(mesh);

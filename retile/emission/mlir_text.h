@@ -103,7 +103,7 @@ class ProgramText : public MlirText {
         values_.push_back({std::visit(add, statement.operation), statement.shape});
       }
     }
-    const std::string type = tensor_of(values_.back().shape);
+    std::string type = tensor_of(values_.back().shape);
     add_line("return {} : {}", values_.back().name, type);
     return type;
   }

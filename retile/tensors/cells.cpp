@@ -1,8 +1,8 @@
 #include "retile/tensors/cells.h"
 
 #include <algorithm>
-#include <compare>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -22,7 +22,9 @@ struct Arrangement {
   Shape order;  // the cell of each place, row-major: cells that are kept count first, then those received
   std::vector<Shape> corners;  // of the cells that are kept
 
-  auto operator<=>(const Arrangement&) const = default;
+  bool operator<(const Arrangement& other) const {
+    return std::tie(order, corners) < std::tie(other.order, other.corners);
+  }
 };
 
 std::vector<Arrangement> arrangements_of(const Rounds& rounds, const Shape& grid) {
