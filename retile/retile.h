@@ -13,11 +13,12 @@
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
-//   steps as permutations of equal cells                      plan/rounds.h
+//   plans in the operations of compilers of tensors           tensors/lowering.h, tensors/tensor_program.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
 //   what XLA does with a redistribution, and why              explanation/explanation.h, explanation/log.h
+//   the plans that XLA would make                             contenders/xla_rules.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
@@ -29,6 +30,7 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/contenders/xla_rules.h"
 #include "retile/copies/combine.h"
 #include "retile/costs/cost_model.h"
 #include "retile/draw.h"
@@ -41,13 +43,14 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
-#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
 #include "retile/schedule/device_schedule.h"
+#include "retile/tensors/lowering.h"
+#include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,14 +10,15 @@ import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import retile
-from retile._collectives import Lowering
+from retile import _retile
+from retile._collectives import run_program
 from retile._errors import InputError, MemoryLimitError
-from retile._retile import Layout, Plan
+from retile._retile import Layout, Plan, TensorProgram
 
 # Exchanges of more rounds than this are slower than the collectives that avoid them.
 MOST_ROUNDS = 4
-# Temporaries up to a page are the program's own, whatever it moves.
-OWN_BYTES = 4096
+# How an array is moved: by a plan's tensor program in one of three forms, or by XLA's own reshard.
+FORMS = ("collectives", "fast", "lean", "xla")
 
 
 # --- What is to be moved.
@@ -63,8 +63,11 @@ class Movement:
             Layout.from_sharding(self.target, self.shape, self.target_devices()),
         )
 
-    def larger_tile(self) -> int:
-        return max(layout.local_size for layout in self.layouts())
+    def best_form(self) -> str:
+        """Of a plan, on these devices."""
+        mesh = self.source.mesh
+        platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
+        return _retile.form_for(platform)
 
     def is_even(self) -> bool:
         """Whether every device has an equal tile, which is what JAX's own arrays have."""
@@ -87,9 +90,9 @@ def axes_of(entry: Any) -> tuple[str, ...]:
 
 
 def _plans(movement: Movement) -> Iterator[Plan]:
-    """What there is to choose from, the cheapest first."""
+    """What there is to choose from. Collectives come first: single exchanges were measured to be slower and to hold more."""
     source, target = movement.layouts()
-    for options in ({}, {"exchange": False}, {"planner": "paper"}, {"planner": "lean"}):
+    for options in ({"planner": "wide"}, {"exchange": False}, {"planner": "paper"}, {"planner": "lean"}, {}):
         try:
             yield retile.plan(source, target, dtype=movement.dtype, **options)
         except InputError:  # there is no plan of this kind
@@ -98,18 +101,17 @@ def _plans(movement: Movement) -> Iterator[Plan]:
 
 
 def plan_for(movement: Movement) -> Plan:
-    few_rounds = (plan for plan in _plans(movement) if _exchange_rounds(plan) <= MOST_ROUNDS)
+    few_rounds = (plan for plan in _plans(movement) if _lowered(plan, movement, "collectives").rounds <= MOST_ROUNDS)
     return next(few_rounds, None) or next(_plans(movement))
 
 
-def _exchange_rounds(plan: Plan) -> int:
-    exchanges = [i for i, step in enumerate(plan.steps) if step.op == "exchange"]
-    return max((len(plan._rounds(i, i)[2]) for i in exchanges), default=0)
+def _lowered(plan: Plan, movement: Movement, form: str) -> TensorProgram:
+    return _retile.lower(plan, movement.dtype.itemsize, form)
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """How an array is moved: by a plan, in the `fast` or the `lean` form, or by XLA's own reshard."""
+    """How an array is moved: by a plan in one of the forms, or by XLA's own reshard."""
 
     movement: Movement
     form: str
@@ -132,7 +134,15 @@ class Program:
 
     def per_device(self, out_spec: PartitionSpec) -> Callable[[jax.Array], jax.Array]:
         source = self.movement.source
-        return _per_device(Lowering(self.plan, source.mesh.axis_names, self.form), source.mesh, source.spec, out_spec)
+        return _per_device(self.on_tile, source.mesh, source.spec, out_spec)
+
+    def on_tile(self, tile: jax.Array) -> jax.Array:
+        """Inside `shard_map`."""
+        return run_program(self.tensors, self.movement.source.mesh.axis_names, tile)
+
+    @functools.cached_property
+    def tensors(self) -> TensorProgram:
+        return _lowered(self.plan, self.movement, self.form)
 
     @functools.cached_property
     def compiled(self) -> Any:
@@ -148,51 +158,15 @@ class Program:
         memory = self.compiled.memory_analysis()
         return memory.argument_size_in_bytes + memory.output_size_in_bytes + self.temporaries
 
-    @property
-    def sent(self) -> int:
-        """Bytes that a device's collectives give it."""
-        pattern = r"= (.*?) (?:all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter)(?:-done)?\("
-        results = " ".join(re.findall(pattern, self.compiled.as_text()))
-        arrays = re.findall(r"([a-z]+)(\d*)\w*\[([\d,]*)\]", results)
-        return sum(int(bits or 8) * math.prod(int(n) for n in shape.split(",") if n) // 8 for _, bits, shape in arrays)
-
-    @property
-    def cut(self) -> int:
-        """Bytes of a slice that its plan begins with, and that it gathers again: they are copied before they are sent."""
-        first, last = self.plan.steps[0], self.plan.steps[-1]
-        is_gathered = first.op == "dynslice" and last.op == "allgather"
-        return math.prod(first.local_out) * self.movement.dtype.itemsize if is_gathered else 0
-
-    def is_as_good_as(self, other: "Program") -> bool:
-        """No more temporaries; and what is sent more, if anything, is made up for by what is held less.
-
-        Or it sends no more than the other cuts and sends, which is faster in whole tiles; it may hold a tile for that.
-        """
-        more_sent = self.sent - other.sent
-        if (
-            0 < more_sent <= other.cut
-            and self.temporaries <= self.movement.larger_tile() * self.movement.dtype.itemsize
-        ):
-            return True
-        less_held = max(other.temporaries, OWN_BYTES) - max(self.temporaries, OWN_BYTES)
-        return less_held > max(0, more_sent) or (less_held == max(0, more_sent) and not self.gathers_inside())
-
-    def gathers_inside(self) -> bool:
-        """Whether tiles are gathered along inner dimensions alone, which XLA does more slowly, all else being equal."""
-        gathers = [step for step in self.plan.steps if step.op == "allgather"]
-        return any(step.local_in[0] == step.local_out[0] for step in gathers)
-
-    def makes_whole_array(self) -> bool:
-        """Whether some device holds all of an array that no device has before or after."""
-        whole = math.prod(self.movement.shape)
-        arrays = re.findall(r"[a-z]\w*\[([\d,]+)\]", self.compiled.as_text())
-        largest = max((math.prod(map(int, shape.split(","))) for shape in arrays), default=0)
-        return largest >= whole > self.movement.larger_tile()
-
     def explain(self) -> str:
-        by = "XLA's own reshard, which is as good" if self.form == "xla" else f"these steps, in the {self.form} form"
+        by = "XLA's own reshard"
+        if self.form != "xla":
+            by = f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
         text = f"{self.plan.explain()}// moved by {by}\n"
-        if _can_compare(self.movement) and dataclasses.replace(self, form="xla").makes_whole_array():
+        if (
+            self.movement.source.mesh == self.movement.target.mesh
+            and retile.explain(*self.movement.layouts()).rematerializes
+        ):
             text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
         return text
 
@@ -201,36 +175,51 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
     return jax.shard_map(function, mesh=mesh, in_specs=in_spec, out_specs=out_spec, check_vma=False)
 
 
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What the caller asks of a program: bytes per device at most, and a form."""
+
+    memory_limit: int | None = None
+    form: str | None = None
+
+
 @functools.lru_cache(maxsize=4096)
-def program_for(movement: Movement, memory_limit: int | None = None) -> Program:
-    plan = plan_for(movement)
-    fast, xla = (Program(movement, form, plan) for form in ("fast", "xla"))
-    is_simple = movement.source.mesh == movement.target.mesh and _is_xlas_too(plan)
-    first = xla if is_simple or (_can_compare(movement) and xla.is_as_good_as(fast)) else fast
-    if memory_limit is None:
-        return first
-    programs = [first, fast] + [Program(movement, "lean", plan) for plan in _plans(movement)]
+def program_for(movement: Movement, wishes: Wishes = Wishes()) -> Program:  # noqa: B008
+    programs = _programs(movement, wishes.form)
+    if wishes.memory_limit is None:
+        return next(programs)
+    tried = []
     for program in programs:
-        if program.bytes <= memory_limit:
+        tried.append(program.bytes)
+        if tried[-1] <= wishes.memory_limit:
             return program
     raise MemoryLimitError(
-        f"a memory limit of {memory_limit} bytes per device is too small\n"
-        f"hint: the smallest limit that works is {min(program.bytes for program in programs)} bytes"
+        f"a memory limit of {wishes.memory_limit} bytes per device is too small\n"
+        f"hint: the smallest limit that works is {min(tried)} bytes"
     )
 
 
-def _is_xlas_too(plan: Plan) -> bool:
-    """Whether XLA's rules are known to find the same: nothing, a slice, or whole tiles gathered one after the other."""
-    steps = plan.steps
-    is_simple = [s.op == "dynslice" or (s.op == "allgather" and s.local_in[1:] == s.local_out[1:]) for s in steps]
-    return len(steps) < 2 and all(is_simple)
+def _programs(movement: Movement, form: str | None) -> Iterator[Program]:
+    """What there is to choose from, the best first."""
+    plan = plan_for(movement)
+    if form is None:
+        best = Program(movement, movement.best_form(), plan)
+        if _is_left_to_xla(best):
+            yield Program(movement, "xla", plan)
+        yield best
+    if form in (None, "lean"):
+        yield from (Program(movement, "lean", plan) for plan in _plans(movement))
+    else:
+        yield Program(movement, form, plan)
 
 
-def _can_compare(movement: Movement) -> bool:
-    """Whether XLA's own program may be compiled and looked at: its compiler aborts on some meshes of other sizes."""
-    mesh = movement.source.mesh
-    is_known = not isinstance(mesh, AbstractMesh) and mesh == movement.target.mesh
-    return is_known and all(size & (size - 1) == 0 for size in mesh.shape.values())
+def _is_left_to_xla(program: Program) -> bool:
+    """Whether XLA does as well by itself, by the model of its rules: on one mesh alone, where it has rules."""
+    movement = program.movement
+    if movement.source.mesh != movement.target.mesh:
+        return False
+    xla = _retile.xla_program(*movement.layouts())
+    return xla is not None and program.tensors.is_left_to_compiler(xla)
 
 
 # --- XLA's own.

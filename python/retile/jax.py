@@ -15,7 +15,7 @@ mesh {x: 2, y: 4}  // planner wide
   [2{y}8, 4{x}8]  // 8
 // cost 8 (paper, optimal over all plans), floor 8
 // peak 8 elements per device, no more than the larger of source and target
-// moved by these steps, in the fast form
+// moved by these steps, in the fast form: 2 ppermute
 """
 
 import functools
@@ -28,15 +28,15 @@ from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from retile._collectives import Lowering
 from retile._errors import InputError, MemoryLimitError
 from retile._programs import (
+    FORMS,
     Movement,
     Program,
+    Wishes,
     batched_sharding,
     constrained,
     is_explicit,
-    plan_for,
     program_for,
 )
 from retile._retile import Plan
@@ -50,27 +50,27 @@ NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _moved(x: jax.Array, movement: Movement, memory_limit: int | None) -> jax.Array:
+def _moved(x: jax.Array, movement: Movement, wishes: Wishes) -> jax.Array:
     """Inside `jit`. What flows back goes the way back; a batch is one more dimension, not cut."""
 
     @custom_vmap
     def move(x: jax.Array) -> jax.Array:
-        return program_for(movement, memory_limit)(x)
+        return program_for(movement, wishes)(x)
 
     @move.def_vmap
     def move_batch(size: int, _: Any, batch: jax.Array) -> tuple[jax.Array, bool]:
-        return _moved(batch, movement.batched(size), memory_limit), True
+        return _moved(batch, movement.batched(size), wishes), True
 
     return move(x)
 
 
-def _moved_back(movement: Movement, memory_limit: int | None, _: None, x: jax.Array) -> tuple[jax.Array]:
+def _moved_back(movement: Movement, wishes: Wishes, _: None, x: jax.Array) -> tuple[jax.Array]:
     if not is_explicit(movement.target.mesh):
         x = constrained(x, movement.target)
-    return (_moved(x, movement.reversed(), memory_limit),)
+    return (_moved(x, movement.reversed(), wishes),)
 
 
-_moved.defvjp(lambda x, movement, memory_limit: (_moved(x, movement, memory_limit), None), _moved_back)
+_moved.defvjp(lambda x, movement, wishes: (_moved(x, movement, wishes), None), _moved_back)
 _moved_in_jit = jax.jit(_moved, static_argnums=(1, 2))
 
 
@@ -88,7 +88,7 @@ def _move_when_known(mesh: Any, arguments: Any, result: Any) -> Any:
     if isinstance(source, NamedSharding) and isinstance(target, NamedSharding):
         movement = Movement(source, target, tuple(result.shape), np.dtype(result.dtype))
         if movement.is_even():
-            return mesh, Lowering(plan_for(movement), mesh.axis_names, "fast"), target, (source,)
+            return mesh, program_for(movement, Wishes(form=movement.best_form())).on_tile, target, (source,)
     return mesh, lambda tile: tile, target, (target,)
 
 
@@ -122,8 +122,8 @@ _moved_later.defvjp(lambda x, target: (_moved_later(x, target), None), lambda _,
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(movement: Movement, memory_limit: int | None, donate: bool) -> Callable:
-    program = program_for(movement, memory_limit)
+def _jitted(movement: Movement, wishes: Wishes, donate: bool) -> Callable:
+    program = program_for(movement, wishes)
     donated = (0,) if donate else ()
     if program.form == "xla":
         return functools.partial(jax.device_put, device=movement.target, donate=donate)
@@ -247,7 +247,7 @@ def _names_host_memory(sharding: NamedSharding) -> bool:
     return sharding.memory_kind not in {None, "device", *(device.default_memory().kind for device in devices)}
 
 
-def _mover(x: Any, sharding: Any, source: Any, memory_limit: int | None, donate: bool) -> Callable:
+def _mover(x: Any, sharding: Any, source: Any, wishes: Wishes, donate: bool) -> Callable:
     """Who moves an array: nobody, a plan, a plan that is made later, or XLA. Throws where nobody can."""
     if sharding is None:
         return jax.device_put
@@ -255,14 +255,15 @@ def _mover(x: Any, sharding: Any, source: Any, memory_limit: int | None, donate:
     target, why_no_plan = movement.target, _why_no_plan(x, movement)
     memory_kind = getattr(sharding, "memory_kind", None)
     asked = target.with_memory_kind(memory_kind) if memory_kind else target
-    if why_no_plan and memory_limit is not None:
-        raise InputError(f"a memory limit cannot be kept, since XLA moves this array: {why_no_plan}")
+    if why_no_plan and wishes != Wishes():
+        wish = "a memory limit cannot be kept" if wishes.memory_limit is not None else "no form can be chosen"
+        raise InputError(f"{wish}, since XLA moves this array: {why_no_plan}")
     if not isinstance(x, jax.core.Tracer):
         by_xla = functools.partial(jax.device_put, device=asked, donate=donate)
-        move = by_xla if why_no_plan else _jitted(movement, memory_limit, donate)
+        move = by_xla if why_no_plan else _jitted(movement, wishes, donate)
     elif why_no_plan is None:
-        program_for(movement, memory_limit)  # throws where nothing fits
-        move = functools.partial(_moved_from_source, movement=movement, memory_limit=memory_limit)
+        program_for(movement, wishes)  # throws where nothing fits
+        move = functools.partial(_moved_from_source, movement=movement, wishes=wishes)
     elif why_no_plan == NOT_KNOWN and x.ndim and _may_be_on(x, target.mesh):
         move = functools.partial(_moved_later, target=target)
     else:
@@ -270,9 +271,9 @@ def _mover(x: Any, sharding: Any, source: Any, memory_limit: int | None, donate:
     return lambda x: _as_asked(move(x), asked)
 
 
-def _moved_from_source(x: jax.Array, movement: Movement, memory_limit: int | None) -> jax.Array:
+def _moved_from_source(x: jax.Array, movement: Movement, wishes: Wishes) -> jax.Array:
     x = x if is_explicit(movement.source.mesh) else constrained(x, movement.source)
-    return _moved_in_jit(x, movement, memory_limit)
+    return _moved_in_jit(x, movement, wishes)
 
 
 def _may_be_on(x: jax.Array, mesh: Any) -> bool:
@@ -299,6 +300,7 @@ def reshard(
     *,
     source: Any = None,
     memory_limit: int | None = None,
+    form: str | None = None,
     donate: bool = False,
 ) -> Any:
     """The same arrays in other shardings: like `jax.device_put`, but by a plan.
@@ -307,18 +309,20 @@ def reshard(
     arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and can be
     differentiated; what flows back takes the way back. A program that would hold more than `memory_limit` bytes on a
     device (source, target and temporaries as XLA counts them) is not used: MemoryLimitError names the smallest limit
-    that works, and where XLA moves an array, for want of a plan, a limit is refused. `donate` gives up `x`.
+    that works, and where XLA moves an array, for want of a plan, a limit is refused. `form` is how the plan's steps are
+    said to XLA: "collectives" as they are (what is taken on GPUs and TPUs), "fast" (on CPU devices), "lean" (in parts, one
+    after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.
     """
-    _check_limit(memory_limit)
+    wishes = _wishes(memory_limit, form)
     leaves, tree = jax.tree.flatten(x)
     sides = _for_leaves("sharding", sharding, x), _for_leaves("source", source, x)
     movers, errors = [], {}
     for number, one in enumerate(zip(leaves, *sides, strict=True)):
         try:
-            movers.append(_mover(*one, memory_limit, donate))
+            movers.append(_mover(*one, wishes, donate))
         except InputError as error:
             errors[number] = error
     if errors:
@@ -328,9 +332,12 @@ def reshard(
     return jax.tree.unflatten(tree, [move(leaf) for move, leaf in zip(movers, leaves, strict=True)])
 
 
-def _check_limit(memory_limit: Any) -> None:
+def _wishes(memory_limit: Any, form: Any) -> Wishes:
     if not isinstance(memory_limit, (int, np.integer, type(None))):
         raise InputError(f"memory_limit is {memory_limit!r}, no whole number of bytes")
+    if form is not None and form not in FORMS:
+        raise InputError(f"form is {form!r}\nhint: one of: {', '.join(FORMS)}")
+    return Wishes(memory_limit, form)
 
 
 def _for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
@@ -351,25 +358,25 @@ def _is_sharding(value: Any) -> bool:
     return value is None or isinstance(value, (jax.sharding.Sharding, PartitionSpec))
 
 
-def _planned(x: Any, sharding: Any, memory_limit: int | None) -> Program:
-    _check_limit(memory_limit)
+def _planned(x: Any, sharding: Any, memory_limit: int | None, form: str | None) -> Program:
+    wishes = _wishes(memory_limit, form)
     movement = _movement(x, sharding)
     why_no_plan = _why_no_plan(x, movement)
     if why_no_plan:
         raise InputError(f"there is no plan for this array: {why_no_plan}")
-    return program_for(movement, memory_limit)
+    return program_for(movement, wishes)
 
 
-def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None) -> Plan:
+def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> Plan:
     """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding."""
-    return _planned(x, sharding, memory_limit).plan
+    return _planned(x, sharding, memory_limit, form).plan
 
 
-def explain(x: Any, sharding: Any, *, memory_limit: int | None = None) -> str:
-    """What `reshard` would do, as text."""
-    return _planned(x, sharding, memory_limit).explain()
+def explain(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:
+    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes."""
+    return _planned(x, sharding, memory_limit, form).explain()
 
 
-def lower_text(x: Any, sharding: Any, *, memory_limit: int | None = None) -> str:
+def lower_text(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:
     """The program that `reshard` would run, as XLA compiled it."""
-    return _planned(x, sharding, memory_limit).compiled.as_text()
+    return _planned(x, sharding, memory_limit, form).compiled.as_text()

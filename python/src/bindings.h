@@ -42,5 +42,6 @@ void bind_layouts(nanobind::module_& module);
 void bind_plans(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_explanations(nanobind::module_& module);
+void bind_tensors(nanobind::module_& module);
 
 }  // namespace retile::python

@@ -40,6 +40,7 @@ NB_MODULE(_retile, module) {
   bind_plans(module);
   bind_runs(module);
   bind_explanations(module);
+  bind_tensors(module);
 }
 
 }  // namespace retile::python

@@ -58,22 +58,6 @@ std::vector<PythonStep> steps_of(const PythonPlan& self) {
   return steps;
 }
 
-using PythonRound = std::tuple<std::vector<Device>, std::vector<Shape>, std::vector<Shape>>;
-using PythonRounds = std::tuple<Shape, std::vector<PythonRound>, std::vector<PythonRound>>;
-
-std::vector<PythonRound> to_python(const std::vector<Round>& rounds) {
-  std::vector<PythonRound> result;
-  for (const Round& round : rounds) result.emplace_back(round.senders, round.taken_from, round.written_to);
-  return result;
-}
-
-std::optional<PythonRounds> rounds_of(const PythonPlan& self, std::size_t first, std::size_t last) {
-  const Movement& movement = self.plan().movement;
-  const std::optional<Rounds> rounds = find_rounds(movement.before(first), movement.before(last + 1));
-  if (!rounds) return std::nullopt;
-  return PythonRounds{rounds->cell, to_python(rounds->own), to_python(rounds->exchanged)};
-}
-
 void bind_step(nb::module_& module) {
   nb::class_<PythonStep>(module, "Step", "A step of a plan. Devices are numbers, boxes are pairs of corners.")
       .def_prop_ro(
@@ -197,10 +181,6 @@ void bind_plan(nb::module_& module) {
           "verify", [](const PythonPlan& self) { return find_faults(self.plan()); },
           nb::call_guard<nb::gil_scoped_release>(),
           "Replays the plan box by box: a sentence for each fault, none where it is right.")
-      .def("_rounds", &rounds_of, "first"_a, "last"_a, nb::call_guard<nb::gil_scoped_release>(),
-           "Steps first to last as rounds in which each device sends and receives one cell: the cell's shape, the\n"
-           "rounds that every device keeps to itself and those between devices, each as the senders to each device,\n"
-           "the corners that they take a cell from, and those that it is written to. None where tiles are uneven.")
       .def("_repr_html_", &html_of, nb::call_guard<nb::gil_scoped_release>())
       .def("__str__", [](const PythonPlan& self) { return to_string(self.plan()); })
       .def("__repr__", [](const PythonPlan& self) { return "Plan.from_json('" + self.key() + "')"; })

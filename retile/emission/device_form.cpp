@@ -33,6 +33,7 @@ bool is_along(const Mesh& mesh, const std::vector<int>& axes, const std::vector<
 
 std::optional<DeviceForm> find_form(const Mesh& mesh, const std::vector<std::int64_t>& numbers) {
   DeviceForm form{numbers.front(), {}};
+  if (numbers.size() == 1) return form;
   for (const AxisPart& part : mesh.prime_parts()) {
     const std::int64_t stride = mesh.stride(part);
     const std::int64_t factor = numbers[static_cast<std::size_t>(stride)] - form.constant;
@@ -49,6 +50,12 @@ std::optional<DeviceForm> find_form(const Mesh& mesh, const std::vector<std::int
     if (value_of(form, static_cast<Device>(device)) != numbers[device]) return std::nullopt;
   }
   return form;
+}
+
+std::vector<std::int64_t> along(const std::vector<Shape>& corners, std::size_t dimension) {
+  std::vector<std::int64_t> numbers;
+  for (const Shape& corner : corners) numbers.push_back(corner[dimension]);
+  return numbers;
 }
 
 std::string to_string(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit) {

@@ -31,8 +31,12 @@ struct DeviceForm {
   bool is_constant() const { return terms.empty(); }
 };
 
-// The form that gives every device of the mesh its number; nothing where digits do not say it.
+// The form that gives every device of the mesh its number, or the one that all have; nothing where digits do not say
+// it.
 std::optional<DeviceForm> find_form(const Mesh& mesh, const std::vector<std::int64_t>& numbers);
+
+// The corners of all devices along one dimension.
+std::vector<std::int64_t> along(const std::vector<Shape>& corners, std::size_t dimension);
 
 // "device / 4 % 2 * 8 + 1"; `digit` writes a term without its factor.
 std::string to_string(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit);

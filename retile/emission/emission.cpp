@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <sstream>
 
 #include "retile/base/error.h"
@@ -66,15 +65,24 @@ std::string wrapped(const std::vector<std::string>& entries, std::string_view ma
   return text;
 }
 
-std::string emit(const Plan& plan, ElementType element, Target target) {
+std::string emit(const Plan& plan, ElementType element, Target target, tensors::ProgramForm form) {
   if (plan.device_count() > most_listed_devices) {
     throw InputError(fmt::format("{} devices are too many to be listed in code", plan.device_count()),
                      fmt::format("at most {} are", most_listed_devices));
   }
   Plan listed = plan;
   listed.movement = with_lists(plan.movement);
-  constexpr std::array emitters{emit_jax, emit_mpi, emit_stablehlo, emit_mlir};
-  return emitters[static_cast<std::size_t>(target)](listed, element);
+  switch (target) {
+    case Target::jax:
+      return emit_jax(listed, element, form);
+    case Target::mpi:
+      return emit_mpi(listed, element);
+    case Target::stablehlo:
+      return emit_stablehlo(listed, element);
+    case Target::mlir:
+      return emit_mlir(listed, element);
+  }
+  throw InternalError("there is no such target");
 }
 
 }  // namespace retile::emission

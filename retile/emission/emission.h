@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "retile/plan/plan.h"
+#include "retile/tensors/lowering.h"
 #include "retile/types/element_type.h"
 
 namespace retile::emission {
@@ -23,7 +24,8 @@ const char* name_of(Target target);
 std::optional<Target> find_target(std::string_view name);
 
 // Moves an array of these elements as the plan says. Throws InputError with the reason, and with what can, where the
-// target cannot say the plan.
-std::string emit(const Plan& plan, ElementType element, Target target);
+// target cannot say the plan. The form is that of JAX's code; the others have one each.
+std::string emit(const Plan& plan, ElementType element, Target target,
+                 tensors::ProgramForm form = tensors::ProgramForm::collectives);
 
 }  // namespace retile::emission

@@ -1,11 +1,13 @@
 // JAX: shard_map over the mesh, and collectives of jax.lax in it.
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "retile/emission/device_form.h"
+#include "retile/emission/named_ends.h"
 #include "retile/emission/targets.h"
-#include "retile/emission/tensor_program.h"
 #include "retile/plan/text.h"
+#include "retile/tensors/lowering.h"
 #include "retile/types/text.h"
 
 namespace retile::emission {
@@ -84,32 +86,117 @@ std::string spec_of(const DistributedType& type) {
   return fmt::format("P({})", fmt::join(entries, ", "));
 }
 
+using namespace tensors;
+
+constexpr const char* zero_after = R"(
+
+def zero_after(array):
+    """0, which XLA does not know before it has the array."""
+    first = array[(slice(0, 1),) * array.ndim].reshape(())
+    return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)
+)";
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// The operands and the result of a statement.
+struct Use {
+  std::vector<NamedValue> operands;
+  NamedValue result;
+
+  const std::string& first() const { return operands[0].name; }
+  const std::string& second() const { return operands[1].name; }
+  std::string all() const {
+    std::vector<std::string> names;
+    for (const NamedValue& operand : operands) names.push_back(operand.name);
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+  // In which the result is a part of the first operand.
+  std::vector<std::size_t> cut_dimensions() const {
+    std::vector<std::size_t> cut;
+    for (std::size_t i = 0; i < result.shape.size(); ++i) {
+      if (result.shape[i] != operands[0].shape[i]) cut.push_back(i);
+    }
+    return cut;
+  }
+};
+
+// The values of a function. Results take the name of their first operand where that is used for the last time.
+class NamedValues {
+ public:
+  NamedValues(const std::vector<Statement>& statements, std::vector<NamedValue> arguments)
+      : values_(std::move(arguments)), uses_(values_.size() + statements.size()), used_(uses_.size()) {
+    for (const Statement& statement : statements) {
+      for (const Value value : statement.operands) ++uses_[value];
+    }
+  }
+
+  const std::string& result() const { return values_.back().name; }
+
+  // Of the next statement.
+  Use use(const Statement& statement) {
+    Use use;
+    for (const Value value : statement.operands) {
+      use.operands.push_back(values_[value]);
+      ++used_[value];
+    }
+    const Value first = statement.operands[0];
+    const bool is_one_box = std::holds_alternative<SliceOp>(statement.operation) && uses_[first] > 1;
+    if (is_one_box) {
+      use.result.name = fmt::format("box_{}", ++boxes_);
+    } else if (statement.operands.size() > 1 && is_free("tile")) {
+      use.result.name = "tile";
+    } else {
+      use.result.name = used_[first] == uses_[first] ? use.first() : fmt::format("box_{}", ++boxes_);
+    }
+    use.result.shape = statement.shape;
+    values_.push_back(use.result);
+    return use;
+  }
+
+ private:
+  bool is_free(const char* name) const {
+    for (Value value = 0; value < values_.size(); ++value) {
+      if (values_[value].name == name && used_[value] < uses_[value]) return false;
+    }
+    return true;
+  }
+
+  std::vector<NamedValue> values_;
+  std::vector<int> uses_;  // by value
+  std::vector<int> used_;  // of these, so far
+  int boxes_ = 0;
+};
+
 class JaxPrinter {
  public:
-  JaxPrinter(const Plan& plan, ElementType element)
-      : plan_(plan), element_(element), program_(lower(plan, Target::jax)) {
-    if (!program_.source || !program_.target) {
+  JaxPrinter(const Plan& plan, ElementType element, ProgramForm form)
+      : plan_(plan),
+        element_(element),
+        program_(lower(plan, bytes_of(element), options_for(form))),
+        ends_(name_ends(program_.movement)) {
+    if (!ends_.source || !ends_.target) {
       refuse(Target::jax, "ends that lie along no axes of one mesh", "--as stablehlo and --as mpi need no axes");
     }
   }
 
   std::string print() {
-    const std::string body = tile_function();
-    return fmt::format("\"\"\"{}\n\n{}\"\"\"\n\n{}\n{}{}\n\n{}\n\n{}\n\n{}", heading(), escaped(plan_text(plan_, "  ")),
-                       imports(), ends(), constants_, body, array_function(), main_function());
+    const std::string function = tile_function();
+    const char* helper = contains(function, "zero_after(") ? zero_after : "";
+    const std::string code = fmt::format("{}{}{}{}\n\n{}\n\n{}\n\n{}", ends(), constants_, helper, branches_, function,
+                                         array_function(), main_function());
+    return fmt::format("\"\"\"{}.\n\n{}\"\"\"\n\n{}\n{}", escaped(summary_of(plan_, element_)),
+                       escaped(plan_text(plan_, "  ")), imports_of(code), code);
   }
 
  private:
-  const Mesh& mesh() const { return program_.mesh; }
+  const Mesh& mesh() const { return ends_.mesh; }
 
-  std::string heading() const { return escaped(summary_of(plan_, element_)) + "."; }
-
-  std::string imports() const {
-    std::string text = uses_functools_ ? "import functools\nimport math\n\n" : "import math\n\n";
+  static std::string imports_of(const std::string& code) {
+    std::string text = contains(code, "functools.") ? "import functools\nimport math\n\n" : "import math\n\n";
     text += "import jax\n";
-    if (uses_jnp_ || is_half(element_)) text += "import jax.numpy as jnp\n";
+    if (contains(code, "jnp.")) text += "import jax.numpy as jnp\n";
     text += "import numpy as np\n";
-    if (uses_lax_) text += "from jax import lax\n";
+    if (contains(code, "lax.")) text += "from jax import lax\n";
     return text + "from jax.sharding import NamedSharding, PartitionSpec as P\n";
   }
 
@@ -124,11 +211,11 @@ class JaxPrinter {
                                    tuple_of(names), tuple_of(sizes));
     const Shape& shape = plan_.movement.source.global_shape();
     std::string remark;
-    if (shape != program_.shape) remark = fmt::format("  # padded: the array has {}", tuple_of(shape));
-    if (!program_.combined.empty() || plan_.source.is_partial()) remark = "  # parts of a sum in front";
+    if (shape != program_.array()) remark = fmt::format("  # padded: the array has {}", tuple_of(shape));
+    if (find_reduce() != nullptr || plan_.source.is_partial()) remark = "  # parts of a sum in front";
     if (!plan_.view.empty()) remark = "  # the array's dimensions in factors";
-    text += fmt::format("SHAPE = {}{}\n", tuple_of(program_.shape), remark);
-    return text + fmt::format("SOURCE = {}\nTARGET = {}\n", spec_of(*program_.source), spec_of(*program_.target));
+    text += fmt::format("SHAPE = {}{}\n", tuple_of(program_.array()), remark);
+    return text + fmt::format("SOURCE = {}\nTARGET = {}\n", spec_of(*ends_.source), spec_of(*ends_.target));
   }
 
   // --- Constants: tables by device. Equal ones have one name.
@@ -143,17 +230,26 @@ class JaxPrinter {
     return found->second;
   }
 
-  // A device's row of a table.
-  std::string row_of(const char* kind, const std::vector<Shape>& rows) {
+  // A device's entry of a table.
+  std::string entry_of(const char* kind, const std::vector<std::string>& entries) {
+    uses_device_ = true;
+    return fmt::format("jnp.asarray({})[device]", constant(kind, entries, "np.array([", "])"));
+  }
+
+  std::string entry_of(const char* kind, const std::vector<std::int64_t>& numbers) {
+    std::vector<std::string> entries;
+    for (const std::int64_t number : numbers) entries.push_back(fmt::format("{}", number));
+    return entry_of(kind, entries);
+  }
+
+  std::string entry_of(const char* kind, const std::vector<Shape>& rows) {
     std::vector<std::string> entries;
     for (const Shape& row : rows) entries.push_back(listed("[", row, "]"));
-    uses_jnp_ = uses_device_ = true;
-    return fmt::format("jnp.asarray({})[device]", constant(kind, entries, "np.array([", "])"));
+    return entry_of(kind, entries);
   }
 
   // The axes of a collective, and its groups where they are no axes'.
   std::string groups_of(const Groups& groups) {
-    uses_lax_ = true;
     if (const auto axes = find_group_axes(mesh(), groups)) return names_of(mesh(), *axes);
     std::vector<std::string> entries;
     for (const std::vector<Device>& group : groups) entries.push_back(listed("[", group, "]"));
@@ -168,7 +264,6 @@ class JaxPrinter {
 
   // By the names of axes where the digit is made of whole axes, or is a part of one.
   std::string digit(const DigitTerm& term) {
-    uses_lax_ = true;
     std::vector<int> axes;
     std::int64_t size = 1;
     for (int axis = mesh().axis_count(); axis-- > 0;) {  // minor to major
@@ -187,101 +282,126 @@ class JaxPrinter {
     return digit_text(term, mesh().device_count(), "device", "//");
   }
 
-  // --- Statements, each an expression of the tile before it.
+  // --- Statements, each an expression of its operands.
 
-  std::string expression(const SliceOp& op, const Shape& before) { return slice("tile", op.corners, before, op.shape); }
-
-  std::string slice(const std::string& tile, const std::vector<Shape>& corners, const Shape& before,
-                    const Shape& shape) {
-    std::vector<DeviceForm> forms;
-    std::vector<std::size_t> cut;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] != before[i]) cut.push_back(i);
-      if (auto form = find_form(mesh(), along(corners, i))) forms.push_back(std::move(*form));
+  std::string expression(const SliceOp& op, const Use& use) {
+    const std::string shape = tuple_of(use.result.shape);
+    if (use.operands.size() > 1) {
+      return fmt::format("lax.dynamic_slice({}, {} + zero_after({}), {})", use.first(), corner_array(op.corners),
+                         use.second(), shape);
     }
-    if (cut.empty()) return tile;
-    uses_lax_ = true;
-    if (forms.size() < shape.size()) {
-      return fmt::format("lax.dynamic_slice({}, {}, {})", tile, row_of("CORNERS", corners), tuple_of(shape));
-    }
-    if (cut.size() == 1) {
-      const DeviceForm& form = forms[cut.front()];
-      return fmt::format("lax.{}slice_in_dim({}, {}, {}, axis={})", form.is_constant() ? "" : "dynamic_", tile,
-                         number(form), form.is_constant() ? form.constant + shape[cut.front()] : shape[cut.front()],
-                         cut.front());
+    if (op.corners.size() == 1) {
+      Shape end = op.corners[0];
+      for (std::size_t i = 0; i < end.size(); ++i) end[i] += use.result.shape[i];
+      return fmt::format("lax.slice({}, {}, {})", use.first(), tuple_of(op.corners[0]), tuple_of(end));
     }
     std::vector<std::string> starts;
-    for (const DeviceForm& form : forms) starts.push_back(number(form));
-    return fmt::format("lax.dynamic_slice({}, {}, {})", tile, tuple_of(starts), tuple_of(shape));
+    for (std::size_t i = 0; i < use.result.shape.size(); ++i) {
+      const auto form = find_form(mesh(), along(op.corners, i));
+      if (!form) return fmt::format("lax.dynamic_slice({}, {}, {})", use.first(), corner_array(op.corners), shape);
+      starts.push_back(number(*form));
+    }
+    const std::vector<std::size_t> cut = use.cut_dimensions();
+    if (cut.size() > 1) return fmt::format("lax.dynamic_slice({}, {}, {})", use.first(), tuple_of(starts), shape);
+    return fmt::format("lax.dynamic_slice_in_dim({}, {}, {}, axis={})", use.first(), starts[cut[0]],
+                       use.result.shape[cut[0]], cut[0]);
   }
 
-  static std::string expression(const ReshapeOp& op, const Shape& /*before*/) {
-    return fmt::format("tile.reshape({})", fmt::join(op.shape, ", "));
+  std::string corner_array(const Corners& corners) {
+    return corners.size() > 1 ? entry_of("CORNERS", corners)
+                              : fmt::format("np.array({})", listed("[", corners[0], "]"));
   }
 
-  static std::string expression(const TransposeOp& op, const Shape& /*before*/) {
-    return fmt::format("tile.transpose({})", fmt::join(op.order, ", "));
+  static std::string expression(const ReshapeOp& /*op*/, const Use& use) {
+    return fmt::format("{}.reshape({})", use.first(),
+                       use.result.shape.empty() ? "()" : listed("", use.result.shape, ""));
   }
 
-  std::string expression(const GatherOp& op, const Shape& /*before*/) {
-    return fmt::format("lax.all_gather(tile, {}, axis={}, tiled=True)", groups_of(op.groups), op.dimension);
+  static std::string expression(const TransposeOp& op, const Use& use) {
+    return fmt::format("{}.transpose({})", use.first(), fmt::join(op.order, ", "));
   }
 
-  std::string expression(const AllToAllOp& op, const Shape& /*before*/) {
-    return fmt::format("lax.all_to_all(tile, {}, split_axis={}, concat_axis={}, tiled=True)", groups_of(op.groups),
-                       op.split, op.join);
+  std::string expression(const GatherOp& op, const Use& use) {
+    return fmt::format("lax.all_gather({}, {}, axis={}, tiled=True)", use.first(), groups_of(op.groups), op.dimension);
   }
 
-  std::string expression(const PermuteOp& op, const Shape& /*before*/) { return permuted("tile", op); }
+  std::string expression(const AllToAllOp& op, const Use& use) {
+    return fmt::format("lax.all_to_all({}, {}, split_axis={}, concat_axis={}, tiled=True)", use.first(),
+                       groups_of(op.groups), op.split, op.join);
+  }
 
-  std::string permuted(const std::string& tile, const PermuteOp& op) {
+  std::string expression(const PermuteOp& op, const Use& use) {
     std::vector<std::string> pairs;
     for (std::size_t target = 0; target < op.senders.size(); ++target) {
       pairs.push_back(fmt::format("({}, {})", op.senders[target], target));
     }
-    uses_lax_ = true;
-    return fmt::format("lax.ppermute({}, AXES, {})", tile, constant("PAIRS", pairs, "[", "]"));
+    return fmt::format("lax.ppermute({}, AXES, {})", use.first(), constant("PAIRS", pairs, "[", "]"));
   }
 
-  std::string expression(const CellsOp& op, const Shape& before) {
-    std::string text = "jnp.stack([\n";
-    for (const Cell& cell : op.cells) {
-      const std::string box = slice("tile", cell.corners, before, op.shape);
-      text += fmt::format("        {},\n", cell.sent ? permuted(box, *cell.sent) : box);
+  static std::string expression(const StackOp& /*op*/, const Use& use) {
+    return fmt::format("jnp.stack([{}])", use.all());
+  }
+
+  static std::string expression(const ConcatenateOp& op, const Use& use) {
+    return fmt::format("lax.concatenate([{}], {})", use.all(), op.dimension);
+  }
+
+  std::string expression(const PickOp& op, const Use& use) {
+    return fmt::format("{}.take({}, axis=0, mode=\"clip\")", use.first(), entry_of("ORDER", op.order));
+  }
+
+  std::string expression(const SelectOp& op, const Use& use) {
+    return fmt::format("jnp.where({}, {}, {})", entry_of("CHOSEN", op.chosen), use.second(), use.first());
+  }
+
+  std::string expression(const SwitchOp& op, const Use& use) {
+    std::vector<std::string> names;
+    for (const std::vector<Statement>& statements : op.branches) {
+      NamedValues values(statements, use.operands);
+      std::string lines;
+      for (const Statement& statement : statements) lines += line(statement, values);
+      names.push_back(fmt::format("branch_{}", ++counts_["branch"]));
+      branches_ += fmt::format("\n\ndef {}({}):\n{}    return {}\n", names.back(), use.all(), lines, values.result());
     }
-    uses_jnp_ = true;
-    return text + "    ])";
+    return fmt::format("lax.switch({}, [{}], {})", entry_of("BRANCH", op.chosen), fmt::join(names, ", "), use.all());
   }
 
-  std::string expression(const PickOp& op, const Shape& /*before*/) {
-    return fmt::format("tile.take({}, axis=0)", row_of("ORDER", op.order));
+  static std::string expression(const ZerosOp& /*op*/, const Use& use) {
+    return fmt::format("jnp.zeros({}, {}.dtype)", tuple_of(use.result.shape), use.first());
   }
 
-  std::string expression(const CombineOp& op, const Shape& /*before*/) {
-    uses_jnp_ = uses_functools_ = true;
-    const char* function = function_of(op.reduction);
-    if (!is_half(element_)) return fmt::format("functools.reduce(jnp.{}, tile)  # in the order of the parts", function);
-    return fmt::format("functools.reduce(jnp.{}, tile.astype(\"float32\")).astype(tile.dtype)", function);
+  std::string expression(const UpdateOp& op, const Use& use) {
+    return fmt::format("lax.dynamic_update_slice({}, {}, {})", use.first(), use.second(), corner_array(op.corners));
+  }
+
+  std::string expression(const CombineOp& op, const Use& use) const {
+    const std::string combined = fmt::format("functools.reduce(jnp.{}, {}", function_of(op.reduction), use.first());
+    if (!is_half(element_)) return combined + ")  # in the order of the parts";
+    return fmt::format("{}.astype(\"float32\")).astype({}.dtype)", combined, use.first());
   }
 
   // --- Functions.
 
+  std::string line(const Statement& statement, NamedValues& values) {
+    const Use use = values.use(statement);
+    const auto print = [&](const auto& op) { return expression(op, use); };
+    return fmt::format("    {} = {}\n", use.result.name, std::visit(print, statement.operation));
+  }
+
   std::string tile_function() {
+    NamedValues values(program_.statements(), {{"tile", program_.tile()}});
     std::string body;
-    Shape shape = program_.tile;
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      body += fmt::format("    # {}\n", step_text(plan_, i));
-      for (const TensorStatement& statement : program_.steps[i]) {
-        const auto print = [&](const auto& op) { return expression(op, shape); };
-        body += fmt::format("    tile = {}\n", std::visit(print, statement.operation));
-        shape = statement.shape;
+    for (const ProgramStage& stage : program_.stages) {
+      for (std::size_t i = stage.steps.first; i <= stage.steps.last; ++i) {
+        body += fmt::format("    # {}\n", step_text(plan_, i));
       }
+      for (const Statement& statement : stage.statements) body += line(statement, values);
     }
     const std::string device = uses_device_ ? "    device = lax.axis_index(AXES)\n" : "";
     return fmt::format(
         "def move_tile(tile):\n    \"\"\"What every device does with its tile of {}.\"\"\"\n{}{}"
-        "    return tile\n",
-        tuple_of(program_.tile), device, body);
+        "    return {}\n",
+        tuple_of(program_.tile()), device, body, values.result());
   }
 
   std::string array_function() const {
@@ -303,14 +423,13 @@ class JaxPrinter {
         "    jax.config.update(\"jax_num_cpu_devices\", {})\n",
         mesh().device_count());
     if (is_64_bit(element_)) settings += "    jax.config.update(\"jax_enable_x64\", True)\n";
-    const bool is_combined = !program_.combined.empty();
+    const auto* reduce = find_reduce();
     const std::string dtype =
         element_ == ElementType::bf16 ? "jnp.bfloat16" : fmt::format("\"{}\"", dtype_of(element_));
-    const char* numbers = is_combined ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
+    const char* numbers = reduce != nullptr ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
     std::string expected = "x";
-    if (is_combined) {
-      const auto* reduce = find_reduce();
-      expected = fmt::format("x.{}(axis={})", method_of(reduce->reduction), tuple_of(program_.combined));
+    if (reduce != nullptr) {
+      expected = fmt::format("x.{}(axis={})", method_of(reduce->reduction), tuple_of(reduce->dimensions));
       if (reduce->reduction == Reduction::sum) expected.insert(expected.size() - 1, ", dtype=x.dtype");
     }
     return fmt::format(R"(def main():
@@ -341,17 +460,18 @@ if __name__ == "__main__":
   const Plan& plan_;
   const ElementType element_;
   const TensorProgram program_;
+  const NamedEnds ends_;
   std::string constants_;
+  std::string branches_;
   std::map<std::string, std::string> named_;  // constants by their text
   std::map<std::string, int> counts_;         // of constants by kind
   bool uses_device_ = false;
-  bool uses_functools_ = false;
-  bool uses_jnp_ = false;
-  bool uses_lax_ = false;
 };
 
 }  // namespace
 
-std::string emit_jax(const Plan& plan, ElementType element) { return JaxPrinter(plan, element).print(); }
+std::string emit_jax(const Plan& plan, ElementType element, tensors::ProgramForm form) {
+  return JaxPrinter(plan, element, form).print();
+}
 
 }  // namespace retile::emission

@@ -3,29 +3,38 @@
 
 #include "retile/emission/device_form.h"
 #include "retile/emission/mlir_text.h"
+#include "retile/emission/named_ends.h"
 #include "retile/emission/targets.h"
-#include "retile/emission/tensor_program.h"
 #include "retile/types/text.h"
 
 namespace retile::emission {
 namespace {
 
-// A mesh along whose axes all groups lie: the program's, or the one with an axis for each prime.
-Mesh mesh_of(const TensorProgram& program) {
-  for (const std::vector<TensorStatement>& step : program.steps) {
-    for (const TensorStatement& statement : step) {
-      const Groups* groups = groups_of(statement.operation);
-      if (groups == nullptr || find_group_axes(program.mesh, *groups)) continue;
-      return refine(program.mesh, program.mesh.prime_parts());
-    }
+Mesh prime_mesh(const Mesh& mesh) { return refine(mesh, mesh.prime_parts()); }
+
+// Groups are axes there, if need be with an axis for each prime; but anybody may send to anybody.
+tensors::LoweringOptions options_for(const Mesh& mesh) {
+  tensors::LoweringOptions options = dialect_options("MLIR");
+  options.takes_groups = [primes = prime_mesh(mesh)](const Groups& groups) {
+    return find_group_axes(primes, groups).has_value();
+  };
+  return options;
+}
+
+// A mesh along whose axes all groups lie: that of the ends, or the one with an axis for each prime.
+Mesh mesh_of(const tensors::TensorProgram& program) {
+  Mesh mesh = name_ends(program.movement).mesh;
+  for (const tensors::Statement& statement : program.statements()) {
+    const Groups* groups = tensors::groups_of(statement.operation);
+    if (groups != nullptr && !find_group_axes(mesh, *groups)) return prime_mesh(mesh);
   }
-  return program.mesh;
+  return mesh;
 }
 
 class MlirPrinter : public ProgramText<MlirPrinter> {
  public:
   MlirPrinter(const Plan& plan, ElementType element)
-      : ProgramText(plan, element, Target::mlir, "  "), mesh_(mesh_of(program_)) {}
+      : ProgramText(plan, element, options_for(plan.mesh()), "  "), mesh_(mesh_of(program_)) {}
 
   std::string print() {
     std::vector<std::int64_t> sizes;
@@ -33,7 +42,7 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
     const std::string result = add_program();
     return fmt::format(
         "// {}\n//\n{}mesh.mesh @mesh(shape = {})\n\nfunc.func @redistribute(%tile: {}) -> {} {{\n{}}}\n",
-        summary_of(plan_, element()), plan_text(plan_, "//   "), fmt::join(sizes, "x"), tensor_of(program_.tile),
+        summary_of(plan_, element()), plan_text(plan_, "//   "), fmt::join(sizes, "x"), tensor_of(program_.tile()),
         result, text());
   }
 
@@ -89,11 +98,11 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
                      listed("[", after, "]"), listed("[", ones, "]"), tensor_of(before), tensor_of(after));
   }
 
-  std::string add(const SliceOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::SliceOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return slice(op.corners, value, before, after);
   }
 
-  std::string add(const ReshapeOp& /*op*/, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::ReshapeOp& /*op*/, const std::string& value, const Shape& before, const Shape& after) {
     const std::string shape_type = fmt::format("tensor<{}xindex>", after.size());
     const std::string shape =
         once(after.empty() ? fmt::format("tensor.empty() : {}", shape_type)
@@ -102,25 +111,25 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
                      tensor_of(after));
   }
 
-  std::string add(const TransposeOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::TransposeOp& op, const std::string& value, const Shape& before, const Shape& after) {
     const std::string empty = add_value("tensor.empty() : {}", tensor_of(after));
     return add_value("linalg.transpose ins({} : {}) outs({} : {}) permutation = {}", value, tensor_of(before), empty,
                      tensor_of(after), listed("[", op.order, "]"));
   }
 
-  std::string add(const GatherOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::GatherOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_value("mesh.all_gather {} on @mesh mesh_axes = {} gather_axis = {} : {} -> {}", value,
                      axes_of(*find_group_axes(mesh_, op.groups)), op.dimension, tensor_of(before), tensor_of(after));
   }
 
-  std::string add(const AllToAllOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::AllToAllOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_value("mesh.all_to_all {} on @mesh mesh_axes = {} split_axis = {} concat_axis = {} : {} -> {}", value,
                      axes_of(*find_group_axes(mesh_, op.groups)), op.split, op.join, tensor_of(before),
                      tensor_of(after));
   }
 
   // Every process sends its tile and receives one.
-  std::string add(const PermuteOp& op, const std::string& value, const Shape& /*before*/, const Shape& after) {
+  std::string add(const tensors::PermuteOp& op, const std::string& value, const Shape& /*before*/, const Shape& after) {
     std::vector<Device> receivers(op.senders.size());
     for (std::size_t target = 0; target < op.senders.size(); ++target) {
       receivers[static_cast<std::size_t>(op.senders[target])] = static_cast<Device>(target);
@@ -144,19 +153,13 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
                      peer, listed("[", coordinates, "]"), tensor_of(shape), fmt::join(types, ", "), tensor_of(shape));
   }
 
-  std::string add(const CellsOp& op, const std::string& value, const Shape& before, const Shape& after) {
-    Shape row = after;
-    row.front() = 1;
-    return concatenated(add_cells(op, value, before, row), row, after);
+  std::string concatenated(const std::vector<std::string>& values, int dimension, const Shape& one, const Shape& all) {
+    const std::vector<std::string> types(values.size(), tensor_of(one));
+    return add_value("tensor.concat dim({}) {} : ({}) -> {}", dimension, fmt::join(values, ", "),
+                     fmt::join(types, ", "), tensor_of(all));
   }
 
-  std::string concatenated(const std::vector<std::string>& rows, const Shape& row, const Shape& after) {
-    const std::vector<std::string> types(rows.size(), tensor_of(row));
-    return add_value("tensor.concat dim(0) {} : ({}) -> {}", fmt::join(rows, ", "), fmt::join(types, ", "),
-                     tensor_of(after));
-  }
-
-  std::string add(const PickOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::PickOp& op, const std::string& value, const Shape& before, const Shape& after) {
     Shape row = after;
     row.front() = 1;
     std::vector<std::string> rows;
@@ -165,10 +168,10 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
       starts.front() = number_by_device(along(op.order, i));
       rows.push_back(extract(value, starts, before, row));
     }
-    return concatenated(rows, row, after);
+    return concatenated(rows, 0, row, after);
   }
 
-  std::string add(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
     if (is_complex()) refuse(Target::mlir, "sums of complex tensors", "--as stablehlo adds them");
     return add_combined(op, value, before, after);
   }

@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <concepts>
+#include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "retile/base/error.h"
 #include "retile/emission/targets.h"
-#include "retile/emission/tensor_program.h"
+#include "retile/tensors/lowering.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/text.h"
@@ -69,57 +73,52 @@ class MlirText {
   std::string text_;
 };
 
+// What dialects of MLIR can say: no branches, and nothing about the order in which a tile's boxes are cut.
+inline tensors::LoweringOptions dialect_options(std::string_view language) {
+  tensors::LoweringOptions options;
+  options.language = language;
+  options.most_cut_at_once = std::numeric_limits<std::size_t>::max();
+  return options;
+}
+
 // A tensor program in the words of a Dialect, which derives from this. It has add(operation, value, before, after) for
-// every operation: that adds what makes the value, of the shape before, one of the shape after, and returns its name;
-// and what is named below.
+// every operation of one operand: that adds what makes the value, of the shape before, one of the shape after, and
+// returns its name; and what is named below.
 template <typename Dialect>
 class ProgramText : public MlirText {
  protected:
-  ProgramText(const Plan& plan, ElementType element, Target target, std::string margin)
-      : MlirText(element, std::move(margin)), plan_(plan), program_(lower(plan, target)) {}
+  ProgramText(const Plan& plan, ElementType element, const tensors::LoweringOptions& options, std::string margin)
+      : MlirText(element, std::move(margin)), plan_(plan), program_(tensors::lower(plan, bytes_of(element), options)) {}
 
   // All statements, the last of them the return. Returns the type of what is returned.
   std::string add_program() {
-    std::string value = "%tile";
-    Shape shape = program_.tile;
-    if (program_.shape != plan_.movement.source.global_shape()) {
-      remark(fmt::format("tiles are padded: they make up an array of {}", retile::to_string(program_.shape)));
+    values_ = {{"%tile", program_.tile()}};
+    if (program_.array() != plan_.movement.source.global_shape()) {
+      remark(fmt::format("tiles are padded: they make up an array of {}", retile::to_string(program_.array())));
     }
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      remark(step_text(plan_, i));
-      for (const TensorStatement& statement : program_.steps[i]) {
-        value =
-            std::visit([&](const auto& operation) { return dialect().add(operation, value, shape, statement.shape); },
-                       statement.operation);
-        shape = statement.shape;
+    for (const tensors::ProgramStage& stage : program_.stages) {
+      for (std::size_t i = stage.steps.first; i <= stage.steps.last; ++i) remark(step_text(plan_, i));
+      for (const tensors::Statement& statement : stage.statements) {
+        const auto add = [&](const auto& operation) { return add_statement(operation, statement); };
+        values_.push_back({std::visit(add, statement.operation), statement.shape});
       }
     }
-    add_line("return {} : {}", value, tensor_of(shape));
-    return tensor_of(shape);
-  }
-
-  // The cells, each with a dimension of one in front. The dialect has slice(corners, value, before, after).
-  std::vector<std::string> add_cells(const CellsOp& op, const std::string& value, const Shape& before,
-                                     const Shape& row) {
-    std::vector<std::string> rows;
-    for (const Cell& cell : op.cells) {
-      std::string one = dialect().slice(cell.corners, value, before, op.shape);
-      if (cell.sent) one = dialect().add(*cell.sent, one, op.shape, op.shape);
-      rows.push_back(dialect().add(ReshapeOp{row}, one, op.shape, row));
-    }
-    return rows;
+    std::string type = tensor_of(values_.back().shape);
+    add_line("return {} : {}", values_.back().name, type);
+    return type;
   }
 
   // One part after the other, halves as numbers of single precision. The dialect has part(value, number, before, row),
   // converted(value, from, to) and combined(reduction, first, second, type).
-  std::string add_combined(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add_combined(const tensors::CombineOp& op, const std::string& value, const Shape& before,
+                           const Shape& after) {
     const std::string narrow = tensor_of(after);
     const std::string wide = is_half() ? tensor_of(after, "f32") : narrow;
     Shape row = before;
     row.front() = 1;
     std::string total;
     for (std::int64_t i = 0; i < before.front(); ++i) {
-      std::string part = dialect().add(ReshapeOp{after}, dialect().part(value, i, before, row), row, after);
+      std::string part = dialect().add(tensors::ReshapeOp{}, dialect().part(value, i, before, row), row, after);
       if (is_half()) part = dialect().converted(part, narrow, wide);
       total = i == 0 ? part : dialect().combined(op.reduction, total, part, wide);
     }
@@ -127,10 +126,43 @@ class ProgramText : public MlirText {
   }
 
   const Plan& plan_;
-  const TensorProgram program_;
+  const tensors::TensorProgram program_;
 
  private:
   Dialect& dialect() { return static_cast<Dialect&>(*this); }
+
+  template <typename Operation>
+  std::string add_statement(const Operation& operation, const tensors::Statement& statement) {
+    const NamedValue& first = values_[statement.operands.front()];
+    return dialect().add(operation, first.name, first.shape, statement.shape);
+  }
+
+  // The dialect has concatenated(values, dimension, one, all), where these are the shapes of one value and of them all.
+  std::string add_statement(const tensors::StackOp& /*op*/, const tensors::Statement& statement) {
+    Shape row = statement.shape;
+    row.front() = 1;
+    std::vector<std::string> rows;
+    for (const tensors::Value value : statement.operands) {
+      rows.push_back(dialect().add(tensors::ReshapeOp{}, values_[value].name, values_[value].shape, row));
+    }
+    return dialect().concatenated(rows, 0, row, statement.shape);
+  }
+
+  std::string add_statement(const tensors::ConcatenateOp& op, const tensors::Statement& statement) {
+    std::vector<std::string> boxes;
+    for (const tensors::Value value : statement.operands) boxes.push_back(values_[value].name);
+    return dialect().concatenated(boxes, op.dimension, values_[statement.operands.front()].shape, statement.shape);
+  }
+
+  // What dialect_options() leaves out.
+  template <typename Operation>
+  requires std::same_as<Operation, tensors::SelectOp> || std::same_as<Operation, tensors::SwitchOp> ||
+      std::same_as<Operation, tensors::ZerosOp> || std::same_as<Operation, tensors::UpdateOp>
+          std::string add_statement(const Operation& /*operation*/, const tensors::Statement& /*statement*/) {
+    throw InternalError("a dialect of MLIR was given a branch or an update");
+  }
+
+  std::vector<NamedValue> values_;
 };
 
 }  // namespace retile::emission

@@ -5,7 +5,6 @@
 #include "retile/emission/device_form.h"
 #include "retile/emission/mlir_text.h"
 #include "retile/emission/targets.h"
-#include "retile/emission/tensor_program.h"
 #include "retile/types/text.h"
 
 namespace retile::emission {
@@ -15,15 +14,16 @@ constexpr const char* channel = "channel_handle = #stablehlo.channel_handle<hand
 
 class StablehloPrinter : public ProgramText<StablehloPrinter> {
  public:
-  StablehloPrinter(const Plan& plan, ElementType element) : ProgramText(plan, element, Target::stablehlo, "    ") {}
+  StablehloPrinter(const Plan& plan, ElementType element)
+      : ProgramText(plan, element, dialect_options("StableHLO"), "    ") {}
 
   std::string print() {
     const std::string result = add_program();
     return fmt::format(
         "// {}\n//\n{}module @redistribute attributes {{mhlo.num_partitions = {} : i32, mhlo.num_replicas = 1 : i32}} "
         "{{\n  func.func public @main(%tile: {}) -> {} {{\n{}  }}\n}}\n",
-        summary_of(plan_, element()), plan_text(plan_, "//   "), plan_.device_count(), tensor_of(program_.tile), result,
-        text());
+        summary_of(plan_, element()), plan_text(plan_, "//   "), plan_.device_count(), tensor_of(program_.tile()),
+        result, text());
   }
 
  private:
@@ -68,27 +68,27 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
                      fmt::join(after, ", "), types, tensor_of(after));
   }
 
-  std::string add(const SliceOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::SliceOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return slice(op.corners, value, before, after);
   }
 
-  std::string add(const ReshapeOp& /*op*/, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::ReshapeOp& /*op*/, const std::string& value, const Shape& before, const Shape& after) {
     return add_value("stablehlo.reshape {} : ({}) -> {}", value, tensor_of(before), tensor_of(after));
   }
 
-  std::string add(const TransposeOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::TransposeOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_value("stablehlo.transpose {}, dims = {} : ({}) -> {}", value, listed("[", op.order, "]"),
                      tensor_of(before), tensor_of(after));
   }
 
-  std::string add(const GatherOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::GatherOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_value(
         "\"stablehlo.all_gather\"({}) <{{all_gather_dim = {} : i64, {}, replica_groups = {}, "
         "use_global_device_ids}}> : ({}) -> {}",
         value, op.dimension, channel, groups_of(op.groups), tensor_of(before), tensor_of(after));
   }
 
-  std::string add(const AllToAllOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::AllToAllOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_value(
         "\"stablehlo.all_to_all\"({}) <{{{}, concat_dimension = {} : i64, replica_groups = {}, split_count = {} : i64, "
         "split_dimension = {} : i64}}> : ({}) -> {}",
@@ -96,7 +96,7 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
         tensor_of(after));
   }
 
-  std::string add(const PermuteOp& op, const std::string& value, const Shape& /*before*/, const Shape& after) {
+  std::string add(const tensors::PermuteOp& op, const std::string& value, const Shape& /*before*/, const Shape& after) {
     std::vector<std::vector<Device>> pairs;
     for (std::size_t target = 0; target < op.senders.size(); ++target) {
       pairs.push_back({op.senders[target], static_cast<Device>(target)});
@@ -105,16 +105,13 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
                      channel, groups_of(pairs), tensor_of(after), tensor_of(after));
   }
 
-  std::string add(const CellsOp& op, const std::string& value, const Shape& before, const Shape& after) {
-    Shape row = after;
-    row.front() = 1;
-    const std::vector<std::string> rows = add_cells(op, value, before, row);
-    const std::vector<std::string> types(rows.size(), tensor_of(row));
-    return add_value("stablehlo.concatenate {}, dim = 0 : ({}) -> {}", fmt::join(rows, ", "), fmt::join(types, ", "),
-                     tensor_of(after));
+  std::string concatenated(const std::vector<std::string>& values, int dimension, const Shape& one, const Shape& all) {
+    const std::vector<std::string> types(values.size(), tensor_of(one));
+    return add_value("stablehlo.concatenate {}, dim = {} : ({}) -> {}", fmt::join(values, ", "), dimension,
+                     fmt::join(types, ", "), tensor_of(all));
   }
 
-  std::string add(const PickOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::PickOp& op, const std::string& value, const Shape& before, const Shape& after) {
     const std::size_t count = op.order.front().size();
     std::vector<std::string> rows;
     for (const Shape& row : op.order) rows.push_back(listed("[", row, "]"));
@@ -137,7 +134,7 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
         value, order, listed("[", offsets, "]"), fmt::join(sizes, ", "), tensor_of(before), count, tensor_of(after));
   }
 
-  std::string add(const CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
+  std::string add(const tensors::CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
     return add_combined(op, value, before, after);
   }
 

@@ -12,10 +12,16 @@
 
 namespace retile::emission {
 
-std::string emit_jax(const Plan& plan, ElementType element);
+std::string emit_jax(const Plan& plan, ElementType element, tensors::ProgramForm form);
 std::string emit_mpi(const Plan& plan, ElementType element);
 std::string emit_stablehlo(const Plan& plan, ElementType element);
 std::string emit_mlir(const Plan& plan, ElementType element);
+
+// A value of a tensor program in somebody's words.
+struct NamedValue {
+  std::string name;
+  Shape shape;
+};
 
 // "JAX cannot say tiles of different sizes", and what can.
 [[noreturn]] void refuse(Target target, std::string_view what, std::string_view hint);

@@ -46,6 +46,14 @@ TEST(EmitCommand, takes_notations_and_planners) {
   EXPECT_THAT(emit("mlir", with(transpose, {"--planner", "gather-slice"})), HasSubstr("mesh.all_slice"));
 }
 
+TEST(EmitCommand, takes_a_form_of_jax_code) {
+  const std::string collectives = emit("jax", transpose);
+  EXPECT_EQ(emit("jax", with(transpose, {"--form", "collectives"})), collectives);
+  EXPECT_THAT(collectives, HasSubstr("tile = lax.all_to_all("));
+  EXPECT_THAT(emit("jax", with(transpose, {"--form", "fast"})), HasSubstr("tile = lax.switch("));
+  EXPECT_THAT(emit("jax", with(transpose, {"--form", "lean"})), HasSubstr("tile = lax.dynamic_update_slice("));
+}
+
 // A plan need not say its cost and its memory.
 TEST(EmitCommand, prices_plans_that_do_not_say_their_cost) {
   Json plan = Json::parse(run_retile(with({"plan", "--json"}, transpose)).output);
@@ -84,6 +92,8 @@ TEST(EmitCommandFault, says_what_is_wrong) {
   EXPECT_EQ(run_retile(with({"emit", "--as", "jxa"}, transpose)),
             usage_fault("retile: --as: 'jxa' is unknown; did you mean jax? use one of: jax, mpi, stablehlo, mlir\n"
                         "Try 'retile emit --help'.\n"));
+  EXPECT_EQ(run_retile(with({"emit", "--as", "mpi", "--form", "lean"}, transpose)),
+            usage_fault("retile: --form goes with --as jax\nTry 'retile emit --help'.\n"));
   EXPECT_EQ(run_retile(with({"emit", "--as", "jax", "--notation", "xla"}, transpose)),
             usage_fault("retile: --notation goes with retile plan\nTry 'retile emit --help'.\n"));
   EXPECT_EQ(run_retile({"emit", "--as", "jax", "--mesh", "x=4", "[2{x}8] balanced", "[8] boxes {[0:8]; [0:8]; ; }"}),

@@ -7,6 +7,7 @@ Parts, each in a process of its own; a part that is named (`… check_cuda.py ja
 What cannot be checked is said, and is no failure.
 """
 
+import functools
 import itertools
 import os
 import subprocess
@@ -52,7 +53,7 @@ def check_arrays(device):
     print(f"{checked} arrays on {device.device_kind}", flush=True)
 
 
-def check_lowering(every):
+def check_programs(every):
     """Steps for eight devices: `vmap` knows permutations; collectives of groups are taken from one of all devices."""
     import jax
     import jax.numpy as jnp
@@ -70,14 +71,14 @@ def check_lowering(every):
             members[group] = group
         return jnp.asarray(members)[lax.axis_index(axes)]
 
-    def all_gather(tile, axes, *, axis_index_groups, axis=0, tiled=False):
-        gathered = lax.all_gather(tile, axes)[of_group(axes, axis_index_groups)]
-        return gathered.reshape(-1, *tile.shape[1:]) if tiled else gathered
+    def all_gather(tile, axes, *, axis_index_groups, axis, tiled):
+        return jnp.concatenate(list(lax.all_gather(tile, axes)[of_group(axes, axis_index_groups)]), axis)
 
-    def all_to_all(pieces, axes, split_axis, concat_axis, *, axis_index_groups):
+    def all_to_all(tile, axes, split_axis, concat_axis, *, axis_index_groups, tiled):
         members = of_group(axes, axis_index_groups)
         position = jnp.argmax(members == lax.axis_index(axes))
-        return lax.all_gather(pieces, axes)[members, position]
+        pieces = jnp.stack(jnp.split(tile, len(axis_index_groups[0]), split_axis))
+        return jnp.concatenate(list(lax.all_gather(pieces, axes)[members, position]), concat_axis)
 
     def tiles_of(array, corners, shape):
         boxes = [tuple(slice(at, at + length) for at, length in zip(corner, shape, strict=True)) for corner in corners]
@@ -94,10 +95,11 @@ def check_lowering(every):
             continue
         before = tiles_of(array, plan.steps[0].offsets_in, plan.steps[0].local_in)
         after = tiles_of(array, plan.steps[-1].offsets_out, plan.steps[-1].local_out)
-        for form in ("fast", "lean"):
-            lowering = _collectives.Lowering(plan, ("device",), form)
+        for form in ("collectives", "fast", "lean"):
+            program = retile._retile.lower(plan, array.itemsize, form)
+            run = functools.partial(_collectives.run_program, program, ("device",))
             with mock.patch.object(_collectives, "lax", emulated):
-                moved = jax.jit(jax.vmap(lowering, axis_name="device"))(before)
+                moved = jax.jit(jax.vmap(run, axis_name="device"))(before)
             assert np.asarray(moved).tobytes() == after.tobytes(), (problem["id"], form)
             checked += 1
     print(f"{checked} programs of plans for eight devices, on {jax.devices()[0].device_kind}", flush=True)
@@ -115,7 +117,7 @@ def check_jax():
     except RuntimeError as error:
         skip(f"JAX sees no GPU ({str(error).splitlines()[0]})")
     check_arrays(device)
-    check_lowering(every=5)
+    check_programs(every=5)
 
 
 # --- PyTorch.

@@ -1,5 +1,6 @@
 """Code that `retile emit` writes, run by those it is written for."""
 
+import functools
 import json
 import math
 import os
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from problems import problems, small_shape
+
+import retile
+from retile._collectives import run_program
+from retile._retile import lower
 
 COMMAND = os.environ.get("RETILE_COMMAND", str(Path(__file__).parents[2] / "build" / "release" / "retile"))
 PLANNERS = ["wide", "paper", "direct", "lean", "gather-slice", "xla"]
@@ -61,17 +66,19 @@ def test_jax_moves_every_bit(problem, planner):
 
 
 @pytest.mark.parametrize(
-    ("mesh", "source", "target"),
+    ("mesh", "source", "target", "form"),
     [
-        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]"),
-        ("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]"),
-        ("x=2,y=4", "[3*4{y}16*8, 6]", "[384, 3{x}6]"),
-        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]"),
+        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "collectives"),
+        ("x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "fast"),
+        ("x=8", "[2{x:(1)4}8, 4]", "[8, 2{x:(4)2}4]", "collectives"),
+        ("x=2,y=4", "[3*4{y}16*8, 6]", "[384, 3{x}6]", "collectives"),
+        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]", "collectives"),
+        ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]", "lean"),
     ],
 )
-def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target):
+def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target, form):
     path = tmp_path / "redistribute.py"
-    assert emit("jax", "--mesh", mesh, source, target, "--out", str(path)) == ""
+    assert emit("jax", "--mesh", mesh, source, target, "--form", form, "--out", str(path)) == ""
     result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
 
@@ -155,3 +162,84 @@ def test_every_report_becomes_a_stablehlo_module():
             code = emit("stablehlo", "--shape", array, report["from"], report["to"])
             assert ir.Module.parse(code).operation.verify()
     assert len(reports) > 5
+
+
+# --- Emitted code is what retile.jax runs.
+
+
+def groups_of(mesh, axis_names, groups):
+    """Of a collective, whether it names axes or lists devices."""
+    if groups is not None:
+        return [list(group) for group in groups]
+    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    numbers = np.arange(mesh.size).reshape(tuple(mesh.shape.values()))
+    kept = [axis for axis, name in enumerate(mesh.axis_names) if name not in names]
+    gone = [mesh.axis_names.index(name) for name in names]
+    return numbers.transpose(*kept, *gone).reshape(-1, math.prod(mesh.shape[name] for name in names)).tolist()
+
+
+def inner_programs(equation):
+    values = [one for value in equation.params.values() for one in (value if isinstance(value, tuple) else [value])]
+    return [getattr(one, "jaxpr", one) for one in values if hasattr(one, "eqns") or hasattr(one, "jaxpr")]
+
+
+def parameters_of(equation, mesh):
+    """The same for collectives along axes and over groups."""
+    kept = {name: str(value) for name, value in equation.params.items() if isinstance(value, (int, tuple))}
+    if "axis_index_groups" not in equation.params:
+        return kept
+    groups = groups_of(mesh, equation.params["axis_name"], equation.params["axis_index_groups"])
+    return {name: kept[name] for name in kept.keys() - {"axis_name", "axis_index_groups"}} | {"groups": groups}
+
+
+def operations_of(program, mesh):
+    """What is done with elements, in order, each with the numbers of what it is done with; arithmetic on numbers of
+    devices is left out."""
+    found = []
+
+    def walk(program, numbers):
+        for equation in program.eqns:
+            inner = inner_programs(equation)
+            results = []
+            for one in inner:
+                given = equation.invars[len(equation.invars) - len(one.invars) :]  # a switch has its number in front
+                results.append(walk(one, {id(a): numbers.get(id(b)) for a, b in zip(one.invars, given, strict=True)}))
+            if len(inner) == 1:
+                numbers.update(zip(map(id, equation.outvars), results[0], strict=True))
+            elif equation.outvars[0].aval.dtype == np.float32:
+                operands = [numbers[id(one)] for one in equation.invars if id(one) in numbers]
+                shapes = [one.aval.shape for one in equation.outvars]
+                parameters = parameters_of(equation, mesh) if not inner else results
+                numbers[id(equation.outvars[0])] = len(found)
+                found.append((equation.primitive.name, operands, shapes, parameters))
+        return [numbers.get(id(one)) for one in program.outvars]
+
+    walk(program, {})
+    return found
+
+
+# Boxes with long runs, which are concatenated.
+LONG_RUNS = {
+    "id": "long runs",
+    "mesh": {"x": 2, "y": 4},
+    "shape": [8, 8, 64],
+    "src": [[], ["y"], []],
+    "dst": [["y"], [], []],
+}
+
+
+@pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
+@pytest.mark.parametrize("problem", [*SAMPLE, LONG_RUNS], ids=lambda problem: problem["id"])
+def test_emitted_jax_is_what_runs(problem, form):
+    line = json.dumps({**problem, "shape": small_shape(problem)})
+    names = {"__name__": "emitted"}
+    exec(emit("jax", "--problems", "-", "--form", form, text=line), names)
+    mesh = jax.make_mesh(names["SIZES"], names["AXES"], devices=jax.devices()[: math.prod(names["SIZES"])])
+    program = lower(retile.plan(*retile.parse_problem(line)[:2]), 4, form)
+    x = jax.ShapeDtypeStruct(names["SHAPE"], np.float32, sharding=NamedSharding(mesh, names["SOURCE"]))
+    found = []
+    for function in (names["move_tile"], functools.partial(run_program, program, names["AXES"])):
+        move = jax.shard_map(function, mesh=mesh, in_specs=names["SOURCE"], out_specs=names["TARGET"], check_vma=False)
+        jaxpr = jax.make_jaxpr(move)(x)
+        found.append(operations_of(jaxpr.jaxpr, mesh))
+    assert found[0] == found[1]

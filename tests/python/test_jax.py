@@ -66,7 +66,7 @@ def test_examples_in_docstrings_run():
 # --- The same bits as XLA's own, by every form.
 
 
-@pytest.mark.parametrize("form", ["fast", "lean"])
+@pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
 def test_forms_give_xlas_bits(problem, form):
     source, target, shape = movement_of(problem)
     array = np.random.default_rng(1).integers(0, 2**32, shape, np.uint32).view(np.float32)
@@ -268,7 +268,7 @@ def test_plans_can_be_seen_before_they_run():
     assert pickle.loads(pickle.dumps(plan)) == plan
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
     assert plan_of(shape, target) is plan
-    assert explain(x, target).endswith("// moved by these steps, in the fast form\n")
+    assert explain(x, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
     assert "collective-permute" in lower_text(x, target)
 
 
@@ -280,21 +280,62 @@ def test_it_says_where_xla_would_make_the_whole_array():
     assert line not in explain(x, NamedSharding(mesh, P("b")))
 
 
-def test_programs_say_what_they_send():
+def test_programs_say_what_devices_receive():
     mesh = mesh_of({"x": 2, "y": 4})
-    tile = ARRAY.nbytes // 8
+    tile = ARRAY.size // 8
     exchange = retile.jax._movement(put(mesh), NamedSharding(mesh, COLUMNS))
-    assert Program(exchange, "fast", plan_for(exchange)).sent == tile  # each element once
-    assert Program(exchange, "xla", plan_for(exchange)).sent == 2 * tile
+    assert Program(exchange, "fast", plan_for(exchange)).tensors.received == tile  # device 1 keeps nothing
     gather = retile.jax._movement(put(mesh), NamedSharding(mesh, P()))
-    assert Program(gather, "xla", plan_for(gather)).sent == 8 * tile
+    assert Program(gather, "collectives", plan_for(gather)).tensors.received == 7 * tile
 
 
-@pytest.mark.parametrize("target", [ROWS, P("x"), P("y"), P(None, ("x", "y"))])
+@pytest.mark.parametrize("target", [ROWS, P(("y", "x")), P("x"), P("y")])
 def test_what_xla_does_as_well_is_left_to_it(target):
     mesh = mesh_of({"x": 2, "y": 4})
     x = put(mesh, P() if target == P("y") else ROWS)
-    assert explain(x, NamedSharding(mesh, target)).endswith("// moved by XLA's own reshard, which is as good\n")
+    assert explain(x, NamedSharding(mesh, target)).endswith("// moved by XLA's own reshard\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "collectives", "moved_by"),
+    [
+        ("collectives", {"all-to-all"}, "these steps, in the collectives form: all_to_all"),
+        ("fast", {"collective-permute"}, "these steps, in the fast form: 3 ppermute"),
+        ("lean", {"collective-permute"}, "these steps, in the lean form: 6 ppermute"),
+        ("xla", {"all-to-all"}, "XLA's own reshard"),
+    ],
+)
+def test_a_form_can_be_chosen_by_hand(mesh, form, collectives, moved_by):
+    x, target = put(mesh, P("y")), NamedSharding(mesh, P(None, "y"))
+    assert_moved(reshard(x, target, form=form), ARRAY, target)
+    source = None if source_for(mesh) is None else x.sharding
+    program = jax.jit(lambda x: reshard(x, target, source=source, form=form))
+    assert_moved(program(x), ARRAY, target)
+    for text in (program.lower(x).compile().as_text(), lower_text(x, target, form=form)):
+        assert {one for one in ("all-to-all", "collective-permute", "all-gather") if one in text} == collectives
+    assert explain(x, target, form=form).endswith(f"// moved by {moved_by}\n")
+
+
+def test_forms_that_are_none_are_refused():
+    mesh = mesh_of({"x": 2, "y": 4})
+    target = NamedSharding(mesh, COLUMNS)
+    assert message_of(reshard, put(mesh), target, form="quick") == (
+        "form is 'quick'\nhint: one of: collectives, fast, lean, xla"
+    )
+    assert message_of(reshard, ARRAY, target, form="fast") == (
+        "no form can be chosen, since XLA moves this array: it has no NamedSharding"
+    )
+
+
+def test_the_compiler_is_not_asked_what_it_would_do(capfd):
+    mesh = mesh_of({"a": 4, "b": 2})
+    source, target = NamedSharding(mesh, P("b", None, "a")), NamedSharding(mesh, P(None, ("a", "b")))  # of a report
+    x = jax.device_put(np.zeros((16, 16, 16), np.float32), source)
+    reshard(x, target)
+    explain(x, target)
+    assert "ematerialization" not in capfd.readouterr().err
+    jax.jit(lambda x: jax.lax.with_sharding_constraint(x + 1, target)).lower(x).compile()
+    assert "ematerialization" in capfd.readouterr().err
 
 
 def test_memory_limits_choose_the_form():

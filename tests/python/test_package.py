@@ -415,35 +415,88 @@ def test_threads_plan_and_run_at_once():
                 np.testing.assert_array_equal(tile, expected)
 
 
-# --- Rounds, which frameworks carry out.
+# --- Tensor programs, which frameworks carry out: here on arrays of all devices, side by side.
 
 
-def run_rounds(plan, tiles):
-    """What devices hold after the rounds of a whole plan, and how many rounds there are between devices."""
-    cell, own, exchanged = plan._rounds(0, len(plan.steps) - 1)
-    results = [np.full(plan.steps[-1].local_out, -1) for _ in tiles]
-    for senders, taken, written in own + exchanged:
-        assert sorted(senders) == list(range(len(tiles)))
-        for receiver, sender in enumerate(senders):
-            take = tuple(slice(at, at + size) for at, size in zip(taken[sender], cell, strict=True))
-            write = tuple(slice(at, at + size) for at, size in zip(written[receiver], cell, strict=True))
-            results[receiver][write] = tiles[sender][take]
-    return results, len(exchanged)
+def run_tensors(statements, *arguments):
+    """The last value on each device; arguments are lists of arrays, one for each."""
+    values = list(arguments)
+    for name, operands, shape, fields in statements:
+        given = [values[number] for number in operands]
+        if name == "switch":
+            by_branch = [run_tensors(branch, *given) for branch in fields["branches"]]
+            values.append([by_branch[which][device] for device, which in enumerate(fields["chosen"])])
+        elif name in ("slice", "reshape", "zeros"):
+            values.append(OPERATIONS[name](given[0], shape=shape, **fields))
+        else:
+            values.append(OPERATIONS[name](*given, **fields))
+        assert {one.shape for one in values[-1]} == {shape}, name
+        values[-1] = [one.copy() for one in values[-1]]
+    return values[-1]
 
 
+def of_devices(table, tiles):
+    return table * len(tiles) if len(table) == 1 else table
+
+
+def boxes_at(tiles, corners, shape):
+    corners = of_devices(corners, tiles)
+    ends = np.add(corners, shape)
+    return [tile[tuple(map(slice, *ends))] for tile, *ends in zip(tiles, corners, ends, strict=True)]
+
+
+def gathered(tiles, groups, join):
+    result = list(tiles)
+    for group in groups:
+        for place, member in enumerate(group):
+            result[member] = join([tiles[other] for other in group], place)
+    return result
+
+
+def all_to_all(tiles, split, join, groups):
+    size = len(groups[0])
+    return gathered(
+        tiles, groups, lambda all, place: np.concatenate([np.split(t, size, split)[place] for t in all], join)
+    )
+
+
+def updated(tiles, boxes, corners):
+    result = [tile.copy() for tile in tiles]
+    for place, box in zip(boxes_at(result, corners, boxes[0].shape), boxes, strict=True):
+        place[...] = box
+    return result
+
+
+OPERATIONS = {
+    "slice": boxes_at,
+    "zeros": lambda tiles, shape: [np.zeros(shape, tile.dtype) for tile in tiles],
+    "reshape": lambda tiles, shape: [tile.reshape(shape) for tile in tiles],
+    "transpose": lambda tiles, order: [tile.transpose(order) for tile in tiles],
+    "gather": lambda tiles, dimension, groups: gathered(tiles, groups, lambda all, _: np.concatenate(all, dimension)),
+    "all_to_all": all_to_all,
+    "permute": lambda tiles, senders: [tiles[sender] for sender in senders],
+    "stack": lambda *boxes: [np.stack(one) for one in zip(*boxes, strict=True)],
+    "concatenate": lambda *boxes, dimension: [np.concatenate(one, dimension) for one in zip(*boxes, strict=True)],
+    "pick": lambda tiles, order: [tile[one] for tile, one in zip(tiles, order, strict=True)],
+    "select": lambda *two, chosen: [one[which] for one, which in zip(zip(*two, strict=True), chosen, strict=True)],
+    "update": updated,
+}
+
+
+@pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
 @pytest.mark.parametrize("problem", problems()[7::25], ids=lambda problem: problem["id"])
-def test_rounds_move_what_the_plan_moves(problem):
+def test_tensor_programs_move_what_the_plan_moves(problem, form):
     shape = small_shape(problem, 512)
     source, target = layouts_of(problem, shape)
-    plan = retile.plan(source, target, planner="direct")
-    if plan.steps:
-        array = np.arange(math.prod(shape)).reshape(shape)
-        results, _ = run_rounds(plan, tiles_of(array, source))
+    array = np.arange(math.prod(shape)).reshape(shape)
+    for planner in ("wide", "paper", "direct", "lean"):
+        program = retile._retile.lower(retile.plan(source, target, planner=planner), 8, form)
+        results = run_tensors(program.statements, tiles_of(array, source))
         for tile, expected in zip(results, tiles_of(array, target), strict=True):
             np.testing.assert_array_equal(tile, expected)
 
 
-def test_rounds_are_as_few_as_the_cells_that_some_device_lacks():
+def test_exchanges_take_as_few_rounds_as_cells_that_some_device_lacks():
     mesh = retile.Mesh({"x": 2, "y": 3, "z": 2})
     axes = [list(some) for count in range(3) for some in itertools.permutations(("x", "y", "z"), count)]
     checked = 0
@@ -454,11 +507,12 @@ def test_rounds_are_as_few_as_the_cells_that_some_device_lacks():
         if not plan.steps:
             continue
         array = np.arange(144).reshape(12, 12)
-        results, rounds = run_rounds(plan, tiles_of(array, source))
+        program = retile._retile.lower(plan, 8, "collectives")
+        results = run_tensors(program.statements, tiles_of(array, source))
         for tile, expected in zip(results, tiles_of(array, target), strict=True):
             np.testing.assert_array_equal(tile, expected)
-        cell = plan._rounds(0, len(plan.steps) - 1)[0]
-        assert rounds * math.prod(cell) == plan.floor  # what some device lacks
+        cell = [math.gcd(*lengths) for lengths in zip(plan.steps[0].local_in, plan.steps[-1].local_out, strict=True)]
+        assert program.rounds * math.prod(cell) == program.received == plan.floor  # what some device lacks
         checked += 1
     assert checked > 50
 

@@ -34,11 +34,13 @@ Examples:
 struct Arguments {
   ProblemArguments problem;
   std::string target;
+  std::string form;  // of JAX's code; "": none was asked for
   std::optional<std::string> path;
 };
 
 void write_code(const Arguments& arguments, const Plan& plan, ElementType element) {
-  write_result_to(arguments.path, emission::emit(plan, element, *emission::find_target(arguments.target)));
+  const auto form = tensors::find_program_form(arguments.form).value_or(tensors::ProgramForm::collectives);
+  write_result_to(arguments.path, emission::emit(plan, element, *emission::find_target(arguments.target), form));
 }
 
 // What a plan that somebody wrote does not say of itself, the code's comments still do.
@@ -64,6 +66,7 @@ Executor executor_of(emission::Target target) {
 }
 
 int run(const Arguments& arguments) {
+  if (!arguments.form.empty() && arguments.target != "jax") throw UsageError("--form goes with --as jax");
   if (arguments.problem.notation) throw UsageError("--notation goes with retile plan");
   if (is_plan_file(arguments.problem)) {
     const auto write = [&](StatedPlan stated, StatedElement element) {
@@ -89,6 +92,12 @@ void add_emit_command(CLI::App& app, int* status) {
       ->check(known_name(emission::target_names))
       ->required()
       ->type_name("TARGET");
+  command
+      ->add_option("--form", arguments->form,
+                   fmt::format("of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
+                               tensors::program_form_names))
+      ->check(known_name(tensors::program_form_names))
+      ->type_name("FORM");
   command->add_option("--out", arguments->path, "the file that is written, instead of standard output")
       ->type_name("FILE");
   command->footer(examples);

@@ -43,11 +43,12 @@ def move_tile(tile):
     """What every device does with its tile of (1, 8)."""
     device = lax.axis_index(AXES)
     # exchange, cost 8: [2{y}8, 4{x}8]
-    tile = jnp.stack([
-        lax.ppermute(lax.dynamic_slice(tile, jnp.asarray(CORNERS_1)[device], (1, 4)), AXES, PAIRS_1),
-        lax.ppermute(lax.dynamic_slice(tile, jnp.asarray(CORNERS_2)[device], (1, 4)), AXES, PAIRS_2),
-    ])
-    tile = tile.take(jnp.asarray(ORDER_1)[device], axis=0)
+    box_1 = lax.dynamic_slice(tile, jnp.asarray(CORNERS_1)[device], (1, 4))
+    box_1 = lax.ppermute(box_1, AXES, PAIRS_1)
+    box_2 = lax.dynamic_slice(tile, jnp.asarray(CORNERS_2)[device], (1, 4))
+    box_2 = lax.ppermute(box_2, AXES, PAIRS_2)
+    tile = jnp.stack([box_1, box_2])
+    tile = tile.take(jnp.asarray(ORDER_1)[device], axis=0, mode="clip")
     tile = tile.reshape(2, 4)
     return tile
 

@@ -1,0 +1,125 @@
+// Tensor programs as Python interprets them: statements of plain values.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "plans.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace retile::python {
+namespace {
+
+using namespace tensors;
+
+nb::list to_python(const std::vector<Statement>& statements);
+
+// --- The name of each operation, and what it needs beside operands and shape.
+
+struct NamedOperation {
+  const char* name;
+  nb::dict fields;
+};
+
+nb::dict fields() { return {}; }
+
+template <typename Value, typename... Rest>
+nb::dict fields(const char* name, const Value& value, const Rest&... rest) {
+  nb::dict all = fields(rest...);
+  all[name] = nb::cast(value);
+  return all;
+}
+
+struct OperationToPython {
+  NamedOperation operator()(const SliceOp& op) const { return {"slice", fields("corners", op.corners)}; }
+  NamedOperation operator()(const ReshapeOp& /*op*/) const { return {"reshape", {}}; }
+  NamedOperation operator()(const TransposeOp& op) const { return {"transpose", fields("order", op.order)}; }
+  NamedOperation operator()(const GatherOp& op) const {
+    return {"gather", fields("dimension", op.dimension, "groups", op.groups)};
+  }
+  NamedOperation operator()(const AllToAllOp& op) const {
+    return {"all_to_all", fields("split", op.split, "join", op.join, "groups", op.groups)};
+  }
+  NamedOperation operator()(const PermuteOp& op) const { return {"permute", fields("senders", op.senders)}; }
+  NamedOperation operator()(const StackOp& /*op*/) const { return {"stack", {}}; }
+  NamedOperation operator()(const ConcatenateOp& op) const {
+    return {"concatenate", fields("dimension", op.dimension)};
+  }
+  NamedOperation operator()(const PickOp& op) const { return {"pick", fields("order", op.order)}; }
+  NamedOperation operator()(const SelectOp& op) const { return {"select", fields("chosen", op.chosen)}; }
+  NamedOperation operator()(const SwitchOp& op) const {
+    nb::list branches;
+    for (const std::vector<Statement>& statements : op.branches) branches.append(to_python(statements));
+    return {"switch", fields("chosen", op.chosen, "branches", branches)};
+  }
+  NamedOperation operator()(const ZerosOp& /*op*/) const { return {"zeros", {}}; }
+  NamedOperation operator()(const UpdateOp& op) const { return {"update", fields("corners", op.corners)}; }
+  NamedOperation operator()(const CombineOp& op) const {
+    return {"combine", fields("reduction", name_of(op.reduction))};
+  }
+};
+
+nb::list to_python(const std::vector<Statement>& statements) {
+  nb::list list;
+  for (const Statement& statement : statements) {
+    const NamedOperation operation = std::visit(OperationToPython(), statement.operation);
+    list.append(
+        nb::make_tuple(operation.name, statement.operands, nb::tuple(nb::cast(statement.shape)), operation.fields));
+  }
+  return list;
+}
+
+TensorProgram lower_plan(const PythonPlan& plan, std::int64_t element_size, const std::string& form) {
+  const ProgramForm known = require(find_program_form(form), "form of a program", form, program_form_names);
+  return lower(plan.plan(), element_size, options_for(known));
+}
+
+// None where the model of its rules does not say what it does, or says that it fails.
+std::optional<TensorProgram> xla_program(const PythonLayout& source, const PythonLayout& target) {
+  const Problem problem("", source.layout, target.layout, ElementType::f32);
+  try {
+    if (contenders::xla_fails(problem)) return std::nullopt;
+    return lower(contenders::plan_by_xla_rules(problem), bytes_of(ElementType::f32), {});
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void bind_tensors(nb::module_& module) {
+  nb::class_<TensorProgram>(module, "TensorProgram",
+                            "A plan in the operations that compilers of tensors have: what every device does with its "
+                            "tile, which is value 0.")
+      .def_prop_ro(
+          "statements", [](const TensorProgram& self) { return to_python(self.statements()); },
+          "Each makes the next value: the name of its operation, the numbers of its operands, the shape of its result\n"
+          "and what else the operation needs, by name. The last value is the result.")
+      .def_prop_ro(
+          "received", [](const TensorProgram& self) { return costs_of(self).received; },
+          "Elements that the busiest device gets from others.")
+      .def_prop_ro(
+          "rounds", [](const TensorProgram& self) { return costs_of(self).rounds; },
+          "Permutations that take the place of one step, at most.")
+      .def(
+          "is_left_to_compiler",
+          [](const TensorProgram& ours, const TensorProgram& compilers) {
+            return is_left_to_compiler(compilers, ours);
+          },
+          "compilers"_a, "Whether a compiler that carries out the other program by itself does as well.")
+      .def_prop_ro("collectives", &collectives_text, "The collectives in order, as JAX calls them.");
+  module.def("lower", &lower_plan, "plan"_a, "element_size"_a, "form"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "The plan for elements of this many bytes, in a form: collectives, fast or lean.");
+  module.def("xla_program", &xla_program, "source"_a, "target"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "What XLA does by itself, by the model of its rules; None where that does not say.");
+  module.def(
+      "form_for", [](const std::string& platform) { return name_of(form_for(platform)); }, "platform"_a,
+      "The form that is taken on a platform of JAX's unless told otherwise.");
+}
+
+}  // namespace retile::python

@@ -1,0 +1,49 @@
+// ProgramBuilder: statements one after the other, each of what there is already.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "retile/tensors/tensor_program.h"
+
+namespace retile::tensors {
+
+class ProgramBuilder {
+ public:
+  // Of arguments of these shapes, in elements of so many bytes.
+  ProgramBuilder(std::vector<Shape> arguments, std::int64_t element_size, std::int64_t long_run_bytes)
+      : shapes_(std::move(arguments)), element_size_(element_size), long_run_bytes_(long_run_bytes) {}
+
+  const Shape& shape_of(Value value) const { return shapes_[value]; }
+  std::vector<Statement> take_statements() { return std::exchange(statements_, {}); }
+  // Of a branch of the program, which gets these values as its arguments.
+  ProgramBuilder branch(const std::vector<Value>& arguments) const;
+
+  Value add(Operation operation, std::vector<Value> operands, Shape shape);
+
+  // These add nothing where the value is as it is to be already.
+  Value reshape(Value value, const Shape& shape);
+  Value transpose(Value value, const std::vector<int>& order);
+  Value slice(Value value, const Corners& corners, const Shape& shape, std::optional<Value> after = {});
+  Value update(Value value, Value box, const Corners& corners);
+
+  Value stack(const std::vector<Value>& boxes);
+  // Equal boxes along the first dimension, so many in each dimension, row-major, as one tile.
+  Value join_stacked(Value boxes, const Shape& counts);
+  // The same of single boxes.
+  Value join(const std::vector<Value>& boxes, const Shape& counts);
+  // Likewise of boxes along the first dimension, which become single ones where they have long runs.
+  Value join_entries(Value boxes, const Shape& counts);
+
+ private:
+  // The only dimension in which boxes lie side by side, where their runs are long enough to be copied one by one.
+  std::optional<int> long_run_dimension(const Shape& box, const Shape& counts) const;
+
+  std::vector<Shape> shapes_;  // of all values
+  std::vector<Statement> statements_;
+  std::int64_t element_size_;
+  std::int64_t long_run_bytes_;
+};
+
+}  // namespace retile::tensors
