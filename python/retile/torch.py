@@ -38,8 +38,8 @@ from retile._shardings import device_mesh_values, dtensor_layout, placement_valu
 __all__ = ["enabled", "explain", "plan_of", "redistribute"]
 
 OLDEST_VERSION = (2, 6)
-# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from tile
-# to tile, and one step is better than two.
+# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
+# tile to tile, and one step is better than two.
 EXCHANGE_WEIGHT = 0.5
 
 

@@ -223,9 +223,8 @@ void bind_plans(nb::module_& module) {
               "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
               "most_rounds: int | None = None) -> Plan"),
       "What follows `memory_limit` describes whoever runs the plan: whether there are exchanges, the bytes that it "
-      "takes "
-      "beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above which an "
-      "exchange is taken only where there is no other plan.");
+      "takes beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above "
+      "which an exchange is taken only where there is no other plan.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

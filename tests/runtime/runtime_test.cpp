@@ -523,6 +523,8 @@ TEST(Preparation, statements_are_counted_through_calls) {
 // Between statements there are values alone: what a prepared run keeps beside its tiles would not be predicted.
 TEST(RuntimeMemory, of_scratch_is_given_back_after_each_statement) {
   if (!test::heap_can_be_measured) GTEST_SKIP();
+  PlanOptions options;
+  options.planner = PlannerKind::wide;  // which has a tile between
   const LoweredProgram program = program_of(R"(mesh {a: 2, b: 2, c: 2}
 fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
     f32[128{b}256, 128{a}256, 32{c}64], f32[128{c}256, 128{b}256, 64], f32[128{a}256, 128{c}256, 64] {
@@ -530,7 +532,8 @@ fn main(v : f32[128{b}256, 128{a}256, 32{c}64]) ->
   y = redistribute v as f32[128{a}256, 128{c}256, 64]
   return v, x, y
 }
-)");
+)",
+                                            options);
   constexpr std::int64_t tile = 128 * 128 * 64 * 4;  // of x and y, bytes
   const Movement& movement = *program.statements[0][0].movement;
   ASSERT_GE(predict_peak_bytes(movement, 4, TileUse::kept), tile / 2 + tile + tile / 2)
