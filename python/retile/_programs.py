@@ -1,5 +1,6 @@
 """What moves an array of JAX from one sharding to another: programs of plans, and XLA's own, and the choice between them."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -12,11 +13,10 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 import retile
 from retile import _retile
 from retile._collectives import run_program
+from retile._elements import element_type
 from retile._errors import InputError, MemoryLimitError
 from retile._retile import Layout, Plan, TensorProgram
 
-# Exchanges of more rounds than this are slower than the collectives that avoid them.
-MOST_ROUNDS = 4
 # How an array is moved: by a plan's tensor program in one of three forms, or by XLA's own reshard.
 FORMS = ("collectives", "fast", "lean", "xla")
 
@@ -90,19 +90,16 @@ def axes_of(entry: Any) -> tuple[str, ...]:
 
 
 def _plans(movement: Movement) -> Iterator[Plan]:
-    """What there is to choose from. Collectives come first: single exchanges were measured to be slower and to hold more."""
+    """What there is to choose from where memory is short, the cheapest first."""
+    yield plan_for(movement)
     source, target = movement.layouts()
-    for options in ({"planner": "wide"}, {"exchange": False}, {"planner": "paper"}, {"planner": "lean"}, {}):
-        try:
+    for options in ({"exchange": False}, {"planner": "paper"}, {"planner": "lean"}):
+        with contextlib.suppress(InputError):  # there is no plan of this kind
             yield retile.plan(source, target, dtype=movement.dtype, **options)
-        except InputError:  # there is no plan of this kind
-            if not options:
-                raise
 
 
 def plan_for(movement: Movement) -> Plan:
-    few_rounds = (plan for plan in _plans(movement) if _lowered(plan, movement, "collectives").rounds <= MOST_ROUNDS)
-    return next(few_rounds, None) or next(_plans(movement))
+    return _retile.tensor_plan(*movement.layouts(), element_type(movement.dtype))
 
 
 def _lowered(plan: Plan, movement: Movement, form: str) -> TensorProgram:

@@ -30,6 +30,14 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
   return std::make_unique<PythonPlan>(make_plan(problem_of(*source, *target, element_type), options));
 }
 
+// The plan that `auto` takes for whoever runs tensor programs.
+std::unique_ptr<PythonPlan> tensor_plan(const PythonLayout& source, const PythonLayout& target,
+                                        const std::string& element_type) {
+  PlanOptions options;
+  options.executor = tensors::executor_of_tensors();
+  return std::make_unique<PythonPlan>(make_plan(problem_of(source, target, element_type), options));
+}
+
 std::unique_ptr<PythonPlan> plan_from_json(Argument<"text", std::string> text) {
   return std::make_unique<PythonPlan>(parse_plan({"plan", *text}).plan);
 }
@@ -225,6 +233,8 @@ void bind_plans(nb::module_& module) {
       "What follows `memory_limit` describes whoever runs the plan: whether there are exchanges, the bytes that it "
       "takes beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above "
       "which an exchange is taken only where there is no other plan.");
+  module.def("tensor_plan", &tensor_plan, "source"_a, "target"_a, "element_type"_a,
+             nb::call_guard<nb::gil_scoped_release>(), "The plan that is taken where tensor programs run it.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

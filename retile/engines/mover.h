@@ -82,6 +82,8 @@ class Mover {
   virtual std::vector<Device> devices(std::int64_t device_count) const = 0;
   virtual std::vector<std::int64_t> hosts(std::int64_t) const { return {}; }
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
+  // Whether stages between hosts go in phases: what crosses, then what is passed on.
+  virtual bool passes_on_in_hosts() const { return true; }
   virtual const Processes& processes() const { return one_process(); }
   // Held by the run that goes; others wait for it.
   virtual std::unique_lock<std::mutex> take_turn() { return {}; }

@@ -95,8 +95,9 @@ class RunFrame {
       fault = error;
     }
     const Processes& processes = mover_->processes();
-    const std::int64_t start =
-        processes.least(fault ? refused : are_shared(sources) ? with_shared_tiles : with_own_tiles);
+    const std::int64_t start = processes.least(fault                 ? refused
+                                               : are_shared(sources) ? with_shared_tiles
+                                                                     : with_own_tiles);
     if (fault) throw *fault;
     if (start == refused) throw RuntimeError("another rank was given tiles that the run does not start from");
     Kind kind{start == with_shared_tiles ? SourceMemory::shared : SourceMemory::own, SourceMemory::shared, use};
@@ -148,8 +149,9 @@ class RunFrame {
   }
 
   void move(const RunPart& part, const TilePointers& tiles, Kind kind) {
-    in_step(part.step,
-            [&] { part.streams->execute(tiles, sources_of(part, kind), {staging_.begin(), staging_.end()}); });
+    in_step(part.step, [&] {
+      part.streams->execute(tiles, sources_of(part, kind), {staging_.begin(), staging_.end()});
+    });
   }
   void move_rounds(const RunPart& part, const TilePointers& tiles, const RoundDone& done) {
     in_step(part.step, [&] { part.streams->execute_rounds(tiles, {staging_.begin(), staging_.end()}, done); });
@@ -293,13 +295,15 @@ class MovementRun final : public PreparedRun {
     return predict_peak_bytes(movement, element_size_, use, {frame_.mover().memory().between, 0});
   }
 
-  // From one stop to the next. Between hosts, in two parts: an element crosses into a host once, and is passed on there.
+  // From one stop to the next. Between hosts, in two parts: an element crosses into a host once, and is passed on
+  // there.
   void add_stage(Stage stage, std::size_t stop, const std::vector<Step>& steps) {
     const std::string step = fmt::format("step {}, {}", stage.step(), to_string(steps[stage.step()]));
     if (stage.reduction()) return frame_.add({nullptr, stage.reduction(), stop, stop + 1, step});
     const std::vector<std::int64_t> hosts = frame_.mover().hosts(stage.after().device_count());
     const bool is_between_hosts = std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; });
-    if (!is_between_hosts || stage.after().device_count() > most_devices_by_hosts) {
+    if (!is_between_hosts || !frame_.mover().passes_on_in_hosts() ||
+        stage.after().device_count() > most_devices_by_hosts) {
       return frame_.add({prepare(std::move(stage)), {}, stop, stop + 1, step});
     }
     const StreamPlan plan({{stage.before(), stage.after(), element_size_, {0}}}, stage.after().device_count(),

@@ -327,6 +327,13 @@ ProgramForm form_for(std::string_view platform) {
   return platform == "cpu" ? ProgramForm::fast : ProgramForm::collectives;
 }
 
+Executor executor_of_tensors() {
+  Executor executor;
+  executor.exchange_weight = 2;
+  executor.most_rounds = 4;
+  return executor;
+}
+
 LoweringOptions options_for(ProgramForm form) {
   LoweringOptions options;
   if (form == ProgramForm::collectives) return options;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "retile/emission/emission.h"
+#include "retile/tensors/lowering.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
@@ -55,14 +56,8 @@ void complete(StatedPlan& stated, const CostModel& model) {
   }
 }
 
-// Programs of tensors have no messages: every round of an exchange is a permutation of parts of tiles, and compilers
-// know collectives better.
 Executor executor_of(emission::Target target) {
-  Executor executor;
-  if (target == emission::Target::mpi) return executor;
-  executor.exchange_weight = 2;
-  executor.most_rounds = 4;
-  return executor;
+  return target == emission::Target::mpi ? Executor() : tensors::executor_of_tensors();
 }
 
 int run(const Arguments& arguments) {

@@ -47,6 +47,7 @@ class MpiMover final : public Mover {
     return hosts;
   }
 
+  bool passes_on_in_hosts() const override { return job_->options.transport != Transport::collectives; }
   const Processes& processes() const override { return job_->world; }
   std::string where() const override { return fmt::format("rank {}", job_->world.rank()); }
   double seconds_since(std::int64_t start) const override { return job_->seconds_since(start); }
@@ -77,9 +78,9 @@ class MpiMover final : public Mover {
     return make_stream_run(job_, std::move(streams), std::move(ranks));
   }
 
-  // Ranks of a host read each other's tiles if these lie in shared memory. The caller's own go through staging: two copies
-  // in place of one, for as long as the source is read. Between hosts, an exchange crosses once, and collectives one
-  // after the other cross more often.
+  // Ranks of a host read each other's tiles if these lie in shared memory. The caller's own go through staging: two
+  // copies in place of one, for as long as the source is read. Between hosts, an exchange crosses once, and collectives
+  // one after the other cross more often.
   Executor executor(TileOwner owner) const override {
     Executor executor = Mover::executor(owner);
     if (owner == TileOwner::caller) executor.first_weight = 2;
