@@ -16,7 +16,7 @@ from problems import problems, small_shape
 
 import retile
 from retile._collectives import run_program
-from retile._retile import lower
+from retile._retile import lower, tensor_plan
 
 COMMAND = os.environ.get("RETILE_COMMAND", str(Path(__file__).parents[2] / "build" / "release" / "retile"))
 PLANNERS = ["wide", "paper", "direct", "lean", "gather-slice", "xla"]
@@ -235,7 +235,7 @@ def test_emitted_jax_is_what_runs(problem, form):
     names = {"__name__": "emitted"}
     exec(emit("jax", "--problems", "-", "--form", form, text=line), names)
     mesh = jax.make_mesh(names["SIZES"], names["AXES"], devices=jax.devices()[: math.prod(names["SIZES"])])
-    program = lower(retile.plan(*retile.parse_problem(line)[:2]), 4, form)
+    program = lower(tensor_plan(*retile.parse_problem(line)[:2], "f32"), 4, form)
     x = jax.ShapeDtypeStruct(names["SHAPE"], np.float32, sharding=NamedSharding(mesh, names["SOURCE"]))
     found = []
     for function in (names["move_tile"], functools.partial(run_program, program, names["AXES"])):

@@ -61,6 +61,7 @@ struct Lane {
   std::int64_t unit = 1;        // bytes between which parts are cut
   std::int64_t part_bytes = 0;  // of the longest message
   bool is_direct = false;       // its only piece is contiguous on this side, and needs no staging
+  bool is_whole = false;        // it is so at both ends, which are on one host: one long message is fastest
 
   ByteRange part_of(std::int64_t stream_bytes, std::int64_t round) const {
     return retile::part_of(stream_bytes, round, rounds, unit);

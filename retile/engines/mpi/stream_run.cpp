@@ -285,8 +285,10 @@ class StreamRun final : public PreparedStreams {
         const Stream& first = streams.streams[lane.streams.front()];
         if (lane.streams.size() > 1 || first.count > 1) continue;
         const StreamPiece& piece = streams.pieces[first.first];
-        lane.is_direct = (direction == Direction::sent ? work.packed->packing(piece) : work.packed->unpacking(piece))
-                             .is_contiguous();
+        const bool is_sent_whole = work.packed->packing(piece).is_contiguous();
+        const bool is_received_whole = work.packed->unpacking(piece).is_contiguous();
+        lane.is_direct = direction == Direction::sent ? is_sent_whole : is_received_whole;
+        lane.is_whole = is_sent_whole && is_received_whole && streams_.are_shapes_common && is_near(lane.peer);
       }
     }
   }
