@@ -11,8 +11,8 @@
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/planner/planner.h"
-#include "retile/transfer/run.h"
 #include "retile/schedule/planned_streams.h"
+#include "retile/transfer/run.h"
 
 namespace retile::bench {
 namespace {

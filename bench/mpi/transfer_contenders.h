@@ -9,16 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "retile/engines/backend.h"
 #include "retile/engines/engine.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::bench {
-
-// The tiles of this process, as PreparedStreams::execute() has them.
-struct TilePointers {
-  std::span<const std::byte* const> sources;
-  std::span<std::byte* const> targets;
-};
 
 // Moves all arrays of a manifest.
 class Contender {

@@ -18,11 +18,12 @@ struct RunOptions {
   TileUse tiles = TileUse::kept;  // kept: all memory but the engine's is touched before the clock starts
 };
 
+// What a run on made-up data did: of one array, or of many.
 struct RunReport {
   std::string id;
   std::string engine;
   std::int64_t devices = 0;
-  std::optional<std::string> difference;  // nothing: every device ended with its slice of the array
+  std::optional<std::string> difference;  // nothing: every device ended with its slices
   std::vector<double> seconds;            // per repetition
   std::int64_t received_bytes_max = 0;    // per device, as are the peaks
   std::int64_t peak_bytes_predicted = 0;

@@ -63,11 +63,11 @@ constexpr std::size_t kind_count = 12;
 // Executes parts one after the other. Where their tiles come from is for those below to say.
 class RunFrame {
  public:
-  RunFrame(std::shared_ptr<Mover> mover, std::int64_t device_count)
-      : mover_(std::move(mover)), devices_(mover_->devices(device_count)) {}
+  RunFrame(std::shared_ptr<Backend> backend, std::int64_t device_count)
+      : backend_(std::move(backend)), devices_(backend_->devices(device_count)) {}
 
   const std::vector<Device>& devices() const { return devices_; }
-  Mover& mover() const { return *mover_; }
+  Backend& backend() const { return *backend_; }
   const std::vector<RunPart>& parts() const { return parts_; }
   void add(RunPart part) { parts_.push_back(std::move(part)); }
 
@@ -77,7 +77,7 @@ class RunFrame {
     try {
       action();
     } catch (const RuntimeError& error) {
-      std::string place = mover_->where();
+      std::string place = backend_->where();
       if (!place.empty() && !step.empty()) place += ", " + step;
       throw RuntimeError(place.empty() ? error.what() : fmt::format("{}: {}", place, error.what()));
     }
@@ -94,7 +94,7 @@ class RunFrame {
     } catch (const RuntimeError& error) {
       fault = error;
     }
-    const Processes& processes = mover_->processes();
+    const Processes& processes = backend_->processes();
     const std::int64_t start = processes.least(fault                 ? refused
                                                : are_shared(sources) ? with_shared_tiles
                                                                      : with_own_tiles);
@@ -121,7 +121,7 @@ class RunFrame {
       in_step(part.step, [&] { part.staging = part.streams->make_ready(sources_of(part, kind)); });
     }
     if (kind.sources != SourceMemory::donated) allocate_staging(parts_);
-    mover_->processes().do_together([&] { in_step("", more); });
+    backend_->processes().do_together([&] { in_step("", more); });
     is_ready_[index(kind)] = true;
     known_ = {};
   }
@@ -132,11 +132,11 @@ class RunFrame {
     for (const RunPart& part : parts) {
       needed = std::max(needed, std::accumulate(part.staging.begin(), part.staging.end(), std::int64_t{0}));
     }
-    mover_->processes().do_together([&] {
+    backend_->processes().do_together([&] {
       in_step("", [&] {
         if (needed <= static_cast<std::int64_t>(staging_.size())) return;
         staging_ = Buffer();
-        staging_ = mover_->allocate(static_cast<std::size_t>(needed));
+        staging_ = backend_->allocate(static_cast<std::size_t>(needed));
       });
     });
   }
@@ -159,7 +159,7 @@ class RunFrame {
 
   // Collective. Peaks are bytes of tiles. What does not change from one execution to the next is found out once.
   RunStatistics statistics(std::int64_t start, Kind kind, std::int64_t predicted, std::int64_t measured) {
-    const double seconds = mover_->seconds_since(start);
+    const double seconds = backend_->seconds_since(start);
     std::optional<RunStatistics>& known = known_[index(kind)];
     if (!known) known = count(predicted, measured);
     known->seconds = seconds;
@@ -179,7 +179,7 @@ class RunFrame {
 
   bool are_shared(std::span<const std::byte* const> tiles) const {
     return std::all_of(tiles.begin(), tiles.end(),
-                       [&](const std::byte* tile) { return tile == nullptr || mover_->is_shared(tile); });
+                       [&](const std::byte* tile) { return tile == nullptr || backend_->is_shared(tile); });
   }
 
   RunStatistics count(std::int64_t predicted, std::int64_t measured) const {
@@ -195,7 +195,7 @@ class RunFrame {
       statistics.staging.push_back(part.staging);
       staged = std::max(staged, most_of(part.staging));
     }
-    const Processes& processes = mover_->processes();
+    const Processes& processes = backend_->processes();
     statistics.received_max = processes.most(most_of(statistics.received));
     statistics.staging_max = processes.most(staged);
     statistics.peak_predicted = processes.most(predicted + staged);
@@ -207,7 +207,7 @@ class RunFrame {
     return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   }
 
-  const std::shared_ptr<Mover> mover_;
+  const std::shared_ptr<Backend> backend_;
   const std::vector<Device> devices_;
   std::vector<RunPart> parts_;
   Buffer staging_;
@@ -219,18 +219,18 @@ class RunFrame {
 
 class MovementRun final : public PreparedRun {
  public:
-  MovementRun(std::shared_ptr<Mover> mover, const Movement& movement, std::int64_t element_size,
+  MovementRun(std::shared_ptr<Backend> backend, const Movement& movement, std::int64_t element_size,
               const BufferStrides& own_strides)
-      : frame_(std::move(mover), movement.mesh.device_count()),
+      : frame_(std::move(backend), movement.mesh.device_count()),
         source_(movement.source),
         target_(movement.target()),
         element_size_(element_size),
-        strides_(frame_.mover().require_same(movement, element_size, own_strides)),
+        strides_(frame_.backend().require_same(movement, element_size, own_strides)),
         sizes_(stage_sizes(movement)),
-        places_(kept_places(sizes_, kept_use(), frame_.mover().memory().between)),
+        places_(kept_places(sizes_, kept_use(), frame_.backend().memory().between)),
         kept_peak_(predict(movement, kept_use())),
         donated_peak_(predict(movement, TileUse::donated)),
-        room_(frame_.mover().listed_bytes()) {
+        room_(frame_.backend().listed_bytes()) {
     std::size_t stop = 0;
     for (Stage& stage : make_schedule(movement, element_size, strides_)) {
       add_stage(std::move(stage), stop++, movement.steps);
@@ -243,7 +243,7 @@ class MovementRun final : public PreparedRun {
   RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
     const Kind kind = frame_.agree_to_start(sources, targets, TileUse::kept,
                                             [&] { require_buffers(sources, targets, frame_.devices()); });
-    const std::unique_lock turn = frame_.mover().take_turn();
+    const std::unique_lock turn = frame_.backend().take_turn();
     frame_.make_ready(kind, [&] {
       if (kept_ == nullptr) kept_ = make_kept_memory();
     });
@@ -262,10 +262,10 @@ class MovementRun final : public PreparedRun {
     for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
     const auto require = [&] { require_tiles(tiles, source_, frame_.devices(), element_size_, strides_); };
     const Kind kind = frame_.agree_to_start(sources, {}, TileUse::donated, require);
-    const std::unique_lock turn = frame_.mover().take_turn();
+    const std::unique_lock turn = frame_.backend().take_turn();
     if (!whole_tiles_) frame_.make_ready(kind, [] {});
     const std::int64_t start = now();
-    TileMemory alive(tiles.size(), frame_.mover().memory_limit());
+    TileMemory alive(tiles.size(), frame_.backend().memory_limit());
     std::vector<CountedBuffer> current;
     for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(alive.adopt(i, std::move(tiles[i].bytes)));
     std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
@@ -283,7 +283,7 @@ class MovementRun final : public PreparedRun {
   }
 
   void free_scratch() override {
-    const std::unique_lock turn = frame_.mover().take_turn();
+    const std::unique_lock turn = frame_.backend().take_turn();
     kept_.reset();
     frame_.forget();
   }
@@ -292,7 +292,7 @@ class MovementRun final : public PreparedRun {
   TileUse kept_use() const { return strides_.targets.empty() ? TileUse::kept : TileUse::kept_strided; }
 
   std::int64_t predict(const Movement& movement, TileUse use) const {
-    return predict_peak_bytes(movement, element_size_, use, {frame_.mover().memory().between, 0});
+    return predict_peak_bytes(movement, element_size_, use, {frame_.backend().memory().between, 0});
   }
 
   // From one stop to the next. Between hosts, in two parts: an element crosses into a host once, and is passed on
@@ -300,9 +300,9 @@ class MovementRun final : public PreparedRun {
   void add_stage(Stage stage, std::size_t stop, const std::vector<Step>& steps) {
     const std::string step = fmt::format("step {}, {}", stage.step(), to_string(steps[stage.step()]));
     if (stage.reduction()) return frame_.add({nullptr, stage.reduction(), stop, stop + 1, step});
-    const std::vector<std::int64_t> hosts = frame_.mover().hosts(stage.after().device_count());
+    const std::vector<std::int64_t> hosts = frame_.backend().hosts(stage.after().device_count());
     const bool is_between_hosts = std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; });
-    if (!is_between_hosts || !frame_.mover().passes_on_in_hosts() ||
+    if (!is_between_hosts || !frame_.backend().passes_on_in_hosts() ||
         stage.after().device_count() > most_devices_by_hosts) {
       return frame_.add({prepare(std::move(stage)), {}, stop, stop + 1, step});
     }
@@ -311,7 +311,7 @@ class MovementRun final : public PreparedRun {
     const auto add = [&](StreamPhase phase, std::size_t from) {
       Streams streams = make_streams(plan, frame_.devices(), {{&stage.strides(), 1}, true}, phase);
       streams.rounds = Streams::any_rounds;
-      frame_.add({frame_.mover().prepare(std::move(streams)), {}, from, stop + 1, step});
+      frame_.add({frame_.backend().prepare(std::move(streams)), {}, from, stop + 1, step});
     };
     add(StreamPhase::from_sources, stop);
     if (plan.has_relays()) add(StreamPhase::passed_on, stop + 1);
@@ -320,7 +320,7 @@ class MovementRun final : public PreparedRun {
   std::unique_ptr<PreparedStreams> prepare(Stage stage) {
     Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), frame_.devices(), room_);
     room_ -= static_cast<std::int64_t>(streams.pieces.size() * sizeof(StreamPiece));
-    return frame_.mover().prepare(std::move(streams));
+    return frame_.backend().prepare(std::move(streams));
   }
 
   std::int64_t bytes_at(std::size_t stop, std::size_t slot) const {
@@ -328,12 +328,12 @@ class MovementRun final : public PreparedRun {
   }
 
   CountedBuffer allocate(TileMemory& memory, std::size_t slot, std::int64_t bytes) const {
-    return memory.allocate(slot, bytes, [&](std::size_t size) { return frame_.mover().allocate(size); });
+    return memory.allocate(slot, bytes, [&](std::size_t size) { return frame_.backend().allocate(size); });
   }
 
   std::unique_ptr<KeptMemory> make_kept_memory() const {
     const std::size_t count = frame_.devices().size();
-    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, frame_.mover().memory_limit()), {}, {}});
+    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, frame_.backend().memory_limit()), {}, {}});
     for (std::size_t i = 0; i < count; ++i) {
       kept->memory.add(i, bytes_at(0, i) + bytes_at(sizes_.stops() - 1, i));
       const auto scratch = [&](Place kind) {
@@ -388,7 +388,7 @@ class MovementRun final : public PreparedRun {
         tasks.push_back({i, first, std::min(length, elements - first)});
       }
     }
-    frame_.mover().for_each(tasks.size(), [&](std::size_t task) {
+    frame_.backend().for_each(tasks.size(), [&](std::size_t task) {
       const auto& [slot, first, count] = tasks[task];
       const Device device = frame_.devices()[slot];
       const std::int64_t elements = sizes_.of(part.to, device);
@@ -415,11 +415,11 @@ class MovementRun final : public PreparedRun {
 
 class TransferRun final : public PreparedRun {
  public:
-  TransferRun(std::shared_ptr<Mover> mover, std::vector<Streams> phases)
-      : frame_(std::move(mover), phases.front().device_count),
+  TransferRun(std::shared_ptr<Backend> backend, std::vector<Streams> phases)
+      : frame_(std::move(backend), phases.front().device_count),
         tile_count_(phases.front().array_count * frame_.devices().size()) {
     for (std::size_t i = 0; i < phases.size(); ++i) {
-      frame_.add({frame_.mover().prepare(std::move(phases[i])), {}, std::min<std::size_t>(i, 1), 1, {}});
+      frame_.add({frame_.backend().prepare(std::move(phases[i])), {}, std::min<std::size_t>(i, 1), 1, {}});
     }
   }
 
@@ -434,7 +434,7 @@ class TransferRun final : public PreparedRun {
     return run(sources, targets, TileUse::donated, done);
   }
 
-  void give_back(const std::byte* pages, std::size_t bytes) override { frame_.mover().give_back(pages, bytes); }
+  void give_back(const std::byte* pages, std::size_t bytes) override { frame_.backend().give_back(pages, bytes); }
   void free_scratch() override { frame_.forget(); }
 
  private:
@@ -448,7 +448,7 @@ class TransferRun final : public PreparedRun {
                     const RoundDone& done) {
     Kind kind = frame_.agree_to_start(sources, targets, use, [&] { require_tiles(sources, targets); });
     if (use == TileUse::donated) kind.sources = SourceMemory::donated;
-    const std::unique_lock turn = frame_.mover().take_turn();
+    const std::unique_lock turn = frame_.backend().take_turn();
     frame_.make_ready(kind, [] {});
     const std::int64_t start = now();
     const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
@@ -472,39 +472,39 @@ class TransferRun final : public PreparedRun {
 
 class StagedEngine final : public Engine {
  public:
-  explicit StagedEngine(std::shared_ptr<Mover> mover) : mover_(std::move(mover)) {}
+  explicit StagedEngine(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  const char* name() const override { return mover_->name(); }
-  std::vector<Device> devices(std::int64_t device_count) const override { return mover_->devices(device_count); }
-  std::vector<std::int64_t> hosts(std::int64_t device_count) const override { return mover_->hosts(device_count); }
+  const char* name() const override { return backend_->name(); }
+  std::vector<Device> devices(std::int64_t device_count) const override { return backend_->devices(device_count); }
+  std::vector<std::int64_t> hosts(std::int64_t device_count) const override { return backend_->hosts(device_count); }
   std::int64_t devices_on_machine(std::int64_t device_count) const override {
-    return mover_->devices_on_machine(device_count);
+    return backend_->devices_on_machine(device_count);
   }
-  Buffer allocate(std::size_t bytes) override { return mover_->allocate(bytes); }
-  EngineMemory memory() const override { return mover_->memory(); }
-  Executor executor(TileOwner owner) const override { return mover_->executor(owner); }
-  const Processes& processes() const override { return mover_->processes(); }
+  Buffer allocate(std::size_t bytes) override { return backend_->allocate(bytes); }
+  EngineMemory memory() const override { return backend_->memory(); }
+  Executor executor(TileOwner owner) const override { return backend_->executor(owner); }
+  const Processes& processes() const override { return backend_->processes(); }
   void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
-    const std::unique_lock turn = mover_->take_turn();
-    mover_->for_each(count, task);
+    const std::unique_lock turn = backend_->take_turn();
+    backend_->for_each(count, task);
   }
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
                                        const BufferStrides& strides) override {
-    return std::make_unique<MovementRun>(mover_, with_short_lists(movement), element_size, strides);
+    return std::make_unique<MovementRun>(backend_, with_short_lists(movement), element_size, strides);
   }
   std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases) override {
-    return std::make_unique<TransferRun>(mover_, std::move(phases));
+    return std::make_unique<TransferRun>(backend_, std::move(phases));
   }
 
  private:
-  const std::shared_ptr<Mover> mover_;
+  const std::shared_ptr<Backend> backend_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Mover> mover) {
-  return std::make_unique<StagedEngine>(std::move(mover));
+std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Backend> backend) {
+  return std::make_unique<StagedEngine>(std::move(backend));
 }
 
 void give_back_private(const std::byte* pages, std::size_t bytes) {

@@ -5,12 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "retile/engines/backend.h"
 #include "retile/engines/engine.h"
-#include "retile/engines/mover.h"
 
 namespace retile {
 
-// An engine that runs stages by a mover of its own kind.
-std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Mover> mover);
+// An engine that runs stages by what the backend brings.
+std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Backend> backend);
 
 }  // namespace retile

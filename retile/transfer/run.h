@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/checking/run.h"
 #include "retile/engines/engine.h"
 #include "retile/transfer/in_place.h"
 #include "retile/transfer/plan.h"
@@ -53,16 +54,9 @@ struct TransferRunOptions {
   int repetitions = 1;
 };
 
-struct TransferReport {
+struct TransferReport : RunReport {
   std::int64_t arrays = 0;
-  std::int64_t devices = 0;
-  std::string engine;
-  std::optional<std::string> difference;  // nothing: every device ended with its slices of the arrays
-  std::vector<double> seconds;            // per repetition
-  std::int64_t received_bytes_max = 0;    // per device, as what follows
-  std::int64_t staging_bytes_max = 0;     // at most what the plan says
-  std::int64_t peak_bytes_predicted = 0;
-  std::int64_t peak_bytes_measured = 0;
+  std::int64_t staging_bytes_max = 0;  // per device, at most what the plan says
   std::int64_t max_bytes = 0;
   std::optional<InPlaceFigures> in_place;
 };

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "retile/engines/mover.h"
+#include "retile/engines/backend.h"
 #include "retile/engines/mpi/collectives.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/host.h"

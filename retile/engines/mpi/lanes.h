@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "retile/copies/copy.h"
-#include "retile/engines/mover.h"
+#include "retile/engines/backend.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
 #include "retile/engines/mpi/host.h"

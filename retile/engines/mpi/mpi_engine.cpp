@@ -18,9 +18,9 @@
 namespace retile::mpi {
 namespace {
 
-class MpiMover final : public Mover {
+class MpiBackend final : public Backend {
  public:
-  MpiMover(MPI_Comm comm, const MpiOptions& options) : job_(std::make_shared<Job>(comm, options)) {
+  MpiBackend(MPI_Comm comm, const MpiOptions& options) : job_(std::make_shared<Job>(comm, options)) {
     const std::int64_t least = std::max<std::int64_t>(least_staging, std::int64_t{64} * job_->world.size());
     if (options.staging_bytes < least || options.staging_bytes > most_staging) {
       throw RuntimeError(
@@ -82,7 +82,7 @@ class MpiMover final : public Mover {
   // copies in place of one, for as long as the source is read. Between hosts, an exchange crosses once, and collectives
   // one after the other cross more often.
   Executor executor(TileOwner owner) const override {
-    Executor executor = Mover::executor(owner);
+    Executor executor = Backend::executor(owner);
     if (owner == TileOwner::caller) executor.first_weight = 2;
     const std::vector<std::int64_t>& hosts = job_->host.numbers();
     const bool has_hosts = std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; });
@@ -114,7 +114,7 @@ class MpiMover final : public Mover {
 }  // namespace
 
 std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options) {
-  return make_staged_engine(std::make_shared<MpiMover>(comm, options));
+  return make_staged_engine(std::make_shared<MpiBackend>(comm, options));
 }
 
 }  // namespace retile::mpi

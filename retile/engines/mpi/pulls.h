@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "retile/copies/copy.h"
-#include "retile/engines/mover.h"
+#include "retile/engines/backend.h"
 #include "retile/engines/mpi/host.h"
 #include "retile/engines/mpi/host_read.h"
 #include "retile/engines/mpi/lanes.h"

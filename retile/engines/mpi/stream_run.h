@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "retile/engines/mover.h"
+#include "retile/engines/backend.h"
 #include "retile/engines/mpi/device_ranks.h"
 #include "retile/engines/mpi/job.h"
 #include "retile/schedule/streams.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "retile/copies/copy.h"
-#include "retile/engines/mover.h"
+#include "retile/engines/backend.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/schedule/streams.h"
 

@@ -48,9 +48,9 @@ class ThreadsStreams final : public PreparedStreams {
   const CopyTasks tasks_;
 };
 
-class ThreadsMover final : public Mover {
+class ThreadsBackend final : public Backend {
  public:
-  explicit ThreadsMover(const ThreadsOptions& options) : workers_(std::make_shared<Workers>(options)) {}
+  explicit ThreadsBackend(const ThreadsOptions& options) : workers_(std::make_shared<Workers>(options)) {}
 
   const char* name() const override { return "threads"; }
   std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
@@ -83,7 +83,7 @@ class ThreadsMover final : public Mover {
 }  // namespace
 
 std::unique_ptr<Engine> make_threads_engine(const ThreadsOptions& options) {
-  return make_staged_engine(std::make_shared<ThreadsMover>(options));
+  return make_staged_engine(std::make_shared<ThreadsBackend>(options));
 }
 
 }  // namespace retile

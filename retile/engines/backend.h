@@ -68,12 +68,12 @@ inline std::int64_t now() {
 }
 
 // What an engine's runs share. They outlive the engine.
-class Mover {
+class Backend {
  public:
-  Mover() = default;
-  Mover(const Mover&) = delete;
-  Mover& operator=(const Mover&) = delete;
-  virtual ~Mover() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
 
   virtual const char* name() const = 0;
 
