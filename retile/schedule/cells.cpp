@@ -112,7 +112,8 @@ std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vect
         std::vector<Device> others = devices;
         std::erase(others, entry);
         split.push_back({parts[part], cell.holders, sets.add({entry}), nobody});
-        if (!others.empty()) split.push_back({parts[part], sets.add({entry}), sets.add(others), nobody, StreamPhase::passed_on});
+        if (!others.empty())
+          split.push_back({parts[part], sets.add({entry}), sets.add(others), nobody, StreamPhase::passed_on});
       }
     }
   }

@@ -66,8 +66,9 @@ class StreamMaker {
   // and fill targets from one end to the other.
   void add_stream(Device from, Device to) {
     if (pieces_.empty()) return;
-    std::sort(pieces_.begin(), pieces_.end(),
-              [](const StreamPlan::Piece& a, const StreamPlan::Piece& b) { return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo); });
+    std::sort(pieces_.begin(), pieces_.end(), [](const StreamPlan::Piece& a, const StreamPlan::Piece& b) {
+      return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo);
+    });
     laid_.clear();
     std::int64_t bytes = 0;
     for (const StreamPlan::Piece& piece : pieces_) bytes += add(piece);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "retile/memory/tile_layout.h"
-#include "retile/schedule/streams.h"
 #include "retile/schedule/stream_plan.h"
+#include "retile/schedule/streams.h"
 
 namespace retile {
 

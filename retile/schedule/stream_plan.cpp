@@ -274,7 +274,7 @@ void StreamPlan::visit_pieces(const Stream& stream, const std::function<void(con
 }
 
 void StreamPlan::visit_stretch(const Stretch& stretch, Device from,
-                                 const std::function<void(const Piece&)>& visit) const {
+                               const std::function<void(const Piece&)>& visit) const {
   const Supply& supply = supplies_[stretch.supply];
   std::int64_t position = stretch.begin;
   for (std::size_t i = want_at(supply, position); position < stretch.end; ++i) {
