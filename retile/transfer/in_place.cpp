@@ -60,7 +60,8 @@ class InPlacePrediction {
     for (const NamedArray& array : plan.manifest().arrays) ++arrays[array.problem];
     for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device));
     for (const TransferPlan::Stream& stream : plan.streams()) {
-      if (stream.phase == StreamPhase::from_sources && is_ours(stream.from) != is_ours(stream.to)) between_.push_back(stream);
+      if (stream.phase == StreamPhase::from_sources && is_ours(stream.from) != is_ours(stream.to))
+        between_.push_back(stream);
     }
   }
 
@@ -196,7 +197,8 @@ void require_cap(const TransferPlan& plan, const InPlaceFigures& figures) {
 std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures) {
   std::int64_t count = 0;
   for (const TransferPlan::Stream& stream : plan.streams()) {
-    count += std::min(stream.bytes, stream.phase == StreamPhase::passed_on ? plan.rounds(stream.phase) : figures.rounds);
+    count +=
+        std::min(stream.bytes, stream.phase == StreamPhase::passed_on ? plan.rounds(stream.phase) : figures.rounds);
   }
   return count;
 }

@@ -65,7 +65,8 @@ class TransferVerifier {
     for (const Part& part : target.parts(to)) check_part(array, to, part.box, pieces);
   }
 
-  void check_part(std::size_t array, Device to, const Box& wanted, const std::vector<const StreamPlan::Piece*>& pieces) {
+  void check_part(std::size_t array, Device to, const Box& wanted,
+                  const std::vector<const StreamPlan::Piece*>& pieces) {
     std::vector<Box> boxes;
     for (const StreamPlan::Piece* piece : pieces) {
       if (auto shared = intersect(wanted, piece->box)) boxes.push_back(*std::move(shared));
@@ -123,7 +124,8 @@ void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, T
 
 }  // namespace
 
-std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<StreamPlan::Piece>& pieces) {
+std::vector<std::string> find_faults(const Manifest& manifest, Device to,
+                                     const std::vector<StreamPlan::Piece>& pieces) {
   TransferVerifier verifier(manifest);
   verifier.check_device(to, pieces);
   return verifier.take();

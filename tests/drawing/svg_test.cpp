@@ -85,8 +85,10 @@ TEST(Svg, shows_every_tile_with_its_device) {
   for (const char* number : {">0<", ">1<", ">2<", ">3<"}) EXPECT_EQ(count_of_part(svg, number), 2) << number;
   EXPECT_THAT(svg, HasSubstr("1 alltoall(0 -&gt; 1; 4)"));
   EXPECT_THAT(svg, HasSubstr("cost 16, 48 bytes received"));
-  EXPECT_THAT(svg,
-              HasSubstr("retile, planner wide: 1 step, cost 16 (paper, optimal over all plans), floor 12; peak 64 bytes per device"));
+  EXPECT_THAT(
+      svg,
+      HasSubstr(
+          "retile, planner wide: 1 step, cost 16 (paper, optimal over all plans), floor 12; peak 64 bytes per device"));
 }
 
 TEST(Svg, of_a_step_shows_what_a_device_gets) {

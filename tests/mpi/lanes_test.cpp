@@ -36,7 +36,7 @@ std::int64_t bytes_in_rounds(const Streams& streams, const Lane& lane) {
 TEST(Lanes, cut_many_gibibytes_into_messages_that_mpi_can_count) {
   Streams streams;
   LaneSet set = lanes_of(streams, {(std::int64_t{37} << 30U) + 5, 3, std::int64_t{1} << 31U});
-  set.set_most_bytes(streams, most_message_bytes);
+  set.set_most_bytes(streams, most_mpi_bytes);
   EXPECT_LE(set.longest_message(), INT_MAX);
   EXPECT_EQ(bytes_in_rounds(streams, set.sent.front()), set.sent.front().bytes);
 }

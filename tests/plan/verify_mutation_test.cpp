@@ -154,7 +154,8 @@ TEST(Mutations, of_plans_with_boxes_pass_only_where_the_elements_still_arrive) {
     const Problem problem = test::problem_of(text);
     for (const test::Planning& planning : test::all_plannings()) {
       const bool is_viewed = problem.source().is_partial() && std::string(text.source).find('*') != std::string::npos;
-      const bool has_no_plan = planning.options.executor.transport == Executor::Transport::collectives && (is_viewed || !find_frame(problem));
+      const bool has_no_plan = planning.options.executor.transport == Executor::Transport::collectives &&
+                               (is_viewed || !find_frame(problem));
       if (!has_no_plan) judge_all(test::describe(problem), make_plan(problem, planning.options), counts);
     }
   }

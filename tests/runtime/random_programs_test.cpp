@@ -38,7 +38,8 @@ TEST(RandomPrograms, run_alike_once_they_are_lowered) {
     const runtime::ProgramRun expected = run(program_of(text), *engine, seed);
     for (const Planning& planning : all_plannings()) {
       // Between boxes that have no grid in common there is only an exchange.
-      if (planning.options.executor.transport == Executor::Transport::collectives && !divides_everywhere(seed)) continue;
+      if (planning.options.executor.transport == Executor::Transport::collectives && !divides_everywhere(seed))
+        continue;
       EXPECT_EQ(run(lowered(text, planning.options), *engine, seed).results, expected.results) << planning.name;
     }
   }

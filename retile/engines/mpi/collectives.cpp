@@ -108,7 +108,7 @@ class Allgather final : public StepCollective {
     }
     // MPI_Allgather takes a type for what arrives, so all ranks must have the same one.
     is_direct_ = team_.least(is_direct_ ? 1 : 0) == 1;
-    piece_bytes_ = std::min(bytes, is_direct_ ? most_message_bytes : staging_bytes / (team_.size() + 1));
+    piece_bytes_ = std::min(bytes, is_direct_ ? most_mpi_bytes : staging_bytes / (team_.size() + 1));
   }
 
   std::int64_t staging_needed() const override { return is_direct_ ? 0 : piece_bytes_ * (team_.size() + 1); }

@@ -50,7 +50,7 @@ void LaneSet::set_most_bytes(const Streams& streams, std::int64_t most_bytes) {
     for (Lane& lane : *list) {
       // Each stream's part is rounded up.
       const auto count = static_cast<std::int64_t>(lane.streams.size());
-      const std::int64_t most = lane.is_whole ? most_message_bytes : most_bytes;
+      const std::int64_t most = lane.is_whole ? most_mpi_bytes : most_bytes;
       lane.unit = most > count * cache_line ? cache_line : 1;
       lane.rounds = divide_up(lane.bytes, std::max<std::int64_t>(1, most - count * lane.unit + 1));
       lane.part_bytes = 0;

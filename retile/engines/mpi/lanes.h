@@ -20,7 +20,7 @@
 namespace retile::mpi {
 
 // MPI counts with 32 bits.
-constexpr std::int64_t most_message_bytes = 1 << 30;
+constexpr std::int64_t most_mpi_bytes = 1 << 30;
 
 // Streams of a rank, and how their shapes are packed. Both ends of a stream pack alike.
 class PackedStreams {

@@ -13,6 +13,7 @@
 #include "retile/engines/mpi/collectives.h"
 #include "retile/engines/mpi/lanes.h"
 #include "retile/engines/mpi/pulls.h"
+#include "retile/schedule/stream_plan.h"
 
 namespace retile::mpi {
 namespace {
@@ -20,14 +21,8 @@ namespace {
 // Tiles that get more have left the caches before they are read again.
 constexpr std::int64_t least_streamed_bytes = 4 << 20;
 
-// Messages that go through staging: a few of them stay in a core's cache.
-constexpr std::int64_t most_staged_bytes = 256 << 10;
-
-// Offered messages go two lanes at a time, all in the caches. Messages to other hosts share a link: more under way
-// would only fill its queues, and shorter ones than these would cost more than that.
+// Offered messages go two lanes at a time, all in the caches.
 constexpr std::size_t offered_lanes = 2;
-constexpr std::int64_t most_crossing_bytes = 512 << 10;
-constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
 
 class StreamRun final : public PreparedStreams {
  public:
@@ -301,10 +296,9 @@ class StreamRun final : public PreparedStreams {
         set->in_flight = streams_.rounds_in_flight;
         set->set_rounds(streams, streams_.rounds);
       }
-      while (job_->world.most(std::max(work.sent.longest_message(), work.offered.longest_message())) >
-             most_message_bytes) {
+      while (job_->world.most(std::max(work.sent.longest_message(), work.offered.longest_message())) > most_mpi_bytes) {
         if (sources == SourceMemory::donated) {
-          throw RuntimeError(fmt::format("a message of more than {} bytes: the cap is too large", most_message_bytes));
+          throw RuntimeError(fmt::format("a message of more than {} bytes: the cap is too large", most_mpi_bytes));
         }
         streams_.rounds *= 2;
         for (LaneSet* set : {&work.sent, &work.offered}) set->set_rounds(streams, streams_.rounds);
@@ -314,13 +308,13 @@ class StreamRun final : public PreparedStreams {
     const std::int64_t room = job_->options.staging_bytes / 2;  // of each set
     work.offered.at_once = offered_lanes;
     const std::int64_t offered_messages = 2 * work.offered.in_flight * static_cast<std::int64_t>(offered_lanes);
-    work.offered.set_most_bytes(streams, std::clamp<std::int64_t>(room / offered_messages, 1, most_staged_bytes));
+    work.offered.set_most_bytes(streams, std::clamp<std::int64_t>(room / offered_messages, 1, most_message_bytes));
     const auto lanes = static_cast<std::int64_t>(std::max(work.sent.sent.size(), work.sent.received.size()));
     const std::int64_t most_lanes =
         std::max<std::int64_t>(1, room / (2 * work.sent.in_flight) / least_crossing_message_bytes);
     const std::int64_t at_once = std::clamp<std::int64_t>(job_->world.most(lanes), 1, most_lanes);
     const std::int64_t bytes =
-        std::clamp(most_crossing_bytes / at_once, least_crossing_message_bytes, most_staged_bytes);
+        std::clamp(most_crossing_bytes / at_once, least_crossing_message_bytes, most_message_bytes);
     work.sent.at_once = static_cast<std::size_t>(at_once);
     work.sent.set_most_bytes(streams, std::clamp<std::int64_t>(room / (2 * work.sent.in_flight * at_once), 1, bytes));
   }

@@ -10,9 +10,9 @@
 
 #include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
+#include "retile/schedule/planned_streams.h"
 #include "retile/transfer.h"
 #include "retile/transfer/run.h"
-#include "retile/schedule/planned_streams.h"
 #include "tests/mpi/job/job.h"
 #include "tests/support/error_of.h"
 #include "tests/support/layouts.h"
