@@ -230,6 +230,26 @@ TEST(Lists, balanced_transfers_bring_each_device_what_it_lacks_once) {
   }
 }
 
+// What a device sends is worked out by itself, and so is what another one receives.
+TEST(Lists, of_an_exchange_between_grids_are_the_same_from_both_ends) {
+  RandomProblems random(75);
+  for (int i = 0; i < 200; ++i) {
+    const int rank = 1 + i % 3;
+    const Shape from = random.shape(rank, {1, 2, 3});
+    const Shape to = random.shape(rank, {1, 2, 3});
+    const std::int64_t devices = std::lcm(product(from), product(to)) * static_cast<std::int64_t>(1 + random.number(3));
+    const GridExchange exchange(Shape(static_cast<std::size_t>(rank), 6), random_table(random, from, devices),
+                                random_table(random, to, devices));
+    std::map<std::pair<Device, Device>, Box> received;
+    std::map<std::pair<Device, Device>, Box> sent;
+    for (Device device = 0; device < devices; ++device) {
+      exchange.visit_received(device, [&](const Transfer& one) { received[{one.from, one.to}] = one.box; });
+      exchange.visit_sent(device, [&](const Transfer& one) { sent[{one.from, one.to}] = one.box; });
+    }
+    ASSERT_EQ(sent, received) << to_string(from) << " to " << to_string(to) << " on " << devices;
+  }
+}
+
 // As a search through the devices finds them.
 Groups connected(const std::vector<Transfer>& transfers, std::int64_t devices) {
   std::vector<Device> component(static_cast<std::size_t>(devices));
