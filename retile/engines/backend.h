@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/engines/engine.h"
 #include "retile/engines/processes.h"
 #include "retile/memory/buffer.h"
 #include "retile/memory/tile_layout.h"
@@ -28,9 +29,6 @@ enum class SourceMemory {
   shared,   // all processes of a host see it
   donated,  // it goes back to the system round by round
 };
-
-// Called after a round, when nothing of it is read any more and before anything of the next one is written.
-using RoundDone = std::function<void(std::int64_t round)>;
 
 // Pointers to the first elements of tiles: array by array, those of this process's devices in ascending order. Those of
 // tiles without elements are not looked at. No target overlaps anything.

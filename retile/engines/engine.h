@@ -32,7 +32,8 @@ struct RunStatistics {
   std::vector<std::vector<std::int64_t>> staging;  // by stage, too: what one staged has gone when the next one starts
 };
 
-using RoundDone = std::function<void(std::int64_t round)>;  // backend.h
+// Called after a round, when nothing of it is read any more and before anything of the next one is written.
+using RoundDone = std::function<void(std::int64_t round)>;
 
 // A run worked out for an engine: made once, executed many times. With several processes every call is collective.
 class PreparedRun {

@@ -27,9 +27,8 @@ std::optional<ProgramForm> find_program_form(std::string_view name);
 // collectives stay collectives: no figure says that anything else is faster there.
 ProgramForm form_for(std::string_view platform);
 
-// Whoever runs tensor programs. They have no messages: every round of an exchange is a permutation of parts of tiles,
-// and compilers know collectives better. With XLA on CPU devices, exchanges that are cheaper by the model took 1.2
-// times as long as the collectives that avoid them.
+// The executor of tensor programs. It has no messages: every round of an exchange is a permutation of parts of tiles,
+// and compilers know collectives better.
 Executor executor_of_tensors();
 
 // What a language can say, and what its compiler does well.

@@ -77,7 +77,6 @@ struct LaneSet {
   std::size_t at_once = SIZE_MAX;  // lanes of each direction
   std::int64_t in_flight = 2;      // messages of each lane
 
-  bool empty() const { return sent.empty() && received.empty(); }
   const std::vector<Lane>& lanes(Direction direction) const { return direction == Direction::sent ? sent : received; }
   // Cuts every lane into so many rounds, or into messages of at most so many bytes.
   void set_rounds(const Streams& streams, std::int64_t rounds);

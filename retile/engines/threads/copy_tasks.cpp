@@ -46,6 +46,8 @@ CopyTasks::CopyTasks(Streams streams, int workers, std::int64_t listed_bytes)
   if (bytes >= least_streamed_bytes) stores_ = Stores::streaming;
   task_bytes_ = std::clamp(bytes / task_count_, least_task_bytes, most_task_bytes);
   if (!streams_.is_listed) return;
+  const Shape& strides = streams_.position_strides;
+  position_order_ = order_of({box_at(Shape(strides.size()), strides), strides});
   add_copies();
   const bool may_leave = streams_.stage != nullptr;
   for (const Stream& stream : streams_.streams) {
@@ -141,10 +143,10 @@ std::int64_t CopyTasks::position_in(const Shape& extent, std::int64_t element) c
   const Shape& strides = streams_.position_strides;
   if (strides.empty() || element == 0) return 0;
   std::int64_t position = 0;
-  DimensionOrder order = order_of({box_at(Shape(extent.size()), extent), strides});
-  for (std::size_t i = order.size(); i-- > 0;) {
-    position += element % extent[order[i]] * strides[order[i]];
-    element /= extent[order[i]];
+  for (std::size_t i = position_order_.size(); i-- > 0;) {
+    const std::size_t dimension = position_order_[i];
+    position += element % extent[dimension] * strides[dimension];
+    element /= extent[dimension];
   }
   return position;
 }

@@ -59,9 +59,10 @@ class CopyTasks {
                    std::span<std::byte* const> targets) const;
 
   Streams streams_;
-  std::vector<BoxCopy> copies_;  // by shape, then those of cuts
-  std::vector<Shape> extents_;   // of the copies
-  std::vector<Cut> cuts_;        // by shape; of length 0 if it is copied as a whole
+  std::vector<BoxCopy> copies_;    // by shape, then those of cuts
+  std::vector<Shape> extents_;     // of the copies
+  DimensionOrder position_order_;  // of the array, by falling position strides
+  std::vector<Cut> cuts_;          // by shape; of length 0 if it is copied as a whole
   Stores stores_ = Stores::cached;
   std::vector<std::int64_t> received_;
   std::int64_t task_bytes_ = 0;
