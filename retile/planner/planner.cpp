@@ -205,8 +205,7 @@ class ProblemPlanner {
 
   // Wide plans without exchanges are no dearer than the paper's, but may not fit.
   void offer_collectives(Choice& choice) const {
-    PlanOptions options = options_;
-    options.executor.transport = Executor::Transport::collectives;
+    const PlanOptions options = collectives_alone();
     const std::optional<Offer> wide = offer(PlannerKind::wide, options, choice);
     if (!wide || !wide->fits) offer(PlannerKind::paper, options, choice);
   }
@@ -287,18 +286,30 @@ class ProblemPlanner {
                        name_of(kind), proved);
   }
 
+  // Of the plans that `auto` chooses from, the one whose run takes the least memory.
   Plan plan_leanly() const {
     std::optional<Plan> best;
-    for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::direct, PlannerKind::paper}) {
-      const bool is_avoided = kind == PlannerKind::direct && has_only_collectives(options_);
-      if (is_avoided || (typed_ && find_size_fault(*typed_, kind, options_))) continue;
-      Plan plan = plan_by(kind, options_);
+    const auto offer_lean = [&](PlannerKind kind, const PlanOptions& options) {
+      if (typed_ && find_size_fault(*typed_, kind, options)) return;
+      Plan plan = plan_by(kind, options);
       const auto rank = [&](const Plan& made) {
         return std::pair(run_bytes(made, problem_, options_, options_.tiles), made.cost.total);
       };
       if (!best || rank(plan) < rank(*best)) best = std::move(plan);
+    };
+    if (!has_only_collectives(options_)) {
+      offer_lean(PlannerKind::wide, options_);
+      offer_lean(PlannerKind::direct, options_);
     }
+    offer_lean(PlannerKind::paper, options_);
+    if (typed_ || has_only_collectives(options_)) offer_lean(PlannerKind::wide, collectives_alone());
     return best ? std::move(*best) : plan_by(PlannerKind::wide, options_);  // which says why there is none
+  }
+
+  PlanOptions collectives_alone() const {
+    PlanOptions options = options_;
+    options.executor.transport = Executor::Transport::collectives;
+    return options;
   }
 
   const Problem& problem_;
@@ -336,7 +347,9 @@ Plan plan_partial(const Problem& problem, const PlanOptions& options) {
   if (options.planner == PlannerKind::automatic && !fits(plan, problem, options)) {
     PlanOptions lean = options;
     lean.planner = PlannerKind::lean;
-    plan = plan_parts(problem, lean);
+    Plan leaner = plan_parts(problem, lean);
+    const auto bytes = [&](const Plan& made) { return run_bytes(made, problem, options, options.tiles); };
+    if (bytes(leaner) < bytes(plan)) plan = std::move(leaner);
   }
   require_fit(plan, problem, options);
   return plan;
