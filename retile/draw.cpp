@@ -14,7 +14,7 @@ drawing::Scene scene_of(const Plan& plan, const DrawOptions& options) {
   drawing::Scene scene = drawing::make_scene(plan, options.element);
   if (options.dimensions.empty()) return scene;
   const drawing::View view{options.dimensions};
-  if (const auto found = drawing::find_fault(scene, view)) throw InputError(found->fault.message, found->fault.hint);
+  if (const auto found = drawing::find_fault(scene, view)) throw InputError(found->fault);
   scene.view = view;
   return scene;
 }

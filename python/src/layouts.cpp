@@ -50,7 +50,7 @@ AxisPart find_axis(const Mesh& mesh, const std::string& name) {
   const std::optional<int> axis = mesh.find_axis(name);
   if (axis) return mesh.whole(*axis);
   const Fault fault = unknown_axis(mesh, name);
-  throw InputError(fault.message, fault.hint);
+  throw InputError(fault);
 }
 
 std::vector<AxisPart> find_axes(const Mesh& mesh, const std::vector<std::string>& names) {

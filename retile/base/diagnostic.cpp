@@ -62,16 +62,14 @@ std::string without_last_end_of_line(std::string text) {
 
 }  // namespace
 
-Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint) {
+Diagnostic diagnose(const SourceText& source, SourceRange range, const Fault& fault) {
   const std::string_view text = source.text;
   const std::size_t begin = std::min(range.begin, text.size());
   const std::size_t line_begin = begin == 0 ? 0 : text.rfind('\n', begin - 1) + 1;
   const std::size_t line_end = std::min(text.find('\n', begin), text.size());
   const std::size_t end = std::clamp(range.end, begin, line_end);
 
-  Diagnostic diagnostic;
-  diagnostic.message = std::move(message);
-  diagnostic.hint = std::move(hint);
+  Diagnostic diagnostic{fault};
   diagnostic.source_name = source.name;
   diagnostic.line =
       source.first_line +
@@ -93,8 +91,7 @@ std::string to_string(const Diagnostic& diagnostic, const Palette& palette) {
 InputError::InputError(Diagnostic diagnostic)
     : std::runtime_error(diagnostic.message), diagnostic_(std::move(diagnostic)) {}
 
-InputError::InputError(std::string message, std::string hint)
-    : InputError(Diagnostic{std::move(message), std::move(hint), {}, 0, 0, {}, 1, {}, {}}) {}
+InputError::InputError(const Fault& fault) : InputError(Diagnostic{fault}) {}
 
 ProgramFailure::ProgramFailure(Diagnostic diagnostic)
     : RuntimeError(without_last_end_of_line(to_string(diagnostic))), diagnostic_(std::move(diagnostic)) {}

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "retile/base/error.h"
@@ -25,20 +26,27 @@ struct SourceText {
   int first_line = 1;  // line number of the text's first line within what `name` names
 };
 
-struct Diagnostic {
+// Why a value is not legal, before it is known where in a text it stands.
+struct Fault {
   std::string message;
-  std::string hint;                    // may be empty
-  std::string source_name;             // empty: the fault has no place in a text
+  std::string hint;  // may be empty
+};
+
+struct Diagnostic : Fault {
+  std::string source_name = {};        // empty: the fault has no place in a text
   int line = 0;                        // from 1; 0 without a place
   int column = 0;                      // from 1, in characters
-  std::string line_text;               // the line at fault, without its end
+  std::string line_text = {};          // the line at fault, without its end
   int length = 1;                      // characters under the caret's underline
-  SourceRange range;                   // the place in bytes
+  SourceRange range = {};              // the place in bytes
   std::vector<Diagnostic> notes = {};  // other places that matter, such as where a name is declared
 };
 
 // Places a fault in the text. A range beyond the text's end is clamped to it.
-Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {});
+Diagnostic diagnose(const SourceText& source, SourceRange range, const Fault& fault);
+inline Diagnostic diagnose(const SourceText& source, SourceRange range, std::string message, std::string hint = {}) {
+  return diagnose(source, range, Fault{std::move(message), std::move(hint)});
+}
 
 // "name:line:column: error: message", the line with a caret, the hint; then the notes in the same manner.
 std::string to_string(const Diagnostic& diagnostic, const Palette& palette = plain);
@@ -47,7 +55,8 @@ std::string to_string(const Diagnostic& diagnostic, const Palette& palette = pla
 class InputError : public std::runtime_error {
  public:
   explicit InputError(Diagnostic diagnostic);
-  InputError(std::string message, std::string hint);
+  explicit InputError(const Fault& fault);
+  InputError(std::string message, std::string hint) : InputError(Fault{std::move(message), std::move(hint)}) {}
   const Diagnostic& diagnostic() const { return diagnostic_; }
 
  private:
@@ -68,12 +77,6 @@ class ProgramFailure : public RuntimeError {
 
  private:
   Diagnostic diagnostic_;
-};
-
-// Why a value is not legal, before it is known where in a text it stands.
-struct Fault {
-  std::string message;
-  std::string hint;
 };
 
 }  // namespace retile

@@ -219,9 +219,7 @@ JsonValue parse_json(const SourceText& source) {
   return builder.result();
 }
 
-void JsonReader::fail(std::string message, std::string hint) const {
-  throw InputError(diagnose(*source_, value_->range(), std::move(message), std::move(hint)));
-}
+void JsonReader::fail(const Fault& fault) const { throw InputError(diagnose(*source_, value_->range(), fault)); }
 
 std::int64_t JsonReader::integer() const {
   if (const auto* value = value_->as<std::int64_t>()) return *value;

@@ -96,12 +96,14 @@ class JsonReader {
     try {
       return parse(text);
     } catch (const InputError& error) {
-      const Diagnostic& fault = error.diagnostic();
-      throw InputError(diagnose(*source_, place_in_string(fault.range), fault.message, fault.hint));
+      throw InputError(diagnose(*source_, place_in_string(error.diagnostic().range), error.diagnostic()));
     }
   }
 
-  [[noreturn]] void fail(std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail(const Fault& fault) const;
+  [[noreturn]] void fail(std::string message, std::string hint = {}) const {
+    fail(Fault{std::move(message), std::move(hint)});
+  }
 
  private:
   [[noreturn]] void fail_as_integer() const;

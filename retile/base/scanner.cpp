@@ -229,9 +229,7 @@ std::string Scanner::describe_ahead() {
   return is_printable(token) ? fmt::format("'{}'", token) : "a control character";
 }
 
-void Scanner::fail(SourceRange range, std::string message, std::string hint) const {
-  throw InputError(diagnose(source_, range, std::move(message), std::move(hint)));
-}
+void Scanner::fail(SourceRange range, const Fault& fault) const { throw InputError(diagnose(source_, range, fault)); }
 
 void Scanner::fail_here(std::string message, std::string hint) {
   skip_space();

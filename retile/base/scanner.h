@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "retile/base/diagnostic.h"
 
@@ -51,7 +52,10 @@ class Scanner {
   // Goes on at this byte of the text: after a fault, or back to where something may be read in another way.
   void go_to(std::size_t position) { position_ = position; }
 
-  [[noreturn]] void fail(SourceRange range, std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail(SourceRange range, const Fault& fault) const;
+  [[noreturn]] void fail(SourceRange range, std::string message, std::string hint = {}) const {
+    fail(range, Fault{std::move(message), std::move(hint)});
+  }
   // Fails at the next token.
   [[noreturn]] void fail_here(std::string message, std::string hint = {});
 

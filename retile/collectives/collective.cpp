@@ -144,7 +144,7 @@ std::optional<Fault> find_fault(const DistributedType& type, const Collective& c
 }
 
 DistributedType type_after(const DistributedType& type, const Collective& collective) {
-  if (auto fault = find_fault(type, collective)) throw InputError(std::move(fault->message), std::move(fault->hint));
+  if (const auto fault = find_fault(type, collective)) throw InputError(*fault);
   if (const auto* permute = std::get_if<AllPermute>(&collective)) return permute->result;
   std::vector<Dimension> dimensions = type.dimensions();
   const auto remove = [&](int dimension, const std::vector<AxisPart>& axes) {

@@ -83,7 +83,7 @@ class StepReader {
   }
 
   void append(const Collective& step) {
-    if (const auto fault = find_fault(sequence_.target(), step)) scanner_.fail(step_, fault->message, fault->hint);
+    if (const auto fault = find_fault(sequence_.target(), step)) scanner_.fail(step_, *fault);
     sequence_.append(step);
   }
 

@@ -33,7 +33,7 @@ Question read_question(const SourceText& log, const ReportedReshard& reshard, co
   question.to = reshard.to;
   question.shape_taken = is_local ? "local" : "global";
   question.operation = reshard.operation;
-  question.line = diagnose(log, reshard.from_place, {}).line;
+  question.line = diagnose(log, reshard.from_place, Fault{}).line;
   question.count = reshard.count;
   question.heading = fmt::format("{}:{}: {}{}, {}[{}] {}", log.name, question.line,
                                  reshard.operation.empty() ? "" : reshard.operation + ", ",

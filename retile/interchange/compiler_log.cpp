@@ -125,7 +125,7 @@ LocalEnds parse_reshard(const SourceText& log, const ReportedReshard& reshard, c
     const SourceRange place = fault.line == 0
                                   ? SourceRange{text.begin, text.end}
                                   : SourceRange{text.begin + fault.range.begin, text.begin + fault.range.end};
-    throw InputError(diagnose(log, place, fault.message, fault.hint));
+    throw InputError(diagnose(log, place, fault));
   }
 }
 

@@ -84,12 +84,10 @@ std::string nested_list_text(const Shape& shape, const std::vector<std::int64_t>
 }
 
 PlacedMesh place_mesh(const Scanner& scanner, SourceRange place, std::vector<Axis> axes, std::vector<Device> devices) {
-  if (const auto found = Mesh::find_fault(axes)) scanner.fail(place, found->fault.message, found->fault.hint);
+  if (const auto found = Mesh::find_fault(axes)) scanner.fail(place, found->fault);
   PlacedMesh placed{Mesh(std::move(axes)), {}};
   if (devices.empty()) return placed;
-  if (const auto fault = find_device_fault(devices, placed.mesh.device_count())) {
-    scanner.fail(place, fault->message, fault->hint);
-  }
+  if (const auto fault = find_device_fault(devices, placed.mesh.device_count())) scanner.fail(place, *fault);
   if (!is_counted(devices)) placed.devices = std::move(devices);
   return placed;
 }

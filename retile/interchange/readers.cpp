@@ -35,9 +35,7 @@ Layout make_layout(const Scanner& scanner, const PlacedMesh& mesh, const Shape& 
     for (const AxisText& axis : cuts.dimensions[i]) factor.axes.insert(factor.axes.begin(), axis.part);
   }
   for (const AxisText& axis : cuts.partial) layout.partial.push_back(axis.part);
-  if (const auto found = Layout::find_fault(layout)) {
-    scanner.fail(place_of(*found, cuts), found->fault.message, found->fault.hint);
-  }
+  if (const auto found = Layout::find_fault(layout)) scanner.fail(place_of(*found, cuts), found->fault);
   return Layout(std::move(layout));
 }
 
@@ -58,7 +56,7 @@ AxisText find_axis(const Scanner& scanner, const Mesh& mesh, const std::string& 
   const std::optional<int> axis = mesh.find_axis(name);
   if (axis) return {mesh.whole(*axis), scanner.last()};
   const Fault fault = unknown_axis(mesh, name);
-  scanner.fail(scanner.last(), fault.message, fault.hint);
+  scanner.fail(scanner.last(), fault);
 }
 
 const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scanner& scanner, SourceRange place,

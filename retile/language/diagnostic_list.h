@@ -16,10 +16,12 @@ class DiagnosticList {
   explicit DiagnosticList(const SourceText& source) : source_(source) {}
 
   // Beyond most_diagnostics they are only counted.
-  void add(SourceRange place, std::string message, std::string hint = {}) {
-    if (++count_ <= most_diagnostics) list_.push_back(diagnose(source_, place, std::move(message), std::move(hint)));
+  void add(SourceRange place, const Fault& fault) {
+    if (++count_ <= most_diagnostics) list_.push_back(diagnose(source_, place, fault));
   }
-  void add(SourceRange place, const Fault& fault) { add(place, fault.message, fault.hint); }
+  void add(SourceRange place, std::string message, std::string hint = {}) {
+    add(place, Fault{std::move(message), std::move(hint)});
+  }
 
   // Adds to the last fault.
   void note(SourceRange place, std::string message) {

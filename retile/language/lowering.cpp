@@ -52,7 +52,7 @@ class Lowering {
       return plans_.plan(Problem({}, *layout_of(from), *layout_of(to), from.element), options_);
     } catch (const InputError& error) {
       const Diagnostic& fault = error.diagnostic();
-      throw InputError(diagnose(*program_.source, statement.range, fault.message, fault.hint));
+      throw InputError(diagnose(*program_.source, statement.range, fault));
     }
   }
 

@@ -94,7 +94,7 @@ ArrayType scan_cut_type(Scanner& scanner, const Mesh& mesh, ElementType element)
   try {
     return array_type_of(element, std::move(cuts));
   } catch (const InputError& error) {
-    scanner.fail(place, error.diagnostic().message, error.diagnostic().hint);
+    scanner.fail(place, error.diagnostic());
   }
 }
 

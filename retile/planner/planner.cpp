@@ -56,9 +56,7 @@ std::optional<Fault> find_size_fault(const TypedProblem& problem, PlannerKind ki
 
 PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const PlanOptions& options) {
   if (same_placement(problem.source(), problem.target())) return {};
-  if (auto fault = find_size_fault(problem, kind, options)) {
-    throw InputError(std::move(fault->message), std::move(fault->hint));
-  }
+  if (const auto fault = find_size_fault(problem, kind, options)) throw InputError(*fault);
   switch (kind) {
     case PlannerKind::wide:
       return plan_wide(problem, options);

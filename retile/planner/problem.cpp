@@ -230,9 +230,7 @@ std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& tar
 
 Problem::Problem(std::string id, Layout source, Layout target, ElementType element_type)
     : id_(std::move(id)), source_(std::move(source)), target_(std::move(target)), element_type_(element_type) {
-  if (auto fault = find_fault(source_, target_, element_type_)) {
-    throw InputError(std::move(fault->message), std::move(fault->hint));
-  }
+  if (const auto fault = find_fault(source_, target_, element_type_)) throw InputError(*fault);
   const std::vector<AxisPart>& parts = source_.partial();
   const bool are_named_alike =
       std::all_of(target_.partial().begin(), target_.partial().end(),
@@ -274,9 +272,7 @@ Problem read_problem(const JsonReader& reader) {
   });
   faults.attempt([&] {
     if (!source || !target) return;
-    if (auto fault = Problem::find_fault(*source, *target, element_type)) {
-      reader.fail(std::move(fault->message), std::move(fault->hint));
-    }
+    if (const auto fault = Problem::find_fault(*source, *target, element_type)) reader.fail(*fault);
   });
   faults.require_none();
   return {std::move(id), *std::move(source), *std::move(target), element_type};
@@ -293,7 +289,7 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
   Layout from = parse_layout(source, from_mesh);
   Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
   if (auto fault = Problem::find_fault(from, to, element_type)) {
-    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+    throw InputError(diagnose(target, {0, target.text.size()}, *fault));
   }
   return {{}, std::move(from), std::move(to), element_type};
 }

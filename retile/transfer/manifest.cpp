@@ -123,9 +123,7 @@ class ManifestReader {
     std::optional<Problem> problem;
     faults.attempt([&] {
       problem = read_problem(reader);
-      if (auto fault = find_fault(*problem)) {
-        reader.member("src_sum").fail(std::move(fault->message), std::move(fault->hint));
-      }
+      if (const auto fault = find_fault(*problem)) reader.member("src_sum").fail(*fault);
     });
     faults.require_none();
     const std::size_t number = numbers_.of(*problem, manifest_);

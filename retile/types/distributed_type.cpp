@@ -97,9 +97,7 @@ std::optional<DimensionFault> DistributedType::find_fault(const Mesh& mesh, std:
 
 DistributedType::DistributedType(Mesh mesh, std::vector<Dimension> dimensions)
     : mesh_(std::move(mesh)), dimensions_(std::move(dimensions)) {
-  if (auto found = find_fault(mesh_, dimensions_)) {
-    throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
-  }
+  if (const auto found = find_fault(mesh_, dimensions_)) throw InputError(found->fault);
 }
 
 DistributedType DistributedType::cut(const Mesh& mesh, const Shape& global,

@@ -23,8 +23,7 @@ SourceRange member_range(const JsonReader& object, int index) {
 AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
   if (const auto axis = mesh.find_axis(reader.string())) return mesh.whole(*axis);
   if (reader.string().find(':') == std::string::npos) {
-    Fault fault = unknown_axis(mesh, reader.string());
-    reader.fail(std::move(fault.message), std::move(fault.hint));
+    reader.fail(unknown_axis(mesh, reader.string()));
   }
   return reader.parse_text([&](const SourceText& text) {
     Scanner scanner(text);
@@ -33,8 +32,6 @@ AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
     return part;
   });
 }
-
-[[noreturn]] void fail(const JsonReader& reader, const Fault& fault) { reader.fail(fault.message, fault.hint); }
 
 class MeshLayoutReader {
  public:
@@ -172,12 +169,12 @@ class MeshLayoutReader {
     if (found.dimension >= 0) {
       auto factor = static_cast<std::size_t>(found.factor);
       for (int i = 0; i < found.dimension; ++i) factor += layout_.view[static_cast<std::size_t>(i)].size();
-      if (found.axis < 0) fail(lists_[factor], found.fault);
-      fail(names_[factor][static_cast<std::size_t>(found.axis)], found.fault);
+      if (found.axis < 0) lists_[factor].fail(found.fault);
+      names_[factor][static_cast<std::size_t>(found.axis)].fail(found.fault);
     }
-    if (found.axis >= 0) fail(partial_[static_cast<std::size_t>(found.axis)], found.fault);
-    if (found.device >= 0) fail(members_.devices->elements()[static_cast<std::size_t>(found.device)], found.fault);
-    fail(members_.devices != nullptr ? *members_.devices : *members_.shape, found.fault);
+    if (found.axis >= 0) partial_[static_cast<std::size_t>(found.axis)].fail(found.fault);
+    if (found.device >= 0) members_.devices->elements()[static_cast<std::size_t>(found.device)].fail(found.fault);
+    (members_.devices != nullptr ? members_.devices : members_.shape)->fail(found.fault);
   }
 
   const LayoutMembers& members_;
@@ -205,9 +202,9 @@ std::optional<Layout> read_box_layout(const LayoutMembers& members, InputFaults&
   attempt([&] {
     const auto found = Layout::find_fault(layout);
     if (!found) return;
-    if (found->device < 0) fail(*members.boxes, found->fault);
+    if (found->device < 0) members.boxes->fail(found->fault);
     const JsonReader device = members.boxes->elements()[static_cast<std::size_t>(found->device)];
-    fail(device.elements()[static_cast<std::size_t>(found->box)], found->fault);
+    device.elements()[static_cast<std::size_t>(found->box)].fail(found->fault);
   });
   return is_right ? std::optional(Layout(std::move(layout))) : std::nullopt;
 }
@@ -231,7 +228,7 @@ Mesh read_mesh(const JsonReader& reader) {
   faults.require_none();
   if (auto found = Mesh::find_fault(axes)) {
     const SourceRange place = member_range(reader, found->axis);
-    throw InputError(diagnose(reader.source(), place, std::move(found->fault.message), std::move(found->fault.hint)));
+    throw InputError(diagnose(reader.source(), place, found->fault));
   }
   return Mesh(std::move(axes));
 }

@@ -350,7 +350,7 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
   std::sort(layout.partial.begin(), layout.partial.end(), [](const AxisPart& a, const AxisPart& b) {
     return std::pair(a.axis, a.major) < std::pair(b.axis, b.major);
   });
-  if (auto found = find_fault(layout)) throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
+  if (const auto found = find_fault(layout)) throw InputError(found->fault);
   std::erase_if(layout.partial, [](const AxisPart& part) { return part.size == 1; });  // a sum of one part
   if (auto type = find_type(layout)) {
     form_ = std::move(*type);
@@ -360,9 +360,7 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
 }
 
 Layout::Layout(BoxLayout layout) : form_(std::move(layout)) {
-  if (auto found = find_fault(std::get<BoxLayout>(form_))) {
-    throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
-  }
+  if (const auto found = find_fault(std::get<BoxLayout>(form_))) throw InputError(found->fault);
 }
 
 std::optional<MeshLayout> Layout::cuts() const {

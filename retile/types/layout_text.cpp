@@ -115,7 +115,7 @@ class LayoutScanner {
       dimensions.push_back({texts_[i][0].tile, factor.axes, factor.size});
     }
     if (const auto found = DistributedType::find_fault(mesh_, dimensions)) {
-      scanner_.fail(place_of({found->dimension, 0, found->axis, -1, {}}), found->fault.message, found->fault.hint);
+      scanner_.fail(place_of({found->dimension, 0, found->axis, -1, {}}), found->fault);
     }
     return {mesh_, std::move(dimensions)};
   }
@@ -178,7 +178,7 @@ class LayoutScanner {
       const SourceRange place =
           found->device < 0 ? SourceRange{begin_, scanner_.last().end}
                             : places[static_cast<std::size_t>(found->device)][static_cast<std::size_t>(found->box)];
-      scanner_.fail(place, found->fault.message, found->fault.hint);
+      scanner_.fail(place, found->fault);
     }
     return Layout(std::move(boxes));
   }
@@ -204,9 +204,7 @@ class LayoutScanner {
   }
 
   void require_right() const {
-    if (const auto found = Layout::find_fault(layout_)) {
-      scanner_.fail(place_of(*found), found->fault.message, found->fault.hint);
-    }
+    if (const auto found = Layout::find_fault(layout_)) scanner_.fail(place_of(*found), found->fault);
     for (std::size_t i = 0; i < texts_.size(); ++i) {
       for (std::size_t j = 0; j < texts_[i].size(); ++j) require_tile(layout_.view[i][j], texts_[i][j]);
     }

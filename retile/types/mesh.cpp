@@ -56,9 +56,7 @@ std::optional<Mesh::AxisFault> Mesh::find_fault(std::span<const Axis> axes) {
 }
 
 Mesh::Mesh(std::vector<Axis> axes) {
-  if (auto found = find_fault(axes)) {
-    throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
-  }
+  if (const auto found = find_fault(axes)) throw InputError(found->fault);
   auto data = std::make_shared<Data>();
   data->strides.resize(axes.size());
   for (std::size_t i = axes.size(); i-- > 0;) {

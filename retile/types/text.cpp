@@ -11,10 +11,6 @@
 namespace retile {
 namespace {
 
-[[noreturn]] void fail(const Scanner& scanner, SourceRange range, const Fault& fault) {
-  scanner.fail(range, fault.message, fault.hint);
-}
-
 // axis ::= name ('=' | ':') size
 Axis scan_axis(Scanner& scanner, SourceRange& place) {
   Axis axis;
@@ -41,7 +37,7 @@ Mesh scan_mesh(Scanner& scanner) {
   }
   if (braces) scanner.expect("}", "or ',' after an axis of a mesh");
   if (const auto found = Mesh::find_fault(axes)) {
-    fail(scanner, places[static_cast<std::size_t>(found->axis)], found->fault);
+    scanner.fail(places[static_cast<std::size_t>(found->axis)], found->fault);
   }
   return Mesh(std::move(axes));
 }
@@ -51,7 +47,7 @@ AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh) {
   const std::string name = scanner.name("an axis name");
   SourceRange place = scanner.last();
   const std::optional<int> axis = mesh.find_axis(name);
-  if (!axis) fail(scanner, place, unknown_axis(mesh, name));
+  if (!axis) scanner.fail(place, unknown_axis(mesh, name));
   AxisPart part = mesh.whole(*axis);
   if (!scanner.accept(":")) return part;
   if (scanner.accept("(")) {

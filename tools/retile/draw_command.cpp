@@ -129,8 +129,7 @@ class Artist {
     drawing::Scene scene = drawing::make_scene(plan, element);
     if (!chosen_) return scene;
     if (const auto found = drawing::find_fault(scene, chosen_->view)) {
-      throw InputError(diagnose(dimensions_text(arguments_), chosen_->places[found->index], found->fault.message,
-                                found->fault.hint));
+      throw InputError(diagnose(dimensions_text(arguments_), chosen_->places[found->index], found->fault));
     }
     scene.view = chosen_->view;
     return scene;

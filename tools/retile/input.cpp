@@ -87,7 +87,7 @@ Problem foreign_problem(const ProblemArguments& arguments) {
                               fmt::format("retile combines {}", element_type_names)));
   }
   if (auto fault = Problem::find_fault(ends.source, ends.target, array.element_type)) {
-    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+    throw InputError(diagnose(target, {0, target.text.size()}, *fault));
   }
   return {{}, std::move(ends.source), std::move(ends.target), array.element_type};
 }
@@ -352,7 +352,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
       visit(problem_of(arguments));
     } catch (const MemoryLimitError& error) {
       const SourceText limit = memory_limit_text(arguments);
-      throw InputError(diagnose(limit, {0, limit.text.size()}, error.diagnostic().message, error.diagnostic().hint));
+      throw InputError(diagnose(limit, {0, limit.text.size()}, error.diagnostic()));
     }
     return done;
   }

@@ -112,7 +112,7 @@ int run(const Arguments& arguments) {
     return plan_and_run(arguments);
   } catch (const MemoryLimitError& error) {
     const SourceText text{"argument --max-bytes", arguments.max_bytes};
-    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic().message, error.diagnostic().hint));
+    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic()));
   }
 }
 
