@@ -54,11 +54,11 @@ MPI_Datatype element_of(std::int64_t element_size) {
   return MPI_BYTE;
 }
 
-std::vector<Transfer> transfers_of(const Movement& movement) {
+std::vector<Piece> transfers_of(const Movement& movement) {
   if (movement.steps.empty() || op_of(movement.steps.front()) != StepOp::exchange) return {};
   Step step = movement.steps.front();
   list_devices(step, movement.source);
-  return *std::get<ExchangeStep>(step.operation).transfers;
+  return *std::get<ExchangeStep>(step.operation).pieces;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Alltoallw::Alltoallw(const Problem& problem, MPI_Comm comm, OwnPart own_part)
   const Placement& after = movement.target();
   std::vector<std::vector<Box>> sent(static_cast<std::size_t>(size));
   std::vector<std::vector<Box>> received(sent.size());
-  for (const Transfer& transfer : transfers_of(movement)) {
+  for (const Piece& transfer : transfers_of(movement)) {
     if (transfer.from == rank_) sent[static_cast<std::size_t>(transfer.to)].push_back(transfer.box);
     if (transfer.to == rank_) received[static_cast<std::size_t>(transfer.from)].push_back(transfer.box);
   }

@@ -97,7 +97,7 @@ void bind_step(nb::module_& module) {
             const auto* exchange = self.as<ExchangeStep>();
             if (exchange == nullptr) return std::optional<Transfers>();
             Transfers transfers;
-            for (const Transfer& one : *exchange->transfers) {
+            for (const Piece& one : *exchange->pieces) {
               transfers.emplace_back(one.from, one.to, one.box.lo, one.box.hi);
             }
             return std::optional<Transfers>(std::move(transfers));

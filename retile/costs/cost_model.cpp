@@ -20,18 +20,18 @@ const std::array<const CostModel*, 2>& all_models() {
 }
 
 // Sums up without overflow: one box may be sent many times over.
-std::int64_t most_received(const std::vector<Transfer>& transfers) {
+std::int64_t most_received(const std::vector<Piece>& pieces) {
   std::map<Device, std::int64_t> received;
   std::int64_t most = 0;
-  for (const Transfer& transfer : transfers) {
-    std::int64_t& sum = received[transfer.to];
-    sum = checked_add(sum, volume(transfer.box)).value_or(INT64_MAX);
+  for (const Piece& piece : pieces) {
+    std::int64_t& sum = received[piece.to];
+    sum = checked_add(sum, volume(piece.box)).value_or(INT64_MAX);
     most = std::max(most, sum);
   }
   return most;
 }
 
-// What an exchange whose transfers are not listed lets devices receive at most: what they lack.
+// What an exchange whose pieces are not listed lets devices receive at most: what they lack.
 std::int64_t unlisted_volume(const Placement& before, const Placement& after) {
   if (!before.is_even() || !after.is_even()) return received_floor(before, after);
   if (before.type() != nullptr && after.type() != nullptr) return received_floor(*before.type(), *after.type());
@@ -77,8 +77,8 @@ std::int64_t most_received(const Step& step, const Placement& before) {
     const auto stays = [](const DevicePair& pair) { return pair.source == pair.target; };
     return (pairs ? std::all_of(pairs->begin(), pairs->end(), stays) : before == step.after) ? 0 : in;
   }
-  const auto& transfers = std::get<ExchangeStep>(step.operation).transfers;
-  return transfers ? most_received(*transfers) : unlisted_volume(before, step.after);
+  const auto& pieces = std::get<ExchangeStep>(step.operation).pieces;
+  return pieces ? most_received(*pieces) : unlisted_volume(before, step.after);
 }
 
 // The prime digits that cut a dimension, major to minor.

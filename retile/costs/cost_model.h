@@ -29,7 +29,7 @@ class StepWork {
   // Null for a step whose placements are not chosen yet.
   const Step* step() const { return step_; }
   const Placement* placement_before() const { return placement_before_; }
-  // The operation with its groups, pairs or transfers (requires box intersections where the step does not list them).
+  // The operation with its groups, pairs or pieces (requires box intersections where the step does not list them).
   // Nothing where placements are not chosen yet.
   std::optional<StepOperation> listed() const;
 

@@ -49,7 +49,7 @@ Json pieces_json(const Scene& scene, std::size_t index) {
   const auto before = single_boxes(scene.frames[index], scene.devices);
   const auto after = single_boxes(scene.frames[index + 1], scene.devices);
   Json pieces = Json::array();
-  for (const Transfer& piece : scene.steps[index].pieces) {
+  for (const Piece& piece : scene.steps[index].pieces) {
     const Box* from = before[static_cast<std::size_t>(piece.from)];
     const Box* to = after[static_cast<std::size_t>(piece.to)];
     Json entry{piece.from, piece.to};

@@ -105,7 +105,7 @@ std::vector<int> without(std::vector<int> kept, const StepOperation& operation) 
 
 // --- Steps.
 
-using Visit = std::function<void(const Transfer&)>;
+using Visit = std::function<void(const Piece&)>;
 
 // What members of a group get from each other, in order of the receivers.
 void visit_groups(const Groups& groups, const Placement& before, const Placement& after, const Visit& visit) {
@@ -132,7 +132,7 @@ void visit_exchange(const Placement& before, const Placement& after, const Visit
   const Box array{Shape(before.global_shape().size()), before.global_shape()};
   const GridExchange exchange(before.grid_extent(), tile_table(before), tile_table(after));
   for (Device to = 0; to < after.device_count(); ++to) {
-    exchange.visit_received(to, [&](const Transfer& transfer) {
+    exchange.visit_received(to, [&](const Piece& transfer) {
       if (auto box = intersect(transfer.box, array)) visit({transfer.from, transfer.to, *std::move(box)});
     });
   }
@@ -146,15 +146,15 @@ void visit_pieces(Step step, const Placement& before, const Visit& visit) {
   }
   retile::list_devices(step, before);
   if (const Groups* groups = groups_of(step.operation)) return visit_groups(*groups, before, step.after, visit);
-  std::vector<Transfer> pieces;
-  if (auto* exchange = std::get_if<ExchangeStep>(&step.operation)) pieces = std::move(*exchange->transfers);
+  std::vector<Piece> pieces;
+  if (auto* exchange = std::get_if<ExchangeStep>(&step.operation)) pieces = std::move(*exchange->pieces);
   if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) {
     for (const DevicePair& pair : *permute->pairs) {
       if (pair.source != pair.target) pieces.push_back({pair.source, pair.target, step.after.box(pair.target)});
     }
   }
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Transfer& a, const Transfer& b) { return a.to < b.to; });
-  for (const Transfer& piece : pieces) visit(piece);
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.to < b.to; });
+  for (const Piece& piece : pieces) visit(piece);
 }
 
 TrafficTable empty_traffic(std::int64_t devices) {
@@ -173,7 +173,7 @@ void count_pieces(const Step& listed, const Placement& before, const BoxLift& li
   step.traffic = empty_traffic(devices);
   step.listed_devices = devices;
   const std::int64_t width = step.traffic.devices_per_entry;
-  visit_pieces(listed, before, [&](const Transfer& piece) {
+  visit_pieces(listed, before, [&](const Piece& piece) {
     const std::int64_t elements = volume(piece.box);
     step.received[static_cast<std::size_t>(piece.to)] += elements;
     step.sent[static_cast<std::size_t>(piece.from)] += elements;
@@ -182,7 +182,7 @@ void count_pieces(const Step& listed, const Placement& before, const BoxLift& li
     if (piece.to < step.listed_devices) step.pieces.push_back({piece.from, piece.to, lift(piece.box)});
     if (step.pieces.size() <= SceneStep::most_pieces) return;
     step.listed_devices = piece.to;
-    std::erase_if(step.pieces, [&](const Transfer& other) { return other.to >= piece.to; });
+    std::erase_if(step.pieces, [&](const Piece& other) { return other.to >= piece.to; });
   });
 }
 

@@ -50,7 +50,7 @@ struct SceneStep {
   std::string sentence;                // what it does, for people
   std::optional<std::int64_t> cost;    // nothing where the plan does not say
   Groups groups;                       // of alltoalls and gathers
-  std::vector<Transfer> pieces;        // what is sent, in order of the receivers
+  std::vector<Piece> pieces;           // what is sent, in order of the receivers
   Device listed_devices = 0;           // receivers whose pieces are listed: the first so many
   std::vector<std::int64_t> received;  // elements by device
   std::vector<std::int64_t> sent;

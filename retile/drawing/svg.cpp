@@ -356,7 +356,7 @@ void put_flows(std::string& out, const Scene& scene, std::size_t index, const Pi
       }
     }
   }
-  for (const Transfer& piece : step.pieces) {
+  for (const Piece& piece : step.pieces) {
     if (piece.to != device) continue;
     const std::vector<Rectangle> from = place(0, piece.box);
     const std::vector<Rectangle> to = place(1, piece.box);

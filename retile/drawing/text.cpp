@@ -304,7 +304,7 @@ std::string step_text(const SceneStep& step, const Frame& before, const Palette&
   const Device device = step.pieces.front().to;
   std::vector<std::string> pieces;
   std::size_t count = 0;
-  for (const Transfer& piece : step.pieces) {
+  for (const Piece& piece : step.pieces) {
     if (piece.to != device || ++count > most_pieces) continue;
     pieces.push_back(fmt::format("{} from {}", to_string(own_box(before, piece.box)), piece.from));
   }

@@ -576,7 +576,7 @@ class MpiPrinter {
   std::string transfers_table(const Stage& stage) const {
     std::vector<std::string> entries;
     for (Device device = 0; device < devices(); ++device) {
-      stage.visit_received(device, [&](const Transfer& piece) {
+      stage.visit_received(device, [&](const Piece& piece) {
         if (volume(piece.box) == 0) return;
         const int rank = static_cast<int>(piece.box.lo.size());
         entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to,

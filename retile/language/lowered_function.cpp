@@ -56,8 +56,8 @@ std::string participants(const Mesh& mesh, const Placement& before, const Step& 
     return "tiles move " + shown_pairs(*permute->pairs);
   }
   if (const auto* exchange = std::get_if<ExchangeStep>(&listed.operation)) {
-    return fmt::format("{} transfers, groups {}", exchange->transfers->size(),
-                       shown_groups(exchange_groups(*exchange->transfers, before)));
+    return fmt::format("{} transfers, groups {}", exchange->pieces->size(),
+                       shown_groups(exchange_groups(*exchange->pieces, before)));
   }
   return "groups " + shown_groups(*groups_of(listed.operation));
 }

@@ -144,10 +144,9 @@ class PlanWriter {
   }
   void write(const ExchangeStep& step, const Placement& before, bool lists) {
     if (!lists) return;
-    write_groups(exchange_groups(*step.transfers, before));
-    put_list("transfers", *step.transfers, [&](const Transfer& transfer) {
-      put("[{},{},[{}],[{}]]", transfer.from, transfer.to, fmt::join(transfer.box.lo, ","),
-          fmt::join(transfer.box.hi, ","));
+    write_groups(exchange_groups(*step.pieces, before));
+    put_list("transfers", *step.pieces, [&](const Piece& piece) {
+      put("[{},{},[{}],[{}]]", piece.from, piece.to, fmt::join(piece.box.lo, ","), fmt::join(piece.box.hi, ","));
     });
   }
 
@@ -223,14 +222,14 @@ std::vector<DevicePair> read_pairs(const JsonReader& reader) {
   return pairs;
 }
 
-std::vector<Transfer> read_transfers(const JsonReader& reader, std::size_t rank) {
-  std::vector<Transfer> transfers;
+std::vector<Piece> read_pieces(const JsonReader& reader, std::size_t rank) {
+  std::vector<Piece> pieces;
   for (const JsonReader& entry : reader.elements()) {
     const std::vector<JsonReader> fields = read_tuple(entry, 4);
-    transfers.push_back(
+    pieces.push_back(
         {fields[0].integer(), fields[1].integer(), {read_integers(fields[2], rank), read_integers(fields[3], rank)}});
   }
-  return transfers;
+  return pieces;
 }
 
 Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_t devices) {
@@ -295,7 +294,7 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
     case StepOp::allpermute:
       return PermuteStep{read_pairs(reader.member("pairs"))};
     case StepOp::exchange:
-      return ExchangeStep{read_transfers(reader.member("transfers"), static_cast<std::size_t>(rank))};
+      return ExchangeStep{read_pieces(reader.member("transfers"), static_cast<std::size_t>(rank))};
     case StepOp::reduce:
       return read_reduce(reader, rank);
   }

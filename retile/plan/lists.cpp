@@ -163,7 +163,7 @@ void list_one_element(StepOperation& operation, std::int64_t device_count) {
   if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups = groups;
   if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = groups;
   if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs = std::move(pairs);
-  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->transfers.emplace();
+  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.emplace();
 }
 
 }  // namespace
@@ -203,7 +203,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after) {
   return order_by_smallest(std::move(groups));
 }
 
-Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& before) {
+Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before) {
   const auto devices = static_cast<std::size_t>(before.device_count());
   std::vector<std::size_t> parent(devices);
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -212,9 +212,9 @@ Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& 
     return device;
   };
   const auto is_there = [&](Device device) { return 0 <= device && device < before.device_count(); };
-  for (const Transfer& transfer : transfers) {
-    if (!is_there(transfer.from) || !is_there(transfer.to)) continue;  // a plan that somebody wrote
-    parent[root(static_cast<std::size_t>(transfer.from))] = root(static_cast<std::size_t>(transfer.to));
+  for (const Piece& piece : pieces) {
+    if (!is_there(piece.from) || !is_there(piece.to)) continue;  // a plan that somebody wrote
+    parent[root(static_cast<std::size_t>(piece.from))] = root(static_cast<std::size_t>(piece.to));
   }
   std::vector<std::vector<Device>> by_root(devices);
   for (std::size_t device = 0; device < devices; ++device) {
@@ -322,18 +322,18 @@ void GridExchange::visit_received(Device device, const Visit& visit) const {
   const std::int64_t own = before_.tile_of(device);
   Shape tile(extent.size());
   for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = wanted.lo[i] / extent[i];
-  Transfer transfer{0, device, wanted};
+  Piece piece{0, device, wanted};
   do {
     const std::int64_t number = tile_number(before_.table.grid, tile.data());
     if (number == own) continue;
     const std::span<const Device> holders = before_.holders_of(number);
     const auto count = static_cast<std::int64_t>(holders.size());
-    transfer.from = holders[count == 1 ? 0 : static_cast<std::size_t>(turn_of(device, tile) % count)];
+    piece.from = holders[count == 1 ? 0 : static_cast<std::size_t>(turn_of(device, tile) % count)];
     for (std::size_t i = 0; i < tile.size(); ++i) {
-      transfer.box.lo[i] = std::max(wanted.lo[i], tile[i] * extent[i]);
-      transfer.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * extent[i]);
+      piece.box.lo[i] = std::max(wanted.lo[i], tile[i] * extent[i]);
+      piece.box.hi[i] = std::min(wanted.hi[i], (tile[i] + 1) * extent[i]);
     }
-    visit(transfer);
+    visit(piece);
   } while (next_tile(wanted, extent, tile));
 }
 
@@ -345,46 +345,45 @@ void GridExchange::visit_sent(Device device, const Visit& visit) const {
   const std::int64_t mine = before_.place[static_cast<std::size_t>(device)];
   Shape tile(extent.size());
   for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = held.lo[i] / extent[i];
-  Transfer transfer{device, 0, held};
+  Piece piece{device, 0, held};
   std::int64_t first = 0;  // turn of the first holder of the tile after
   std::int64_t keepers = 0;
   do {
     for (std::size_t i = 0; i < tile.size(); ++i) {
-      transfer.box.lo[i] = std::max(held.lo[i], tile[i] * extent[i]);
-      transfer.box.hi[i] = std::min(held.hi[i], (tile[i] + 1) * extent[i]);
+      piece.box.lo[i] = std::max(held.lo[i], tile[i] * extent[i]);
+      piece.box.hi[i] = std::min(held.hi[i], (tile[i] + 1) * extent[i]);
     }
     for (const Device receiver : after_.holders_of(tile_number(after_.table.grid, tile.data()))) {
       const std::int64_t order = first + after_.place[static_cast<std::size_t>(receiver)];
       if (before_.tile_of(receiver) == own) {
         ++keepers;
       } else if ((order - keepers) % count == mine) {
-        transfer.to = receiver;
-        visit(transfer);
+        piece.to = receiver;
+        visit(piece);
       }
     }
     first += after_.most_holders;
   } while (next_tile(held, extent, tile));
 }
 
-std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after) {
+std::vector<Piece> balanced_pieces(const Shape& global, const TileTable& before, const TileTable& after) {
   if (global.empty()) return {};
-  std::vector<Transfer> transfers;
-  transfers.reserve(after.device_count());
+  std::vector<Piece> pieces;
+  pieces.reserve(after.device_count());
   const GridExchange exchange(global, before, after);
   for (std::size_t device = 0; device < after.device_count(); ++device) {
-    exchange.visit_received(static_cast<Device>(device),
-                            [&](const Transfer& transfer) { transfers.push_back(transfer); });
+    exchange.visit_received(static_cast<Device>(device), [&](const Piece& piece) { pieces.push_back(piece); });
   }
-  return transfers;
+  return pieces;
 }
 
-void clip_transfers(std::vector<Transfer>& transfers, const Shape& global) {
+void clip_pieces(std::vector<Piece>& pieces, const Shape& global) {
   const Box array{Shape(global.size()), global};
-  std::vector<Transfer> clipped;
-  for (const Transfer& transfer : transfers) {
-    if (auto box = intersect(transfer.box, array)) clipped.push_back({transfer.from, transfer.to, *std::move(box)});
+  std::vector<Piece> clipped;
+  for (const Piece& piece : pieces) {
+    if (auto box = intersect(piece.box, array)) clipped.push_back({piece.from, piece.to, *std::move(box)});
   }
-  transfers = std::move(clipped);
+  pieces = std::move(clipped);
 }
 
 Groups order_groups(Groups groups, const Placement& before) {
@@ -406,7 +405,7 @@ void list_devices(StepOperation& operation, const Shape& global, const TileTable
   if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups = alltoall_groups(before, after);
   if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs = match_tiles(before, after);
   if (auto* exchange = std::get_if<ExchangeStep>(&operation)) {
-    exchange->transfers = balanced_transfers(global, before, after);
+    exchange->pieces = balanced_pieces(global, before, after);
   }
 }
 
@@ -414,19 +413,19 @@ void list_devices(Step& step, const Placement& before) {
   if (is_listed(step.operation)) return;
   auto* exchange = std::get_if<ExchangeStep>(&step.operation);
   if (exchange != nullptr && goes_by_boxes(before, step.after)) {
-    exchange->transfers = shared_transfers(before, step.after, SIZE_MAX);
+    exchange->pieces = shared_pieces(before, step.after, SIZE_MAX);
     return;
   }
   if (before.rank() == 0) return list_one_element(step.operation, before.device_count());
   list_devices(step.operation, before.grid_extent(), tile_table(before), tile_table(step.after));
-  if (exchange != nullptr && !before.is_even()) clip_transfers(*exchange->transfers, before.global_shape());
+  if (exchange != nullptr && !before.is_even()) clip_pieces(*exchange->pieces, before.global_shape());
 }
 
 bool is_listed(const StepOperation& operation) {
   if (const auto* gather = std::get_if<GatherStep>(&operation)) return gather->groups.has_value();
   if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return alltoall->groups.has_value();
   if (const auto* permute = std::get_if<PermuteStep>(&operation)) return permute->pairs.has_value();
-  if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) return exchange->transfers.has_value();
+  if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) return exchange->pieces.has_value();
   return true;
 }
 
@@ -434,7 +433,7 @@ StepOperation without_lists(StepOperation operation) {
   if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups.reset();
   if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups.reset();
   if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs.reset();
-  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->transfers.reset();
+  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.reset();
   return operation;
 }
 

@@ -1,4 +1,4 @@
-// Which devices communicate: groups, pairs and transfers worked out from the boxes before and after a step.
+// Which devices communicate: groups, pairs and pieces worked out from the boxes before and after a step.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ Groups allgather_groups(const TileTable& before, const TileTable& after);
 // choice, any even dealing has such groups (König's theorem), and they are found by matching.
 Groups alltoall_groups(const TileTable& before, const TileTable& after);
 
-// The sets of devices that the transfers connect.
-Groups exchange_groups(const std::vector<Transfer>& transfers, const Placement& before);
+// The sets of devices that the pieces connect.
+Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before);
 
 // Who sends whose tile where, to turn one table into another of the same grid; fixed points wherever there can be some.
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
@@ -33,12 +33,12 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
 // For arrays of rank 1 or more.
 class GridExchange {
  public:
-  using Visit = std::function<void(const Transfer&)>;
+  using Visit = std::function<void(const Piece&)>;
 
   // Throws RuntimeError where a tile before has no holder.
   GridExchange(const Shape& global, const TileTable& before, const TileTable& after);
 
-  // The transfers to a device, and those from it. What is visited is there for the call only.
+  // The pieces to a device, and those from it. What is visited is there for the call only.
   void visit_received(Device device, const Visit& visit) const;
   void visit_sent(Device device, const Visit& visit) const;
 
@@ -67,20 +67,19 @@ class GridExchange {
 };
 
 // All of them in a list.
-std::vector<Transfer> balanced_transfers(const Shape& global, const TileTable& before, const TileTable& after);
+std::vector<Piece> balanced_pieces(const Shape& global, const TileTable& before, const TileTable& after);
 
 // Between boxes of any kind: what each device lacks. Holders of the same box share the sending, so that the most loaded
 // one sends as little as it can, up to a few per cent of a share that are not worth another message. Nothing where
 // there are more pieces than `most`.
-std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
-                                                      std::size_t most);
-// Whether the transfers of an exchange that lists none are those, for want of a grid.
+std::optional<std::vector<Piece>> shared_pieces(const Placement& before, const Placement& after, std::size_t most);
+// Whether the pieces of an exchange that lists none are those, for want of a grid.
 inline bool goes_by_boxes(const Placement& before, const Placement& after) {
   return before.is_listed() || after.is_listed();
 }
 
 // Those of an array that is at least as large, as far as they lie in this one.
-void clip_transfers(std::vector<Transfer>& transfers, const Shape& global);
+void clip_pieces(std::vector<Piece>& pieces, const Shape& global);
 
 // The order of the plan format: members in row-major order of the corners they held before the step
 // (equal corners by device), groups in order of their smallest member.

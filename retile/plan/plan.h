@@ -29,13 +29,14 @@ struct DevicePair {
   bool operator==(const DevicePair&) const = default;
 };
 
-// A box of the global array that one device sends another.
-struct Transfer {
+// A box of the global array that one device sends another, or keeps. In JSON, the pieces of an exchange are its
+// "transfers".
+struct Piece {
   Device from = 0;
   Device to = 0;
   Box box;
 
-  bool operator==(const Transfer&) const = default;
+  bool operator==(const Piece&) const = default;
 };
 
 // --- Steps. Lists of devices may be absent: then they follow from the boxes before and after (see lists.h), and the
@@ -79,9 +80,9 @@ struct PermuteStep {
   bool operator==(const PermuteStep&) const = default;
 };
 
-// exchange: every device is sent what it lacks. Its groups are the sets of devices that transfers connect.
+// exchange: every device is sent what it lacks. Its groups are the sets of devices that pieces connect.
 struct ExchangeStep {
-  std::optional<std::vector<Transfer>> transfers;
+  std::optional<std::vector<Piece>> pieces;
 
   bool operator==(const ExchangeStep&) const = default;
 };

@@ -398,22 +398,22 @@ class Verifier {
   }
 
   void check(const ExchangeStep& step, const Placement& before, const Placement& after) {
-    if (!step.transfers) return;
+    if (!step.pieces) return;
     std::map<Device, std::vector<Box>> received;
-    for (const Transfer& transfer : *step.transfers) {
-      check_device(transfer.from);
-      check_device(transfer.to);
-      check_box(transfer.box);
-      if (transfer.from == transfer.to) report_step("device {} sends to itself", transfer.from);
-      if (!before.part_around(transfer.from, transfer.box)) {
-        report_step("device {} sends {}, and it held {}", transfer.from, to_string(transfer.box),
-                    list_of(held(before, transfer.from)));
+    for (const Piece& piece : *step.pieces) {
+      check_device(piece.from);
+      check_device(piece.to);
+      check_box(piece.box);
+      if (piece.from == piece.to) report_step("device {} sends to itself", piece.from);
+      if (!before.part_around(piece.from, piece.box)) {
+        report_step("device {} sends {}, and it held {}", piece.from, to_string(piece.box),
+                    list_of(held(before, piece.from)));
       }
-      if (!after.part_around(transfer.to, transfer.box)) {
-        report_step("device {} is sent {}, which is not in its box {}", transfer.to, to_string(transfer.box),
-                    list_of(held(after, transfer.to)));
+      if (!after.part_around(piece.to, piece.box)) {
+        report_step("device {} is sent {}, which is not in its box {}", piece.to, to_string(piece.box),
+                    list_of(held(after, piece.to)));
       }
-      received[transfer.to].push_back(transfer.box);
+      received[piece.to].push_back(piece.box);
     }
     for (Device device = 0; device < device_count(); ++device) {
       std::vector<Box> sources = std::move(received[device]);
@@ -472,8 +472,8 @@ class Verifier {
       check_local_shape("local_in", stated.local_in, movement_.before(step_index_));
       check_local_shape("local_out", stated.local_out, movement_.steps[step_index_].after);
       const auto* exchange = std::get_if<ExchangeStep>(&movement_.steps[step_index_].operation);
-      if (stated.groups && exchange != nullptr && exchange->transfers) {
-        check_connected_groups(*stated.groups, *exchange->transfers);
+      if (stated.groups && exchange != nullptr && exchange->pieces) {
+        check_connected_groups(*stated.groups, *exchange->pieces);
       }
     }
   }
@@ -486,8 +486,8 @@ class Verifier {
     report_step("{} is {}, and the devices hold {}", name, to_string(*stated), to_string(held));
   }
 
-  // The groups of an exchange are the sets of devices that its transfers connect.
-  void check_connected_groups(const Groups& stated, const std::vector<Transfer>& transfers) {
+  // The groups of an exchange are the sets of devices that its pieces connect.
+  void check_connected_groups(const Groups& stated, const std::vector<Piece>& pieces) {
     std::vector<Device> parent(static_cast<std::size_t>(device_count()));
     std::iota(parent.begin(), parent.end(), Device{0});
     const auto at = [&](Device device) -> Device& { return parent[static_cast<std::size_t>(device)]; };
@@ -495,7 +495,7 @@ class Verifier {
       while (at(device) != device) device = at(device) = at(at(device));
       return device;
     };
-    for (const Transfer& transfer : transfers) at(root(transfer.from)) = root(transfer.to);
+    for (const Piece& piece : pieces) at(root(piece.from)) = root(piece.to);
 
     const Groups groups = partitioned_groups(stated);
     std::set<Device> connected;
@@ -643,10 +643,10 @@ class Verifier {
     const auto* permute = std::get_if<PermuteStep>(&step.operation);
     std::vector<std::int64_t> received(static_cast<std::size_t>(device_count()));
     const auto at = [&](Device device) -> std::int64_t& { return received[static_cast<std::size_t>(device)]; };
-    if (exchange != nullptr && exchange->transfers) {
+    if (exchange != nullptr && exchange->pieces) {
       // One box may be sent many times over: beyond 63 bits it is only known to be too much.
-      for (const Transfer& transfer : *exchange->transfers) {
-        at(transfer.to) = checked_add(at(transfer.to), volume(transfer.box)).value_or(INT64_MAX);
+      for (const Piece& piece : *exchange->pieces) {
+        at(piece.to) = checked_add(at(piece.to), volume(piece.box)).value_or(INT64_MAX);
       }
     } else if (permute != nullptr && permute->pairs) {
       for (const DevicePair& pair : *permute->pairs) {

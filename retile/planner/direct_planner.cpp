@@ -23,15 +23,15 @@ PlannedSteps plan_direct(const TypedProblem& problem) {
 
 PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
   const bool may_be_unlisted = goes_by_boxes(source, target);
-  auto transfers = shared_transfers(source, target, may_be_unlisted ? most_listed_pieces : SIZE_MAX);
-  if (transfers && transfers->empty()) {
+  auto pieces = shared_pieces(source, target, may_be_unlisted ? most_listed_pieces : SIZE_MAX);
+  if (pieces && pieces->empty()) {
     const bool is_even = source.type() != nullptr && target.type() != nullptr;
     SliceStep slice;
     if (is_even) slice.slices = factors_between(grid_of(*source.type()), grid_of(*target.type()));
     return {{{std::move(slice), target}}, 0};
   }
   PlannedSteps planned;
-  planned.steps.push_back({ExchangeStep{std::move(transfers)}, target});  // a list in braces would be copied
+  planned.steps.push_back({ExchangeStep{std::move(pieces)}, target});  // a list in braces would be copied
   return planned;
 }
 

@@ -78,7 +78,7 @@ PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const Pla
 std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
   for (Step& step : steps) {
     auto* exchange = std::get_if<ExchangeStep>(&step.operation);
-    if (exchange != nullptr && exchange->transfers) clip_transfers(*exchange->transfers, global);
+    if (exchange != nullptr && exchange->pieces) clip_pieces(*exchange->pieces, global);
     step.after = clip(step.after, global);
   }
   return steps;

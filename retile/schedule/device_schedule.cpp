@@ -48,7 +48,7 @@ class Rounds {
   Rounds(const Stage& stage, Device device, std::int64_t element_size, std::int64_t message_bytes)
       : stage_(stage), device_(device), element_size_(element_size), message_bytes_(message_bytes) {}
 
-  void add(const Transfer& piece) {
+  void add(const Piece& piece) {
     std::vector<Box> boxes;
     cut_into(piece.box, std::max<std::int64_t>(1, message_bytes_ / element_size_), boxes);
     const std::int64_t devices = stage_.after().device_count();
@@ -98,12 +98,12 @@ DeviceStage stage_of(const Stage& stage, Device device, const DeviceScheduleOpti
   result.reduction = stage.reduction();
   if (result.reduction) return result;
   Rounds rounds(stage, device, options.element_size, options.message_bytes);
-  stage.visit_received(device, [&](const Transfer& piece) {
+  stage.visit_received(device, [&](const Piece& piece) {
     if (piece.from != device) return rounds.add(piece);
     result.copies.push_back({region_of(stage.tile_before(device, piece.box), piece.box, options.element_size),
                              region_of(stage.tile_after(device, piece.box), piece.box, options.element_size)});
   });
-  stage.visit_sent(device, [&](const Transfer& piece) { rounds.add(piece); });
+  stage.visit_sent(device, [&](const Piece& piece) { rounds.add(piece); });
   result.rounds = rounds.take();
   return result;
 }

@@ -26,7 +26,7 @@ Placement table_of(const Placement& placement) {
 }
 
 // Makes the piece's box what the sender holds of it. False where that is nothing.
-bool share(const Placement& held, const Box& wanted, Transfer& piece) {
+bool share(const Placement& held, const Box& wanted, Piece& piece) {
   if (!held.is_even()) {
     const std::optional<Box> shared = intersect(held.box(piece.from), wanted);
     if (shared) piece.box = *shared;
@@ -42,9 +42,9 @@ bool share(const Placement& held, const Box& wanted, Transfer& piece) {
 }
 
 // Boxes without what the boxes before them hold.
-std::vector<Transfer> make_disjoint(const std::vector<Transfer>& pieces) {
-  std::vector<Transfer> disjoint;
-  for (const Transfer& piece : pieces) {
+std::vector<Piece> make_disjoint(const std::vector<Piece>& pieces) {
+  std::vector<Piece> disjoint;
+  for (const Piece& piece : pieces) {
     std::vector<Box> left{piece.box};
     for (std::size_t i = 0; i < disjoint.size() && !left.empty(); ++i) {
       std::vector<Box> rest;
@@ -59,8 +59,8 @@ std::vector<Transfer> make_disjoint(const std::vector<Transfer>& pieces) {
 }
 
 // What a device has already of its boxes after.
-std::vector<Transfer> kept_pieces(const Placement& held, const Placement& after, Device device) {
-  std::vector<Transfer> pieces;
+std::vector<Piece> kept_pieces(const Placement& held, const Placement& after, Device device) {
+  std::vector<Piece> pieces;
   if (held.has_single_boxes() && after.has_single_boxes()) {
     if (auto kept = intersect(held.box(device), after.box(device)))
       pieces.push_back({device, device, *std::move(kept)});
@@ -79,17 +79,17 @@ std::vector<Transfer> kept_pieces(const Placement& held, const Placement& after,
 
 // What the devices keep and what they are sent, by the devices that get it. An exchange may send an element twice; it
 // is copied once.
-std::vector<Transfer> exchange_pieces(const ExchangeStep& step, const Placement& held, const Placement& after) {
+std::vector<Piece> exchange_pieces(const ExchangeStep& step, const Placement& held, const Placement& after) {
   const std::int64_t devices = held.device_count();
-  std::vector<std::vector<Transfer>> pieces(static_cast<std::size_t>(devices));
+  std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(devices));
   for (Device device = 0; device < devices; ++device) {
     pieces[static_cast<std::size_t>(device)] = kept_pieces(held, after, device);
   }
-  for (const Transfer& transfer : *step.transfers) pieces[static_cast<std::size_t>(transfer.to)].push_back(transfer);
-  std::vector<Transfer> all;
-  for (std::vector<Transfer>& list : pieces) {
+  for (const Piece& piece : *step.pieces) pieces[static_cast<std::size_t>(piece.to)].push_back(piece);
+  std::vector<Piece> all;
+  for (std::vector<Piece>& list : pieces) {
     std::int64_t elements = 0;
-    for (const Transfer& piece : list) elements += volume(piece.box);
+    for (const Piece& piece : list) elements += volume(piece.box);
     if (!list.empty() && elements != after.size(list.front().to)) list = make_disjoint(list);
     std::move(list.begin(), list.end(), std::back_inserter(all));
   }
@@ -98,21 +98,21 @@ std::vector<Transfer> exchange_pieces(const ExchangeStep& step, const Placement&
 
 }  // namespace
 
-Stage::Pieces Stage::list_pieces(std::vector<Transfer> transfers, std::int64_t devices) {
-  ListedPieces listed{std::move(transfers), {}, {}, {}};
+Stage::Pieces Stage::list_pieces(std::vector<Piece> pieces, std::int64_t devices) {
+  ListedPieces listed{std::move(pieces), {}, {}, {}};
   listed.first_received.resize(static_cast<std::size_t>(devices) + 1);
   listed.first_sent.resize(listed.first_received.size());
-  for (const Transfer& transfer : listed.transfers) {
-    ++listed.first_received[static_cast<std::size_t>(transfer.to) + 1];
-    if (transfer.from != transfer.to) ++listed.first_sent[static_cast<std::size_t>(transfer.from) + 1];
+  for (const Piece& piece : listed.pieces) {
+    ++listed.first_received[static_cast<std::size_t>(piece.to) + 1];
+    if (piece.from != piece.to) ++listed.first_sent[static_cast<std::size_t>(piece.from) + 1];
   }
   std::partial_sum(listed.first_received.begin(), listed.first_received.end(), listed.first_received.begin());
   std::partial_sum(listed.first_sent.begin(), listed.first_sent.end(), listed.first_sent.begin());
   listed.sent.resize(listed.first_sent.back());
   std::vector<std::size_t> next(listed.first_sent);
-  for (std::size_t i = 0; i < listed.transfers.size(); ++i) {
-    const Transfer& transfer = listed.transfers[i];
-    if (transfer.from != transfer.to) listed.sent[next[static_cast<std::size_t>(transfer.from)]++] = i;
+  for (std::size_t i = 0; i < listed.pieces.size(); ++i) {
+    const Piece& piece = listed.pieces[i];
+    if (piece.from != piece.to) listed.sent[next[static_cast<std::size_t>(piece.from)]++] = i;
   }
   return listed;
 }
@@ -134,7 +134,7 @@ Stage::Pieces Stage::pieces_of(const StepOperation& operation, const Placement& 
     return tiles;
   }
   if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) {
-    if (exchange->transfers) return list_pieces(exchange_pieces(*exchange, held, after), after.device_count());
+    if (exchange->pieces) return list_pieces(exchange_pieces(*exchange, held, after), after.device_count());
     return GridExchange(held.grid_extent(), tile_table(held), tile_table(after));
   }
   return OwnTiles{};
@@ -174,19 +174,19 @@ const Groups* Stage::groups() const {
 }
 
 void Stage::visit_own(Device device, const Visit& visit) const {
-  for (const Transfer& piece : kept_pieces(held_, after_, device)) visit(piece);
+  for (const Piece& piece : kept_pieces(held_, after_, device)) visit(piece);
 }
 
 // What one device holds of the tile that another one gets.
 void Stage::visit_shared(Device from, Device to, const Visit& visit) const {
   const Box wanted = after_.box(to);
-  Transfer piece{from, to, wanted};
+  Piece piece{from, to, wanted};
   if (volume(wanted) > 0 && share(held_, wanted, piece)) visit(piece);
 }
 
 // The whole of the tile that a device gets from another.
 void Stage::visit_permuted(Device from, Device to, const Visit& visit) const {
-  const Transfer piece{from, to, after_.box(to)};
+  const Piece piece{from, to, after_.box(to)};
   if (volume(piece.box) > 0) visit(piece);
 }
 
@@ -199,7 +199,7 @@ void Stage::visit_received(Device device, const Visit& visit) const {
   } else if (const auto* permuted = std::get_if<PermutedTiles>(&pieces_)) {
     visit_permuted(permuted->senders[d], device, visit);
   } else if (const auto* listed = std::get_if<ListedPieces>(&pieces_)) {
-    for (std::size_t i = listed->first_received[d]; i < listed->first_received[d + 1]; ++i) visit(listed->transfers[i]);
+    for (std::size_t i = listed->first_received[d]; i < listed->first_received[d + 1]; ++i) visit(listed->pieces[i]);
   } else {
     visit_own(device, visit);
     std::get<GridExchange>(pieces_).visit_received(device, clipped(visit));
@@ -216,7 +216,7 @@ void Stage::visit_sent(Device device, const Visit& visit) const {
     if (permuted->receivers[d] != device) visit_permuted(device, permuted->receivers[d], visit);
   } else if (const auto* listed = std::get_if<ListedPieces>(&pieces_)) {
     for (std::size_t i = listed->first_sent[d]; i < listed->first_sent[d + 1]; ++i) {
-      visit(listed->transfers[listed->sent[i]]);
+      visit(listed->pieces[listed->sent[i]]);
     }
   } else if (const auto* exchange = std::get_if<GridExchange>(&pieces_)) {
     exchange->visit_sent(device, clipped(visit));
@@ -226,7 +226,7 @@ void Stage::visit_sent(Device device, const Visit& visit) const {
 // Pieces of a grid that reaches beyond the array, as far as the array goes.
 Stage::Visit Stage::clipped(const Visit& visit) const {
   if (held_.is_even() && after_.is_even()) return visit;
-  return [this, &visit](const Transfer& whole) {
+  return [this, &visit](const Piece& whole) {
     if (auto box = intersect(whole.box, after_.box(whole.to))) visit({whole.from, whole.to, *std::move(box)});
   };
 }

@@ -16,12 +16,12 @@
 
 namespace retile {
 
-// One copy from tiles to tiles. A piece is a Transfer, own parts included (`from` equals `to`). Pieces are not listed
+// One copy from tiles to tiles. A device's own parts are pieces too (`from` equals `to`). Pieces are not listed
 // unless the plan does it, because there may be one for each pair of devices: a stage takes memory per device alone,
 // and works out each device's pieces by themselves.
 class Stage {
  public:
-  using Visit = std::function<void(const Transfer&)>;
+  using Visit = std::function<void(const Piece&)>;
 
   // `strides` are of all devices' tiles before and after the stage.
   Stage(const Movement& movement, StageSteps steps, BufferStrides strides, std::int64_t element_size);
@@ -68,15 +68,15 @@ class Stage {
     std::vector<Device> receivers;  // by sender
   };
   struct ListedPieces {
-    std::vector<Transfer> transfers;          // in order of their receivers
-    std::vector<std::size_t> first_received;  // by device, in transfers, and the end
+    std::vector<Piece> pieces;                // in order of their receivers
+    std::vector<std::size_t> first_received;  // by device, in pieces, and the end
     std::vector<std::size_t> sent;            // numbers of those to other devices, in order of their senders
     std::vector<std::size_t> first_sent;      // by device, in sent, and the end
   };
   using Pieces = std::variant<OwnTiles, GroupTiles, PermutedTiles, ListedPieces, GridExchange>;
 
   static Pieces pieces_of(const StepOperation& operation, const Placement& held, const Placement& after);
-  static Pieces list_pieces(std::vector<Transfer> transfers, std::int64_t devices);
+  static Pieces list_pieces(std::vector<Piece> pieces, std::int64_t devices);
   TileLayout layout_around(const Placement& placement, const std::vector<Strides>& strides, Device device,
                            const Box& box) const;
   void visit_own(Device device, const Visit& visit) const;

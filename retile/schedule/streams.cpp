@@ -64,14 +64,14 @@ class StreamLister {
 
   Streams list(std::int64_t most_bytes) {
     for (std::size_t i = 0; i < devices_.size() && streams_.is_listed; ++i) {
-      streams_.stage->visit_received(devices_[i], [&](const Transfer& piece) {
+      streams_.stage->visit_received(devices_[i], [&](const Piece& piece) {
         if (!filter_ || filter_(piece)) pieces_.push_back(piece);
       });
-      add([](const Transfer& piece) { return piece.from; });
-      streams_.stage->visit_sent(devices_[i], [&](const Transfer& piece) {
+      add([](const Piece& piece) { return piece.from; });
+      streams_.stage->visit_sent(devices_[i], [&](const Piece& piece) {
         if (!is_ours(piece.to) && (!filter_ || filter_(piece))) pieces_.push_back(piece);
       });
-      add([](const Transfer& piece) { return piece.to; });
+      add([](const Piece& piece) { return piece.to; });
       streams_.is_listed = bytes() <= most_bytes;
     }
     streams_.shapes = placer_.shapes().take();
@@ -86,7 +86,7 @@ class StreamLister {
   // Those between two devices lie together, in their order.
   template <typename Peer>
   void add(Peer peer) {
-    const auto by_peer = [&](const Transfer& a, const Transfer& b) { return peer(a) < peer(b); };
+    const auto by_peer = [&](const Piece& a, const Piece& b) { return peer(a) < peer(b); };
     if (!std::is_sorted(pieces_.begin(), pieces_.end(), by_peer)) {
       std::stable_sort(pieces_.begin(), pieces_.end(), by_peer);
     }
@@ -109,8 +109,8 @@ class StreamLister {
   const PieceFilter& filter_;
   Streams streams_;
   PiecePlacer placer_;
-  std::vector<Transfer> pieces_;  // of a device
-  std::int64_t bytes_ = 0;        // of the stream
+  std::vector<Piece> pieces_;  // of a device
+  std::int64_t bytes_ = 0;     // of the stream
 };
 
 }  // namespace
@@ -159,7 +159,7 @@ PiecePlacer::PiecePlacer(const Stage& stage)
       corner_(static_cast<std::size_t>(stage.after().rank())),
       shape_{Shape(corner_.size()), {}, {}, stage.element_size()} {}
 
-StreamPiece PiecePlacer::place(const Transfer& piece) {
+StreamPiece PiecePlacer::place(const Piece& piece) {
   if (!stage_->before().is_even() || !stage_->after().is_even()) return place_unevenly(piece);
   const auto& [from, to, box] = piece;
   const Strides& from_strides = strides_of_device(stage_->strides().sources, packed_from_, from);
@@ -168,7 +168,7 @@ StreamPiece PiecePlacer::place(const Transfer& piece) {
           offset_in(stage_->after(), to, box, to_strides, corner_), position_of(box)};
 }
 
-StreamPiece PiecePlacer::place_unevenly(const Transfer& piece) {
+StreamPiece PiecePlacer::place_unevenly(const Piece& piece) {
   const TileLayout source = stage_->tile_before(piece.from, piece.box);
   const TileLayout target = stage_->tile_after(piece.to, piece.box);
   const Strides from = strides_of(source, stage_->element_size());

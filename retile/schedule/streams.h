@@ -138,14 +138,14 @@ class PiecePlacer {
  public:
   explicit PiecePlacer(const Stage& stage);
 
-  StreamPiece place(const Transfer& piece);
+  StreamPiece place(const Piece& piece);
   PieceShapes& shapes() { return shapes_; }
   const Shape& position_strides() const { return position_strides_; }
 
  private:
   // Neighbouring pieces mostly have one of few shapes.
   std::uint32_t find_shape(const Box& box, const Strides& from, const Strides& to);
-  StreamPiece place_unevenly(const Transfer& piece);
+  StreamPiece place_unevenly(const Piece& piece);
   std::int64_t position_of(const Box& box) const;
 
   const Stage* stage_;
@@ -160,7 +160,7 @@ class PiecePlacer {
 
 // The streams of a stage that begin or end at these devices, ascending. Pieces are listed if their lists take at most
 // so many bytes; only those that the filter takes, if there is one.
-using PieceFilter = std::function<bool(const Transfer&)>;
+using PieceFilter = std::function<bool(const Piece&)>;
 Streams make_streams(std::shared_ptr<const Stage> stage, std::span<const Device> devices, std::int64_t listed_bytes,
                      const PieceFilter& filter = {});
 

@@ -165,7 +165,7 @@ class PairModel final : public CostModel {
     if (const Groups* groups = groups_of(*listed)) {
       for (const std::vector<Device>& group : *groups) pairs += std::ssize(group) * (std::ssize(group) - 1);
     }
-    if (const auto* exchange = std::get_if<ExchangeStep>(&*listed)) pairs += std::ssize(*exchange->transfers);
+    if (const auto* exchange = std::get_if<ExchangeStep>(&*listed)) pairs += std::ssize(*exchange->pieces);
     return pairs * work.element_size() * work.placement_before()->device_count();
   }
   std::int64_t least_cost(std::int64_t /*received*/, std::int64_t /*target_size*/) const override { return 0; }

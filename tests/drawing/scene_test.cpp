@@ -46,7 +46,7 @@ TEST(Scene, has_who_holds_what_and_who_sends_what) {
   EXPECT_EQ(step.operation, "alltoall(0 -> 1; 2)");
   EXPECT_EQ(step.cost, 8);
   EXPECT_THAT(step.groups, ElementsAre(ElementsAre(0, 1)));
-  EXPECT_THAT(step.pieces, ElementsAre(Transfer{1, 0, {{2, 0}, {4, 2}}}, Transfer{0, 1, {{0, 2}, {2, 4}}}));
+  EXPECT_THAT(step.pieces, ElementsAre(Piece{1, 0, {{2, 0}, {4, 2}}}, Piece{0, 1, {{0, 2}, {2, 4}}}));
   EXPECT_EQ(step.listed_devices, 2);
   EXPECT_THAT(step.received, ElementsAre(4, 4));
   EXPECT_THAT(step.sent, ElementsAre(4, 4));
@@ -174,7 +174,7 @@ void expect_whole(const Scene& scene, std::size_t index) {
   for (Device device = 0; device < scene.devices; ++device) {
     std::vector<Box> pieces;
     std::int64_t got = 0;
-    for (const Transfer& piece : step.pieces) {
+    for (const Piece& piece : step.pieces) {
       if (piece.to != device) continue;
       pieces.push_back(piece.box);
       got += volume(piece.box);

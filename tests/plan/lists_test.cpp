@@ -210,7 +210,7 @@ TEST(Lists, balanced_transfers_bring_each_device_what_it_lacks_once) {
     const Placement after = placement_of(global, random_table(random, to, devices));
     std::vector<std::int64_t> received(static_cast<std::size_t>(devices));
     std::map<Device, int> sent;
-    for (const Transfer& transfer : balanced_transfers(before.global_shape(), tile_table(before), tile_table(after))) {
+    for (const Piece& transfer : balanced_pieces(before.global_shape(), tile_table(before), tile_table(after))) {
       EXPECT_NE(transfer.from, transfer.to);
       EXPECT_TRUE(contains(before.box(transfer.from), transfer.box));
       EXPECT_TRUE(contains(after.box(transfer.to), transfer.box));
@@ -243,20 +243,20 @@ TEST(Lists, of_an_exchange_between_grids_are_the_same_from_both_ends) {
     std::map<std::pair<Device, Device>, Box> received;
     std::map<std::pair<Device, Device>, Box> sent;
     for (Device device = 0; device < devices; ++device) {
-      exchange.visit_received(device, [&](const Transfer& one) { received[{one.from, one.to}] = one.box; });
-      exchange.visit_sent(device, [&](const Transfer& one) { sent[{one.from, one.to}] = one.box; });
+      exchange.visit_received(device, [&](const Piece& one) { received[{one.from, one.to}] = one.box; });
+      exchange.visit_sent(device, [&](const Piece& one) { sent[{one.from, one.to}] = one.box; });
     }
     ASSERT_EQ(sent, received) << to_string(from) << " to " << to_string(to) << " on " << devices;
   }
 }
 
 // As a search through the devices finds them.
-Groups connected(const std::vector<Transfer>& transfers, std::int64_t devices) {
+Groups connected(const std::vector<Piece>& transfers, std::int64_t devices) {
   std::vector<Device> component(static_cast<std::size_t>(devices));
   std::iota(component.begin(), component.end(), Device{0});
   for (bool changed = true; changed;) {
     changed = false;
-    for (const Transfer& transfer : transfers) {
+    for (const Piece& transfer : transfers) {
       Device& from = component[static_cast<std::size_t>(transfer.from)];
       Device& to = component[static_cast<std::size_t>(transfer.to)];
       changed = changed || from != to;
@@ -277,7 +277,7 @@ TEST(Lists, exchange_groups_are_what_transfers_connect) {
   for (int i = 0; i < 200; ++i) {
     const std::int64_t devices = 2 + i % 11;
     const Placement before = placement_of({devices}, random_table(random, {devices}, devices));
-    std::vector<Transfer> transfers;
+    std::vector<Piece> transfers;
     for (std::size_t count = random.number(static_cast<std::size_t>(devices) + 2); count > 0; --count) {
       const auto from = static_cast<Device>(random.number(static_cast<std::size_t>(devices)));
       const auto to = static_cast<Device>(random.number(static_cast<std::size_t>(devices)));
@@ -363,7 +363,7 @@ TEST(Lists, of_an_array_of_rank_zero_hold_every_device_alone) {
   EXPECT_EQ(listed(GatherStep{}), StepOperation(GatherStep{{}, alone}));
   EXPECT_EQ(listed(AllToAllStep{}), StepOperation(AllToAllStep{{}, alone}));
   EXPECT_EQ(listed(PermuteStep{}), StepOperation(PermuteStep{{{{0, 0}, {1, 1}, {2, 2}}}}));
-  EXPECT_EQ(listed(ExchangeStep{}), StepOperation(ExchangeStep{std::vector<Transfer>()}));
+  EXPECT_EQ(listed(ExchangeStep{}), StepOperation(ExchangeStep{std::vector<Piece>()}));
 }
 
 TEST(Lists, that_cannot_be_are_refused) {

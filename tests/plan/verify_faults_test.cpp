@@ -45,8 +45,8 @@ Plan with_pairs(Plan plan, std::vector<DevicePair> pairs) {
   return with_operation(plan, PermuteStep{std::move(pairs)});
 }
 
-std::vector<Transfer>& transfers_of(Plan& plan) {
-  return *std::get<ExchangeStep>(plan.movement.steps[0].operation).transfers;
+std::vector<Piece>& transfers_of(Plan& plan) {
+  return *std::get<ExchangeStep>(plan.movement.steps[0].operation).pieces;
 }
 
 // What is stated of the sample's only step.

@@ -131,7 +131,7 @@ TEST(Verify, passes_steps_that_do_nothing) {
   EXPECT_THAT(faults_of(PermuteStep{}), IsEmpty());
   EXPECT_THAT(faults_of(PermuteStep{{{{0, 0}, {1, 1}, {2, 2}, {3, 3}}}}), IsEmpty());
   EXPECT_THAT(faults_of(ExchangeStep{}), IsEmpty());
-  EXPECT_THAT(faults_of(ExchangeStep{std::vector<Transfer>()}), IsEmpty());
+  EXPECT_THAT(faults_of(ExchangeStep{std::vector<Piece>()}), IsEmpty());
 }
 
 TEST(Verify, passes_a_group_without_members) {
@@ -187,7 +187,7 @@ TEST(Verify, passes_very_many_transfers_in_any_order) {
   constexpr std::int64_t columns = 400;
   const DistributedType source = parse_type("[400{a}800, 400]", mesh);
   const DistributedType target = parse_type("[800, 400]", mesh);
-  std::vector<Transfer> transfers{{1, 0, {{columns, 0}, {2 * columns, columns}}}};
+  std::vector<Piece> transfers{{1, 0, {{columns, 0}, {2 * columns, columns}}}};
   for (std::int64_t i = 0; i < columns * columns; ++i) {
     const std::int64_t element = i * 7919 % (columns * columns);  // a prime that does not divide: each once
     transfers.push_back({0, 1, box_at({element / columns, element % columns}, {1, 1})});

@@ -125,7 +125,7 @@ Loads loads_of(const Plan& plan) {
   const Placement& target = plan.movement.target();
   Loads loads;
   std::map<Device, std::int64_t> sent;
-  for (const Transfer& transfer : *std::get<ExchangeStep>(plan.steps().front().operation).transfers) {
+  for (const Piece& transfer : *std::get<ExchangeStep>(plan.steps().front().operation).pieces) {
     sent[transfer.from] += volume(transfer.box);
   }
   for (const auto& [device, elements] : sent) loads.most_sent = std::max(loads.most_sent, elements);
@@ -266,7 +266,7 @@ TEST(BoxPlanner, shares_a_box_among_its_holders) {
   const Plan plan = make_plan(test::problem_of({"a=4", "[16, 4]", "a=1", "[16, 4] on [4]"}));
   ASSERT_EQ(test::kinds(plan), "e");
   EXPECT_EQ(loads_of(plan).most_sent, 16);
-  EXPECT_EQ(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->size(), 4U);
+  EXPECT_EQ(std::get<ExchangeStep>(plan.steps()[0].operation).pieces->size(), 4U);
 }
 
 // A piece for each pair of devices: who sends what is worked out when somebody asks, and is as good.
@@ -282,7 +282,7 @@ TEST(BoxPlanner, leaves_many_pieces_to_be_listed) {
     expect_right(problem, plan);
     const PlanCost cost = plan.cost;
     plan.movement = with_lists(plan.movement);
-    EXPECT_GT(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->size(), 2048U);
+    EXPECT_GT(std::get<ExchangeStep>(plan.steps()[0].operation).pieces->size(), 2048U);
     expect_right(problem, plan);
     EXPECT_EQ(price(volume_model(), plan.movement).total, cost.floor);
     const Loads loads = loads_of(plan);
@@ -292,7 +292,7 @@ TEST(BoxPlanner, leaves_many_pieces_to_be_listed) {
 
 TEST(BoxPlanner, sends_nothing_to_devices_that_have_it) {
   const Plan plan = make_plan(test::problem_of({"a=2", "[8]", "a=4", "[8]"}));
-  for (const Transfer& transfer : *std::get<ExchangeStep>(plan.steps().at(0).operation).transfers) {
+  for (const Piece& transfer : *std::get<ExchangeStep>(plan.steps().at(0).operation).pieces) {
     EXPECT_GE(transfer.to, 2);
   }
 }

@@ -13,8 +13,8 @@
 namespace retile::test {
 namespace {
 
-const std::vector<Transfer>& transfers_of(const Plan& plan) {
-  return *std::get<ExchangeStep>(plan.steps()[0].operation).transfers;
+const std::vector<Piece>& transfers_of(const Plan& plan) {
+  return *std::get<ExchangeStep>(plan.steps()[0].operation).pieces;
 }
 
 // The device's target box is what it holds and what it is sent, each element once.
@@ -23,7 +23,7 @@ void expect_exactly_the_rest(const Plan& plan, Device device) {
   const Box wanted = plan.target.placement().box(device);
   std::vector<Box> parts;
   if (const auto kept = intersect(held, wanted)) parts.push_back(*kept);
-  for (const Transfer& transfer : transfers_of(plan)) {
+  for (const Piece& transfer : transfers_of(plan)) {
     if (transfer.to != device) continue;
     EXPECT_TRUE(contains(wanted, transfer.box));
     EXPECT_FALSE(intersect(held, transfer.box)) << "what the device holds is not sent to it";
@@ -41,7 +41,7 @@ void expect_exactly_the_rest(const Plan& plan, Device device) {
 void expect_balanced_senders(const Plan& plan) {
   const Placement& source = plan.movement.source;
   std::vector<int> sent(static_cast<std::size_t>(plan.mesh().device_count()));
-  for (const Transfer& transfer : transfers_of(plan)) {
+  for (const Piece& transfer : transfers_of(plan)) {
     EXPECT_NE(transfer.from, transfer.to);
     EXPECT_TRUE(contains(source.box(transfer.from), transfer.box));
     ++sent[static_cast<std::size_t>(transfer.from)];
@@ -126,7 +126,7 @@ TEST(DirectPlanner, slices_where_nothing_must_move) {
 // Both halves of the array have two holders; each sends to one of the two devices that lack it.
 TEST(DirectPlanner, asks_holders_in_turn) {
   const Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4]", "[4]"), direct_planning().options);
-  const std::vector<Transfer> expected{{2, 0, {{2}, {4}}}, {3, 1, {{2}, {4}}}, {0, 2, {{0}, {2}}}, {1, 3, {{0}, {2}}}};
+  const std::vector<Piece> expected{{2, 0, {{2}, {4}}}, {3, 1, {{2}, {4}}}, {0, 2, {{0}, {2}}}, {1, 3, {{0}, {2}}}};
   EXPECT_EQ(transfers_of(plan), expected);
 }
 

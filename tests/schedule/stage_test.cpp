@@ -19,15 +19,15 @@
 namespace retile {
 namespace {
 
-std::vector<Transfer> received_by(const Stage& stage, Device device) {
-  std::vector<Transfer> pieces;
-  stage.visit_received(device, [&](const Transfer& piece) { pieces.push_back(piece); });
+std::vector<Piece> received_by(const Stage& stage, Device device) {
+  std::vector<Piece> pieces;
+  stage.visit_received(device, [&](const Piece& piece) { pieces.push_back(piece); });
   return pieces;
 }
 
-std::vector<Transfer> sent_by(const Stage& stage, Device device) {
-  std::vector<Transfer> pieces;
-  stage.visit_sent(device, [&](const Transfer& piece) { pieces.push_back(piece); });
+std::vector<Piece> sent_by(const Stage& stage, Device device) {
+  std::vector<Piece> pieces;
+  stage.visit_sent(device, [&](const Piece& piece) { pieces.push_back(piece); });
   return pieces;
 }
 
@@ -42,7 +42,7 @@ std::string fault_of(const Stage& stage) {
   for (Device device = 0; device < stage.after().device_count(); ++device) {
     const Box wanted = stage.after().box(device);
     std::int64_t elements = 0;
-    const std::vector<Transfer> pieces = received_by(stage, device);
+    const std::vector<Piece> pieces = received_by(stage, device);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       if (pieces[i].to != device) return "a piece of another device";
       if (!contains(wanted, pieces[i].box)) return "a piece outside of the box";
@@ -54,7 +54,7 @@ std::string fault_of(const Stage& stage) {
       if (pieces[i].from != device) received[{pieces[i].from, device}].push_back(pieces[i].box);
     }
     if (elements != volume(wanted)) return "an element is missing";
-    for (const Transfer& piece : sent_by(stage, device)) {
+    for (const Piece& piece : sent_by(stage, device)) {
       if (piece.from != device) return "a piece that another device sends";
       sent[{device, piece.to}].push_back(piece.box);
     }
@@ -131,7 +131,7 @@ TEST(Schedule, reads_through_slices) {
   ASSERT_EQ(stages.size(), 1U);
   EXPECT_EQ(stages[0].step(), 2U);
   EXPECT_EQ(stages[0].before(), Placement(whole)) << "slices are never made";
-  EXPECT_EQ(received_by(stages[0], 1), (std::vector<Transfer>{{2, 1, {{2, 0}, {4, 2}}}}));
+  EXPECT_EQ(received_by(stages[0], 1), (std::vector<Piece>{{2, 1, {{2, 0}, {4, 2}}}}));
   EXPECT_EQ(fault_of(plan), "");
 }
 
@@ -149,7 +149,7 @@ TEST(Schedule, copies_once_at_the_end_where_plans_end_with_slices) {
   ASSERT_EQ(stages.size(), 2U);
   EXPECT_EQ(stages[0].step(), 0U);
   EXPECT_EQ(stages[1].step(), 2U);
-  EXPECT_EQ(received_by(stages[1], 3), (std::vector<Transfer>{{3, 3, {{2, 2}, {4, 4}}}}));
+  EXPECT_EQ(received_by(stages[1], 3), (std::vector<Piece>{{3, 3, {{2, 2}, {4, 4}}}}));
   EXPECT_EQ(fault_of(plan), "");
 }
 
@@ -159,7 +159,7 @@ TEST(Schedule, copies_an_element_once_that_is_sent_to_its_holder) {
   Plan plan = test::sample_plan(samples, "exchange");
   const Placement whole(parse_type("[4, 4]", plan.mesh()));
   plan.movement.source = whole;
-  ASSERT_FALSE(std::get<ExchangeStep>(plan.steps()[0].operation).transfers->empty());
+  ASSERT_FALSE(std::get<ExchangeStep>(plan.steps()[0].operation).pieces->empty());
   ASSERT_TRUE(find_faults(plan.movement).empty());
   EXPECT_EQ(fault_of(plan), "");
 }
@@ -169,8 +169,8 @@ TEST(Schedule, of_one_device_visits_its_own_pieces_alone) {
   const Problem problem = test::problem_of("a=128,b=128", "[1{a,b}16384, 16384]", "[16384, 1{a,b}16384]");
   const std::vector<Stage> stages = make_schedule(make_plan(problem, test::direct_planning().options).movement);
   std::int64_t pieces = 0;
-  stages.front().visit_received(77, [&](const Transfer&) { ++pieces; });
-  stages.front().visit_sent(77, [&](const Transfer&) { ++pieces; });
+  stages.front().visit_received(77, [&](const Piece&) { ++pieces; });
+  stages.front().visit_sent(77, [&](const Piece&) { ++pieces; });
   EXPECT_EQ(pieces, 16384 + 16383);
 }
 

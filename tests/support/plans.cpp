@@ -174,7 +174,7 @@ Step permute_step(const Placement& before, const Placement& after) {
 }
 
 Step exchange_step(const Placement& before, const Placement& after) {
-  std::vector<Transfer> transfers;
+  std::vector<Piece> transfers;
   for (Device device = 0; device < after.device_count(); ++device) {
     std::vector<Box> missing = subtract(after.box(device), before.box(device));
     for (Device holder = 0; holder < before.device_count() && !missing.empty(); ++holder) {
@@ -207,8 +207,8 @@ void rename(std::vector<DevicePair>& pairs, const std::vector<Device>& names) {
   }
 }
 
-void rename(std::vector<Transfer>& transfers, const std::vector<Device>& names) {
-  for (Transfer& transfer : transfers) {
+void rename(std::vector<Piece>& transfers, const std::vector<Device>& names) {
+  for (Piece& transfer : transfers) {
     rename(transfer.from, names);
     rename(transfer.to, names);
   }
@@ -224,7 +224,7 @@ Step rename_devices(const Step& step, const std::vector<Device>& names) {
   if (auto* alltoall = std::get_if<AllToAllStep>(&renamed.operation)) rename_list(alltoall->groups);
   if (auto* gather = std::get_if<GatherStep>(&renamed.operation)) rename_list(gather->groups);
   if (auto* permute = std::get_if<PermuteStep>(&renamed.operation)) rename_list(permute->pairs);
-  if (auto* exchange = std::get_if<ExchangeStep>(&renamed.operation)) rename_list(exchange->transfers);
+  if (auto* exchange = std::get_if<ExchangeStep>(&renamed.operation)) rename_list(exchange->pieces);
   return renamed;
 }
 

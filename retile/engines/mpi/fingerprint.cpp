@@ -48,8 +48,8 @@ class Hash {
     }
   }
   void add_lists(const ExchangeStep& step) {
-    if (!step.transfers) return add(-1);  // they follow from the boxes
-    for (const Transfer& transfer : *step.transfers) {
+    if (!step.pieces) return add(-1);  // they follow from the boxes
+    for (const Piece& transfer : *step.pieces) {
       add(transfer.from);
       add(transfer.to);
       add(transfer.box.lo);

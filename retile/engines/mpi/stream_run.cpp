@@ -43,7 +43,7 @@ class StreamRun final : public PreparedStreams {
       for (const Stream& stream : streams_.streams) count(stream.from, stream.to, stream.bytes);
     } else {
       for (const Device device : ranks_.devices_of(rank_)) {
-        streams_.stage->visit_received(device, [&](const Transfer& piece) {
+        streams_.stage->visit_received(device, [&](const Piece& piece) {
           count(piece.from, device, volume(piece.box) * streams_.stage->element_size());
         });
       }
@@ -142,7 +142,7 @@ class StreamRun final : public PreparedStreams {
       }
       const Device device = devices_[next_];
       PiecePlacer placer(*run_.streams_.stage);
-      run_.streams_.stage->visit_received(device, [&](const Transfer& transfer) {
+      run_.streams_.stage->visit_received(device, [&](const Piece& transfer) {
         if (!run_.sees(work_, transfer.from)) return;
         const StreamPiece piece = placer.place(transfer);
         const int rank = run_.ranks_.rank_of(transfer.from);
@@ -240,7 +240,7 @@ class StreamRun final : public PreparedStreams {
 
   // Lists take too much memory: what is seen is worked out as it is copied, and only the rest is listed.
   void list_unseen(Work& work) const {
-    work.own_streams = make_streams(streams_.stage, ranks_.devices_of(rank_), INT64_MAX, [&](const Transfer& piece) {
+    work.own_streams = make_streams(streams_.stage, ranks_.devices_of(rank_), INT64_MAX, [&](const Piece& piece) {
       return !sees(work, is_ours(piece.to) ? piece.from : piece.to);
     });
     work.has_unlisted = true;

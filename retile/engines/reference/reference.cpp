@@ -52,7 +52,7 @@ class StepRun {
       }
       const auto* exchange = std::get_if<ExchangeStep>(&step_.operation);
       if (exchange == nullptr) return;
-      for (const Transfer& transfer : *exchange->transfers) move(transfer.from, transfer.to, transfer.box);
+      for (const Piece& transfer : *exchange->pieces) move(transfer.from, transfer.to, transfer.box);
     }
   }
 

@@ -71,7 +71,7 @@ CopyTasks::CopyTasks(Streams streams, int workers, std::int64_t listed_bytes)
 void CopyTasks::add_stage_bytes() {
   const Stage& stage = *streams_.stage;
   for (Device device = 0; device < streams_.device_count; ++device) {
-    stage.visit_received(device, [&](const Transfer& piece) {
+    stage.visit_received(device, [&](const Piece& piece) {
       if (piece.from == device) return;
       received_[static_cast<std::size_t>(device)] += volume(piece.box) * stage.element_size();
     });
@@ -183,7 +183,7 @@ void CopyTasks::run_devices(Device first, Device end, std::span<const std::byte*
   PiecePlacer placer(*streams_.stage);
   std::vector<std::optional<BoxCopy>> copies;  // by shape
   for (Device device = first; device < end; ++device) {
-    streams_.stage->visit_received(device, [&](const Transfer& transfer) {
+    streams_.stage->visit_received(device, [&](const Piece& transfer) {
       const StreamPiece piece = placer.place(transfer);
       if (piece.shape >= copies.size()) copies.resize(piece.shape + 1);
       if (!copies[piece.shape]) copies[piece.shape] = placer.shapes()[piece.shape].copy();

@@ -27,7 +27,7 @@ std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
 }
 
 // What a device lacks of a box.
-struct Piece {
+struct Lack {
   Device to = 0;
   std::int64_t elements = 0;
   Box box;
@@ -39,15 +39,15 @@ class BoxExchange {
       : after_(after), held_(held_boxes(before)), sent_(size(before.device_count())), received_(sent_.size()) {}
 
   // Nothing where there are more pieces than `most`.
-  std::optional<std::vector<Transfer>> transfers(std::size_t most) {
+  std::optional<std::vector<Piece>> pieces(std::size_t most) {
     if (!find_pieces(most)) return std::nullopt;
     share_out();
     for (std::size_t box = 0; box < held_.size(); ++box)
       deal(held_[box].holders, shares_[box], std::move(wanted_[box]));
-    std::vector<Transfer> all;
+    std::vector<Piece> all;
     all.reserve(count_);
-    for (std::vector<Transfer>& received : received_) {
-      std::sort(received.begin(), received.end(), [](const Transfer& a, const Transfer& b) {
+    for (std::vector<Piece>& received : received_) {
+      std::sort(received.begin(), received.end(), [](const Piece& a, const Piece& b) {
         return a.from != b.from ? a.from < b.from : a.box.lo < b.box.lo;
       });
       std::move(received.begin(), received.end(), std::back_inserter(all));
@@ -86,9 +86,9 @@ class BoxExchange {
   // what devices send, and where it ends no choice has a smaller maximum.
   void share_out() {
     std::vector<std::int64_t> demands;
-    for (const std::vector<Piece>& pieces : wanted_) {
+    for (const std::vector<Lack>& lacks : wanted_) {
       std::int64_t& demand = demands.emplace_back(0);
-      for (const Piece& piece : pieces) demand += piece.elements;
+      for (const Lack& lack : lacks) demand += lack.elements;
     }
     // Boxes with few holders have the least choice.
     std::vector<std::size_t> order(held_.size());
@@ -131,27 +131,27 @@ class BoxExchange {
     return moved;
   }
 
-  // Gives every holder its share of the pieces, within what is not worth another message.
-  void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Piece> pieces) {
-    std::reverse(pieces.begin(), pieces.end());  // the first is last, to be taken off
+  // Gives every holder its share of what is lacking, within what is not worth another message.
+  void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Lack> lacks) {
+    std::reverse(lacks.begin(), lacks.end());  // the first is last, to be taken off
     std::size_t last = holders.size();
     while (last > 1 && shares[last - 1] == 0) --last;
-    for (std::size_t i = 0; i < last && !pieces.empty(); ++i) {
+    for (std::size_t i = 0; i < last && !lacks.empty(); ++i) {
       const bool is_last = i + 1 == last;
       const std::int64_t slack = shares[i] / 50;
       std::int64_t taken = 0;
-      while (!pieces.empty() && (is_last || taken + slack < shares[i])) {
-        Piece& piece = pieces.back();
-        if (!is_last && taken + piece.elements > shares[i] + slack) {
-          auto [first, rest] = cut_box(piece.box, shares[i] + slack - taken);
-          const Piece cut{piece.to, volume(first), std::move(first)};
-          piece = {piece.to, piece.elements - cut.elements, std::move(rest)};
-          pieces.push_back(cut);
+      while (!lacks.empty() && (is_last || taken + slack < shares[i])) {
+        Lack& lack = lacks.back();
+        if (!is_last && taken + lack.elements > shares[i] + slack) {
+          auto [first, rest] = cut_box(lack.box, shares[i] + slack - taken);
+          const Lack cut{lack.to, volume(first), std::move(first)};
+          lack = {lack.to, lack.elements - cut.elements, std::move(rest)};
+          lacks.push_back(cut);
           continue;
         }
-        taken += piece.elements;
-        received_[size(piece.to)].push_back({holders[i], piece.to, std::move(piece.box)});
-        pieces.pop_back();
+        taken += lack.elements;
+        received_[size(lack.to)].push_back({holders[i], lack.to, std::move(lack.box)});
+        lacks.pop_back();
         ++count_;
       }
     }
@@ -161,18 +161,17 @@ class BoxExchange {
 
   const Placement& after_;
   const std::vector<HeldBox> held_;
-  std::vector<std::vector<Piece>> wanted_;         // by box
+  std::vector<std::vector<Lack>> wanted_;          // by box
   std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
   std::vector<std::int64_t> sent_;                 // elements, by device
-  std::vector<std::vector<Transfer>> received_;    // by device
+  std::vector<std::vector<Piece>> received_;       // by device
   std::size_t count_ = 0;                          // of all of them
 };
 
 }  // namespace
 
-std::optional<std::vector<Transfer>> shared_transfers(const Placement& before, const Placement& after,
-                                                      std::size_t most) {
-  return BoxExchange(before, after).transfers(most);
+std::optional<std::vector<Piece>> shared_pieces(const Placement& before, const Placement& after, std::size_t most) {
+  return BoxExchange(before, after).pieces(most);
 }
 
 }  // namespace retile
