@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
+#include "retile/collectives/notation.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/text.h"
 
@@ -18,14 +19,12 @@ struct Change {
   std::int64_t factor = 1;
 };
 
-std::vector<Change> changes_of(const StepOperation& operation) {
+std::vector<Change> size_changes(const StepOperation& operation) {
   std::vector<Change> changes;
-  if (const auto* slice = std::get_if<SliceStep>(&operation)) {
-    for (const DimensionFactor& change : slice->slices) changes.push_back({-1, change.dimension, change.factor});
-  } else if (const auto* gather = std::get_if<GatherStep>(&operation)) {
-    for (const DimensionFactor& change : gather->gathers) changes.push_back({change.dimension, -1, change.factor});
-  } else if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) {
-    for (const Move& move : alltoall->moves) changes.push_back({move.from, move.to, move.factor});
+  const StepOp op = op_of(operation);
+  for (const StepChange& change : changes_of(operation)) {
+    changes.push_back(
+        {op == StepOp::dynslice ? -1 : change.from, op == StepOp::allgather ? -1 : change.to, change.factor});
   }
   return changes;
 }
@@ -99,7 +98,7 @@ std::optional<Fault> nesting_fault(StepOp op, const Placement& before, const Pla
 
 std::optional<Fault> find_step_fault(const StepOperation& operation, const Placement& before, const Placement& after) {
   const StepOp op = op_of(operation);
-  const std::vector<Change> changes = changes_of(operation);
+  const std::vector<Change> changes = size_changes(operation);
   if (before.global_shape() != after.global_shape()) {
     return Fault{fmt::format("the operand has global shape {} and the result {}", to_string(before.global_shape()),
                              to_string(after.global_shape())),

@@ -166,6 +166,28 @@ void list_one_element(StepOperation& operation, std::int64_t device_count) {
   if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.emplace();
 }
 
+// Those of an array that is at least as large, as far as they lie in this one.
+void clip_pieces(std::vector<Piece>& pieces, const Shape& global) {
+  const Box array{Shape(global.size()), global};
+  std::vector<Piece> clipped;
+  for (const Piece& piece : pieces) {
+    if (auto box = intersect(piece.box, array)) clipped.push_back({piece.from, piece.to, *std::move(box)});
+  }
+  pieces = std::move(clipped);
+}
+
+// Calls visit(list) for the step's list of devices, where its kind has one.
+template <typename Operation, typename Visit>
+void visit_list(Operation& operation, Visit visit) {
+  std::visit(
+      [&](auto& step) {
+        if constexpr (requires { step.groups; }) visit(step.groups);
+        if constexpr (requires { step.pairs; }) visit(step.pairs);
+        if constexpr (requires { step.pieces; }) visit(step.pieces);
+      },
+      operation);
+}
+
 }  // namespace
 
 Groups allgather_groups(const TileTable& before, const TileTable& after) {
@@ -377,15 +399,6 @@ std::vector<Piece> balanced_pieces(const Shape& global, const TileTable& before,
   return pieces;
 }
 
-void clip_pieces(std::vector<Piece>& pieces, const Shape& global) {
-  const Box array{Shape(global.size()), global};
-  std::vector<Piece> clipped;
-  for (const Piece& piece : pieces) {
-    if (auto box = intersect(piece.box, array)) clipped.push_back({piece.from, piece.to, *std::move(box)});
-  }
-  pieces = std::move(clipped);
-}
-
 Groups order_groups(Groups groups, const Placement& before) {
   // A plan that somebody wrote may name devices that are not there: they come first. Those that hold nothing come last.
   const auto corner = [&](Device device) {
@@ -422,18 +435,13 @@ void list_devices(Step& step, const Placement& before) {
 }
 
 bool is_listed(const StepOperation& operation) {
-  if (const auto* gather = std::get_if<GatherStep>(&operation)) return gather->groups.has_value();
-  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return alltoall->groups.has_value();
-  if (const auto* permute = std::get_if<PermuteStep>(&operation)) return permute->pairs.has_value();
-  if (const auto* exchange = std::get_if<ExchangeStep>(&operation)) return exchange->pieces.has_value();
-  return true;
+  bool is_there = true;
+  visit_list(operation, [&](const auto& list) { is_there = list.has_value(); });
+  return is_there;
 }
 
 StepOperation without_lists(StepOperation operation) {
-  if (auto* gather = std::get_if<GatherStep>(&operation)) gather->groups.reset();
-  if (auto* alltoall = std::get_if<AllToAllStep>(&operation)) alltoall->groups.reset();
-  if (auto* permute = std::get_if<PermuteStep>(&operation)) permute->pairs.reset();
-  if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.reset();
+  visit_list(operation, [](auto& list) { list.reset(); });
   return operation;
 }
 

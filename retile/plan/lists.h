@@ -78,9 +78,6 @@ inline bool goes_by_boxes(const Placement& before, const Placement& after) {
   return before.is_listed() || after.is_listed();
 }
 
-// Those of an array that is at least as large, as far as they lie in this one.
-void clip_pieces(std::vector<Piece>& pieces, const Shape& global);
-
 // The order of the plan format: members in row-major order of the corners they held before the step
 // (equal corners by device), groups in order of their smallest member.
 Groups order_groups(Groups groups, const Placement& before);

@@ -14,20 +14,6 @@ namespace {
 StepChange change_of(const DimensionFactor& change) { return {change.dimension, change.dimension, change.factor}; }
 StepChange change_of(const Move& move) { return {move.from, move.to, move.factor}; }
 
-template <typename Change>
-std::string text_of(const char* name, const std::vector<Change>& changes) {
-  std::vector<StepChange> written;
-  for (const Change& change : changes) written.push_back(change_of(change));
-  return step_text(name, written);
-}
-
-template <typename Change>
-std::int64_t product_of_factors(const std::vector<Change>& changes) {
-  std::int64_t product = 1;
-  for (const Change& change : changes) product *= change.factor;
-  return product;
-}
-
 }  // namespace
 
 const char* name_of(StepOp op) { return traits_of(op).name; }
@@ -39,11 +25,21 @@ std::optional<StepOp> find_step_op(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<StepChange> changes_of(const StepOperation& operation) {
+  std::vector<StepChange> changes;
+  const auto add = [&](const auto& list) {
+    for (const auto& change : list) changes.push_back(change_of(change));
+  };
+  if (const auto* slice = std::get_if<SliceStep>(&operation)) add(slice->slices);
+  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) add(alltoall->moves);
+  if (const auto* gather = std::get_if<GatherStep>(&operation)) add(gather->gathers);
+  return changes;
+}
+
 std::int64_t group_size(const StepOperation& operation) {
-  if (const auto* slice = std::get_if<SliceStep>(&operation)) return product_of_factors(slice->slices);
-  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return product_of_factors(alltoall->moves);
-  if (const auto* gather = std::get_if<GatherStep>(&operation)) return product_of_factors(gather->gathers);
-  return 1;
+  std::int64_t size = 1;
+  for (const StepChange& change : changes_of(operation)) size *= change.factor;
+  return size;
 }
 
 const Groups* groups_of(const StepOperation& operation) {
@@ -55,13 +51,10 @@ const Groups* groups_of(const StepOperation& operation) {
 
 std::string to_string(const StepOperation& operation) {
   const char* name = name_of(op_of(operation));
-  if (const auto* slice = std::get_if<SliceStep>(&operation)) return text_of(name, slice->slices);
-  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) return text_of(name, alltoall->moves);
-  if (const auto* gather = std::get_if<GatherStep>(&operation)) return text_of(name, gather->gathers);
   if (const auto* reduce = std::get_if<ReduceStep>(&operation)) {
     return fmt::format("{}({}; {})", name, fmt::join(reduce->dimensions, ", "), name_of(reduce->reduction));
   }
-  return name;
+  return step_text(name, changes_of(operation));
 }
 
 Shape without_dimensions(const Shape& shape, const std::vector<int>& dimensions) {

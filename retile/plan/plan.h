@@ -116,6 +116,9 @@ struct Step {
 
 inline StepOp op_of(const Step& step) { return op_of(step.operation); }
 
+// What a slice, an alltoall or a gather does to dimensions; empty for the other steps.
+struct StepChange;  // collectives/notation.h
+std::vector<StepChange> changes_of(const StepOperation& operation);
 // How many devices take part with each other in a slice, an alltoall or a gather: the product of its factors.
 std::int64_t group_size(const StepOperation& operation);
 

@@ -17,7 +17,6 @@ PlannedSteps plan_direct(const TypedProblem& problem) {
   if (received_floor(problem.source(), problem.target()) == 0) {  // every device has all that it needs
     step.operation = SliceStep{factors_between(grid_of(problem.source()), grid_of(problem.target()))};
   }
-  if (problem.mesh().device_count() <= most_tabled_devices) list_devices(step, Placement(problem.source()));
   return {{std::move(step)}, 0};
 }
 

@@ -17,12 +17,15 @@
 
 namespace retile {
 
-// Up to this many devices a plan's stops are tables and its lists are worked out with it. Beyond, stops are types where
-// the mesh allows, and lists are absent: planning time must not grow with the mesh.
+// Up to this many devices a plan's stops are tables, and its groups and pairs are worked out with it. Beyond, stops are
+// types where the mesh allows, and lists are absent: planning time must not grow with the mesh. The pieces of an
+// exchange between grids are never listed: there may be one for each pair of devices, and each device can work out its
+// own.
 constexpr std::int64_t most_tabled_devices = 256;
 
 inline Step make_step(const Shape& global, StepOperation operation, const TileTable& before, const TileTable& after) {
-  if (before.device_count() <= static_cast<std::size_t>(most_tabled_devices)) {
+  const bool is_exchange = std::holds_alternative<ExchangeStep>(operation);
+  if (!is_exchange && before.device_count() <= static_cast<std::size_t>(most_tabled_devices)) {
     list_devices(operation, global, before, after);
   }
   return {std::move(operation), placement_of(global, after)};

@@ -76,11 +76,7 @@ PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const Pla
 // --- Beyond types: on grids that reach beyond the array, or box by box.
 
 std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
-  for (Step& step : steps) {
-    auto* exchange = std::get_if<ExchangeStep>(&step.operation);
-    if (exchange != nullptr && exchange->pieces) clip_pieces(*exchange->pieces, global);
-    step.after = clip(step.after, global);
-  }
+  for (Step& step : steps) step.after = clip(step.after, global);
   return steps;
 }
 
