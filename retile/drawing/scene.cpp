@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
-#include "retile/grids/tile_table.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/text.h"
+#include "retile/schedule/stage.h"
 #include "retile/types/text.h"
 
 namespace retile::drawing {
@@ -105,58 +104,6 @@ std::vector<int> without(std::vector<int> kept, const StepOperation& operation) 
 
 // --- Steps.
 
-using Visit = std::function<void(const Piece&)>;
-
-// What members of a group get from each other, in order of the receivers.
-void visit_groups(const Groups& groups, const Placement& before, const Placement& after, const Visit& visit) {
-  std::vector<const std::vector<Device>*> group_of(static_cast<std::size_t>(before.device_count()));
-  for (const std::vector<Device>& group : groups) {
-    for (const Device device : group) group_of[static_cast<std::size_t>(device)] = &group;
-  }
-  std::vector<Box> held;
-  for (Device device = 0; device < before.device_count(); ++device) held.push_back(before.box(device));
-  for (Device to = 0; to < after.device_count(); ++to) {
-    const std::vector<Device>* group = group_of[static_cast<std::size_t>(to)];
-    if (group == nullptr) continue;
-    const Box wanted = after.box(to);
-    for (const Device from : *group) {
-      if (from == to) continue;
-      if (const auto box = intersect(held[static_cast<std::size_t>(from)], wanted)) visit({from, to, *box});
-    }
-  }
-}
-
-// An exchange that the plan does not list, receiver by receiver: there may be a piece for each pair of devices.
-void visit_exchange(const Placement& before, const Placement& after, const Visit& visit) {
-  if (before.rank() == 0) return;
-  const Box array{Shape(before.global_shape().size()), before.global_shape()};
-  const GridExchange exchange(before.grid_extent(), tile_table(before), tile_table(after));
-  for (Device to = 0; to < after.device_count(); ++to) {
-    exchange.visit_received(to, [&](const Piece& transfer) {
-      if (auto box = intersect(transfer.box, array)) visit({transfer.from, transfer.to, *std::move(box)});
-    });
-  }
-}
-
-// Visits what is sent, in order of the receivers.
-void visit_pieces(Step step, const Placement& before, const Visit& visit) {
-  const bool is_listed = retile::is_listed(step.operation) || goes_by_boxes(before, step.after);
-  if (std::holds_alternative<ExchangeStep>(step.operation) && !is_listed) {
-    return visit_exchange(before, step.after, visit);
-  }
-  retile::list_devices(step, before);
-  if (const Groups* groups = groups_of(step.operation)) return visit_groups(*groups, before, step.after, visit);
-  std::vector<Piece> pieces;
-  if (auto* exchange = std::get_if<ExchangeStep>(&step.operation)) pieces = std::move(*exchange->pieces);
-  if (const auto* permute = std::get_if<PermuteStep>(&step.operation)) {
-    for (const DevicePair& pair : *permute->pairs) {
-      if (pair.source != pair.target) pieces.push_back({pair.source, pair.target, step.after.box(pair.target)});
-    }
-  }
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.to < b.to; });
-  for (const Piece& piece : pieces) visit(piece);
-}
-
 TrafficTable empty_traffic(std::int64_t devices) {
   TrafficTable traffic;
   traffic.devices_per_entry = divide_up(devices, TrafficTable::most_side);
@@ -166,14 +113,15 @@ TrafficTable empty_traffic(std::int64_t devices) {
 }
 
 // Counts all pieces, and lists those of the first receivers, none without the receiver's others.
-void count_pieces(const Step& listed, const Placement& before, const BoxLift& lift, SceneStep& step) {
-  const Device devices = before.device_count();
+void count_pieces(const Stage& stage, const BoxLift& lift, SceneStep& step) {
+  const Device devices = stage.after().device_count();
   step.received.resize(static_cast<std::size_t>(devices));
   step.sent.resize(static_cast<std::size_t>(devices));
   step.traffic = empty_traffic(devices);
   step.listed_devices = devices;
   const std::int64_t width = step.traffic.devices_per_entry;
-  visit_pieces(listed, before, [&](const Piece& piece) {
+  const auto count = [&](const Piece& piece) {
+    if (piece.from == piece.to) return;
     const std::int64_t elements = volume(piece.box);
     step.received[static_cast<std::size_t>(piece.to)] += elements;
     step.sent[static_cast<std::size_t>(piece.from)] += elements;
@@ -183,7 +131,9 @@ void count_pieces(const Step& listed, const Placement& before, const BoxLift& li
     if (step.pieces.size() <= SceneStep::most_pieces) return;
     step.listed_devices = piece.to;
     std::erase_if(step.pieces, [&](const Piece& other) { return other.to >= piece.to; });
-  });
+  };
+  if (stage.reduction()) return;  // every device has the parts that it combines
+  for (Device device = 0; device < devices; ++device) stage.visit_received(device, count);
 }
 
 std::int64_t held_at_once(const StepOperation& operation, const Placement& before, const Placement& after) {
@@ -195,16 +145,16 @@ std::int64_t held_at_once(const StepOperation& operation, const Placement& befor
   return most;
 }
 
-SceneStep make_step(const Plan& plan, std::size_t index, const BoxLift& lift) {
-  const Placement& before = plan.movement.before(index);
-  Step listed = plan.steps()[index];
-  if (!std::holds_alternative<ExchangeStep>(listed.operation)) retile::list_devices(listed, before);
+// Of a movement that is the plan's, with its short lists.
+SceneStep make_step(const Plan& plan, const Movement& listed, std::size_t index, const BoxLift& lift) {
+  const Placement& before = listed.before(index);
+  const Step& taken = listed.steps[index];
   SceneStep step;
-  step.operation = to_string(listed);
+  step.operation = to_string(taken);
   if (index < plan.cost.steps.size()) step.cost = plan.cost.steps[index];
-  if (const Groups* groups = groups_of(listed.operation)) step.groups = order_groups(*groups, before);
-  count_pieces(listed, before, lift, step);
-  step.held = held_at_once(listed.operation, before, listed.after);
+  if (const Groups* groups = groups_of(taken.operation)) step.groups = order_groups(*groups, before);
+  count_pieces(Stage(listed, {index, index}, {}, 1), lift, step);
+  step.held = held_at_once(taken.operation, before, taken.after);
   return step;
 }
 
@@ -348,9 +298,10 @@ Scene make_scene(const Plan& plan, std::optional<ElementType> element) {
   std::vector<int> kept(scene.dimensions.size());
   std::iota(kept.begin(), kept.end(), 0);
   scene.frames.push_back(make_frame(scene.dimensions, kept, scene.from, plan.movement.source));
+  const Movement listed = with_short_lists(plan.movement);
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
     const Step& step = plan.steps()[i];
-    scene.steps.push_back(make_step(plan, i, BoxLift(scene.dimensions, kept)));
+    scene.steps.push_back(make_step(plan, listed, i, BoxLift(scene.dimensions, kept)));
     kept = without(std::move(kept), step.operation);
     const bool is_last = i + 1 == plan.steps().size();
     scene.frames.push_back(
