@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
-#include "retile/language/memory_meter.h"
+#include "retile/plan/memory_meter.h"
 
 namespace retile::language {
 

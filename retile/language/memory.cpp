@@ -12,7 +12,7 @@
 
 #include "retile/base/error.h"
 #include "retile/language/liveness.h"
-#include "retile/language/memory_meter.h"
+#include "retile/plan/memory_meter.h"
 
 namespace retile::language {
 namespace {

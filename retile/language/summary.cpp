@@ -11,8 +11,8 @@
 #include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"
-#include "retile/language/memory_meter.h"
 #include "retile/language/syntax.h"
+#include "retile/plan/memory_meter.h"
 
 namespace retile::language {
 namespace {

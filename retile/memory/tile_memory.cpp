@@ -9,21 +9,16 @@
 
 namespace retile {
 
-void DeviceMemory::add(std::int64_t bytes) {
-  alive_ += bytes;
-  peak_ = std::max(peak_, alive_);
-}
-
-CountedBuffer::CountedBuffer(Buffer buffer, DeviceMemory& memory) : buffer_(std::move(buffer)), memory_(&memory) {
-  memory_->add(size());
+CountedBuffer::CountedBuffer(Buffer buffer, MemoryMeter& meter) : buffer_(std::move(buffer)), meter_(&meter) {
+  meter_->add(size());
 }
 
 CountedBuffer::CountedBuffer(CountedBuffer&& other) noexcept
-    : buffer_(std::move(other.buffer_)), memory_(std::exchange(other.memory_, nullptr)) {}
+    : buffer_(std::move(other.buffer_)), meter_(std::exchange(other.meter_, nullptr)) {}
 
 CountedBuffer& CountedBuffer::operator=(CountedBuffer&& other) noexcept {
   std::swap(buffer_, other.buffer_);
-  std::swap(memory_, other.memory_);
+  std::swap(meter_, other.meter_);
   (void)other.release();
   return *this;
 }
@@ -31,8 +26,8 @@ CountedBuffer& CountedBuffer::operator=(CountedBuffer&& other) noexcept {
 CountedBuffer::~CountedBuffer() { (void)release(); }
 
 Buffer CountedBuffer::release() {
-  if (memory_ != nullptr) memory_->remove(size());
-  memory_ = nullptr;
+  if (meter_ != nullptr) meter_->remove(size());
+  meter_ = nullptr;
   return std::move(buffer_);
 }
 
@@ -47,7 +42,7 @@ CountedBuffer TileMemory::allocate(std::size_t device, std::int64_t bytes, const
 
 std::int64_t TileMemory::peak() const {
   std::int64_t peak = 0;
-  for (const DeviceMemory& device : devices_) peak = std::max(peak, device.peak());
+  for (const MemoryMeter& device : devices_) peak = std::max(peak, device.peak());
   return peak;
 }
 

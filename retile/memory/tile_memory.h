@@ -9,27 +9,15 @@
 
 #include "retile/memory/buffer.h"
 #include "retile/plan/memory.h"
+#include "retile/plan/memory_meter.h"
 
 namespace retile {
 
-// Bytes of tiles that are alive on one device.
-class DeviceMemory {
- public:
-  std::int64_t alive() const { return alive_; }
-  std::int64_t peak() const { return peak_; }
-  void add(std::int64_t bytes);
-  void remove(std::int64_t bytes) { alive_ -= bytes; }
-
- private:
-  std::int64_t alive_ = 0;
-  std::int64_t peak_ = 0;
-};
-
-// A tile's bytes, counted on its device for as long as they are here. The device's memory outlives it.
+// A tile's bytes, counted by their device's meter, which outlives it, for as long as they are here.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
-  CountedBuffer(Buffer buffer, DeviceMemory& memory);
+  CountedBuffer(Buffer buffer, MemoryMeter& meter);
   CountedBuffer(CountedBuffer&& other) noexcept;
   CountedBuffer& operator=(CountedBuffer&& other) noexcept;
   CountedBuffer(const CountedBuffer&) = delete;
@@ -44,7 +32,7 @@ class CountedBuffer {
 
  private:
   Buffer buffer_;
-  DeviceMemory* memory_ = nullptr;
+  MemoryMeter* meter_ = nullptr;
 };
 
 // All tiles of a run, those that it is given included.
@@ -68,7 +56,7 @@ class TileMemory {
   std::int64_t peak() const;
 
  private:
-  std::vector<DeviceMemory> devices_;
+  std::vector<MemoryMeter> devices_;
   std::int64_t limit_;
 };
 

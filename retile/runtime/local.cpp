@@ -11,7 +11,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/language/liveness.h"
-#include "retile/language/memory_meter.h"
+#include "retile/plan/memory_meter.h"
 #include "retile/runtime/elements.h"
 #include "retile/runtime/matmul.h"
 #include "retile/runtime/numbers.h"
@@ -326,7 +326,7 @@ class Evaluation {
   const LocalContext& context_;
   std::vector<const std::byte*> arrays_;  // by instruction
   std::vector<Buffer> buffers_;           // by instruction that makes an array
-  language::MemoryMeter meter_;
+  MemoryMeter meter_;
 };
 
 double operations_of(const LocalFunction& function, const LocalInstruction& instruction) {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "retile/checking/run.h"
 #include "retile/engines/engine.h"
 #include "retile/language/lowering.h"
 
@@ -30,15 +30,9 @@ struct ResultReport {
   std::vector<std::string> elements;  // the first ones
 };
 
-struct ProgramReport {
-  std::string engine;
-  std::int64_t devices = 0;
+struct ProgramReport : RunReport {
   std::vector<ResultReport> results;
-  std::optional<std::string> difference;  // of a verified run from what it should be
-  bool verified = false;                  // compared, and no difference found
-  std::vector<double> seconds;            // per repetition
-  std::int64_t peak_bytes_predicted = 0;  // per device
-  std::int64_t peak_bytes_measured = 0;
+  bool verified = false;  // compared with what it should be, and no difference found
 };
 
 // Throws InputError where arguments and outputs do not fit the main function, RuntimeError where the run fails, or the

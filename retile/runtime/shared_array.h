@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "retile/language/memory_meter.h"
 #include "retile/memory/buffer.h"
+#include "retile/plan/memory_meter.h"
 
 namespace retile::runtime {
-
-using language::MemoryMeter;
 
 // The row-major bytes of one array's tile on each of this process's devices.
 using TileBuffers = std::vector<Buffer>;

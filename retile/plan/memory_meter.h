@@ -8,7 +8,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 
-namespace retile::language {
+namespace retile {
 
 // Throws RuntimeError where there is no number.
 inline std::int64_t fitting(std::optional<std::int64_t> bytes) {
@@ -28,6 +28,7 @@ class MemoryMeter {
   // This much more is needed for a moment.
   void note(std::int64_t bytes) { peak_ = std::max(peak_, add_bytes(alive_, bytes)); }
 
+  std::int64_t alive() const { return alive_; }
   std::int64_t peak() const { return peak_; }
 
  private:
@@ -35,4 +36,4 @@ class MemoryMeter {
   std::int64_t peak_ = 0;
 };
 
-}  // namespace retile::language
+}  // namespace retile
