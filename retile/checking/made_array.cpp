@@ -29,33 +29,6 @@ void make_elements(const MadeArray& array, std::int64_t first, std::byte* out, s
   }
 }
 
-// Compares the tile row by row with what should_be(first element of the row, its bytes) points to.
-template <typename ShouldBe>
-std::optional<std::string> compare_rows(const Tile& tile, Device device, const Box& expected, std::int64_t element_size,
-                                        ShouldBe should_be) {
-  if (tile.box != expected) {
-    return fmt::format("device {} holds {} instead of {}", device, to_string(tile.box), to_string(expected));
-  }
-  const std::int64_t tile_bytes = checked_bytes(volume(expected), element_size);
-  if (static_cast<std::int64_t>(tile.bytes.size()) != tile_bytes) {
-    return fmt::format("device {} holds {} bytes instead of {}", device, tile.bytes.size(), tile_bytes);
-  }
-  std::optional<std::string> difference;
-  for_each_row(expected, element_size, [&](const Shape& row, std::size_t bytes) {
-    if (difference) return;
-    const std::byte* is = tile.bytes.data() + element_number(tile.box, row) * element_size;
-    const std::byte* should = should_be(row, bytes);
-    if (std::memcmp(is, should, bytes) == 0) return;
-    const auto at = std::mismatch(is, is + bytes, should).first - is;
-    Shape element = row;
-    if (!element.empty()) element.back() += at / element_size;
-    difference =
-        fmt::format("device {}, element {}: byte {} is {:#04x} instead of {:#04x}", device, to_string(element),
-                    at % element_size, std::to_integer<unsigned>(is[at]), std::to_integer<unsigned>(should[at]));
-  });
-  return difference;
-}
-
 }  // namespace
 
 void fill_tile(const MadeArray& array, Tile& tile) {
@@ -84,32 +57,33 @@ void make_parts(const MadeArray& array, const std::vector<Part>& parts, std::byt
   }
 }
 
-Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed) {
-  return make_tile({shape, element_size, seed}, box_at(Shape(shape.size(), 0), shape));
-}
-
-Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size) {
-  Tiles tiles;
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    const auto bytes = static_cast<std::size_t>(checked_bytes(placement.size(device), element_size));
-    tiles.push_back({placement.has_single_boxes() ? placement.box(device) : Box{}, Buffer(bytes)});
-    for (const Part& part : placement.parts(device)) {
-      copy_box(array.bytes.data(), array.box, tiles.back().bytes.data(), layout_of(part, element_size), part.box,
-               element_size);
-    }
-  }
-  return tiles;
-}
-
 std::optional<std::string> find_difference(const MadeArray& array, const Tile& tile, Device device,
                                            const Box& expected) {
+  const std::int64_t element_size = array.element_size;
+  if (tile.box != expected) {
+    return fmt::format("device {} holds {} instead of {}", device, to_string(tile.box), to_string(expected));
+  }
+  const std::int64_t tile_bytes = checked_bytes(volume(expected), element_size);
+  if (static_cast<std::int64_t>(tile.bytes.size()) != tile_bytes) {
+    return fmt::format("device {} holds {} bytes instead of {}", device, tile.bytes.size(), tile_bytes);
+  }
   const Box whole = box_at(Shape(array.shape.size(), 0), array.shape);
-  std::vector<std::byte> made;
-  return compare_rows(tile, device, expected, array.element_size, [&](const Shape& row, std::size_t bytes) {
-    made.resize(bytes);
-    make_elements(array, element_number(whole, row), made.data(), bytes);
-    return made.data();
+  std::vector<std::byte> should;
+  std::optional<std::string> difference;
+  for_each_row(expected, element_size, [&](const Shape& row, std::size_t bytes) {
+    if (difference) return;
+    const std::byte* is = tile.bytes.data() + element_number(tile.box, row) * element_size;
+    should.resize(bytes);
+    make_elements(array, element_number(whole, row), should.data(), bytes);
+    if (std::memcmp(is, should.data(), bytes) == 0) return;
+    const auto at = std::mismatch(is, is + bytes, should.begin()).first - is;
+    Shape element = row;
+    if (!element.empty()) element.back() += at / element_size;
+    difference = fmt::format("device {}, element {}: byte {} is {:#04x} instead of {:#04x}", device, to_string(element),
+                             at % element_size, std::to_integer<unsigned>(is[at]),
+                             std::to_integer<unsigned>(should[static_cast<std::size_t>(at)]));
   });
+  return difference;
 }
 
 std::optional<std::string> find_difference(const MadeArray& array, const std::byte* memory, Device device,
@@ -120,21 +94,6 @@ std::optional<std::string> find_difference(const MadeArray& array, const std::by
     Tile tile = allocate_tile(part.box, array.element_size);
     copy_box(memory, layout_of(part, array.element_size), tile.bytes.data(), part.box, part.box, array.element_size);
     difference = find_difference(array, tile, device, part.box);
-  }
-  return difference;
-}
-
-std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,
-                                           std::int64_t element_size) {
-  if (static_cast<std::int64_t>(tiles.size()) != placement.device_count()) {
-    return fmt::format("there are {} tiles for {} devices", tiles.size(), placement.device_count());
-  }
-  std::optional<std::string> difference;
-  for (Device device = 0; device < placement.device_count() && !difference; ++device) {
-    difference = compare_rows(tiles[static_cast<std::size_t>(device)], device, placement.box(device), element_size,
-                              [&](const Shape& row, std::size_t) {
-                                return array.bytes.data() + element_number(array.box, row) * element_size;
-                              });
   }
   return difference;
 }

@@ -28,12 +28,6 @@ void fill_tile(const MadeArray& array, Tile& tile);
 // The parts that a device holds, into memory that is just large enough.
 void make_parts(const MadeArray& array, const std::vector<Part>& parts, std::byte* memory);
 
-// The whole of it.
-Tile make_array(const Shape& shape, std::int64_t element_size, std::uint64_t seed);
-
-// What each device holds of the array.
-Tiles slice_array(const Tile& array, const Placement& placement, std::int64_t element_size);
-
 // The first element in which the device's tile is not this box of the array: "device 3, element [0, 8]: …".
 std::optional<std::string> find_difference(const MadeArray& array, const Tile& tile, Device device,
                                            const Box& expected);
@@ -41,9 +35,5 @@ std::optional<std::string> find_difference(const MadeArray& array, const Tile& t
 // The same for the memory of a device that holds these parts.
 std::optional<std::string> find_difference(const MadeArray& array, const std::byte* memory, Device device,
                                            const std::vector<Part>& parts);
-
-// The same for an array that is there, over all tiles.
-std::optional<std::string> find_difference(const Tile& array, const Tiles& tiles, const Placement& placement,
-                                           std::int64_t element_size);
 
 }  // namespace retile

@@ -13,6 +13,7 @@
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/error_of.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile {
 namespace {

@@ -11,6 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/checking/made_array.h"
 #include "tests/support/strided_memory.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile {
 namespace {

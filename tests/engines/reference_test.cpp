@@ -9,6 +9,7 @@
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/plans.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile {
 namespace {

@@ -12,6 +12,7 @@
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
 #include "tests/support/strided_memory.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile {
 namespace {

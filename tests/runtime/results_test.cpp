@@ -20,6 +20,7 @@
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/split_engine.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile::runtime {
 namespace {

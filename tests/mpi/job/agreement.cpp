@@ -17,6 +17,7 @@
 #include "tests/support/layouts.h"
 #include "tests/support/plans.h"
 #include "tests/support/problems.h"
+#include "tests/support/whole_arrays.h"
 
 namespace retile::mpi {
 namespace {
