@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/base/utf8.h"
 
 namespace retile {
@@ -26,7 +27,7 @@ Window shown_window(const Diagnostic& diagnostic) {
   const int first = count <= shown_width ? 0 : std::max(0, std::min(caret - shown_width / 2, count - shown_width));
   const int last = std::min(count, first + shown_width);
   Window window{first > 0 ? "..." : "", caret - first + (first > 0 ? 3 : 0)};
-  for (int i = first; i < last; ++i) window.text += printable(characters[static_cast<std::size_t>(i)]);
+  for (int i = first; i < last; ++i) window.text += printable(at(characters, i));
   if (last < count) window.text += "...";
   return window;
 }

@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/collectives/notation.h"
 #include "retile/types/text.h"
@@ -148,11 +149,9 @@ DistributedType type_after(const DistributedType& type, const Collective& collec
   if (const auto* permute = std::get_if<AllPermute>(&collective)) return permute->result;
   std::vector<Dimension> dimensions = type.dimensions();
   const auto remove = [&](int dimension, const std::vector<AxisPart>& axes) {
-    remove_cut(type.mesh(), dimensions[static_cast<std::size_t>(dimension)], axes);
+    remove_cut(type.mesh(), at(dimensions, dimension), axes);
   };
-  const auto add = [&](int dimension, const std::vector<AxisPart>& axes) {
-    add_cut(dimensions[static_cast<std::size_t>(dimension)], axes);
-  };
+  const auto add = [&](int dimension, const std::vector<AxisPart>& axes) { add_cut(at(dimensions, dimension), axes); };
   if (const auto* slice = std::get_if<DynSlice>(&collective)) add(slice->dimension, slice->axes);
   if (const auto* gather = std::get_if<AllGather>(&collective)) remove(gather->dimension, gather->axes);
   if (const auto* move = std::get_if<AllToAll>(&collective)) {

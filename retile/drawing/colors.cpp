@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 
 namespace retile::drawing {
 namespace {
@@ -30,7 +31,7 @@ Color mix(const Color& color, int other, double share) {
 Color color_of(Device device, std::int64_t devices) {
   constexpr auto count = static_cast<std::int64_t>(base.size());
   const std::int64_t run = divide_up(devices, count);
-  const Color& color = base[static_cast<std::size_t>(device / run)];
+  const Color& color = at(base, device / run);
   if (run <= 1) return color;
   const double shade = 2.0 * static_cast<double>(device % run) / static_cast<double>(run - 1) - 1;  // -1 to 1
   return shade < 0 ? mix(color, 0, -0.2 * shade) : mix(color, 255, 0.55 * shade);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/drawing/colors.h"
 #include "retile/drawing/page.h"
 #include "retile/drawing/svg.h"
@@ -50,8 +51,8 @@ Json pieces_json(const Scene& scene, std::size_t index) {
   const auto after = single_boxes(scene.frames[index + 1], scene.devices);
   Json pieces = Json::array();
   for (const Piece& piece : scene.steps[index].pieces) {
-    const Box* from = before[static_cast<std::size_t>(piece.from)];
-    const Box* to = after[static_cast<std::size_t>(piece.to)];
+    const Box* from = at(before, piece.from);
+    const Box* to = at(after, piece.to);
     Json entry{piece.from, piece.to};
     if (from == nullptr || to == nullptr || intersect(*from, *to) != piece.box) {
       entry.push_back(piece.box.lo);

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
+#include "retile/base/list.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/text.h"
 #include "retile/schedule/stage.h"
@@ -71,8 +71,8 @@ class BoxLift {
   Box operator()(const Box& box) const {
     Box lifted = whole_;
     for (std::size_t i = 0; i < kept_.size(); ++i) {
-      lifted.lo[static_cast<std::size_t>(kept_[i])] = box.lo[i];
-      lifted.hi[static_cast<std::size_t>(kept_[i])] = box.hi[i];
+      at(lifted.lo, kept_[i]) = box.lo[i];
+      at(lifted.hi, kept_[i]) = box.hi[i];
     }
     return lifted;
   }
@@ -88,7 +88,7 @@ Frame make_frame(const std::vector<SceneDimension>& dimensions, std::vector<int>
   const BoxLift lift(dimensions, frame.dimensions);
   std::vector<bool> is_idle(static_cast<std::size_t>(placement.device_count()), true);
   for (HeldBox& held : held_boxes(placement)) {
-    for (const Device device : held.holders) is_idle[static_cast<std::size_t>(device)] = false;
+    for (const Device device : held.holders) at(is_idle, device) = false;
     frame.boxes.push_back({lift(held.box), std::move(held.holders)});
   }
   frame.idle_devices = std::count(is_idle.begin(), is_idle.end(), true);
@@ -123,10 +123,9 @@ void count_pieces(const Stage& stage, const BoxLift& lift, SceneStep& step) {
   const auto count = [&](const Piece& piece) {
     if (piece.from == piece.to) return;
     const std::int64_t elements = volume(piece.box);
-    step.received[static_cast<std::size_t>(piece.to)] += elements;
-    step.sent[static_cast<std::size_t>(piece.from)] += elements;
-    step.traffic.elements[static_cast<std::size_t>(piece.from / width * step.traffic.side + piece.to / width)] +=
-        elements;
+    at(step.received, piece.to) += elements;
+    at(step.sent, piece.from) += elements;
+    at(step.traffic.elements, piece.from / width * step.traffic.side + piece.to / width) += elements;
     if (piece.to < step.listed_devices) step.pieces.push_back({piece.from, piece.to, lift(piece.box)});
     if (step.pieces.size() <= SceneStep::most_pieces) return;
     step.listed_devices = piece.to;
@@ -244,15 +243,14 @@ std::int64_t count_cuts(const Frame& frame, int dimension) {
 View choose_view(const Scene& scene) {
   const auto rank = static_cast<int>(scene.dimensions.size());
   std::vector<std::int64_t> cuts(scene.dimensions.size(), 1);
-  std::vector<int> order(scene.dimensions.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = numbers_below<int>(scene.dimensions.size());
   for (const int dimension : order) {
     for (const Frame& frame : scene.frames) {
-      auto& count = cuts[static_cast<std::size_t>(dimension)];
+      auto& count = at(cuts, dimension);
       count = std::max(count, count_cuts(frame, dimension));
     }
   }
-  const auto cuts_of = [&](int dimension) { return cuts[static_cast<std::size_t>(dimension)]; };
+  const auto cuts_of = [&](int dimension) { return at(cuts, dimension); };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cuts_of(a) > cuts_of(b); });
   if (rank > static_cast<int>(View::most_dimensions)) {
     order.resize(View::most_dimensions);
@@ -262,7 +260,7 @@ View choose_view(const Scene& scene) {
   if (order.size() == View::most_dimensions) {
     const auto layers = std::min_element(order.begin(), order.end(), [&](int a, int b) {
       const auto rank_of = [&](int dimension) {
-        const bool is_stack = scene.dimensions[static_cast<std::size_t>(dimension)].is_stack;
+        const bool is_stack = at(scene.dimensions, dimension).is_stack;
         return std::pair(!is_stack, is_stack ? 0 : cuts_of(dimension));
       };
       return rank_of(a) < rank_of(b);
@@ -295,8 +293,7 @@ Scene make_scene(const Plan& plan, std::optional<ElementType> element) {
               height(plan.movement),
               {}};
   if (!plan.cost.model.empty()) scene.cost = plan.cost;
-  std::vector<int> kept(scene.dimensions.size());
-  std::iota(kept.begin(), kept.end(), 0);
+  std::vector<int> kept = numbers_below<int>(scene.dimensions.size());
   scene.frames.push_back(make_frame(scene.dimensions, kept, scene.from, plan.movement.source));
   const Movement listed = with_short_lists(plan.movement);
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
@@ -357,8 +354,8 @@ std::string quantity(const Scene& scene, std::int64_t elements) {
 Box own_box(const Frame& frame, const Box& box) {
   Box own;
   for (const int dimension : frame.dimensions) {
-    own.lo.push_back(box.lo[static_cast<std::size_t>(dimension)]);
-    own.hi.push_back(box.hi[static_cast<std::size_t>(dimension)]);
+    own.lo.push_back(at(box.lo, dimension));
+    own.hi.push_back(at(box.hi, dimension));
   }
   return own;
 }

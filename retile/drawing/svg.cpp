@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/base/utf8.h"
 #include "retile/drawing/colors.h"
 #include "retile/drawing/picture.h"
@@ -163,7 +164,7 @@ std::string interval_text(const Interval& interval) {
 // The names of what is drawn: rows along the left, columns below, layers above each.
 void put_names(std::string& out, const Scene& scene, const Picture& picture) {
   const auto name = [&](int dimension) {
-    const SceneDimension& drawn = scene.dimensions[static_cast<std::size_t>(dimension)];
+    const SceneDimension& drawn = at(scene.dimensions, dimension);
     return fmt::format("{} ({})", drawn.label, group_digits(drawn.size));
   };
   if (picture.drawn.columns >= 0) {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "retile/base/list.h"
 #include "retile/types/box.h"
 
 namespace retile {
@@ -17,9 +17,8 @@ namespace retile {
 class BoxIndex {
  public:
   // None of them empty.
-  explicit BoxIndex(std::vector<Box> boxes) : boxes_(std::move(boxes)), order_(boxes_.size()) {
+  explicit BoxIndex(std::vector<Box> boxes) : boxes_(std::move(boxes)), order_(numbers_below(boxes_.size())) {
     choose_dimension();
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
     const auto start = [&](std::size_t i) { return boxes_[i].lo.empty() ? 0 : boxes_[i].lo[dimension_]; };
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return start(a) < start(b); });
     std::int64_t furthest = 0;

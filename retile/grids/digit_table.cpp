@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
@@ -20,7 +21,7 @@ std::size_t depth_of(const Mesh& mesh, std::int64_t tiles) {
 std::vector<bool> used_digits(const DigitTable& table) {
   std::vector<bool> used(table.mesh.prime_parts().size());
   for (const std::vector<int>& levels : table.levels) {
-    for (const int digit : levels) used[static_cast<std::size_t>(digit)] = true;
+    for (const int digit : levels) at(used, digit) = true;
   }
   return used;
 }
@@ -31,7 +32,7 @@ DigitLevels digit_levels(const DistributedType& type) {
   const std::vector<AxisPart>& digits = type.mesh().prime_parts();
   DigitLevels table(static_cast<std::size_t>(type.rank()));
   for (int i = 0; i < type.rank(); ++i) {
-    std::vector<int>& levels = table[static_cast<std::size_t>(i)];
+    std::vector<int>& levels = at(table, i);
     if (!type.dimension(i).axes.empty()) levels.reserve(digits.size());
     for (const AxisPart& part : type.dimension(i).axes) {
       for (std::size_t d = digits.size(); d-- > 0;) {
@@ -72,10 +73,10 @@ DigitTable deal_toward(DigitTable within, const Grid& finer, const DigitTable& w
   for (std::size_t i = 0; i < finer.size(); ++i) {
     std::vector<int>& levels = within.levels[i];
     const std::size_t depth = std::min(depth_of(within.mesh, finer[i]), wish.levels[i].size());
-    while (levels.size() < depth && !used[static_cast<std::size_t>(wish.levels[i][levels.size()])]) {
+    while (levels.size() < depth && !at(used, wish.levels[i][levels.size()])) {
       const int digit = wish.levels[i][levels.size()];
       levels.push_back(digit);
-      used[static_cast<std::size_t>(digit)] = true;
+      at(used, digit) = true;
     }
   }
   for (std::size_t i = 0; i < finer.size(); ++i) {
@@ -91,8 +92,8 @@ DigitTable deal_toward(DigitTable within, const Grid& finer, const DigitTable& w
 
 // The digits go along: whoever held a tile of what is merged gets one of the same number of what is cut.
 DigitTable recut(DigitTable held, const Move& move, const DigitTable& /*wish*/) {
-  std::vector<int>& from = held.levels[static_cast<std::size_t>(move.from)];
-  std::vector<int>& to = held.levels[static_cast<std::size_t>(move.to)];
+  std::vector<int>& from = at(held.levels, move.from);
+  std::vector<int>& to = at(held.levels, move.to);
   const auto first = from.end() - static_cast<std::ptrdiff_t>(depth_of(held.mesh, move.factor));
   to.insert(to.end(), first, from.end());
   from.erase(first, from.end());
@@ -104,7 +105,7 @@ Placement placement_of(const Shape& global, const DigitTable& table) {
   std::vector<std::vector<AxisPart>> axes(table.levels.size());
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::vector<int>& levels = table.levels[i];
-    for (std::size_t l = levels.size(); l-- > 0;) axes[i].push_back(parts[static_cast<std::size_t>(levels[l])]);
+    for (std::size_t l = levels.size(); l-- > 0;) axes[i].push_back(at(parts, levels[l]));
     axes[i] = merge_neighbours(axes[i]);
   }
   return Placement(DistributedType::cut(table.mesh, global, axes));

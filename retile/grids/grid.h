@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
+#include "retile/base/list.h"
 #include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
 
@@ -60,12 +61,12 @@ inline Grid common_grid(const Grid& a, const Grid& b) {
 
 // Between the two halves of a move: what goes is no longer cut, and not yet cut anew. And after both.
 inline Grid merged_grid(Grid grid, const Move& move) {
-  grid[static_cast<std::size_t>(move.from)] /= move.factor;
+  at(grid, move.from) /= move.factor;
   return grid;
 }
 inline Grid grid_after(const Grid& grid, const Move& move) {
   Grid after = merged_grid(grid, move);
-  after[static_cast<std::size_t>(move.to)] *= move.factor;
+  at(after, move.to) *= move.factor;
   return after;
 }
 

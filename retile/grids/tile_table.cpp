@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
@@ -19,8 +19,7 @@ std::vector<std::int64_t> ranks_within(const std::vector<std::int64_t>& keys, st
     for (std::size_t i = 0; i < keys.size(); ++i) ranks[i] = seen[static_cast<std::size_t>(keys[i])]++;
     return ranks;
   }
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order = numbers_below(keys.size());
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
   std::vector<std::int64_t> ranks(keys.size());
   for (std::size_t i = 1; i < order.size(); ++i) {

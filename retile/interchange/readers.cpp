@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/types/text.h"
@@ -16,7 +17,7 @@ namespace {
 SourceRange place_of(const Layout::MeshFault& found, const CutsText& cuts) {
   const auto axis = static_cast<std::size_t>(std::max(found.axis, 0));
   if (found.dimension < 0) return found.axis < 0 ? SourceRange{} : cuts.partial[axis].place;
-  const std::vector<AxisText>& axes = cuts.dimensions[static_cast<std::size_t>(found.dimension)];
+  const std::vector<AxisText>& axes = at(cuts.dimensions, found.dimension);
   return axes[axes.size() - 1 - axis].place;
 }
 

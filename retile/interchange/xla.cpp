@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/interchange/readers.h"
 #include "retile/interchange/xla_sharding.h"
 #include "retile/types/text.h"
@@ -273,7 +274,7 @@ std::string order_text(const std::vector<Digit>& order) {
 std::string devices_text(const std::vector<Digit>& order, const std::vector<Device>& devices) {
   if (devices.empty()) return order_text(order);
   std::vector<Device> named;
-  for (const Device index : listed(order)) named.push_back(devices[static_cast<std::size_t>(index)]);
+  for (const Device index : listed(order)) named.push_back(at(devices, index));
   if (const auto digits = find_digits(named)) return order_text(*digits);
   return fmt::format("{}", fmt::join(named, ","));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/interchange/readers.h"
 #include "retile/types/mesh.h"
 
@@ -38,7 +39,7 @@ std::vector<Digit> scan_transposed(Scanner& scanner, const std::vector<Digit>& d
     const std::int64_t index = scanner.index("a dimension");
     text += fmt::format("{}{}", text.empty() ? "" : ",", index);
     is_right = is_right && index < static_cast<std::int64_t>(digits.size()) && seen.insert(index).second;
-    if (is_right) result.push_back(digits[static_cast<std::size_t>(index)]);
+    if (is_right) result.push_back(at(digits, index));
   } while (scanner.accept(","));
   scanner.expect(")", "or ',' after a dimension of a permutation");
   if (is_right && result.size() == digits.size()) return result;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/language/type_text.h"
 #include "retile/types/text.h"
 
@@ -326,7 +327,7 @@ class LocalChecker {
   Operand check_iota(const Expression& expression, ElementType element) {
     const Shape& shape = expression.lists[0];
     if (!has_dimension(expression.dimension, shape, expression.place)) return {};
-    const std::int64_t size = shape[static_cast<std::size_t>(expression.dimension)];
+    const std::int64_t size = at(shape, expression.dimension);
     if (element == ElementType::i32 && size - 1 > std::numeric_limits<std::int32_t>::max()) {
       return fail(expression.place, {fmt::format("an i32 does not count to {}", size - 1), {}});
     }
@@ -368,7 +369,7 @@ class LocalChecker {
     std::vector<bool> seen(type.shape.size());
     for (const std::int64_t dimension : order) {
       if (!has_dimension(dimension, type.shape, expression.place)) return {};
-      seen[static_cast<std::size_t>(dimension)] = true;
+      at(seen, dimension) = true;
       append(result, type, static_cast<std::size_t>(dimension));
     }
     const bool all_seen = std::find(seen.begin(), seen.end(), false) == seen.end();

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <variant>
 #include <vector>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/plan/memory_meter.h"
 
@@ -32,9 +32,7 @@ struct Context {
 
 Context distinct_arguments(const Function& function, bool kept) {
   const auto count = static_cast<std::size_t>(function.parameter_count);
-  Context context{std::vector<int>(count), std::vector<bool>(count, kept)};
-  std::iota(context.same_as.begin(), context.same_as.end(), 0);
-  return context;
+  return {numbers_below<int>(count), std::vector<bool>(count, kept)};
 }
 
 // A function's arrays as one context has them. An array is known by the first value that has it.
@@ -77,8 +75,7 @@ class MemoryAnalysis {
 
   // By value: the first one of the function that has the same array, whatever the context.
   std::vector<int> find_owners(const Function& function, const std::vector<LoweredStatement>& lowered) const {
-    std::vector<int> owners(function.values.size());
-    std::iota(owners.begin(), owners.end(), 0);
+    std::vector<int> owners = numbers_below<int>(function.values.size());
     for (std::size_t i = 0; i < lowered.size(); ++i) {
       const Statement& statement = function.statements[i];
       const Movement* movement = lowered[i].movement.get();

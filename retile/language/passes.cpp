@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/language/lowered_function.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 
 namespace retile::language {
 namespace {

@@ -121,11 +121,6 @@ LocalFunction on_device(LocalFunction function, const Mesh& mesh, Device device)
 
 // --- Statements. Values are indices into the function's list.
 
-template <typename List>
-decltype(auto) at(List& list, int index) {
-  return list[static_cast<std::size_t>(index)];
-}
-
 struct SpmdOp {
   std::vector<int> operands;
   LocalFunction body;

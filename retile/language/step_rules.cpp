@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/collectives/notation.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/text.h"
@@ -37,10 +38,10 @@ std::optional<Fault> dimension_fault(const std::vector<Change>& changes, int ran
       return Fault{fmt::format("there is no dimension {}", largest),
                    fmt::format("the array has {} dimensions, counted from 0", rank)};
     }
-    if (change.grows >= 0) grows[static_cast<std::size_t>(change.grows)] = true;
+    if (change.grows >= 0) at(grows, change.grows) = true;
   }
   for (const Change& change : changes) {
-    if (change.shrinks < 0 || !grows[static_cast<std::size_t>(change.shrinks)]) continue;
+    if (change.shrinks < 0 || !at(grows, change.shrinks)) continue;
     return Fault{fmt::format("dimension {} is both gathered and cut", change.shrinks),
                  "in one step a dimension grows or shrinks"};
   }
@@ -51,13 +52,13 @@ std::optional<Fault> dimension_fault(const std::vector<Change>& changes, int ran
 std::optional<Shape> shape_after(const std::vector<Change>& changes, Shape local) {
   for (const Change& change : changes) {
     if (change.grows >= 0) {
-      std::int64_t& size = local[static_cast<std::size_t>(change.grows)];
+      std::int64_t& size = at(local, change.grows);
       const std::optional<std::int64_t> grown = checked_multiply(size, change.factor);
       if (!grown) return std::nullopt;
       size = *grown;
     }
     if (change.shrinks >= 0) {
-      std::int64_t& size = local[static_cast<std::size_t>(change.shrinks)];
+      std::int64_t& size = at(local, change.shrinks);
       if (size % change.factor != 0) return std::nullopt;
       size /= change.factor;
     }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <variant>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/list.h"
 #include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"
@@ -83,8 +83,7 @@ void add_movements(const LoweredProgram& lowered, std::size_t number, LineCounte
 }
 
 std::vector<std::size_t> in_source_order(const std::vector<Function>& functions) {
-  std::vector<std::size_t> order(functions.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order = numbers_below(functions.size());
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return functions[a].range.begin < functions[b].range.begin; });
   return order;

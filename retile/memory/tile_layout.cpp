@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/memory/tile.h"
 #include "retile/types/text.h"
 
@@ -16,12 +16,6 @@ namespace {
 
 // Bytes. Products of a dimension's size and its stride fit in 63 bits then.
 constexpr std::int64_t most_reach = std::int64_t{1} << 62U;
-
-DimensionOrder as_they_come(std::size_t rank) {
-  DimensionOrder order(rank);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
-}
 
 // Whether each dimension steps over all that the ones below it reach. `tile` has strides, and its reach fits in 63
 // bits.
@@ -92,7 +86,7 @@ TileLayout layout_of(const Part& part, std::int64_t element_size) {
 }
 
 DimensionOrder order_of(const TileLayout& tile) {
-  DimensionOrder order = as_they_come(tile.box.lo.size());
+  DimensionOrder order = numbers_below(tile.box.lo.size());
   if (tile.strides.empty()) return order;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return std::abs(tile.strides[a]) > std::abs(tile.strides[b]); });
@@ -112,14 +106,7 @@ Strides packed_strides(const Box& box, std::int64_t element_size, const Dimensio
 
 Strides strides_of(const TileLayout& tile, std::int64_t element_size) {
   if (!tile.strides.empty()) return tile.strides;
-  (void)checked_bytes(volume(tile.box), element_size);
-  Strides strides(tile.box.lo.size());
-  std::int64_t stride = element_size;
-  for (std::size_t i = strides.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= tile.box.hi[i] - tile.box.lo[i];
-  }
-  return strides;
+  return packed_strides(tile.box, element_size, numbers_below(tile.box.lo.size()));
 }
 
 std::optional<Reach> reach_of(const TileLayout& tile, std::int64_t element_size) {

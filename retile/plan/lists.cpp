@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
@@ -227,8 +228,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after) {
 
 Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before) {
   const auto devices = static_cast<std::size_t>(before.device_count());
-  std::vector<std::size_t> parent(devices);
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  std::vector<std::size_t> parent = numbers_below(devices);
   const auto root = [&](std::size_t device) {
     while (parent[device] != device) device = parent[device] = parent[parent[device]];
     return device;
@@ -264,7 +264,7 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
     const Device target = seekers.back();
     std::vector<Device>& available = holders[after.number(static_cast<std::size_t>(target))];
     if (available.empty()) throw RuntimeError("some tiles are wanted by more devices than hold them");
-    pairs[static_cast<std::size_t>(target)] = {available.back(), target};
+    at(pairs, target) = {available.back(), target};
     available.pop_back();
   }
   return pairs;
@@ -290,7 +290,7 @@ GridExchange::Side::Side(const Shape& global, TileTable tiles)
 }
 
 std::span<const Device> GridExchange::Side::holders_of(std::int64_t tile) const {
-  const std::size_t first = first_holder[static_cast<std::size_t>(tile)];
+  const std::size_t first = at(first_holder, tile);
   return std::span(holders).subspan(first, first_holder[static_cast<std::size_t>(tile) + 1] - first);
 }
 
@@ -324,7 +324,7 @@ std::int64_t GridExchange::order_of(Device receiver, const Shape& tile) const {
     if (wanted[i] < first || wanted[i] >= end) return -1;
     number = number * (end - first) + wanted[i] - first;
   }
-  return number * after_.most_holders + after_.place[static_cast<std::size_t>(receiver)];
+  return number * after_.most_holders + at(after_.place, receiver);
 }
 
 // How many devices that lack the tile come before the receiver.
@@ -364,7 +364,7 @@ void GridExchange::visit_sent(Device device, const Visit& visit) const {
   const Shape& extent = after_.extent;
   const std::int64_t own = before_.tile_of(device);
   const auto count = static_cast<std::int64_t>(before_.holders_of(own).size());
-  const std::int64_t mine = before_.place[static_cast<std::size_t>(device)];
+  const std::int64_t mine = at(before_.place, device);
   Shape tile(extent.size());
   for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = held.lo[i] / extent[i];
   Piece piece{device, 0, held};
@@ -376,7 +376,7 @@ void GridExchange::visit_sent(Device device, const Visit& visit) const {
       piece.box.hi[i] = std::min(held.hi[i], (tile[i] + 1) * extent[i]);
     }
     for (const Device receiver : after_.holders_of(tile_number(after_.table.grid, tile.data()))) {
-      const std::int64_t order = first + after_.place[static_cast<std::size_t>(receiver)];
+      const std::int64_t order = first + at(after_.place, receiver);
       if (before_.tile_of(receiver) == own) {
         ++keepers;
       } else if ((order - keepers) % count == mine) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "retile/base/list.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
@@ -54,7 +55,7 @@ class StageSizes {
 
   std::size_t stops() const { return sizes_.size(); }
   std::int64_t of(std::size_t stop, Device device) const {
-    return sizes_[stop].size() == 1 ? sizes_[stop].front() : sizes_[stop][static_cast<std::size_t>(device)];
+    return sizes_[stop].size() == 1 ? sizes_[stop].front() : at(sizes_[stop], device);
   }
   // Of one device.
   std::vector<std::int64_t> of(Device device) const;

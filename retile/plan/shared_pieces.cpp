@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <numeric>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
 #include "retile/plan/lists.h"
@@ -91,8 +91,7 @@ class BoxExchange {
       for (const Lack& lack : lacks) demand += lack.elements;
     }
     // Boxes with few holders have the least choice.
-    std::vector<std::size_t> order(held_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> order = numbers_below(held_.size());
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return held_[a].holders.size() < held_[b].holders.size(); });
     for (const HeldBox& held : held_) shares_.emplace_back(held.holders.size());
@@ -107,8 +106,7 @@ class BoxExchange {
   std::int64_t fill(std::size_t box, std::int64_t demand) {
     const std::vector<Device>& holders = held_[box].holders;
     std::vector<std::int64_t>& shares = shares_[box];
-    std::vector<std::size_t> order(holders.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> order = numbers_below(holders.size());
     const auto load = [&](std::size_t holder) -> std::int64_t& { return sent_[size(holders[holder])]; };
     for (const std::size_t holder : order) load(holder) -= shares[holder];
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load(a) < load(b); });

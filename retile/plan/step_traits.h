@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "retile/base/list.h"
 #include "retile/plan/plan.h"
 
 namespace retile {
@@ -22,7 +23,7 @@ constexpr std::array<StepTraits, 6> all_step_traits{{{StepOp::dynslice, "dynslic
                                                      {StepOp::reduce, "reduce", false}}};
 static_assert(all_step_traits.size() == std::variant_size_v<StepOperation>);
 
-constexpr const StepTraits& traits_of(StepOp op) { return all_step_traits[static_cast<std::size_t>(op)]; }
+constexpr const StepTraits& traits_of(StepOp op) { return at(all_step_traits, op); }
 inline const StepTraits& traits_of(const Step& step) { return traits_of(op_of(step)); }
 
 }  // namespace retile

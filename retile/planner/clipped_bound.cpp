@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/planner/cut_problem.h"
 
 namespace retile {
@@ -63,7 +64,7 @@ class ClippedPrices {
     prices[0] = {1, 1};
     for (int i = 0; i < cuts_.rank; ++i) {
       std::vector<StepPrice> longer(depths_);
-      add_dimension(limit, i, 0, {0, cuts_.global[static_cast<std::size_t>(i)]}, 1, prices, longer);
+      add_dimension(limit, i, 0, {0, at(cuts_.global, i)}, 1, prices, longer);
       prices = std::move(longer);
     }
     std::erase_if(prices, [](const StepPrice& price) { return price.padded == 0; });
@@ -81,7 +82,7 @@ class ClippedPrices {
   void add_dimension(const Cuts& limit, int dimension, std::size_t prime, DimensionCut cut, std::size_t stride,
                      const std::vector<StepPrice>& prices, std::vector<StepPrice>& longer) const {
     if (prime == cuts_.primes.size()) {
-      const std::int64_t clipped = std::min(cut.tile, array_[static_cast<std::size_t>(dimension)]);
+      const std::int64_t clipped = std::min(cut.tile, at(array_, dimension));
       for (std::size_t depth = 0; depth + cut.depth < depths_; ++depth) {
         if (prices[depth].padded == 0 || !adds_up(depth, cut.depth)) continue;
         StepPrice& price = longer[depth + cut.depth];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "retile/base/list.h"
+
 namespace retile {
 namespace {
 

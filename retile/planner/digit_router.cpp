@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/planner/routing.h"
 
 namespace retile {
@@ -38,8 +39,8 @@ class DigitRouter : public Router {
     ensure(cuts.primes.size() <= 1, "digits are for meshes of a single prime");
     common_.reserve(source_levels_.size());
     for (int i = 0; i < cuts.rank; ++i) {
-      const std::vector<int>& from = source_levels_[static_cast<std::size_t>(i)];
-      const std::vector<int>& to = target_levels_[static_cast<std::size_t>(i)];
+      const std::vector<int>& from = at(source_levels_, i);
+      const std::vector<int>& to = at(target_levels_, i);
       const auto differ = std::mismatch(from.begin(), from.end(), to.begin(), to.end());
       common_.push_back(static_cast<int>(differ.first - from.begin()));
     }
@@ -72,7 +73,7 @@ class DigitRouter : public Router {
       const int digit = sole_digit(episode.function);
       if (digit < 0) return std::nullopt;
       for (std::size_t k = episode.first; k <= episode.last; ++k) {
-        std::vector<int>& levels = tables[k].levels[static_cast<std::size_t>(episode.dimension)];
+        std::vector<int>& levels = at(tables[k].levels, episode.dimension);
         levels.resize(std::max(levels.size(), static_cast<std::size_t>(episode.level)));
         levels[static_cast<std::size_t>(episode.level) - 1] = digit;
       }
@@ -125,14 +126,14 @@ class DigitRouter : public Router {
   bool kept_levels_agree(std::span<const Cuts> layers) const {
     for (int i = 0; i < cuts_.rank; ++i) {
       const int kept = std::min(since_source_[index(layers.size() - 1, i)], until_target_[index(layers.size() - 1, i)]);
-      if (kept > common_[static_cast<std::size_t>(i)]) return false;
+      if (kept > at(common_, i)) return false;
     }
     return true;
   }
 
   static std::uint32_t digit_mask(const std::vector<int>& levels, int count) {
     std::uint32_t mask = 0;
-    for (int l = 0; l < count; ++l) mask |= 1U << static_cast<unsigned>(levels[static_cast<std::size_t>(l)]);
+    for (int l = 0; l < count; ++l) mask |= 1U << static_cast<unsigned>(at(levels, l));
     return mask;
   }
 
@@ -166,12 +167,12 @@ class DigitRouter : public Router {
   }
 
   int depth(std::span<const Cuts> layers, std::size_t k, int dimension) const {
-    return cuts_.primes.empty() ? 0 : layers[k][static_cast<std::size_t>(dimension)];
+    return cuts_.primes.empty() ? 0 : at(layers[k], dimension);
   }
 
   Function digit(int number) const {
     Function function(static_cast<std::size_t>(digit_count_));
-    function[static_cast<std::size_t>(number)] = 1;
+    at(function, number) = 1;
     return function;
   }
 
@@ -280,7 +281,7 @@ class DigitRouter : public Router {
       std::uint32_t bits = 0;
       for (std::size_t d = 0; d < function.size(); ++d) bits |= static_cast<std::uint32_t>(function[d]) << d;
       while (bits != 0) {
-        std::uint32_t& known = by_highest[static_cast<std::size_t>(31 - std::countl_zero(bits))];
+        std::uint32_t& known = at(by_highest, 31 - std::countl_zero(bits));
         if (known == 0) {
           known = bits;
           return;

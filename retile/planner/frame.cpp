@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
@@ -23,9 +24,7 @@ struct WorldDigit {
 std::optional<std::vector<WorldDigit>> world_digits(const MeshLayout& layout, std::int64_t world) {
   const Mesh& mesh = layout.mesh;
   if (mesh.device_count() != world) return std::nullopt;
-  const auto device_at = [&](std::int64_t index) {
-    return layout.devices.empty() ? index : layout.devices[static_cast<std::size_t>(index)];
-  };
+  const auto device_at = [&](std::int64_t index) { return layout.devices.empty() ? index : at(layout.devices, index); };
   std::vector<WorldDigit> digits;
   for (const AxisPart& part : mesh.prime_parts()) digits.push_back({part, device_at(mesh.stride(part)) - device_at(0)});
   if (!layout.devices.empty()) {
@@ -84,7 +83,7 @@ std::vector<AxisPart> common_parts(const CommonMesh& common, const Mesh& mesh, c
     if (prime.size == 1) continue;  // cuts nothing
     const auto found =
         std::find_if(digits.begin(), digits.end(), [&](const WorldDigit& digit) { return digit.part == prime; });
-    result.push_back(common.parts[static_cast<std::size_t>(found - digits.begin())]);
+    result.push_back(at(common.parts, found - digits.begin()));
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/list.h"
 #include "retile/grids/digit_table.h"
 #include "retile/grids/tile_table.h"
 #include "retile/plan/lists.h"
@@ -96,7 +97,7 @@ void add_slices(const Shape& global, const Table& before, const Table& after, st
   Table current = before;
   for (const DimensionFactor& factor : factors_between(grid_of(before), grid_of(after))) {
     Grid grid = grid_of(current);
-    grid[static_cast<std::size_t>(factor.dimension)] *= factor.factor;
+    at(grid, factor.dimension) *= factor.factor;
     Table next = coarsen(after, grid);
     steps.push_back(make_step(global, SliceStep{{factor}}, current, next));
     current = std::move(next);
@@ -112,7 +113,7 @@ void add_gathers(const Shape& global, const Table& before, const Table& after, s
   Table current = before;
   for (const DimensionFactor& factor : factors) {
     Grid grid = grid_of(current);
-    grid[static_cast<std::size_t>(factor.dimension)] /= factor.factor;
+    at(grid, factor.dimension) /= factor.factor;
     Table next = coarsen(current, grid);
     steps.push_back(make_step(global, GatherStep{{factor}, {}}, current, next));
     current = std::move(next);

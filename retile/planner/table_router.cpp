@@ -7,6 +7,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/planner/routing.h"
 
 namespace retile {
@@ -112,8 +113,7 @@ class TableRouter : public Router {
     set_layers(layers);
     const std::vector<std::int32_t> starts = tile_numbers(source_, grids_.front());
     const std::vector<std::int32_t> ends = tile_numbers(target_, grids_.back());
-    std::vector<std::size_t> order(devices);
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> order = numbers_below(devices);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(starts[a], ends[a]) < std::pair(starts[b], ends[b]);
     });

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/runtime/local.h"
 
@@ -28,9 +29,9 @@ constexpr double least_parallel_operations = 1e6;
 std::vector<SharedArray> take(std::vector<SharedArray>& frame, const std::vector<int>& values,
                               const std::vector<int>& last_uses, int now) {
   std::vector<SharedArray> arrays;
-  for (const int value : values) arrays.push_back(frame[static_cast<std::size_t>(value)]);
+  for (const int value : values) arrays.push_back(at(frame, value));
   for (const int value : values) {
-    if (last_uses[static_cast<std::size_t>(value)] == now) frame[static_cast<std::size_t>(value)] = nullptr;
+    if (at(last_uses, value) == now) at(frame, value) = nullptr;
   }
   return arrays;
 }
@@ -48,8 +49,8 @@ std::vector<SharedArray> Interpreter::run_main(std::vector<SharedArray> argument
 }
 
 std::vector<SharedArray> Interpreter::run(int number, std::vector<SharedArray> arguments) {
-  const Function& function = program_.functions[static_cast<std::size_t>(number)];
-  const std::vector<int>& last_uses = last_uses_[static_cast<std::size_t>(number)];
+  const Function& function = at(program_.functions, number);
+  const std::vector<int>& last_uses = at(last_uses_, number);
   std::vector<SharedArray> frame(function.values.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (last_uses[i] >= 0) frame[i] = std::move(arguments[i]);
@@ -69,7 +70,7 @@ std::vector<SharedArray> Interpreter::run(int number, std::vector<SharedArray> a
 }
 
 std::vector<SharedArray> Interpreter::run(int number, std::size_t index, std::vector<SharedArray> operands) {
-  const Function& function = program_.functions[static_cast<std::size_t>(number)];
+  const Function& function = at(program_.functions, number);
   const Statement& statement = function.statements[index];
   if (const auto* call = std::get_if<Call>(&statement.operation)) return run(call->function, std::move(operands));
   std::vector<SharedArray> results;
@@ -77,7 +78,7 @@ std::vector<SharedArray> Interpreter::run(int number, std::size_t index, std::ve
     results = compute(function, statement, *operation, operands);
     require_agreement(function, statement, results);
   } else {
-    results.push_back(mover_.move(*lowered_.statements[static_cast<std::size_t>(number)][index].movement,
+    results.push_back(mover_.move(*at(lowered_.statements, number)[index].movement,
                                   operand_of(function, statement).type, result_of(function, statement).type,
                                   std::move(operands.front())));
   }
@@ -138,7 +139,7 @@ void Interpreter::for_each_device(double operations, const std::function<void(st
 void Interpreter::require_agreement(const Function& function, const Statement& statement,
                                     const std::vector<SharedArray>& results) {
   for (std::size_t r = 0; r < results.size(); ++r) {
-    const language::Value& declaration = function.values[static_cast<std::size_t>(statement.results[r])];
+    const language::Value& declaration = at(function.values, statement.results[r]);
     const std::optional<Diagnostic> found = mover_.find_disagreement(declaration, *results[r]);
     mover_.processes().do_together([&] {
       if (found) throw ProgramFailure(*found);

@@ -10,6 +10,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/plan/memory_meter.h"
 #include "retile/runtime/elements.h"
@@ -61,9 +62,9 @@ void reduce(const StridedView& places, const Number* array, Number* out, Operati
 // Where the elements of the operand go when the dimensions are reduced away: those have stride 0.
 StridedView places_in_result(const Shape& operand, std::span<const std::int64_t> reduced) {
   Shape kept = operand;
-  for (const std::int64_t d : reduced) kept[static_cast<std::size_t>(d)] = 1;
+  for (const std::int64_t d : reduced) at(kept, d) = 1;
   StridedView view{operand, row_major_strides(kept)};
-  for (const std::int64_t d : reduced) view.strides[static_cast<std::size_t>(d)] = 0;
+  for (const std::int64_t d : reduced) at(view.strides, d) = 0;
   return view;
 }
 
@@ -107,13 +108,9 @@ class Evaluation {
   }
 
  private:
-  std::size_t owner(int instruction) const {
-    return static_cast<std::size_t>(liveness_.owners[static_cast<std::size_t>(instruction)]);
-  }
-  const std::byte* array(int instruction) const { return arrays_[static_cast<std::size_t>(instruction)]; }
-  const LocalType& type(int instruction) const {
-    return function_.instructions[static_cast<std::size_t>(instruction)].type;
-  }
+  std::size_t owner(int instruction) const { return static_cast<std::size_t>(at(liveness_.owners, instruction)); }
+  const std::byte* array(int instruction) const { return at(arrays_, instruction); }
+  const LocalType& type(int instruction) const { return at(function_.instructions, instruction).type; }
   template <typename Number>
   const Number* numbers(int instruction) const {
     return reinterpret_cast<const Number*>(array(instruction));
@@ -127,7 +124,7 @@ class Evaluation {
 
   // Where its elements are: in the buffer, unless they are somebody else's.
   const std::byte* evaluate(const LocalInstruction& instruction, Buffer& buffer) {
-    if (instruction.op == LocalOp::parameter) return tiles_[static_cast<std::size_t>(instruction.index)];
+    if (instruction.op == LocalOp::parameter) return at(tiles_, instruction.index);
     if (instruction.op == LocalOp::reshape) return array(instruction.operands[0]);
     buffer = allocate(instruction.type);
     if (!rearrange(instruction, buffer.data())) compute(instruction, buffer.data());
@@ -338,8 +335,7 @@ double operations_of(const LocalFunction& function, const LocalInstruction& inst
     }
     case LocalOp::reduce_sum:
     case LocalOp::reduce_max:
-      return static_cast<double>(
-          elements_of(function.instructions[static_cast<std::size_t>(instruction.operands[0])].type));
+      return static_cast<double>(elements_of(at(function.instructions, instruction.operands[0]).type));
     case LocalOp::exp:
     case LocalOp::tanh:
       return 10 * elements;

@@ -9,6 +9,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/language/memory.h"
 #include "retile/language/type_text.h"
@@ -37,7 +38,7 @@ std::vector<language::Value> parameters_of(const Program& program) {
 std::vector<language::Value> results_of(const Program& program) {
   std::vector<language::Value> results;
   for (const int value : main_of(program).results) {
-    results.push_back(main_of(program).values[static_cast<std::size_t>(value)]);
+    results.push_back(at(main_of(program).values, value));
   }
   return results;
 }
@@ -156,8 +157,7 @@ std::optional<std::string> compare_with_slicing(const LoweredProgram& lowered, c
     const std::vector<language::Value> values = results_of(program);
     for (std::size_t r = 0; r < values.size() && !difference; ++r) {
       for (std::size_t i = 0; i < devices.size() && !difference; ++i) {
-        difference = find_difference(values[r], devices[i], results[r][i],
-                                     expected.results[r][static_cast<std::size_t>(devices[i])]);
+        difference = find_difference(values[r], devices[i], results[r][i], at(expected.results[r], devices[i]));
       }
     }
   });

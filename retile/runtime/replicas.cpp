@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/plan/lists.h"
 #include "retile/runtime/elements.h"
 #include "retile/runtime/tile_parts.h"
@@ -30,7 +31,7 @@ std::vector<Device> previous_replicas(const Mesh& mesh, const ArrayType& type) {
   std::vector<Device> previous(static_cast<std::size_t>(mesh.device_count()));
   for (const auto& [key, devices] : replicas) {
     Device before = devices.back();
-    for (const Device device : devices) previous[static_cast<std::size_t>(device)] = std::exchange(before, device);
+    for (const Device device : devices) at(previous, device) = std::exchange(before, device);
   }
   return previous;
 }
@@ -119,7 +120,7 @@ std::optional<Disagreement> ReplicaCheck::compare(std::size_t tile, const std::b
     const std::byte* bytes;
   };
   Side first{device, mine + number * size};
-  Side second{others_[static_cast<std::size_t>(device)], other + number * size};
+  Side second{at(others_, device), other + number * size};
   if (second.device < first.device) std::swap(first, second);
   std::string texts[] = {format_element(type_.element, first.bytes), format_element(type_.element, second.bytes)};
   if (texts[0] == texts[1]) {

@@ -8,6 +8,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/base/new_file.h"
 #include "retile/runtime/elements.h"
@@ -49,7 +50,7 @@ std::uint64_t checksum(const Mesh& mesh, const ArrayType& type, const TileBuffer
   const std::vector<bool> is_first = first_holders(type.placement);
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
+    if (!at(is_first, devices[i])) continue;
     read_parts(type.placement, devices[i], tiles[i].data(), bytes_of(type.element),
                [&](const Box& box, const std::byte* bytes) { sum += checksum_of_box(type, box, bytes); });
   }
@@ -66,7 +67,7 @@ std::vector<std::string> first_elements(const Mesh& mesh, const ArrayType& type,
   // Each element in the first bytes of a number, 0 but for its first holder: added up, all processes have it.
   std::vector<std::uint64_t> elements(static_cast<std::size_t>(std::min(product(shape), most)));
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
+    if (!at(is_first, devices[i])) continue;
     for (const Part& part : type.placement.parts(devices[i])) {
       for (std::size_t number = 0; number < elements.size(); ++number) {
         const std::int64_t place = place_in(part, element_index(shape, static_cast<std::int64_t>(number)));
@@ -98,7 +99,7 @@ void write_npy(const std::string& path, const Mesh& mesh, const ArrayType& type,
   engine.processes().do_together([&] {
     const NpyWriter writer(path, type.element, shape, NpyWriter::Mode::open, place);
     for (std::size_t i = 0; i < devices.size(); ++i) {
-      if (!is_first[static_cast<std::size_t>(devices[i])]) continue;
+      if (!at(is_first, devices[i])) continue;
       read_parts(type.placement, devices[i], tiles[i].data(), bytes_of(type.element),
                  [&](const Box& box, const std::byte* bytes) { writer.write_box(box, bytes); });
     }

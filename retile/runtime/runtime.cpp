@@ -6,6 +6,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/runtime/interpreter.h"
 #include "retile/runtime/mover.h"
 
@@ -90,12 +91,12 @@ std::int64_t count_statements(const Program& program) {
     std::int64_t count = 0;
     for (const language::Statement& statement : function.statements) {
       const auto* call = std::get_if<language::Call>(&statement.operation);
-      const std::int64_t added = call == nullptr ? 1 : counts[static_cast<std::size_t>(call->function)];
+      const std::int64_t added = call == nullptr ? 1 : at(counts, call->function);
       count = checked_add(count, added).value_or(INT64_MAX);
     }
     counts.push_back(count);
   }
-  return counts[static_cast<std::size_t>(program.main)];
+  return at(counts, program.main);
 }
 
 }  // namespace retile::runtime

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/memory/tile.h"
 #include "retile/runtime/mover.h"
 #include "retile/runtime/numbers.h"
@@ -31,9 +31,7 @@ Device without_parts(const Mesh& mesh, const std::vector<AxisPart>& parts, Devic
 class SlicingMover final : public Mover {
  public:
   SlicingMover(const Program& program, MemoryMeter& meter)
-      : mesh_(program.mesh), meter_(meter), devices_(static_cast<std::size_t>(mesh_.device_count())) {
-    std::iota(devices_.begin(), devices_.end(), Device{0});
-  }
+      : mesh_(program.mesh), meter_(meter), devices_(all_devices(mesh_.device_count())) {}
 
   const std::vector<Device>& devices() const override { return devices_; }
 
@@ -67,12 +65,12 @@ class SlicingMover final : public Mover {
     Tile whole = allocate_tile(box_at(Shape(global.size(), 0), global), size);
     for (const Device device : devices) {
       for (const Part& part : from.placement.parts(device)) {
-        copy_box(tiles[static_cast<std::size_t>(device)].data(), retile::layout_of(part, size), whole.bytes.data(),
-                 whole.box, part.box, size);
+        copy_box(at(tiles, device).data(), retile::layout_of(part, size), whole.bytes.data(), whole.box, part.box,
+                 size);
       }
     }
     for (const Device device : devices) {
-      Buffer& tile = results[static_cast<std::size_t>(device)];
+      Buffer& tile = at(results, device);
       tile = Buffer(static_cast<std::size_t>(to.placement.size(device) * size));
       for (const Part& part : to.placement.parts(device)) {
         copy_box(whole.bytes.data(), whole.box, tile.data(), retile::layout_of(part, size), part.box, size);
@@ -88,7 +86,7 @@ class SlicingMover final : public Mover {
     }
     std::map<Device, Buffer> totals;
     for (const Device device : devices_) {
-      const Buffer& tile = operands[static_cast<std::size_t>(device)];
+      const Buffer& tile = at(operands, device);
       const auto [total, is_first] = totals.try_emplace(without_parts(mesh_, combined, device), tile);
       if (!is_first) combine_with(total->second, tile, from);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile::runtime {
 namespace {
@@ -35,8 +36,8 @@ StridedView transposed(const Shape& shape, std::span<const std::int64_t> permuta
   const Shape strides = row_major_strides(shape);
   StridedView view;
   for (const std::int64_t dimension : permutation) {
-    view.shape.push_back(shape[static_cast<std::size_t>(dimension)]);
-    view.strides.push_back(strides[static_cast<std::size_t>(dimension)]);
+    view.shape.push_back(at(shape, dimension));
+    view.strides.push_back(at(strides, dimension));
   }
   return view;
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
 
@@ -92,7 +93,7 @@ std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vect
                                  DeviceSets& sets) {
   std::vector<Cell> split;
   const DeviceSets::Number nobody = sets.add({});
-  const auto host_of = [&](Device device) { return hosts[static_cast<std::size_t>(device)]; };
+  const auto host_of = [&](Device device) { return at(hosts, device); };
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Cell& cell = cells[i];
     if (cell.keepers != nobody) split.push_back({cell.box, cell.holders, nobody, cell.keepers});

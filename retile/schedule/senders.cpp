@@ -6,6 +6,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
@@ -164,7 +165,7 @@ std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t
     if (demand.bytes == 0) continue;
     bytes += demand.bytes;
     bound = std::max(bound, divide_up(demand.bytes, static_cast<std::int64_t>(demand.holders.size())));
-    for (const Device device : demand.holders) holds[static_cast<std::size_t>(device)] = true;
+    for (const Device device : demand.holders) at(holds, device) = true;
   }
   if (bytes == 0) return 0;
   return std::max(bound, divide_up(bytes, std::count(holds.begin(), holds.end(), true)));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 
 namespace retile {
@@ -83,9 +84,9 @@ std::vector<Piece> exchange_pieces(const ExchangeStep& step, const Placement& he
   const std::int64_t devices = held.device_count();
   std::vector<std::vector<Piece>> pieces(static_cast<std::size_t>(devices));
   for (Device device = 0; device < devices; ++device) {
-    pieces[static_cast<std::size_t>(device)] = kept_pieces(held, after, device);
+    at(pieces, device) = kept_pieces(held, after, device);
   }
-  for (const Piece& piece : *step.pieces) pieces[static_cast<std::size_t>(piece.to)].push_back(piece);
+  for (const Piece& piece : *step.pieces) at(pieces, piece.to).push_back(piece);
   std::vector<Piece> all;
   for (std::vector<Piece>& list : pieces) {
     std::int64_t elements = 0;
@@ -112,7 +113,7 @@ Stage::Pieces Stage::list_pieces(std::vector<Piece> pieces, std::int64_t devices
   std::vector<std::size_t> next(listed.first_sent);
   for (std::size_t i = 0; i < listed.pieces.size(); ++i) {
     const Piece& piece = listed.pieces[i];
-    if (piece.from != piece.to) listed.sent[next[static_cast<std::size_t>(piece.from)]++] = i;
+    if (piece.from != piece.to) listed.sent[at(next, piece.from)++] = i;
   }
   return listed;
 }
@@ -121,15 +122,15 @@ Stage::Pieces Stage::pieces_of(const StepOperation& operation, const Placement& 
   if (const Groups* groups = groups_of(operation)) {
     GroupTiles tiles{*groups, std::vector<std::size_t>(static_cast<std::size_t>(after.device_count()))};
     for (std::size_t group = 0; group < tiles.groups.size(); ++group) {
-      for (const Device device : tiles.groups[group]) tiles.group_of[static_cast<std::size_t>(device)] = group;
+      for (const Device device : tiles.groups[group]) at(tiles.group_of, device) = group;
     }
     return tiles;
   }
   if (const auto* permute = std::get_if<PermuteStep>(&operation)) {
     PermutedTiles tiles{std::vector<Device>(permute->pairs->size()), std::vector<Device>(permute->pairs->size())};
     for (const DevicePair& pair : *permute->pairs) {
-      tiles.senders[static_cast<std::size_t>(pair.target)] = pair.source;
-      tiles.receivers[static_cast<std::size_t>(pair.source)] = pair.target;
+      at(tiles.senders, pair.target) = pair.source;
+      at(tiles.receivers, pair.source) = pair.target;
     }
     return tiles;
   }
@@ -161,7 +162,7 @@ Stage::Stage(const Placement& tiles, BufferStrides strides, std::int64_t element
 TileLayout Stage::layout_around(const Placement& placement, const std::vector<Strides>& strides, Device device,
                                 const Box& box) const {
   if (placement.has_single_boxes()) {
-    return {placement.box(device), strides.empty() ? Strides() : strides[static_cast<std::size_t>(device)]};
+    return {placement.box(device), strides.empty() ? Strides() : at(strides, device)};
   }
   const std::optional<Part> part = placement.part_around(device, box);
   ensure(part.has_value(), "a piece lies in one of a device's boxes");

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 
 namespace retile {
 namespace {
 
 const Strides& strides_of_device(const std::vector<Strides>& strides, const Strides& packed, Device device) {
-  return strides.empty() ? packed : strides[static_cast<std::size_t>(device)];
+  return strides.empty() ? packed : at(strides, device);
 }
 
 bool has_extent(const Box& box, const Shape& extent) {

@@ -10,6 +10,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
+#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/memory/available_memory.h"
 #include "retile/schedule/planned_streams.h"
@@ -41,7 +42,7 @@ void require_memory(std::vector<std::int64_t> peaks, const Engine& engine) {
   const std::int64_t here = engine.devices_on_machine(static_cast<std::int64_t>(peaks.size()));
   std::sort(peaks.rbegin(), peaks.rend());  // which devices are here is not known: at worst the largest
   std::int64_t needed = 0;
-  for (std::int64_t i = 0; i < here; ++i) needed += peaks[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < here; ++i) needed += at(peaks, i);
   const auto available = available_memory();
   if (!available || needed <= *available) return;
   throw RuntimeError(
@@ -81,7 +82,7 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
   const std::vector<std::string> faults = find_faults(plan);
   if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
   std::vector<Streams> phases = phases_of(plan, devices_, strides);
-  for (const Device device : devices_) most_staged_.push_back(plan.loads()[static_cast<std::size_t>(device)].staging);
+  for (const Device device : devices_) most_staged_.push_back(at(plan.loads(), device).staging);
   if (is_in_place) {
     ensure(strides.empty(), "in place, tiles are packed");
     figures_ = choose_in_place(plan, devices_, *processes_, phases.front());
@@ -89,7 +90,7 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
     schedule_ = make_schedule(phases.front(), devices_);
     const std::vector<std::int64_t> relayed = plan.relay_staging();
     for (std::size_t i = 0; i < devices_.size(); ++i) {
-      most_staged_[i] = std::max(figures_->staging[i], relayed[static_cast<std::size_t>(devices_[i])]);
+      most_staged_[i] = std::max(figures_->staging[i], at(relayed, devices_[i]));
       ensure(most_staged_[i] <= plan.max_bytes() || processes_->size() == 1, "what is staged is within the cap");
     }
   }
@@ -123,7 +124,7 @@ RunStatistics PreparedTransfer::execute_in_place(std::span<const std::span<const
   give_back(released.back());
   return require_staged(run_->execute_in_place(from, targets, [&](std::int64_t round) {
     if (before_release) before_release();
-    give_back(released[static_cast<std::size_t>(round)]);
+    give_back(at(released, round));
   }));
 }
 

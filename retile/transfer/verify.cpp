@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/types/element_type.h"
 
 namespace retile::transfer {
@@ -150,12 +151,12 @@ std::vector<std::string> find_faults(const TransferPlan& plan) {
       });
       const std::int64_t rounds = plan.rounds(stream.phase);
       const std::int64_t staged = divide_up(bytes, rounds) * 2;  // two rounds at once
-      Counts& sender = counts[static_cast<std::size_t>(stream.from)];
-      Counts& receiver = counts[static_cast<std::size_t>(to)];
+      Counts& sender = at(counts, stream.from);
+      Counts& receiver = at(counts, to);
       sender.sent += bytes;
-      sender.staged[static_cast<std::size_t>(stream.phase)] += staged;
+      at(sender.staged, stream.phase) += staged;
       receiver.received += bytes;
-      receiver.staged[static_cast<std::size_t>(stream.phase)] += staged;
+      at(receiver.staged, stream.phase) += staged;
     }
     verifier.check_device(to, pieces);
   }

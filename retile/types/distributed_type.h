@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/list.h"
 #include "retile/types/mesh.h"
 
 namespace retile {
@@ -43,7 +44,7 @@ class DistributedType {
   const Mesh& mesh() const { return mesh_; }
   int rank() const { return static_cast<int>(dimensions_.size()); }
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
-  const Dimension& dimension(int index) const { return dimensions_[static_cast<std::size_t>(index)]; }
+  const Dimension& dimension(int index) const { return at(dimensions_, index); }
 
   Shape global_shape() const;  // globaltype
   Shape local_shape() const;   // localtype

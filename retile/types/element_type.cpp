@@ -1,5 +1,6 @@
 #include "retile/types/element_type.h"
 
+#include "retile/base/list.h"
 #include "retile/base/names.h"
 
 namespace retile {
@@ -12,7 +13,7 @@ constexpr std::int64_t bytes[] = {1, 2, 2, 4, 4, 8, 8, 16};
 
 const char* name_of(ElementType type) { return names.of(type); }
 
-std::int64_t bytes_of(ElementType type) { return bytes[static_cast<std::size_t>(type)]; }
+std::int64_t bytes_of(ElementType type) { return at(bytes, type); }
 
 std::optional<ElementType> find_element_type(std::string_view name) { return names.find(name); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/base/nearest_name.h"
 #include "retile/types/scanning.h"
 #include "retile/types/text.h"
@@ -15,8 +16,13 @@ namespace {
 
 // From the key to the end of its value.
 SourceRange member_range(const JsonReader& object, int index) {
-  const JsonMember& member = (*object.value().as<JsonObject>())[static_cast<std::size_t>(index)];
+  const JsonMember& member = at(*object.value().as<JsonObject>(), index);
   return {member.key_range.begin, member.value.range().end};
+}
+
+JsonReader element_of(const JsonReader& array, int index) {
+  const std::vector<JsonReader> elements = array.elements();
+  return at(elements, index);
 }
 
 // An axis is named as in a type's text: by its name alone, or as a part x:(p)k.
@@ -168,12 +174,12 @@ class MeshLayoutReader {
   [[noreturn]] void report(const Layout::MeshFault& found) const {
     if (found.dimension >= 0) {
       auto factor = static_cast<std::size_t>(found.factor);
-      for (int i = 0; i < found.dimension; ++i) factor += layout_.view[static_cast<std::size_t>(i)].size();
+      for (int i = 0; i < found.dimension; ++i) factor += at(layout_.view, i).size();
       if (found.axis < 0) lists_[factor].fail(found.fault);
-      names_[factor][static_cast<std::size_t>(found.axis)].fail(found.fault);
+      at(names_[factor], found.axis).fail(found.fault);
     }
-    if (found.axis >= 0) partial_[static_cast<std::size_t>(found.axis)].fail(found.fault);
-    if (found.device >= 0) members_.devices->elements()[static_cast<std::size_t>(found.device)].fail(found.fault);
+    if (found.axis >= 0) at(partial_, found.axis).fail(found.fault);
+    if (found.device >= 0) element_of(*members_.devices, found.device).fail(found.fault);
     (members_.devices != nullptr ? members_.devices : members_.shape)->fail(found.fault);
   }
 
@@ -203,8 +209,7 @@ std::optional<Layout> read_box_layout(const LayoutMembers& members, InputFaults&
     const auto found = Layout::find_fault(layout);
     if (!found) return;
     if (found->device < 0) members.boxes->fail(found->fault);
-    const JsonReader device = members.boxes->elements()[static_cast<std::size_t>(found->device)];
-    device.elements()[static_cast<std::size_t>(found->box)].fail(found->fault);
+    element_of(element_of(*members.boxes, found->device), found->box).fail(found->fault);
   });
   return is_right ? std::optional(Layout(std::move(layout))) : std::nullopt;
 }

@@ -11,6 +11,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/types/text.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/list.h"
 #include "retile/base/nearest_name.h"
 #include "retile/types/layout.h"
 #include "retile/types/scanning.h"
@@ -176,8 +177,7 @@ class LayoutScanner {
     scanner_.expect("}", "or ';' and the boxes of the next device");
     if (const auto found = Layout::find_fault(boxes)) {
       const SourceRange place =
-          found->device < 0 ? SourceRange{begin_, scanner_.last().end}
-                            : places[static_cast<std::size_t>(found->device)][static_cast<std::size_t>(found->box)];
+          found->device < 0 ? SourceRange{begin_, scanner_.last().end} : at(at(places, found->device), found->box);
       scanner_.fail(place, found->fault);
     }
     return Layout(std::move(boxes));
@@ -220,12 +220,11 @@ class LayoutScanner {
   }
 
   SourceRange place_of(const Layout::MeshFault& found) const {
-    if (found.dimension < 0 && found.axis >= 0) return partial_[static_cast<std::size_t>(found.axis)];
-    if (found.device >= 0) return devices_[static_cast<std::size_t>(found.device)];
+    if (found.dimension < 0 && found.axis >= 0) return at(partial_, found.axis);
+    if (found.device >= 0) return at(devices_, found.device);
     if (found.dimension < 0) return {begin_, scanner_.last().end};
-    const FactorText& text =
-        texts_[static_cast<std::size_t>(found.dimension)][static_cast<std::size_t>(std::max(found.factor, 0))];
-    return found.axis < 0 ? text.whole : text.axes[static_cast<std::size_t>(found.axis)];
+    const FactorText& text = at(at(texts_, found.dimension), std::max(found.factor, 0));
+    return found.axis < 0 ? text.whole : at(text.axes, found.axis);
   }
 
   Scanner& scanner_;

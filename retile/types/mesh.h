@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/list.h"
 
 namespace retile {
 
@@ -51,7 +52,7 @@ class Mesh {
 
   const std::vector<Axis>& axes() const { return data_->axes; }
   int axis_count() const { return static_cast<int>(data_->axes.size()); }
-  const Axis& axis(int index) const { return data_->axes[static_cast<std::size_t>(index)]; }
+  const Axis& axis(int index) const { return at(data_->axes, index); }
   std::int64_t device_count() const { return data_->device_count; }
   std::optional<int> find_axis(std::string_view name) const;
 

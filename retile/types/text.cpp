@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "retile/base/list.h"
 #include "retile/types/scanning.h"
 
 namespace retile {
@@ -37,7 +38,7 @@ Mesh scan_mesh(Scanner& scanner) {
   }
   if (braces) scanner.expect("}", "or ',' after an axis of a mesh");
   if (const auto found = Mesh::find_fault(axes)) {
-    scanner.fail(places[static_cast<std::size_t>(found->axis)], found->fault);
+    scanner.fail(at(places, found->axis), found->fault);
   }
   return Mesh(std::move(axes));
 }
