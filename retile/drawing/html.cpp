@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 // --- What the script reads.
 
-Json boxes_json(const Frame& frame) {
+Json boxes_json(const SceneFrame& frame) {
   Json boxes = Json::array();
   for (const HeldBox& held : frame.boxes) boxes.push_back({held.box.lo, held.box.hi, held.holders});
   return boxes;
@@ -33,7 +33,7 @@ Json by_device_json(const std::vector<std::int64_t>& numbers) {
 }
 
 // The one box of each device; nothing of one that holds several or none.
-std::vector<const Box*> single_boxes(const Frame& frame, std::int64_t devices) {
+std::vector<const Box*> single_boxes(const SceneFrame& frame, std::int64_t devices) {
   std::vector<const Box*> boxes(static_cast<std::size_t>(devices));
   std::vector<int> counts(boxes.size());
   for (const HeldBox& held : frame.boxes) {
@@ -87,7 +87,7 @@ Json scene_json(const Scene& scene) {
             {"frames", Json::array()},       {"steps", Json::array()}};
   for (const SceneDimension& dimension : scene.dimensions)
     json["dimensions"].push_back({dimension.label, dimension.size});
-  for (const Frame& frame : scene.frames) {
+  for (const SceneFrame& frame : scene.frames) {
     json["frames"].push_back({{"layout", frame.layout},
                               {"dimensions", frame.dimensions},
                               {"elements", frame.elements},
@@ -151,7 +151,7 @@ void put_steps(std::string& out, const Scene& scene) {
       quantity(scene, scene.source().elements), escape(scene.source().layout));
   for (std::size_t i = 0; i < scene.steps.size(); ++i) {
     const SceneStep& step = scene.steps[i];
-    const Frame& after = scene.frames[i + 1];
+    const SceneFrame& after = scene.frames[i + 1];
     put(out,
         "<tr><th scope=\"row\">{} "
         "{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
@@ -165,7 +165,7 @@ void put_steps(std::string& out, const Scene& scene) {
 void put_frames(std::string& out, const Scene& scene) {
   put(out, "<ol class=\"frames\">\n");
   for (std::size_t i = 0; i < scene.frames.size(); ++i) {
-    const Frame& frame = scene.frames[i];
+    const SceneFrame& frame = scene.frames[i];
     const SceneStep* step = i == 0 ? nullptr : &scene.steps[i - 1];
     put(out,
         "<li><figure><figcaption><b>{}</b> <span>{}</span></figcaption>{}<p><code>{}</code> {} per "

@@ -15,7 +15,7 @@ std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }
 Interval interval_of(const Box& box, int dimension) { return {box.lo[index(dimension)], box.hi[index(dimension)]}; }
 
 // The whole dimension, cut where some box begins or ends.
-std::vector<Interval> layers_of(const Scene& scene, const Frame& frame, const Picture& picture) {
+std::vector<Interval> layers_of(const Scene& scene, const SceneFrame& frame, const Picture& picture) {
   const std::int64_t size = scene.dimensions[index(picture.drawn.layers)].size;
   std::vector<std::int64_t> edges{0, size};
   for (const HeldBox& held : frame.boxes) {
@@ -99,7 +99,7 @@ Span span_of(const Scene& scene, const Box& box, int dimension) {
 
 }  // namespace
 
-DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame) {
+DrawnDimensions drawn_dimensions(const Scene& scene, const SceneFrame& frame) {
   std::vector<int> there;  // some may have been reduced
   for (const int dimension : scene.view.dimensions) {
     if (std::binary_search(frame.dimensions.begin(), frame.dimensions.end(), dimension)) there.push_back(dimension);
@@ -108,14 +108,14 @@ DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame) {
   return {from_the_end(3), from_the_end(2), from_the_end(1)};
 }
 
-bool is_shown(const Frame& frame, const DrawnDimensions& drawn, const Box& box) {
+bool is_shown(const SceneFrame& frame, const DrawnDimensions& drawn, const Box& box) {
   return std::all_of(frame.dimensions.begin(), frame.dimensions.end(), [&](int dimension) {
     const bool is_drawn = dimension == drawn.layers || dimension == drawn.rows || dimension == drawn.columns;
     return is_drawn || box.lo[index(dimension)] == 0;
   });
 }
 
-std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const Picture& picture, const Box& box) {
+std::vector<Rectangle> places_of(const Scene& scene, const SceneFrame& frame, const Picture& picture, const Box& box) {
   std::vector<Rectangle> places;
   if (!is_shown(frame, picture.drawn, box)) return places;
   const Span across = span_of(scene, box, picture.drawn.columns);
@@ -130,7 +130,7 @@ std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const P
   return places;
 }
 
-Picture make_picture(const Scene& scene, const Frame& frame, double side) {
+Picture make_picture(const Scene& scene, const SceneFrame& frame, double side) {
   Picture picture;
   picture.drawn = drawn_dimensions(scene, frame);
   const bool is_layered = picture.drawn.layers >= 0;

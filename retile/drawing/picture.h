@@ -40,10 +40,10 @@ struct DrawnDimensions {
   int columns = -1;
 };
 
-DrawnDimensions drawn_dimensions(const Scene& scene, const Frame& frame);
+DrawnDimensions drawn_dimensions(const Scene& scene, const SceneFrame& frame);
 
 // Whether the box has index 0 of the dimensions that are not drawn.
-bool is_shown(const Frame& frame, const DrawnDimensions& drawn, const Box& box);
+bool is_shown(const SceneFrame& frame, const DrawnDimensions& drawn, const Box& box);
 
 struct Picture {
   double width = 0;
@@ -54,9 +54,9 @@ struct Picture {
 };
 
 // Fits into a square of this side, with the boxes that are shown.
-Picture make_picture(const Scene& scene, const Frame& frame, double side);
+Picture make_picture(const Scene& scene, const SceneFrame& frame, double side);
 
 // Where a box lies in the picture, if it is shown: in each layer that it meets.
-std::vector<Rectangle> places_of(const Scene& scene, const Frame& frame, const Picture& picture, const Box& box);
+std::vector<Rectangle> places_of(const Scene& scene, const SceneFrame& frame, const Picture& picture, const Box& box);
 
 }  // namespace retile::drawing

@@ -82,9 +82,9 @@ class BoxLift {
   Box whole_;
 };
 
-Frame make_frame(const std::vector<SceneDimension>& dimensions, std::vector<int> kept, std::string layout,
-                 const Placement& placement) {
-  Frame frame{std::move(layout), std::move(kept), {}, placement.local_size(), 0};
+SceneFrame make_frame(const std::vector<SceneDimension>& dimensions, std::vector<int> kept, std::string layout,
+                      const Placement& placement) {
+  SceneFrame frame{std::move(layout), std::move(kept), {}, placement.local_size(), 0};
   const BoxLift lift(dimensions, frame.dimensions);
   std::vector<bool> is_idle(static_cast<std::size_t>(placement.device_count()), true);
   for (HeldBox& held : held_boxes(placement)) {
@@ -198,7 +198,7 @@ const char* verb_of(Reduction reduction) {
   return reduction == Reduction::max ? "takes the largest of" : "takes the smallest of";
 }
 
-std::string sentence_of(const Scene& scene, const SceneStep& step, const Frame& before, const Frame& after,
+std::string sentence_of(const Scene& scene, const SceneStep& step, const SceneFrame& before, const SceneFrame& after,
                         const StepOperation& operation) {
   const std::int64_t receivers =
       std::count_if(step.received.begin(), step.received.end(), [](auto n) { return n > 0; });
@@ -232,7 +232,7 @@ std::string sentence_of(const Scene& scene, const SceneStep& step, const Frame& 
 }
 
 // How many intervals the boxes of a frame cut a dimension into.
-std::int64_t count_cuts(const Frame& frame, int dimension) {
+std::int64_t count_cuts(const SceneFrame& frame, int dimension) {
   const auto i = static_cast<std::size_t>(dimension);
   std::vector<std::int64_t> edges;
   for (const HeldBox& held : frame.boxes) edges.insert(edges.end(), {held.box.lo[i], held.box.hi[i]});
@@ -245,7 +245,7 @@ View choose_view(const Scene& scene) {
   std::vector<std::int64_t> cuts(scene.dimensions.size(), 1);
   std::vector<int> order = numbers_below<int>(scene.dimensions.size());
   for (const int dimension : order) {
-    for (const Frame& frame : scene.frames) {
+    for (const SceneFrame& frame : scene.frames) {
       auto& count = at(cuts, dimension);
       count = std::max(count, count_cuts(frame, dimension));
     }
@@ -351,7 +351,7 @@ std::string quantity(const Scene& scene, std::int64_t elements) {
   return count_of(static_cast<std::int64_t>(bytes), "byte");
 }
 
-Box own_box(const Frame& frame, const Box& box) {
+Box own_box(const SceneFrame& frame, const Box& box) {
   Box own;
   for (const int dimension : frame.dimensions) {
     own.lo.push_back(at(box.lo, dimension));

@@ -24,7 +24,7 @@ struct SceneDimension {
   bool operator==(const SceneDimension&) const = default;
 };
 
-struct Frame {
+struct SceneFrame {
   std::string layout;             // as plans print it
   std::vector<int> dimensions;    // those of the scene that are still there, ascending
   std::vector<HeldBox> boxes;     // with the scene's dimensions: all along those that were reduced
@@ -76,15 +76,15 @@ struct Scene {
   std::int64_t devices = 1;
   std::optional<ElementType> element;
   std::vector<SceneDimension> dimensions;
-  std::vector<Frame> frames;  // the source, then after each step
+  std::vector<SceneFrame> frames;  // the source, then after each step
   std::vector<SceneStep> steps;
   std::optional<PlanCost> cost;  // nothing where the plan does not say
   std::int64_t bound = 0;        // elements of the larger of source and target: no plan of ours has larger tiles
   std::int64_t peak = 0;         // of the largest tile on the way
   View view;
 
-  const Frame& source() const { return frames.front(); }
-  const Frame& target() const { return frames.back(); }
+  const SceneFrame& source() const { return frames.front(); }
+  const SceneFrame& target() const { return frames.back(); }
 };
 
 // Of plans that are right. Without an element type, quantities are in elements. The view is all dimensions where they
@@ -108,7 +108,7 @@ std::optional<ViewFault> find_fault(const Scene& scene, const View& view);
 std::string quantity(const Scene& scene, std::int64_t elements);
 
 // The box in the frame's own dimensions.
-Box own_box(const Frame& frame, const Box& box);
+Box own_box(const SceneFrame& frame, const Box& box);
 
 // "0 4 8 12 +4": at most so many of them.
 std::string list_devices(const std::vector<Device>& devices, std::size_t most);

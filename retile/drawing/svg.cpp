@@ -184,7 +184,7 @@ void put_names(std::string& out, const Scene& scene, const Picture& picture) {
   }
 }
 
-void put_picture(std::string& out, const Scene& scene, const Frame& frame, const Picture& picture) {
+void put_picture(std::string& out, const Scene& scene, const SceneFrame& frame, const Picture& picture) {
   for (const Layer& layer : picture.layers) put_slab(out, layer);
   SparseLabels sparse;
   for (const PlacedBox& placed : picture.boxes) {
@@ -254,7 +254,7 @@ std::string step_facts(const Scene& scene, const SceneStep& step) {
 }
 
 // What a device holds, against the largest that one may.
-void put_memory(std::string& out, const Scene& scene, const Frame& frame, double scale, double y) {
+void put_memory(std::string& out, const Scene& scene, const SceneFrame& frame, double scale, double y) {
   const auto length = [&](std::int64_t elements) { return static_cast<double>(elements) * scale; };
   put_rectangle(out, {0, y, std::max(0.5, length(frame.elements)), 6},
                 fmt::format("class=\"bar{}\"", frame.elements > scene.bound ? " over" : ""));
@@ -277,7 +277,7 @@ constexpr double heading_height = 40;
 // A frame with the step that led to it above, and what devices hold below. Returns where it ends.
 double put_cell(std::string& out, const Scene& scene, std::size_t index, const Picture& picture, Cell cell,
                 const Scale& scale) {
-  const Frame& frame = scene.frames[index];
+  const SceneFrame& frame = scene.frames[index];
   put(out, "<g transform=\"translate({} {})\">\n", px(cell.x), px(cell.y));
   const SceneStep* step = index == 0 ? nullptr : &scene.steps[index - 1];
   put_fitting(out, 0, 13, 13, scale.side, "font-weight=\"600\"",
@@ -324,7 +324,7 @@ Device busiest_receiver(const SceneStep& step) {
   return std::max_element(step.received.begin(), end) - step.received.begin();
 }
 
-std::vector<Box> boxes_of(const Frame& frame, Device device) {
+std::vector<Box> boxes_of(const SceneFrame& frame, Device device) {
   std::vector<Box> boxes;
   for (const HeldBox& held : frame.boxes) {
     if (std::binary_search(held.holders.begin(), held.holders.end(), device)) boxes.push_back(held.box);
@@ -427,7 +427,7 @@ std::string plan_name(const Scene& scene) {
   return scene.planner.empty() ? "plan" : fmt::format("retile, planner {}", scene.planner);
 }
 
-std::string describe_frame(const Scene& scene, const Frame& frame) {
+std::string describe_frame(const Scene& scene, const SceneFrame& frame) {
   constexpr std::size_t most_boxes = 8;
   std::string text = fmt::format("{}, {} per device", frame.layout, quantity(scene, frame.elements));
   if (frame.idle_devices > 0) text += fmt::format(", {} hold nothing", count_of(frame.idle_devices, "device"));
@@ -442,7 +442,7 @@ std::string describe_frame(const Scene& scene, const Frame& frame) {
   return text + ".";
 }
 
-std::string frame_svg(const Scene& scene, const Frame& frame) {
+std::string frame_svg(const Scene& scene, const SceneFrame& frame) {
   const Picture picture = make_picture(scene, frame, frame_side);
   std::string out =
       fmt::format("<svg viewBox=\"{} -4 {} {}\" role=\"img\" aria-label=\"{}\">", px(-left_margin),

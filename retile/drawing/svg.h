@@ -16,13 +16,13 @@ namespace retile::drawing {
 std::string to_svg(const Comparison& scenes, std::optional<std::size_t> step);
 
 // One frame, for a page that has the styles of page.css.
-std::string frame_svg(const Scene& scene, const Frame& frame);
+std::string frame_svg(const Scene& scene, const SceneFrame& frame);
 
 // The text as XML has it. Users' names hold anything; control characters become spaces.
 std::string escape(std::string_view text);
 
 // "[8{x}16], 64 bytes on each device. 0 4: [0:8]; …": what a frame shows, for those who do not see it.
-std::string describe_frame(const Scene& scene, const Frame& frame);
+std::string describe_frame(const Scene& scene, const SceneFrame& frame);
 
 // "wide" is ours, "xla" XLA's.
 std::string plan_name(const Scene& scene);

@@ -63,7 +63,7 @@ struct Table {
 
 class FrameText {
  public:
-  FrameText(const Scene& scene, const Frame& frame) : scene_(scene), drawn_(drawn_dimensions(scene, frame)) {
+  FrameText(const Scene& scene, const SceneFrame& frame) : scene_(scene), drawn_(drawn_dimensions(scene, frame)) {
     for (const HeldBox& held : frame.boxes) {
       if (is_shown(frame, drawn_, held.box)) shown_.push_back(&held);
     }
@@ -287,7 +287,7 @@ std::string render(const std::vector<Block>& blocks, bool has_colors) {
   return out;
 }
 
-std::string frame_text(const Scene& scene, const Frame& frame, const Palette& palette) {
+std::string frame_text(const Scene& scene, const SceneFrame& frame, const Palette& palette) {
   const FrameText text(scene, frame);
   std::string out = fmt::format("{}  // {} per device", Palette::paint(palette.heading, printable(frame.layout)),
                                 quantity(scene, frame.elements));
@@ -296,7 +296,7 @@ std::string frame_text(const Scene& scene, const Frame& frame, const Palette& pa
   return out + "\n" + (legend.empty() ? "" : "  " + legend + "\n") + render(text.blocks(), !palette.heading.empty());
 }
 
-std::string step_text(const SceneStep& step, const Frame& before, const Palette& palette) {
+std::string step_text(const SceneStep& step, const SceneFrame& before, const Palette& palette) {
   std::string out = fmt::format("    -> {}{}\n       {}\n", Palette::paint(palette.step, step.operation),
                                 step.cost ? fmt::format("  // cost {}", group_digits(*step.cost)) : "", step.sentence);
   constexpr std::size_t most_pieces = 4;

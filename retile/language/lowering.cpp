@@ -15,9 +15,9 @@
 namespace retile::language {
 namespace {
 
-class Lowering {
+class StatementLowering {
  public:
-  Lowering(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
+  StatementLowering(const Program& program, const PlanOptions& options) : program_(program), options_(options) {}
 
   std::vector<LoweredStatement> lower(const Function& function) {
     const std::vector<int> last = last_uses(function);
@@ -81,7 +81,7 @@ LoweredProgram lower_by(PlannerKind planner, Program program, PlanOptions option
   options.planner = planner;
   options.memory_limit.reset();
   LoweredProgram lowered{std::move(program), options, {}};
-  Lowering lowering(lowered.program, options);
+  StatementLowering lowering(lowered.program, options);
   for (const Function& function : lowered.program.functions) lowered.statements.push_back(lowering.lower(function));
   return lowered;
 }

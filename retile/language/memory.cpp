@@ -36,13 +36,13 @@ Context distinct_arguments(const Function& function, bool kept) {
 }
 
 // A function's arrays as one context has them. An array is known by the first value that has it.
-struct Frame {
+struct CallArrays {
   int index;
   const Function& function;
-  std::vector<int> arrays;  // by value
-  std::vector<int> last;    // by array: the statement of its last use, `never` where the caller needs it
+  std::vector<int> by_value;  // its array
+  std::vector<int> last;      // by array: the statement of its last use, `never` where the caller needs it
 
-  int array(int value) const { return at(arrays, value); }
+  int array(int value) const { return at(by_value, value); }
   int last_use(int array) const { return at(last, array); }
   std::int64_t bytes(int array) const { return bytes_of(at(function.values, array).type); }
   template <typename Values>
@@ -100,25 +100,25 @@ class MemoryAnalysis {
     }
   }
 
-  Frame frame_of(int index, const Context& context) const {
+  CallArrays arrays_of(int index, const Context& context) const {
     const std::vector<int>& owners = at(owners_, index);
-    Frame frame{index, at(program_.functions, index), owners, std::vector<int>(owners.size(), -1)};
+    CallArrays arrays{index, at(program_.functions, index), owners, std::vector<int>(owners.size(), -1)};
     for (std::size_t value = 0; value < owners.size(); ++value) {
-      const bool is_given = owners[value] < frame.function.parameter_count;
-      if (is_given) frame.arrays[value] = at(context.same_as, owners[value]);
-      int& last = at(frame.last, frame.arrays[value]);
+      const bool is_given = owners[value] < arrays.function.parameter_count;
+      if (is_given) arrays.by_value[value] = at(context.same_as, owners[value]);
+      int& last = at(arrays.last, arrays.by_value[value]);
       last = std::max(last, is_given && at(context.kept, owners[value]) ? never : at(last_uses_, index)[value]);
     }
-    return frame;
+    return arrays;
   }
 
-  [[gnu::noinline]] static Context context_of(const Frame& frame, const Call& call, int statement) {
+  [[gnu::noinline]] static Context context_of(const CallArrays& arrays, const Call& call, int statement) {
     Context context;
     std::map<int, int> first;  // parameter of each array
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
-      const int array = frame.array(call.operands[i]);
+      const int array = arrays.array(call.operands[i]);
       context.same_as.push_back(first.try_emplace(array, static_cast<int>(i)).first->second);
-      context.kept.push_back(frame.last_use(array) > statement);
+      context.kept.push_back(arrays.last_use(array) > statement);
     }
     return context;
   }
@@ -131,7 +131,7 @@ class MemoryAnalysis {
     const bool is_full = peaks.size() >= most_contexts && !peaks.contains(context);
     if (is_full) context = distinct_arguments(at(program_.functions, function), true);
     const auto [entry, is_new] = peaks.try_emplace(context);
-    if (is_new) entry->second = measure(frame_of(function, context));
+    if (is_new) entry->second = measure(arrays_of(function, context));
     return entry->second;
   }
 
@@ -144,52 +144,52 @@ class MemoryAnalysis {
     }
   }
 
-  MemoryPeak measure(const Frame& frame) {
-    const Function& function = frame.function;
-    std::set<int> parameters(frame.arrays.begin(), frame.arrays.begin() + function.parameter_count);
-    std::int64_t live = count_at(function.range, [&] { return frame.sum(parameters); });
-    MemoryPeak peak{live, frame.index, -1};
-    std::erase_if(parameters, [&](int array) { return frame.last_use(array) >= 0; });
-    live -= frame.sum(parameters);
+  MemoryPeak measure(const CallArrays& arrays) {
+    const Function& function = arrays.function;
+    std::set<int> parameters(arrays.by_value.begin(), arrays.by_value.begin() + function.parameter_count);
+    std::int64_t live = count_at(function.range, [&] { return arrays.sum(parameters); });
+    MemoryPeak peak{live, arrays.index, -1};
+    std::erase_if(parameters, [&](int array) { return arrays.last_use(array) >= 0; });
+    live -= arrays.sum(parameters);
     for (int i = 0; i < static_cast<int>(function.statements.size()); ++i) {
-      const MemoryPeak here = measure_statement(frame, i, live);
+      const MemoryPeak here = measure_statement(arrays, i, live);
       if (here.bytes > peak.bytes) peak = here;
-      for (const int array : frame.operands(at(function.statements, i))) {
-        if (frame.last_use(array) <= i) live -= frame.bytes(array);
+      for (const int array : arrays.operands(at(function.statements, i))) {
+        if (arrays.last_use(array) <= i) live -= arrays.bytes(array);
       }
       for (const int result : at(function.statements, i).results) {  // they fit: they are part of the peak here
-        if (frame.array(result) == result && frame.last_use(result) > i) live += frame.bytes(result);
+        if (arrays.array(result) == result && arrays.last_use(result) > i) live += arrays.bytes(result);
       }
     }
-    if (frame.index != program_.main) return peak;
-    const std::int64_t returned = count_at(function.return_range, [&] { return frame.sum(function.results); });
+    if (arrays.index != program_.main) return peak;
+    const std::int64_t returned = count_at(function.return_range, [&] { return arrays.sum(function.results); });
     if (returned <= peak.bytes) return peak;
-    return {returned, frame.index, static_cast<int>(function.statements.size())};
+    return {returned, arrays.index, static_cast<int>(function.statements.size())};
   }
 
   // `live` are the bytes of arrays that are alive before it.
-  MemoryPeak measure_statement(const Frame& frame, int number, std::int64_t live) {
-    const Statement& statement = at(frame.function.statements, number);
+  MemoryPeak measure_statement(const CallArrays& arrays, int number, std::int64_t live) {
+    const Statement& statement = at(arrays.function.statements, number);
     const auto* call = std::get_if<Call>(&statement.operation);
-    if (call == nullptr) return {measure_alone(frame, number, live), frame.index, number};
-    MemoryPeak peak = peak_of(call->function, context_of(frame, *call, number));
+    if (call == nullptr) return {measure_alone(arrays, number, live), arrays.index, number};
+    MemoryPeak peak = peak_of(call->function, context_of(arrays, *call, number));
     peak.bytes =
-        count_at(statement.range, [&] { return add_bytes(live - frame.sum(frame.operands(statement)), peak.bytes); });
+        count_at(statement.range, [&] { return add_bytes(live - arrays.sum(arrays.operands(statement)), peak.bytes); });
     return peak;
   }
 
   // A statement that calls nothing. Never part of its caller: calls nest deep, and the stack is not.
-  [[gnu::noinline]] std::int64_t measure_alone(const Frame& frame, int number, std::int64_t live) const {
-    const Statement& statement = at(frame.function.statements, number);
+  [[gnu::noinline]] std::int64_t measure_alone(const CallArrays& arrays, int number, std::int64_t live) const {
+    const Statement& statement = at(arrays.function.statements, number);
     if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {
       return count_at(statement.range, [&] { return add_bytes(live, local_peak_bytes(op->body)); });
     }
-    const int operand = *frame.operands(statement).begin();
-    const TileUse use = frame.last_use(operand) > number ? TileUse::kept : TileUse::donated;
-    const Movement& movement = *at(at(lowered_.statements, frame.index), number).movement;
-    const std::int64_t size = retile::bytes_of(at(frame.function.values, operand).type.element);
+    const int operand = *arrays.operands(statement).begin();
+    const TileUse use = arrays.last_use(operand) > number ? TileUse::kept : TileUse::donated;
+    const Movement& movement = *at(at(lowered_.statements, arrays.index), number).movement;
+    const std::int64_t size = retile::bytes_of(at(arrays.function.values, operand).type.element);
     return count_at(statement.range, [&] {
-      return add_bytes(live - frame.bytes(operand), peak_of_movement(movement, size, use, engine_));
+      return add_bytes(live - arrays.bytes(operand), peak_of_movement(movement, size, use, engine_));
     });
   }
 

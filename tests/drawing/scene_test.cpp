@@ -15,9 +15,9 @@
 namespace retile::test {
 namespace {
 
-using drawing::Frame;
 using drawing::Scene;
 using drawing::SceneDimension;
+using drawing::SceneFrame;
 using drawing::SceneStep;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -164,7 +164,7 @@ TEST(Quantity, is_in_bytes_where_the_element_type_is_known) {
 void expect_whole(const Scene& scene, std::size_t index) {
   const SceneStep& step = scene.steps[index];
   if (scene.frames[index].dimensions != scene.frames[index + 1].dimensions) return;  // reduced
-  const auto boxes_of = [&](const Frame& frame, Device device) {
+  const auto boxes_of = [&](const SceneFrame& frame, Device device) {
     std::vector<Box> boxes;
     for (const HeldBox& held : frame.boxes) {
       if (std::count(held.holders.begin(), held.holders.end(), device) > 0) boxes.push_back(held.box);

@@ -49,7 +49,7 @@ TEST(Picture, leaves_the_square_to_nobody_else) {
   RandomProblems random(7);
   for (int i = 0; i < 200; ++i) {
     const Scene scene = scene_of(any_problem(random));
-    for (const drawing::Frame& frame : scene.frames) {
+    for (const drawing::SceneFrame& frame : scene.frames) {
       const Picture picture = make_picture(scene, frame, 400);
       EXPECT_LE(picture.width, 400);
       EXPECT_LE(picture.height, 400);
