@@ -219,10 +219,7 @@ int run(const Arguments& arguments) {
 }
 
 void add_sampling_options(CLI::App& command, Arguments& arguments) {
-  command.add_option("--samples", arguments.samples, "how many problems to sample")
-      ->check(whole_number(0, 1000000))
-      ->capture_default_str()
-      ->type_name("N");
+  add_value(command, "--samples", arguments.samples, "how many problems to sample", "N", whole_number(0, 1000000));
   command.add_option("--problems", arguments.problems, "a file of problems, one a line, instead of sampling")
       ->type_name("FILE");
   command.add_flag("--adversarial", arguments.adversarial, "the paper's P1 to P4 before all others");
@@ -236,14 +233,9 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
       ->check(known_name(element_type_names))
       ->capture_default_str()
       ->type_name("TYPE");
-  command.add_option("--seed", arguments.seed, "seed of problems and data")
-      ->check(whole_number(0, UINT64_MAX))
-      ->capture_default_str()
-      ->type_name("N");
-  command.add_option("--scale", arguments.scale, "shrink arrays to this share of their size, layouts kept")
-      ->check(number_between(1e-9, 1))
-      ->capture_default_str()
-      ->type_name("SHARE");
+  add_value(command, "--seed", arguments.seed, "seed of problems and data", "N", whole_number(0, UINT64_MAX));
+  add_value(command, "--scale", arguments.scale, "shrink arrays to this share of their size, layouts kept", "SHARE",
+            number_between(1e-9, 1));
 }
 
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
@@ -251,14 +243,9 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
       ->delimiter(',')
       ->check(known_name(contender_names))
       ->type_name("NAME,...");
-  command.add_option("--repeat", arguments.repetitions, "timed runs of each contender")
-      ->check(whole_number(1, 1000000))
-      ->capture_default_str()
-      ->type_name("N");
-  command.add_option("--time-limit", arguments.time_limit, "start no problem after so many seconds; 0: no limit")
-      ->check(number_between(0, 1e9))
-      ->capture_default_str()
-      ->type_name("S");
+  add_value(command, "--repeat", arguments.repetitions, "timed runs of each contender", "N", whole_number(1, 1000000));
+  add_value(command, "--time-limit", arguments.time_limit, "start no problem after so many seconds; 0: no limit", "S",
+            number_between(0, 1e9));
   command.add_option("--commit", arguments.commit, "what was built, for the record")->type_name("TEXT");
   command.add_option("--out", arguments.out, "the file of results, added to")->capture_default_str()->type_name("FILE");
 }
@@ -266,14 +253,12 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("bench", "Measure planners against each other on real data");
-  const auto arguments = std::make_shared<Arguments>();
-  arguments->command = command;
-  add_sampling_options(*command, *arguments);
-  add_engine_options(*command, arguments->engine);
-  add_measuring_options(*command, *arguments);
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] =
+      add_subcommand(app, "bench", "Measure planners against each other on real data", examples, run, status);
+  arguments.command = &command;
+  add_sampling_options(command, arguments);
+  add_engine_options(command, arguments.engine);
+  add_measuring_options(command, arguments);
 }
 
 }  // namespace retile::command

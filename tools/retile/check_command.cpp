@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -64,12 +63,9 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_check_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("check", "Check programs");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->paths, "programs; - is standard input")->required()->type_name("");
-  command->add_flag("-v,--verbose", arguments->verbose, "say what was checked, one line a file, on standard error");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] = add_subcommand(app, "check", "Check programs", examples, run, status);
+  command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");
+  command.add_flag("-v,--verbose", arguments.verbose, "say what was checked, one line a file, on standard error");
 }
 
 }  // namespace retile::command

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -178,27 +177,21 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_draw_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("draw", "Draw a plan: a page, an SVG or text");
-  const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
+  const auto [command, arguments] =
+      add_subcommand(app, "draw", "Draw a plan: a page, an SVG or text", examples, run, status);
+  add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
+  add_value(command, "--as", arguments.format,
+            "html, svg or text; unless told what --out ends in, else text on a terminal and html elsewhere", "FORMAT",
+            known_name(format_names));
+  command.add_option("--out", arguments.path, "file to write, standard output unless told")->type_name("FILE");
   command
-      ->add_option("--as", arguments->format,
-                   "html, svg or text; unless told what --out ends in, else text on a terminal and html elsewhere")
-      ->check(known_name(format_names))
-      ->type_name("FORMAT");
-  command->add_option("--out", arguments->path, "file to write, standard output unless told")->type_name("FILE");
-  command
-      ->add_option("--dimensions", arguments->dimensions,
-                   "up to three to draw: layers, rows and columns, e.g. 0,2; chosen by what is cut unless told")
+      .add_option("--dimensions", arguments.dimensions,
+                  "up to three to draw: layers, rows and columns, e.g. 0,2; chosen by what is cut unless told")
       ->type_name("LIST");
-  command->add_option("--step", arguments->step, "with svg and text: this step alone, before and after, from 1")
-      ->check(whole_number(1, 1 << 30))
-      ->type_name("N");
-  command->add_option("--beside", arguments->beside, "draw this planner's plan beside it, or what XLA's rules do: xla")
-      ->check(known_name(std::string(planner_names) + ", xla"))
-      ->type_name("NAME");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  add_value(command, "--step", arguments.step, "with svg and text: this step alone, before and after, from 1", "N",
+            whole_number(1, 1 << 30));
+  add_value(command, "--beside", arguments.beside, "draw this planner's plan beside it, or what XLA's rules do: xla",
+            "NAME", known_name(std::string(planner_names) + ", xla"));
 }
 
 }  // namespace retile::command

@@ -1,7 +1,6 @@
 // retile emit
 #include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,23 +79,21 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_emit_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR");
-  const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
-  command->add_option("--as", arguments->target, fmt::format("what is written: {}", emission::target_names))
+  const auto [command, arguments] =
+      add_subcommand(app, "emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR", examples, run, status);
+  add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
+  command.add_option("--as", arguments.target, fmt::format("what is written: {}", emission::target_names))
       ->check(known_name(emission::target_names))
       ->required()
       ->type_name("TARGET");
   command
-      ->add_option("--form", arguments->form,
-                   fmt::format("of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
-                               tensors::program_form_names))
+      .add_option("--form", arguments.form,
+                  fmt::format("of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
+                              tensors::program_form_names))
       ->check(known_name(tensors::program_form_names))
       ->type_name("FORM");
-  command->add_option("--out", arguments->path, "the file that is written, instead of standard output")
+  command.add_option("--out", arguments.path, "the file that is written, instead of standard output")
       ->type_name("FILE");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
 }
 
 }  // namespace retile::command

@@ -30,24 +30,18 @@ void check_engine_options(const EngineArguments& arguments) {
 void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice) {
   arguments.command = &command;
   const bool has_all = choice == EngineChoice::all;
-  command
-      .add_option("--engine", arguments.engine,
-                  fmt::format("threads: all devices in this process;{}\n"
-                              "mpi: devices are MPI ranks, the default where mpirun starts several",
-                              has_all ? " reference: slow and obviously right;" : ""))
-      ->check(known_name(has_all ? "threads, reference, mpi" : "threads, mpi"))
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_value(command, "--engine", arguments.engine,
+            fmt::format("threads: all devices in this process;{}\n"
+                        "mpi: devices are MPI ranks, the default where mpirun starts several",
+                        has_all ? " reference: slow and obviously right;" : ""),
+            "NAME", known_name(has_all ? "threads, reference, mpi" : "threads, mpi"));
   command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
       ->check(whole_number(1, most_threads))
       ->type_name("N");
-  command
-      .add_option("--transport", arguments.transport,
-                  "how MPI ranks reach each other. auto: directly within a host, else as suits the step;\n"
-                  "collectives: alltoall and allgather are MPI's own; messages: everything is sent")
-      ->check(known_name(mpi::transport_names))
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_value(command, "--transport", arguments.transport,
+            "how MPI ranks reach each other. auto: directly within a host, else as suits the step;\n"
+            "collectives: alltoall and allgather are MPI's own; messages: everything is sent",
+            "NAME", known_name(mpi::transport_names));
   command
       .add_option("--device-map", arguments.device_map,
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -118,14 +117,11 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, int* status) {
-  CLI::App* command =
-      app.add_subcommand("explain", "Say what a compiler does with redistributions, and what could be done");
-  const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem);
-  command->add_flag("--global-shape", arguments->global_shape, "shapes in a log are those of whole arrays");
-  command->add_flag("--json", arguments->json, "one answer a line, as JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] = add_subcommand(
+      app, "explain", "Say what a compiler does with redistributions, and what could be done", examples, run, status);
+  add_problem_options(command, arguments.problem);
+  command.add_flag("--global-shape", arguments.global_shape, "shapes in a log are those of whole arrays");
+  command.add_flag("--json", arguments.json, "one answer a line, as JSON");
 }
 
 }  // namespace retile::command

@@ -1,6 +1,5 @@
 // retile fmt
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,13 +61,11 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_fmt_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("fmt", "Print programs in canonical form");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->paths, "programs; - is standard input")->required()->type_name("");
-  command->add_flag("--check", arguments->check, "print the names of files that fmt would change, and exit with 1");
-  command->add_flag("-i,--in-place", arguments->in_place, "write the result back to the file");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] =
+      add_subcommand(app, "fmt", "Print programs in canonical form", examples, run, status);
+  command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");
+  command.add_flag("--check", arguments.check, "print the names of files that fmt would change, and exit with 1");
+  command.add_flag("-i,--in-place", arguments.in_place, "write the result back to the file");
 }
 
 }  // namespace retile::command

@@ -217,21 +217,17 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
   command.add_option("--shape", arguments.shape, "the array, where SRC and DST do not say it, e.g. 'f32[16,1024]'")
       ->type_name("ARRAY");
   command.add_flag("--local-shape", arguments.is_local_shape, "with --shape: it is what a device holds of the source");
-  command
-      .add_option("--notation", arguments.notation,
-                  fmt::format("print source and target in this notation too: {}", interchange::notation_names))
-      ->check(known_name(interchange::notation_names))
-      ->type_name("NAME");
+  add_value(command, "--notation", arguments.notation,
+            fmt::format("print source and target in this notation too: {}", interchange::notation_names), "NAME",
+            known_name(interchange::notation_names));
   command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
   command.add_option("--target-mesh", arguments.target_mesh, "axes of the target, where it is on another mesh")
       ->type_name("AXES");
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
       ->type_name("FILE");
-  command
-      .add_option("--dtype", arguments.element_type,
-                  fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names))
-      ->check(known_name(element_type_names))
-      ->type_name("TYPE");
+  add_value(command, "--dtype", arguments.element_type,
+            fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names), "TYPE",
+            known_name(element_type_names));
   add_planner_options(command, arguments, choice);
   command
       .add_option("--memory-limit", arguments.memory_limit,
@@ -242,32 +238,23 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
 
 void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice) {
   const bool has_xla = choice == PlannerChoice::with_xla;
-  command
-      .add_option("--planner", arguments.planner,
-                  "auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
-                  "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
-                  "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
-                  "lean: the one of these whose run takes the least memory;\n"
-                  "gather-slice: gather everything, then slice" +
-                      std::string(has_xla ? ";\nxla: what XLA's rules do, by a model of them" : ""))
-      ->check(known_name(std::string(planner_names) + (has_xla ? ", xla" : "")))
-      ->capture_default_str()
-      ->type_name("NAME");
-  command
-      .add_option("--cost", arguments.cost_model,
-                  "paper: elements sent per device; volume: the most that a device receives")
-      ->check(known_name(cost_model_names()))
-      ->capture_default_str()
-      ->type_name("MODEL");
+  add_value(command, "--planner", arguments.planner,
+            "auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
+            "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
+            "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
+            "lean: the one of these whose run takes the least memory;\n"
+            "gather-slice: gather everything, then slice" +
+                std::string(has_xla ? ";\nxla: what XLA's rules do, by a model of them" : ""),
+            "NAME", known_name(std::string(planner_names) + (has_xla ? ", xla" : "")));
+  add_value(command, "--cost", arguments.cost_model,
+            "paper: elements sent per device; volume: the most that a device receives", "MODEL",
+            known_name(cost_model_names()));
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
-  command
-      .add_option("--effort", arguments.effort,
-                  "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
-                  "more may find a cheaper plan or prove that there is none")
-      ->check(number_between(0.001, WorkBudget::most_effort))
-      ->capture_default_str()
-      ->type_name("FACTOR");
+  add_value(command, "--effort", arguments.effort,
+            "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
+            "more may find a cheaper plan or prove that there is none",
+            "FACTOR", number_between(0.001, WorkBudget::most_effort));
 }
 
 PlanOptions planner_options(const ProblemArguments& arguments) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -98,22 +97,18 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_lower_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("lower", "Show what a program's redistributions become");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->path, "program; - is standard input")->required()->type_name("");
-  add_planner_options(*command, arguments->planning);
-  command
-      ->add_option("--dump-after", arguments->pass,
-                   "print the program as it is after a stage:\n"
-                   "parse: as it is written, in canonical form; check: with all types spelled out;\n"
-                   "lower: redistributions as the steps of their plans")
-      ->check(known_name(language::pass_names))
-      ->type_name("STAGE");
-  command->add_flag("--summary", arguments->summary,
-                    "a table of what redistributions and allreduces move, cost and need");
-  command->add_flag("--json", arguments->json, "the summary as JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] =
+      add_subcommand(app, "lower", "Show what a program's redistributions become", examples, run, status);
+  command.add_option("FILE", arguments.path, "program; - is standard input")->required()->type_name("");
+  add_planner_options(command, arguments.planning);
+  add_value(command, "--dump-after", arguments.pass,
+            "print the program as it is after a stage:\n"
+            "parse: as it is written, in canonical form; check: with all types spelled out;\n"
+            "lower: redistributions as the steps of their plans",
+            "STAGE", known_name(language::pass_names));
+  command.add_flag("--summary", arguments.summary,
+                   "a table of what redistributions and allreduces move, cost and need");
+  command.add_flag("--json", arguments.json, "the summary as JSON");
 }
 
 }  // namespace retile::command

@@ -1,7 +1,6 @@
 // retile plan
 #include <fmt/format.h>
 
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -80,14 +79,12 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("plan", "Show the steps that lead from one layout to another");
-  const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem, PlannerChoice::with_xla);
-  command->add_flag("--json", arguments->json, "one plan a line, as JSON");
-  command->add_flag("--donate", arguments->donate, "with --memory-limit: the run may free source tiles on its way");
-  command->add_flag("--full", arguments->full, "with --json: list groups and offsets above 4096 devices too");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] =
+      add_subcommand(app, "plan", "Show the steps that lead from one layout to another", examples, run, status);
+  add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
+  command.add_flag("--json", arguments.json, "one plan a line, as JSON");
+  command.add_flag("--donate", arguments.donate, "with --memory-limit: the run may free source tiles on its way");
+  command.add_flag("--full", arguments.full, "with --json: list groups and offsets above 4096 devices too");
 }
 
 }  // namespace retile::command

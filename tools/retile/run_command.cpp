@@ -107,24 +107,16 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_run_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("run", "Plan, move real data, and check the result");
-  const auto arguments = std::make_shared<Arguments>();
-  add_problem_options(*command, arguments->problem);
-  add_engine_options(*command, arguments->engine);
-  add_program_options(*command, arguments->program);
-  command->add_option("--repeat", arguments->repetitions, "how often to run; the fastest counts")
-      ->check(whole_number(1, 1000000))
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("--seed", arguments->seed, "seed of the data")
-      ->check(whole_number(0, UINT64_MAX))
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_flag("--donate", arguments->donate,
-                    "free tiles as the run goes: less memory, more time for fresh memory");
-  command->add_flag("--json", arguments->json, "one report a line, as JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  const auto [command, arguments] =
+      add_subcommand(app, "run", "Plan, move real data, and check the result", examples, run, status);
+  add_problem_options(command, arguments.problem);
+  add_engine_options(command, arguments.engine);
+  add_program_options(command, arguments.program);
+  add_value(command, "--repeat", arguments.repetitions, "how often to run; the fastest counts", "N",
+            whole_number(1, 1000000));
+  add_value(command, "--seed", arguments.seed, "seed of the data", "N", whole_number(0, UINT64_MAX));
+  command.add_flag("--donate", arguments.donate, "free tiles as the run goes: less memory, more time for fresh memory");
+  command.add_flag("--json", arguments.json, "one report a line, as JSON");
 }
 
 }  // namespace retile::command

@@ -119,36 +119,29 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_transfer_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("transfer", "Move all arrays of a model at once, within a byte cap");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("MANIFEST", arguments->manifest, "file with one array a line as JSON; - is standard input")
+  const auto [command, arguments] =
+      add_subcommand(app, "transfer", "Move all arrays of a model at once, within a byte cap", examples, run, status);
+  command.add_option("MANIFEST", arguments.manifest, "file with one array a line as JSON; - is standard input")
       ->required()
       ->type_name("");
-  command->add_option("--max-bytes", arguments->max_bytes, "most that a device may hold beyond the arrays' tiles")
+  command.add_option("--max-bytes", arguments.max_bytes, "most that a device may hold beyond the arrays' tiles")
       ->capture_default_str()
       ->type_name("BYTES");
-  add_engine_options(*command, arguments->engine, EngineChoice::of_transfers);
-  command->add_flag("--dry-run", arguments->dry_run,
-                    "plan and print what each device sends, receives and stages;\n"
-                    "starts no engine: any number of ranks will do");
+  add_engine_options(command, arguments.engine, EngineChoice::of_transfers);
+  command.add_flag("--dry-run", arguments.dry_run,
+                   "plan and print what each device sends, receives and stages;\n"
+                   "starts no engine: any number of ranks will do");
   command
-      ->add_option("--hosts", arguments->hosts,
-                   "so many hosts, of equally many devices in their order: an element crosses into each once;\n"
-                   "under mpirun those of the ranks unless told")
+      .add_option("--hosts", arguments.hosts,
+                  "so many hosts, of equally many devices in their order: an element crosses into each once;\n"
+                  "under mpirun those of the ranks unless told")
       ->check(whole_number(1, 1U << 30U))
       ->type_name("N");
-  command->add_flag("--in-place", arguments->in_place, "give sources back page by page as rounds have read them");
-  command->add_option("--repeat", arguments->running.repetitions, "how often to run; the fastest counts")
-      ->check(whole_number(1, 1000000))
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("--seed", arguments->running.seed, "seed of the data")
-      ->check(whole_number(0, UINT64_MAX))
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_flag("--json", arguments->json, "the plan, or the report of the run, as a line of JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  command.add_flag("--in-place", arguments.in_place, "give sources back page by page as rounds have read them");
+  add_value(command, "--repeat", arguments.running.repetitions, "how often to run; the fastest counts", "N",
+            whole_number(1, 1000000));
+  add_value(command, "--seed", arguments.running.seed, "seed of the data", "N", whole_number(0, UINT64_MAX));
+  command.add_flag("--json", arguments.json, "the plan, or the report of the run, as a line of JSON");
 }
 
 }  // namespace retile::command

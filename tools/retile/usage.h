@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,6 +16,31 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// An option that takes a value; the help shows its default, where it has one.
+template <typename Value>
+void add_value(CLI::App& command, const std::string& name, Value& value, const std::string& description,
+               const std::string& type, const CLI::Validator& check) {
+  CLI::Option* option = command.add_option(name, value, description)->check(check)->type_name(type);
+  if constexpr (!requires { value.has_value(); }) option->capture_default_str();
+}
+
+// A subcommand and its arguments, which live as long as it. When it is chosen, *status becomes what run() returns.
+template <typename Arguments>
+struct Subcommand {
+  CLI::App& command;
+  Arguments& arguments;
+};
+
+template <typename Arguments>
+Subcommand<Arguments> add_subcommand(CLI::App& app, const std::string& name, const std::string& description,
+                                     const std::string& examples, int (*run)(const Arguments&), int* status) {
+  CLI::App* command = app.add_subcommand(name, description);
+  const auto arguments = std::make_shared<Arguments>();
+  command->footer(examples);
+  command->callback([arguments, run, status] { *status = run(*arguments); });
+  return {*command, *arguments};
+}
 
 // Accepts the names that are listed, with commas or spaces between them.
 CLI::Validator known_name(std::string_view names);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -85,14 +84,12 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, int* status) {
-  CLI::App* command = app.add_subcommand("verify", "Check plans that somebody made");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("PLAN", arguments->path, "file with one plan a line as JSON; - is standard input")
+  const auto [command, arguments] =
+      add_subcommand(app, "verify", "Check plans that somebody made", examples, run, status);
+  command.add_option("PLAN", arguments.path, "file with one plan a line as JSON; - is standard input")
       ->required()
       ->type_name("");
-  command->add_flag("--json", arguments->json, "one report a line, as JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  command.add_flag("--json", arguments.json, "one report a line, as JSON");
 }
 
 }  // namespace retile::command
