@@ -35,7 +35,7 @@ MadeSum::MadeSum(const ReduceStep& reduce, Shape stacked, std::uint64_t seed)
 void MadeSum::make_parts(const std::vector<Part>& held, std::byte* memory) const {
   for (const Part& part : held) {
     for_each_element(part.box, [&](const Shape& element) {
-      store_number(reduce_.element, number_at(element), memory + place_of(part, element));
+      store_number(reduce_.element, number_at(element), memory + place_of(part, element) * size_);
     });
   }
 }
@@ -48,19 +48,12 @@ std::optional<std::string> MadeSum::find_difference(const std::vector<Part>& hel
     for_each_element(part.box, [&](const Shape& element) {
       if (difference) return;
       make_whole(element, expected.data());
-      if (std::memcmp(memory + place_of(part, element), expected.data(), expected.size()) == 0) return;
+      if (std::memcmp(memory + place_of(part, element) * size_, expected.data(), expected.size()) == 0) return;
       difference = fmt::format("device {}, element {}: not the {} of its parts", device, to_string(element),
                                name_of(reduce_.reduction));
     });
   }
   return difference;
-}
-
-// In bytes.
-std::int64_t MadeSum::place_of(const Part& part, const Shape& element) const {
-  std::int64_t place = part.offset;
-  for (std::size_t i = 0; i < element.size(); ++i) place += (element[i] - part.box.lo[i]) * part.strides[i];
-  return place * size_;
 }
 
 std::int64_t MadeSum::number_at(const Shape& element) const {

@@ -25,7 +25,6 @@ class MadeSum {
                                              const std::byte* memory) const;
 
  private:
-  std::int64_t place_of(const Part& part, const Shape& element) const;
   std::int64_t number_at(const Shape& element) const;
   void make_whole(const Shape& element, std::byte* out) const;
 

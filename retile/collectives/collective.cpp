@@ -10,6 +10,7 @@
 #include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/collectives/notation.h"
+#include "retile/types/layout.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -38,12 +39,6 @@ std::optional<Fault> axes_fault(const DistributedType& type, const std::vector<A
   return std::nullopt;
 }
 
-std::int64_t product_of_sizes(const std::vector<AxisPart>& axes) {
-  std::int64_t factor = 1;
-  for (const AxisPart& part : axes) factor *= part.size;
-  return factor;
-}
-
 // The dimension must be cut along the axes, as its most minor ones.
 std::optional<Fault> prefix_fault(const DistributedType& type, int dimension, const std::vector<AxisPart>& axes) {
   const std::vector<AxisPart> held = split_into_primes(type.mesh(), type.dimension(dimension).axes);
@@ -56,7 +51,7 @@ std::optional<Fault> prefix_fault(const DistributedType& type, int dimension, co
 }
 
 std::optional<Fault> divisor_fault(const DistributedType& type, int dimension, const std::vector<AxisPart>& axes) {
-  const std::int64_t factor = product_of_sizes(axes);
+  const std::int64_t factor = tile_count(axes);
   const std::int64_t tile = type.dimension(dimension).tile;
   if (tile % factor == 0) return std::nullopt;
   return Fault{fmt::format("the local size {} of dimension {} does not divide by {}", tile, dimension, factor), {}};
@@ -115,13 +110,13 @@ void remove_cut(const Mesh& mesh, Dimension& dimension, const std::vector<AxisPa
   const auto removed = static_cast<std::ptrdiff_t>(split_into_primes(mesh, axes).size());
   held.erase(held.begin(), held.begin() + removed);
   dimension.axes = merge_neighbours(held);
-  dimension.tile *= product_of_sizes(axes);
+  dimension.tile *= tile_count(axes);
 }
 
 void add_cut(Dimension& dimension, const std::vector<AxisPart>& axes) {
   dimension.axes.insert(dimension.axes.begin(), axes.begin(), axes.end());
   dimension.axes = merge_neighbours(dimension.axes);
-  dimension.tile /= product_of_sizes(axes);
+  dimension.tile /= tile_count(axes);
 }
 
 }  // namespace
@@ -138,7 +133,7 @@ const std::vector<AxisPart>& axes_of(const Collective& collective) {
   return none;
 }
 
-std::int64_t factor_of(const Collective& collective) { return product_of_sizes(axes_of(collective)); }
+std::int64_t factor_of(const Collective& collective) { return tile_count(axes_of(collective)); }
 
 std::optional<Fault> find_fault(const DistributedType& type, const Collective& collective) {
   return std::visit([&](const auto& step) { return fault_of(type, step); }, collective);

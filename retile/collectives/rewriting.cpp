@@ -139,8 +139,7 @@ DistributedType without_unit_axes(const DistributedType& type) {
 // turns their order around: a permutation turns it back.
 Steps split(const DistributedType& after, const Collective& step) {
   if (const auto* permute = std::get_if<AllPermute>(&step)) return {AllPermute{without_unit_axes(permute->result)}};
-  std::vector<AxisPart> primes = split_into_primes(after.mesh(), axes_of(step));
-  std::erase_if(primes, [](const AxisPart& part) { return part.size == 1; });
+  std::vector<AxisPart> primes = prime_digits(after.mesh(), axes_of(step));
   Steps steps;
   if (const auto* slice = std::get_if<DynSlice>(&step)) {
     std::reverse(primes.begin(), primes.end());

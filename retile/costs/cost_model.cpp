@@ -47,9 +47,7 @@ std::int64_t shared_size(const std::vector<Part>& some, const std::vector<Part>&
     const auto shared = intersect(some[0].box, others[0].box);
     return shared ? volume(*shared) : 0;
   }
-  std::vector<Box> boxes;
-  for (const Part& part : some) boxes.push_back(part.box);
-  const BoxIndex index(std::move(boxes));
+  const BoxIndex index(some);
   for (const Part& part : others) index.visit_shared(part.box, add);
   return shared_elements;
 }
@@ -83,8 +81,7 @@ std::int64_t most_received(const Step& step, const Placement& before) {
 
 // The prime digits that cut a dimension, major to minor.
 std::vector<AxisPart> digits_of(const DistributedType& type, int dimension) {
-  std::vector<AxisPart> digits = split_into_primes(type.mesh(), type.dimension(dimension).axes);
-  std::erase_if(digits, [](const AxisPart& digit) { return digit.size == 1; });
+  std::vector<AxisPart> digits = prime_digits(type.mesh(), type.dimension(dimension).axes);
   std::reverse(digits.begin(), digits.end());
   return digits;
 }

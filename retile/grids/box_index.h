@@ -16,8 +16,10 @@ namespace retile {
 // Sorted along the dimension in which the boxes differ most.
 class BoxIndex {
  public:
-  // None of them empty.
-  explicit BoxIndex(std::vector<Box> boxes) : boxes_(std::move(boxes)), order_(numbers_below(boxes_.size())) {
+  // Of a list of things that have boxes, none of them empty.
+  template <typename Held>
+  explicit BoxIndex(const std::vector<Held>& list) : order_(numbers_below(list.size())) {
+    for (const Held& held : list) boxes_.push_back(held.box);
     choose_dimension();
     const auto start = [&](std::size_t i) { return boxes_[i].lo.empty() ? 0 : boxes_[i].lo[dimension_]; };
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return start(a) < start(b); });

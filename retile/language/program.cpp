@@ -46,10 +46,6 @@ std::optional<Layout> layout_of(const ArrayType& type) {
   return Layout(std::move(cuts));
 }
 
-bool LocalType::is_uneven() const {
-  return std::any_of(cuts.begin(), cuts.end(), [](int cut) { return cut >= 0; });
-}
-
 bool LocalType::operator==(const LocalType& other) const {
   if (element != other.element || shape != other.shape) return false;
   for (std::size_t i = 0; i < shape.size(); ++i) {

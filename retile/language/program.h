@@ -48,7 +48,6 @@ struct LocalType {
   std::vector<int> cuts = {};
 
   int cut(std::size_t dimension) const { return cuts.empty() ? -1 : cuts[dimension]; }
-  bool is_uneven() const;
   bool operator==(const LocalType& other) const;
 };
 

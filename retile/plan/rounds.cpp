@@ -48,7 +48,7 @@ std::optional<Tiles> find_tiles(const Placement& placement) {
   Tiles tiles;
   for (Device device = 0; device < placement.device_count(); ++device) {
     const Box box = placement.box(device);
-    const Shape shape = difference(box.hi, box.lo);
+    const Shape shape = extent_of(box);
     if (device == 0) tiles.shape = shape;
     if (shape != tiles.shape || volume(box) == 0) return std::nullopt;
     for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -16,10 +16,7 @@ namespace {
 // Cuts a box into one of at most this many elements, of which it has more, and the rest, between slabs of its longest
 // dimension. Where already a slab has more, that is cut off.
 std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
-  std::size_t longest = 0;
-  for (std::size_t i = 1; i < box.lo.size(); ++i) {
-    if (box.hi[i] - box.lo[i] > box.hi[longest] - box.lo[longest]) longest = i;
-  }
+  const std::size_t longest = longest_dimension(box);
   const std::int64_t slab = volume(box) / (box.hi[longest] - box.lo[longest]);
   std::pair<Box, Box> cut{box, box};
   cut.first.hi[longest] = cut.second.lo[longest] = box.lo[longest] + std::max<std::int64_t>(1, elements / slab);
@@ -60,10 +57,7 @@ class BoxExchange {
 
   // What devices lack, by the box that has it; senders are left open. False where that is more than `most` pieces.
   bool find_pieces(std::size_t most) {
-    std::vector<Box> boxes;
-    boxes.reserve(held_.size());
-    for (const HeldBox& held : held_) boxes.push_back(held.box);
-    const BoxIndex index(std::move(boxes));
+    const BoxIndex index(held_);
     wanted_.resize(held_.size());
     std::size_t count = 0;
     for (Device device = 0; device < after_.device_count(); ++device) {

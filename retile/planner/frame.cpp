@@ -79,8 +79,7 @@ std::optional<CommonMesh> find_common_mesh(const MeshLayout& source, const MeshL
 std::vector<AxisPart> common_parts(const CommonMesh& common, const Mesh& mesh, const std::vector<WorldDigit>& digits,
                                    const std::vector<AxisPart>& parts) {
   std::vector<AxisPart> result;
-  for (const AxisPart& prime : split_into_primes(mesh, parts)) {
-    if (prime.size == 1) continue;  // cuts nothing
+  for (const AxisPart& prime : prime_digits(mesh, parts)) {
     const auto found =
         std::find_if(digits.begin(), digits.end(), [&](const WorldDigit& digit) { return digit.part == prime; });
     result.push_back(at(common.parts, found - digits.begin()));

@@ -16,6 +16,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/base/utf8.h"
 #include "retile/memory/buffer.h"
 #include "retile/runtime/strided.h"
@@ -309,13 +310,8 @@ void NpyReader::read_box(const Box& box, std::byte* out) const {
     const Box turned{reversed(box.lo), reversed(box.hi)};
     Buffer elements(static_cast<std::size_t>(count * size));
     read_rows(reversed(header_.shape), turned, elements.data());
-    Shape extents;
-    std::vector<std::int64_t> permutation;
-    for (std::size_t d = 0; d < turned.lo.size(); ++d) {
-      extents.push_back(turned.hi[d] - turned.lo[d]);
-      permutation.insert(permutation.begin(), static_cast<std::int64_t>(d));
-    }
-    copy_from_view(transposed(extents, permutation), elements.data(), out, size);
+    const Shape order = reversed(numbers_below<std::int64_t>(turned.lo.size()));
+    copy_from_view(transposed(extent_of(turned), order), elements.data(), out, size);
   }
   if (header_.other_byte_order) swap_bytes(out, count, size);
 }

@@ -4,27 +4,9 @@
 
 #include "retile/base/error.h"
 #include "retile/base/list.h"
+#include "retile/copies/copy.h"
 
 namespace retile::runtime {
-namespace {
-
-template <typename Word>
-void gather(const StridedView& view, const Word* array, Word* out) {
-  const std::int64_t length = row_length(view);
-  const std::int64_t stride = row_stride(view);
-  for_each_row(view, [&](std::int64_t start) {
-    const Word* row = array + start;
-    if (stride == 1) {
-      std::copy_n(row, length, out);
-    } else {
-      for (std::int64_t i = 0; i < length; ++i) out[i] = row[i * stride];
-    }
-    out += length;
-  });
-}
-
-}  // namespace
-
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size());
   std::int64_t stride = 1;
@@ -75,12 +57,10 @@ StridedView with_long_rows(const StridedView& view) {
 }
 
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size) {
-  if (element_size == 4) {
-    gather(view, reinterpret_cast<const std::uint32_t*>(array), reinterpret_cast<std::uint32_t*>(out));
-  } else {
-    ensure(element_size == 8, "elements of programs have 4 or 8 bytes");
-    gather(view, reinterpret_cast<const std::uint64_t*>(array), reinterpret_cast<std::uint64_t*>(out));
-  }
+  const Box box = box_at(Shape(view.shape.size()), view.shape);
+  Strides strides = view.strides;
+  for (std::int64_t& stride : strides) stride *= element_size;
+  BoxCopy({box, std::move(strides)}, box, box, element_size).run(array + view.offset * element_size, out);
 }
 
 }  // namespace retile::runtime

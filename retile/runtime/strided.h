@@ -30,7 +30,7 @@ StridedView sliced(const Shape& shape, std::span<const std::int64_t> lo, std::sp
 // The same places in the same order, with dimensions joined where elements lie side by side, so that rows are long.
 StridedView with_long_rows(const StridedView& view);
 
-// The view's elements, row-major. Elements have 4 or 8 bytes.
+// The view's elements, row-major.
 void copy_from_view(const StridedView& view, const std::byte* array, std::byte* out, std::int64_t element_size);
 
 // Calls visit(start) for each row of the view, in row-major order: the place of the row's first element. The last

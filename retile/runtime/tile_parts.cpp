@@ -11,12 +11,10 @@ Shape corner_of(const Placement& placement, Device device) {
 }
 
 std::int64_t place_in(const Part& part, const Shape& element) {
-  std::int64_t place = part.offset;
   for (std::size_t d = 0; d < element.size(); ++d) {
     if (element[d] < part.box.lo[d] || element[d] >= part.box.hi[d]) return -1;
-    place += (element[d] - part.box.lo[d]) * part.strides[d];
   }
-  return place;
+  return place_of(part, element);
 }
 
 void read_parts(const Placement& placement, Device device, const std::byte* tile, std::int64_t element_size,

@@ -38,11 +38,8 @@ void add_range(Box box, std::size_t dimension, std::int64_t begin, std::int64_t 
 
 // At most so many parts of equal size, along the longest dimension.
 std::vector<Box> even_slabs(const Box& box, std::size_t most) {
-  std::size_t longest = 0;
-  for (std::size_t i = 1; i < box.lo.size(); ++i) {
-    if (box.hi[i] - box.lo[i] > box.hi[longest] - box.lo[longest]) longest = i;
-  }
   if (box.lo.empty()) return {box};
+  const std::size_t longest = longest_dimension(box);
   const std::int64_t length = box.hi[longest] - box.lo[longest];
   const std::int64_t count = std::min(length, static_cast<std::int64_t>(most));
   std::vector<Box> slabs;
@@ -67,10 +64,7 @@ DeviceSets::Number DeviceSets::add(std::vector<Device> devices) {
 
 std::vector<Cell> find_cells(const Placement& source, const Placement& target, DeviceSets& sets) {
   const std::vector<HeldBox> held = held_boxes(source);
-  std::vector<Box> boxes;
-  boxes.reserve(held.size());
-  for (const HeldBox& one : held) boxes.push_back(one.box);
-  const BoxIndex index(std::move(boxes));
+  const BoxIndex index(held);
   std::vector<Cell> cells;
   for (const HeldBox& wanted : held_boxes(target)) {
     index.visit_shared(wanted.box, [&](std::size_t box, Box shared) {

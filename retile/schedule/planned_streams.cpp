@@ -96,8 +96,7 @@ class StreamMaker {
     const Side side = phase_ == StreamPhase::passed_on ? Side::target : Side::source;
     const BoxPlace from = place_of(piece, side, piece.from, element);
     const BoxPlace to = place_of(piece, Side::target, piece.to, element);
-    PieceShape shape{Shape(piece.box.lo.size()), from.strides, to.strides, element};
-    for (std::size_t i = 0; i < shape.extent.size(); ++i) shape.extent[i] = piece.box.hi[i] - piece.box.lo[i];
+    const PieceShape shape{extent_of(piece.box), from.strides, to.strides, element};
     if (laid_.size() == most_remembered) laid_.erase(laid_.begin());
     return laid_.emplace_back(LaidBox{&piece, shapes_.number_of(shape), from.offset, to.offset, shape.bytes()});
   }

@@ -67,9 +67,7 @@ std::vector<Piece> kept_pieces(const Placement& held, const Placement& after, De
       pieces.push_back({device, device, *std::move(kept)});
     return pieces;
   }
-  std::vector<Box> boxes;
-  for (Part& part : held.parts(device)) boxes.push_back(std::move(part.box));
-  const BoxIndex index(std::move(boxes));
+  const BoxIndex index(held.parts(device));
   for (const Part& part : after.parts(device)) {
     index.visit_shared(part.box, [&](std::size_t /*held*/, Box shared) {
       pieces.push_back({device, device, std::move(shared)});

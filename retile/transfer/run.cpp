@@ -1,6 +1,7 @@
 #include "retile/transfer/run.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,6 @@
 #include "retile/base/mixing.h"
 #include "retile/memory/available_memory.h"
 #include "retile/schedule/planned_streams.h"
-#include "retile/transfer/pages.h"
 #include "retile/transfer/text.h"
 #include "retile/transfer/tiles.h"
 #include "retile/transfer/verify.h"
@@ -131,6 +131,39 @@ RunStatistics PreparedTransfer::execute_in_place(std::span<const std::span<const
 // --- Runs on made-up data.
 
 namespace {
+
+std::int64_t resident_pages(const Buffer& buffer) {
+  if (buffer.empty()) return 0;
+  const auto pages =
+      (buffer.size() + static_cast<std::size_t>(page_bytes()) - 1) / static_cast<std::size_t>(page_bytes());
+  std::vector<unsigned char> states(pages);
+  // The system only looks.
+  void* memory = const_cast<std::byte*>(buffer.data());  // NOLINT(*-const-cast)
+  if (mincore(memory, buffer.size(), states.data()) != 0) throw RuntimeError("the system does not count pages");
+  return std::count_if(states.begin(), states.end(), [](unsigned char state) { return (state & 1U) != 0; });
+}
+
+// Asks the system which pages of made-up tiles are in memory.
+class PageMeter {
+ public:
+  // Counts once. The tiles outlive it.
+  PageMeter(const MadeTiles& tiles, std::size_t devices) : tiles_(tiles), peaks_(devices) { count(); }
+
+  void count() {
+    std::vector<std::int64_t> pages(peaks_.size());
+    for (std::size_t tile = 0; tile < tiles_.source_buffers().size(); ++tile) {
+      pages[tile % pages.size()] +=
+          resident_pages(tiles_.source_buffers()[tile]) + resident_pages(tiles_.target_buffers()[tile]);
+    }
+    for (std::size_t i = 0; i < pages.size(); ++i) peaks_[i] = std::max(peaks_[i], pages[i] * page_bytes());
+  }
+  // Bytes by device, the most of all counts.
+  const std::vector<std::int64_t>& peaks() const { return peaks_; }
+
+ private:
+  const MadeTiles& tiles_;
+  std::vector<std::int64_t> peaks_;
+};
 
 // The made-up tiles of a run. In place, their pages are counted.
 class CheckedTransfer {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -73,6 +74,17 @@ Box box_at(const Shape& corner, const Shape& extent) {
   // Somebody's corner may be anywhere.
   for (std::size_t i = 0; i < corner.size(); ++i) box.hi[i] = checked_add(corner[i], extent[i]).value_or(INT64_MAX);
   return box;
+}
+
+Shape extent_of(const Box& box) {
+  Shape extent(box.lo.size());
+  std::transform(box.hi.begin(), box.hi.end(), box.lo.begin(), extent.begin(), std::minus<>());
+  return extent;
+}
+
+std::size_t longest_dimension(const Box& box) {
+  const Shape extent = extent_of(box);
+  return static_cast<std::size_t>(std::max_element(extent.begin(), extent.end()) - extent.begin());
 }
 
 std::int64_t volume(const Box& box) {

@@ -31,6 +31,9 @@ struct Box {
 };
 
 Box box_at(const Shape& corner, const Shape& extent);
+// Its elements along each dimension, the dimension that has the most, and all of them.
+Shape extent_of(const Box& box);
+std::size_t longest_dimension(const Box& box);
 std::int64_t volume(const Box& box);
 bool contains(const Box& outer, const Box& inner);
 

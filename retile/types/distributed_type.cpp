@@ -199,16 +199,11 @@ DistributedType merge_neighbours(const DistributedType& type) {
 
 bool same_placement(const DistributedType& a, const DistributedType& b) {
   if (a.mesh() != b.mesh() || a.rank() != b.rank()) return false;
-  const auto digits = [](const DistributedType& type, int dimension) {
-    std::vector<AxisPart> primes = split_into_primes(type.mesh(), type.dimension(dimension).axes);
-    std::erase_if(primes, [](const AxisPart& part) { return part.size == 1; });
-    return primes;
-  };
   for (int i = 0; i < a.rank(); ++i) {
     const Dimension& from = a.dimension(i);
     const Dimension& to = b.dimension(i);
     if (from.global != to.global || from.tile != to.tile) return false;
-    if (from.axes != to.axes && digits(a, i) != digits(b, i)) return false;
+    if (from.axes != to.axes && prime_digits(a.mesh(), from.axes) != prime_digits(b.mesh(), to.axes)) return false;
   }
   return true;
 }

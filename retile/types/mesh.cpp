@@ -115,6 +115,12 @@ std::vector<AxisPart> split_into_primes(const Mesh& mesh, std::span<const AxisPa
   return primes;
 }
 
+std::vector<AxisPart> prime_digits(const Mesh& mesh, std::span<const AxisPart> parts) {
+  std::vector<AxisPart> digits = split_into_primes(mesh, parts);
+  std::erase_if(digits, [](const AxisPart& part) { return part.size == 1; });
+  return digits;
+}
+
 std::vector<AxisPart> merge_neighbours(std::span<const AxisPart> parts) {
   std::vector<AxisPart> merged;
   for (const AxisPart& part : parts) {

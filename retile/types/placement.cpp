@@ -21,6 +21,12 @@ struct Digit {
 
 }  // namespace
 
+std::int64_t place_of(const Part& part, const Shape& element) {
+  std::int64_t place = part.offset;
+  for (std::size_t i = 0; i < element.size(); ++i) place += (element[i] - part.box.lo[i]) * part.strides[i];
+  return place;
+}
+
 Part packed_part(Box box) {
   Shape strides(box.lo.size());
   std::int64_t stride = 1;
@@ -75,7 +81,7 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
     local_size_ = elements;
     const auto smaller = [](const Part& a, const Part& b) { return volume(a.box) < volume(b.box); };
     const Box& largest = std::max_element(held.begin(), held.end(), smaller)->box;
-    for (std::size_t i = 0; i < global.size(); ++i) local_[i] = largest.hi[i] - largest.lo[i];
+    local_ = extent_of(largest);
   }
 }
 

@@ -23,6 +23,9 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
+// Where an element of the part's box lies in that memory, in elements.
+std::int64_t place_of(const Part& part, const Shape& element);
+
 // A box that fills a device's memory, row-major.
 Part packed_part(Box box);
 
