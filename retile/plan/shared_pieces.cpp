@@ -9,6 +9,7 @@
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
 #include "retile/plan/lists.h"
+#include "retile/plan/senders.h"
 
 namespace retile {
 namespace {
@@ -33,7 +34,7 @@ struct Lack {
 class BoxExchange {
  public:
   BoxExchange(const Placement& before, const Placement& after)
-      : after_(after), held_(held_boxes(before)), sent_(size(before.device_count())), received_(sent_.size()) {}
+      : after_(after), held_(held_boxes(before)), received_(static_cast<std::size_t>(before.device_count())) {}
 
   // Nothing where there are more pieces than `most`.
   std::optional<std::vector<Piece>> pieces(std::size_t most) {
@@ -53,8 +54,6 @@ class BoxExchange {
   }
 
  private:
-  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
   // What devices lack, by the box that has it; senders are left open. False where that is more than `most` pieces.
   bool find_pieces(std::size_t most) {
     const BoxIndex index(held_);
@@ -75,52 +74,14 @@ class BoxExchange {
     return true;
   }
 
-  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can: box
-  // after box fills its holders up to a common level, until nothing moves. That is descent on the sum of the squares of
-  // what devices send, and where it ends no choice has a smaller maximum.
+  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can.
   void share_out() {
-    std::vector<std::int64_t> demands;
-    for (const std::vector<Lack>& lacks : wanted_) {
-      std::int64_t& demand = demands.emplace_back(0);
-      for (const Lack& lack : lacks) demand += lack.elements;
+    std::vector<SenderDemand> demands;
+    for (std::size_t box = 0; box < held_.size(); ++box) {
+      SenderDemand& demand = demands.emplace_back(SenderDemand{held_[box].holders});
+      for (const Lack& lack : wanted_[box]) demand.amount += lack.elements;
     }
-    // Boxes with few holders have the least choice.
-    std::vector<std::size_t> order = numbers_below(held_.size());
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return held_[a].holders.size() < held_[b].holders.size(); });
-    for (const HeldBox& held : held_) shares_.emplace_back(held.holders.size());
-    for (int round = 0; round < most_rounds; ++round) {
-      std::int64_t moved = 0;
-      for (const std::size_t box : order) moved = std::max(moved, fill(box, demands[box]));
-      if (moved * 100 <= *std::max_element(sent_.begin(), sent_.end())) return;
-    }
-  }
-
-  // Fills the holders of a box up to a common level. How much the share of one of them changes by, at most.
-  std::int64_t fill(std::size_t box, std::int64_t demand) {
-    const std::vector<Device>& holders = held_[box].holders;
-    std::vector<std::int64_t>& shares = shares_[box];
-    std::vector<std::size_t> order = numbers_below(holders.size());
-    const auto load = [&](std::size_t holder) -> std::int64_t& { return sent_[size(holders[holder])]; };
-    for (const std::size_t holder : order) load(holder) -= shares[holder];
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return load(a) < load(b); });
-    // The level, and how many holders lie below it.
-    std::int64_t sum = demand;
-    std::int64_t level = 0;
-    std::size_t count = 0;
-    for (; count < order.size() && (count == 0 || load(order[count]) < level); ++count) {
-      sum += load(order[count]);
-      const auto filled = static_cast<std::int64_t>(count + 1);
-      level = divide_up(sum, filled);
-    }
-    std::int64_t moved = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const std::int64_t share = i < count ? std::min(demand, std::max<std::int64_t>(0, level - load(order[i]))) : 0;
-      moved = std::max(moved, std::abs(share - std::exchange(shares[order[i]], share)));
-      load(order[i]) += share;
-      demand -= share;
-    }
-    return moved;
+    shares_ = share_sending(demands, after_.device_count()).shares;
   }
 
   // Gives every holder its share of what is lacking, within what is not worth another message.
@@ -142,20 +103,17 @@ class BoxExchange {
           continue;
         }
         taken += lack.elements;
-        received_[size(lack.to)].push_back({holders[i], lack.to, std::move(lack.box)});
+        at(received_, lack.to).push_back({holders[i], lack.to, std::move(lack.box)});
         lacks.pop_back();
         ++count_;
       }
     }
   }
 
-  static constexpr int most_rounds = 64;
-
   const Placement& after_;
   const std::vector<HeldBox> held_;
   std::vector<std::vector<Lack>> wanted_;          // by box
   std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
-  std::vector<std::int64_t> sent_;                 // elements, by device
   std::vector<std::vector<Piece>> received_;       // by device
   std::size_t count_ = 0;                          // of all of them
 };

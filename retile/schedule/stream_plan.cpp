@@ -9,8 +9,8 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/plan/senders.h"
 #include "retile/plan/text.h"
-#include "retile/schedule/senders.h"
 
 namespace retile {
 namespace {

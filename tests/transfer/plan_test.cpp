@@ -1,3 +1,4 @@
+#include "retile/plan/senders.h"
 #include "retile/transfer/plan.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +7,6 @@
 #include <algorithm>
 
 #include "retile/schedule/cells.h"
-#include "retile/schedule/senders.h"
 #include "retile/transfer/verify.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/layouts.h"
@@ -195,7 +195,7 @@ TEST(SharedSending, is_least_for_demands_of_any_holders) {
         sum += shares.shares[j][k];
         sent[static_cast<std::size_t>(demands[j].holders[k])] += shares.shares[j][k];
       }
-      ASSERT_EQ(sum, demands[j].bytes);
+      ASSERT_EQ(sum, demands[j].amount);
     }
     std::int64_t least = 0;
     for (unsigned set = 1; set < 64; ++set) {
@@ -204,7 +204,7 @@ TEST(SharedSending, is_least_for_demands_of_any_holders) {
         const bool is_inside = std::all_of(demand.holders.begin(), demand.holders.end(), [&](Device device) {
           return (set >> static_cast<unsigned>(device) & 1U) == 1;
         });
-        bytes += is_inside ? demand.bytes : 0;
+        bytes += is_inside ? demand.amount : 0;
       }
       const std::int64_t devices = __builtin_popcount(set);
       least = std::max(least, (bytes + devices - 1) / devices);

@@ -1,4 +1,4 @@
-// Who sends what: of all holders of a box, over all arrays together.
+// Who sends what: of all holders of a box, over all boxes and arrays together.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace retile {
 
-// Bytes that any of these devices can send, and may share.
+// Elements, or bytes, that any of these devices can send, and may share.
 struct SenderDemand {
   std::vector<Device> holders;  // none twice, at least one
-  std::int64_t bytes = 0;
+  std::int64_t amount = 0;
 };
 
 struct SenderShares {
   // The least that the busiest device can send: over all sets of devices, what only they hold, shared evenly.
   std::int64_t bound = 0;
-  // By demand and holder: bytes, the demand's in all. No device sends more than the bound.
+  // By demand and holder: the demand's amount in all. No device sends more than the bound.
   std::vector<std::vector<std::int64_t>> shares;
 };
 
-// Bytes of all demands fit in 63 bits. Where holders are alike they share evenly.
+// The amounts of all demands together fit in 63 bits. Where holders are alike they share evenly.
 SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count);
 
 }  // namespace retile

@@ -1,4 +1,4 @@
-#include "retile/schedule/senders.h"
+#include "retile/plan/senders.h"
 
 #include <algorithm>
 #include <deque>
@@ -23,7 +23,7 @@ class SenderFlow {
         edges_at_[index(device)].push_back(edges_.size());
         edges_.push_back({i, index(device), 0});
       }
-      left_.push_back(demands[i].bytes);
+      left_.push_back(demands[i].amount);
     }
     first_edge_.push_back(edges_.size());
   }
@@ -34,7 +34,7 @@ class SenderFlow {
       const auto count = static_cast<std::int64_t>(demands_[i].holders.size());
       for (std::size_t edge = first_edge_[i]; edge < first_edge_[i + 1]; ++edge) {
         const auto place = static_cast<std::int64_t>(edge - first_edge_[i]);
-        const std::int64_t even = demands_[i].bytes / count + (place < demands_[i].bytes % count ? 1 : 0);
+        const std::int64_t even = demands_[i].amount / count + (place < demands_[i].amount % count ? 1 : 0);
         push(edge, std::min(even, limit - sent_[edges_[edge].device]));
       }
     }
@@ -57,7 +57,7 @@ class SenderFlow {
   std::int64_t least_limit() const {
     std::int64_t bytes = 0;
     std::int64_t devices = 0;
-    for (std::size_t i = 0; i < demands_.size(); ++i) bytes += demand_level_[i] >= 0 ? demands_[i].bytes : 0;
+    for (std::size_t i = 0; i < demands_.size(); ++i) bytes += demand_level_[i] >= 0 ? demands_[i].amount : 0;
     for (const int level : device_level_) devices += level >= 0 ? 1 : 0;
     return divide_up(bytes, devices);
   }
@@ -162,9 +162,9 @@ std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t
   std::int64_t bound = 0;
   for (const SenderDemand& demand : demands) {
     ensure(!demand.holders.empty(), "somebody holds what is sent");
-    if (demand.bytes == 0) continue;
-    bytes += demand.bytes;
-    bound = std::max(bound, divide_up(demand.bytes, static_cast<std::int64_t>(demand.holders.size())));
+    if (demand.amount == 0) continue;
+    bytes += demand.amount;
+    bound = std::max(bound, divide_up(demand.amount, static_cast<std::int64_t>(demand.holders.size())));
     for (const Device device : demand.holders) at(holds, device) = true;
   }
   if (bytes == 0) return 0;
