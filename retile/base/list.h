@@ -10,7 +10,7 @@ namespace retile {
 // The number is not negative, and below the list's size.
 template <typename List, typename Number>
 constexpr decltype(auto) at(List& list, Number number) {
-  return at(list, number);
+  return list[static_cast<std::size_t>(number)];
 }
 
 // 0, 1, … up to but not including the count.

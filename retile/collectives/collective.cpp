@@ -7,7 +7,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/collectives/notation.h"
 #include "retile/types/layout.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 
 namespace retile::drawing {
 namespace {

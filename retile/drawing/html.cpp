@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/drawing/colors.h"
 #include "retile/drawing/page.h"
 #include "retile/drawing/svg.h"

@@ -9,7 +9,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
-#include "retile/base/list.h"
 #include "retile/plan/lists.h"
 #include "retile/plan/text.h"
 #include "retile/schedule/stage.h"

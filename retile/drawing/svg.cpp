@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/base/utf8.h"
 #include "retile/drawing/colors.h"
 #include "retile/drawing/picture.h"

@@ -31,9 +31,6 @@ class BoxIndex {
     }
   }
 
-  const Box& box(std::size_t index) const { return boxes_[index]; }
-  std::size_t size() const { return boxes_.size(); }
-
   // visit(index, what it shares with the box), in no particular order.
   template <typename Visit>
   void visit_shared(const Box& box, Visit visit) const {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 
 namespace retile {
 namespace {

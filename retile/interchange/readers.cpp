@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/base/nearest_name.h"
 #include "retile/base/scanner.h"
 #include "retile/types/text.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/interchange/readers.h"
 #include "retile/types/mesh.h"
 

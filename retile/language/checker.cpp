@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/parser.h"
 

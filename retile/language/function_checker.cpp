@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/language/local_checker.h"
 #include "retile/language/step_rules.h"
 #include "retile/language/type_text.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/plan/memory_meter.h"
 
 namespace retile::language {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/language/type_text.h"
 #include "retile/types/text.h"
 

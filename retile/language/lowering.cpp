@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/language/memory.h"
 #include "retile/planner/plan_cache.h"

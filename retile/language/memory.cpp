@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/plan/memory_meter.h"
 

@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "retile/base/list.h"
 #include "retile/base/names.h"
 #include "retile/language/lowered_function.h"
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 
 namespace retile::language {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/collectives/notation.h"
 #include "retile/costs/cost_model.h"
 #include "retile/types/text.h"

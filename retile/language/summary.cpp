@@ -7,7 +7,6 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/base/list.h"
 #include "retile/costs/cost_model.h"
 #include "retile/language/function_checker.h"
 #include "retile/language/memory.h"

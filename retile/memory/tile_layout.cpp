@@ -7,7 +7,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/memory/tile.h"
 #include "retile/types/text.h"
 

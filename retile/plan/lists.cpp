@@ -8,7 +8,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 
 namespace retile {
 namespace {

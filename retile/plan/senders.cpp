@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <deque>
-#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 
 namespace retile {
 namespace {

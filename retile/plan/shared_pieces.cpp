@@ -1,6 +1,5 @@
 // An exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -74,14 +73,20 @@ class BoxExchange {
     return true;
   }
 
-  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can.
+  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can. Where
+  // they cannot be counted in 63 bits, the first holders send everything.
   void share_out() {
     std::vector<SenderDemand> demands;
+    std::optional<std::int64_t> total = 0;
     for (std::size_t box = 0; box < held_.size(); ++box) {
-      SenderDemand& demand = demands.emplace_back(SenderDemand{held_[box].holders});
-      for (const Lack& lack : wanted_[box]) demand.amount += lack.elements;
+      SenderDemand& demand = demands.emplace_back(SenderDemand{held_[box].holders, 0});
+      for (const Lack& lack : wanted_[box]) {
+        total = total ? checked_add(*total, lack.elements) : std::nullopt;
+        demand.amount += total ? lack.elements : 0;
+      }
+      shares_.emplace_back(held_[box].holders.size());
     }
-    shares_ = share_sending(demands, after_.device_count()).shares;
+    if (total) shares_ = share_sending(demands, after_.device_count()).shares;
   }
 
   // Gives every holder its share of what is lacking, within what is not worth another message.

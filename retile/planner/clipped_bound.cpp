@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/planner/cut_problem.h"
 
 namespace retile {

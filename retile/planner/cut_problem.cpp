@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "retile/base/list.h"
-
 namespace retile {
 namespace {
 

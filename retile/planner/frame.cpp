@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 
 namespace retile {
 namespace {

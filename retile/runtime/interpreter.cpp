@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/runtime/local.h"
 

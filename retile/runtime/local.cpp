@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/language/liveness.h"
 #include "retile/plan/memory_meter.h"
 #include "retile/runtime/elements.h"

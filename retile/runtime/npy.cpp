@@ -12,11 +12,9 @@
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/base/utf8.h"
 #include "retile/memory/buffer.h"
 #include "retile/runtime/strided.h"

@@ -9,7 +9,6 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/language/memory.h"
 #include "retile/language/type_text.h"

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/plan/lists.h"
 #include "retile/runtime/elements.h"
 #include "retile/runtime/tile_parts.h"

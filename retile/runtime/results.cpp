@@ -8,7 +8,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/base/new_file.h"
 #include "retile/runtime/elements.h"

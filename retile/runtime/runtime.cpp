@@ -6,7 +6,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/runtime/interpreter.h"
 #include "retile/runtime/mover.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <utility>
 
 #include "retile/base/error.h"
 #include "retile/base/list.h"

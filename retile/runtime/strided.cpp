@@ -1,12 +1,11 @@
 #include "retile/runtime/strided.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/copies/copy.h"
 
 namespace retile::runtime {
+
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size());
   std::int64_t stride = 1;

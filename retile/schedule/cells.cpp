@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 #include "retile/grids/held_boxes.h"
 

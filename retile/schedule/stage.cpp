@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "retile/base/error.h"
-#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 
 namespace retile {

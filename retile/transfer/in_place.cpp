@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
-#include <utility>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"

@@ -11,7 +11,6 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/json.h"
-#include "retile/base/list.h"
 #include "retile/base/mixing.h"
 #include "retile/memory/available_memory.h"
 #include "retile/schedule/planned_streams.h"

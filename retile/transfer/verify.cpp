@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/types/element_type.h"
 
 namespace retile::transfer {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/list.h"
 #include "retile/base/nearest_name.h"
 #include "retile/types/scanning.h"
 #include "retile/types/text.h"

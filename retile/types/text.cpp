@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "retile/base/list.h"
 #include "retile/types/scanning.h"
 
 namespace retile {

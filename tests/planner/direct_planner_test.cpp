@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "retile/plan/lists.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
 #include "tests/support/enumerate.h"
@@ -57,7 +58,7 @@ void expect_balanced_senders(const Plan& plan) {
 }
 
 void expect_direct(const Problem& problem) {
-  const Plan plan = make_plan(problem, direct_planning(volume_model()).options);
+  Plan plan = make_plan(problem, direct_planning(volume_model()).options);
   EXPECT_EQ(find_faults(plan), std::vector<std::string>());
   EXPECT_EQ(plan.cost.total, plan.cost.floor) << "under volume nothing is cheaper";
   EXPECT_TRUE(plan.cost.optimal);
@@ -66,6 +67,9 @@ void expect_direct(const Problem& problem) {
   const std::string expected = problem.source() == problem.target() ? "" : plan.cost.floor == 0 ? "s" : "e";
   ASSERT_EQ(letters, expected);
   if (letters != "e") return;
+  EXPECT_FALSE(is_listed(plan.steps()[0].operation)) << "each device works out its own pieces";
+  plan.movement = with_lists(plan.movement);
+  EXPECT_EQ(find_faults(plan), std::vector<std::string>());
   for (Device device = 0; device < problem.device_count(); ++device) expect_exactly_the_rest(plan, device);
   expect_balanced_senders(plan);
 }
@@ -125,7 +129,8 @@ TEST(DirectPlanner, slices_where_nothing_must_move) {
 
 // Both halves of the array have two holders; each sends to one of the two devices that lack it.
 TEST(DirectPlanner, asks_holders_in_turn) {
-  const Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4]", "[4]"), direct_planning().options);
+  Plan plan = make_plan(problem_of("a=2,b=2", "[2{a}4]", "[4]"), direct_planning().options);
+  plan.movement = with_lists(plan.movement);
   const std::vector<Piece> expected{{2, 0, {{2}, {4}}}, {3, 1, {{2}, {4}}}, {0, 2, {{0}, {2}}}, {1, 3, {{0}, {2}}}};
   EXPECT_EQ(transfers_of(plan), expected);
 }

@@ -11,6 +11,7 @@
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/output.h"
+#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {

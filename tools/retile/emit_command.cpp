@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "retile/emission/emission.h"
 #include "retile/tensors/lowering.h"

@@ -1,7 +1,6 @@
 // retile man
 #include <fmt/format.h>
 
-#include <sstream>
 #include <string>
 
 #include "retile/version.h"
