@@ -19,7 +19,9 @@ namespace retile {
 MemoryLayout layout_within(const Shape& allocated, const Shape& corner, std::int64_t element_size, MemoryOrder order) {
   const bool fits = allocated.size() == corner.size() && checked_product(allocated).has_value();
   for (std::size_t i = 0; i < allocated.size(); ++i) {
-    if (fits && corner[i] >= 0 && corner[i] < allocated[i]) continue;
+    const bool is_inside = fits && corner[i] >= 0 && corner[i] < allocated[i];
+    const bool is_empty = fits && corner[i] == 0 && allocated[i] == 0;
+    if (is_inside || is_empty) continue;
     throw RuntimeError(
         fmt::format("a tile cannot start at {} of an array of {}", to_string(corner), to_string(allocated)));
   }

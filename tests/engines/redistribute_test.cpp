@@ -121,6 +121,46 @@ TEST(Redistribute, moves_halos_and_columns_as_they_lie) {
   }
 }
 
+// Elements by their numbers in an array of 12, device by device.
+std::vector<std::vector<float>> numbered(const std::vector<std::vector<int>>& tiles) {
+  std::vector<std::vector<float>> numbers;
+  for (const std::vector<int>& tile : tiles) numbers.emplace_back(tile.begin(), tile.end());
+  return numbers;
+}
+
+TEST(Redistribute, moves_several_boxes_of_a_device) {
+  const std::vector<std::vector<float>> rows = numbered({{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}});
+  struct Case {
+    const char* layout;
+    std::vector<std::vector<float>> tiles;
+  };
+  for (const Case& layout : {Case{"[12] boxes {[0:2] [4:8]; [2:4] [8:12]}",
+                                  numbered({{0, 1, 4, 5, 6, 7}, {2, 3, 8, 9, 10, 11}})},
+                             Case{"[3*1{a}2*2]", numbered({{0, 1, 4, 5, 8, 9}, {2, 3, 6, 7, 10, 11}})}}) {
+    const SourceText mesh{"mesh", "a=2"};
+    const SourceText boxes{"layout", layout.layout};
+    const SourceText even{"layout", "[6{a}12]"};
+    std::vector<std::vector<float>> targets(2, std::vector<float>(6));
+    redistribute<float>(parse_problem(mesh, boxes, even), to_read(layout.tiles), to_write(targets));
+    EXPECT_EQ(targets, rows) << layout.layout;
+    redistribute<float>(parse_problem(mesh, even, boxes), to_read(rows), to_write(targets));
+    EXPECT_EQ(targets, layout.tiles) << layout.layout;
+    RedistributeOptions options;
+    options.sources = {{0, {8}}};
+    EXPECT_EQ(error_of([&] {
+                redistribute<float>(parse_problem(mesh, boxes, even), to_read(layout.tiles), to_write(targets),
+                                    options);
+              }),
+              "where a device holds several boxes, they lie without gaps: strides cannot be given");
+  }
+}
+
+TEST(Redistribute, takes_an_array_without_elements_for_an_empty_tile) {
+  const MemoryLayout layout = layout_within({0, 8}, {0, 0}, 8);
+  EXPECT_EQ(layout.offset, 0);
+  EXPECT_EQ(layout.strides, (Strides{64, 8}));
+}
+
 TEST(Redistribute, agrees_with_slices_of_the_array_whatever_the_memory) {
   test::RandomProblems random(71);
   const std::vector<std::string> meshes{"a=2", "a=6", "a=2,b=3", "a=2,b=2,c=2", "a=1"};
