@@ -55,8 +55,9 @@ soak: build ## random problems of every kind against NumPy, for SECONDS (600); m
 bench: build-bench ## run the benchmarks
 	@set -e; for benchmark in build/release/bench/*_benchmark; do "$$benchmark"; done
 
-bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw, on 8 ranks; on 4 hosts with CLUSTER=1
+bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw and MPI_Alltoall, on 8 ranks; on 4 hosts with CLUSTER=1
 	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/mpi_benchmark $(MPI_BENCH_OPTIONS)
+	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/exchange_benchmark $(EXCHANGE_BENCH_OPTIONS)
 
 bench-transfer: build-bench ## transfers against other ways to move a model, on threads and on 8 ranks
 	build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)

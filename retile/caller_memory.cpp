@@ -23,7 +23,8 @@ std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::
 std::vector<Strides> strides_in(const std::vector<MemoryLayout>& layouts) {
   std::vector<Strides> strides;
   for (const MemoryLayout& layout : layouts) strides.push_back(layout.strides);
-  return strides;
+  const bool are_packed = std::all_of(strides.begin(), strides.end(), [](const Strides& one) { return one.empty(); });
+  return are_packed ? std::vector<Strides>() : strides;
 }
 
 std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const std::vector<Strides>& strides,

@@ -7,17 +7,20 @@
 //   auto redistribution = retile::mpi::prepare<float>(problem, MPI_COMM_WORLD);
 //   redistribution.run(sources, targets);
 //
-// All calls are collective, and so is the end of what prepare() gives, which must come before MPI_Finalize. MPI is
-// neither started nor ended; the communicator is duplicated. Memory that does not fit one rank's tiles throws
-// RuntimeError on all ranks. What else fails on one rank throws RuntimeError there, with the rank, the step and the
-// cause; the others may then wait for it forever, so a program that does not catch it and go on must end with
-// MPI_Abort.
+// Runs make no collective call; redistribute(), prepare() and together() are collective, and what one rank is refused
+// in them all are. MPI is neither started nor ended. The communicator keeps an engine, which works on a duplicate of it
+// and goes with it: prepare as many runs as you like. What is prepared ends before MPI_Finalize. A failure in a run
+// throws RuntimeError on the rank that fails and on those that wait for it, with the rank, the step and the cause;
+// nothing else can then be run with the communicator, so a program ends with MPI_Abort.
 #pragma once
 
 #include <mpi.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/engines/mpi_options.h"
@@ -25,12 +28,21 @@
 
 namespace retile::mpi {
 
-// Of a problem or a plan. The engine of `options` is not used.
+// What make() returns. Throws on all ranks what it throws on one: for problems that are parsed, or anything else that
+// may fail on one rank alone before a run is prepared.
+template <typename Make>
+auto together(MPI_Comm comm, Make make, const MpiOptions& mpi_options = {}) {
+  std::optional<decltype(make())> made;
+  engine_of(comm, mpi_options)->processes().do_together([&] { made.emplace(make()); });
+  return *std::move(made);
+}
+
+// Of a problem or a plan, with the engine of `options` or else the communicator's.
 template <typename T, typename ProblemOrPlan>
 Redistribution<T> prepare(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, RedistributeOptions options = {},
                           const MpiOptions& mpi_options = {}) {
-  const std::unique_ptr<Engine> engine = make_mpi_engine(comm, mpi_options);
-  options.engine = engine.get();
+  const std::shared_ptr<Engine> kept = options.engine == nullptr ? engine_of(comm, mpi_options) : nullptr;
+  if (kept != nullptr) options.engine = kept.get();
   return Redistribution<T>(problem_or_plan, options);
 }
 
@@ -39,7 +51,10 @@ template <typename T, typename ProblemOrPlan>
 RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm,
                            std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets,
                            const RedistributeOptions& options = {}, const MpiOptions& mpi_options = {}) {
-  return prepare<T>(problem_or_plan, comm, options, mpi_options).run(sources, targets);
+  Redistribution<T> redistribution = prepare<T>(problem_or_plan, comm, options, mpi_options);
+  redistribution.check(sources, targets);
+  redistribution.run(sources, targets);
+  return redistribution.statistics();
 }
 
 // With one device on each rank.
@@ -47,7 +62,8 @@ template <typename T, typename ProblemOrPlan>
 RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, std::span<const T> source,
                            std::span<T> target, const RedistributeOptions& options = {},
                            const MpiOptions& mpi_options = {}) {
-  return prepare<T>(problem_or_plan, comm, options, mpi_options).run({&source, 1}, {&target, 1});
+  return redistribute<T>(problem_or_plan, comm, std::span<const std::span<const T>>(&source, 1),
+                         std::span<const std::span<T>>(&target, 1), options, mpi_options);
 }
 
 }  // namespace retile::mpi

@@ -9,13 +9,21 @@
 //   retile::Redistribution<float> redistribution(problem);
 //   redistribution.run(sources, targets);
 //
+// or, while the program computes something else:
+//
+//   redistribution.start(sources, targets);
+//   ...
+//   redistribution.wait();
+//
 // Tiles with padding, halos or columns first are moved as they lie (RedistributeOptions). Everything throws
 // RuntimeError with a sentence where memory does not fit its tiles, before anything is moved. Under MPI: retile/mpi.h.
+// Several arrays at once: retile/transfer.h.
 #pragma once
 
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -59,27 +67,53 @@ struct RedistributeOptions {
 // A redistribution of elements that only their size is known of.
 class ByteRedistribution {
  public:
-  // The engine need not outlive it. With several processes, making it and running it is collective, and what one
-  // process is refused throws RuntimeError in all. Throws RuntimeError where the plan is wrong.
+  // The engine need not outlive it. With several processes, making it is collective, and what one process is refused
+  // throws in all. Throws RuntimeError where the plan is wrong.
   ByteRedistribution(const Plan& plan, std::int64_t element_size, const RedistributeOptions& options = {});
-  // By a plan of the default planner.
-  explicit ByteRedistribution(const Problem& problem, const RedistributeOptions& options = {});
+  // By a plan of the default planner. `require` throws what else this process refuses, for all to hear.
+  explicit ByteRedistribution(const Problem& problem, const RedistributeOptions& options = {},
+                              const std::function<void()>& require = {});
 
   // The devices of this process, ascending: those whose tiles it is given, in this order.
   const std::vector<Device>& devices() const { return devices_; }
 
-  // A span for each device, at least as long as its tile reaches. No target overlaps another tile. Nothing but the
-  // targets' elements is written.
-  RunStatistics run(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
+  // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile.
+  // Nothing but the targets' elements is written. With several processes, each runs equally often; a run makes no
+  // collective call, and its processes wait only for those whose data they need. Where one cannot run, those that wait
+  // for it throw as well, and nothing that shares its engine can run any more.
+  void run(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
+
+  // The same in the background: start(), then wait(), or test() until it says that all is done. Memory is left alone
+  // in between. On threads the run goes by itself; between processes it goes on in test() and wait(), of this or of
+  // another run of the same engine. Any number of redistributions may be under way at once, each with one run.
+  void start(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
+  bool test() { return run_->test(); }
+  void wait() { run_->wait(); }
+
+  // Of the last run, over all processes. Collective.
+  RunStatistics statistics() { return run_->statistics(); }
+
+  // What run() requires of memory, found out together: throws RuntimeError in all processes where memory of one is
+  // wrong, and all can go on. Collective.
+  void check(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets) const;
 
  private:
+  // Finding the plan may fail.
+  void prepare(const std::function<const Plan&()>& find_plan, std::int64_t element_size, Engine& engine,
+               const RedistributeOptions& options);
   void require_memory(std::span<const std::span<const std::byte>> sources,
                       std::span<const std::span<std::byte>> targets) const;
+
+  // The tiles' first elements, in from_ and to_. Throws RuntimeError where there is not memory for them.
+  void find_tiles(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
 
   std::vector<Device> devices_;
   std::vector<TileRoom> source_rooms_;
   std::vector<TileRoom> target_rooms_;
+  const Processes* processes_ = nullptr;  // live as long as the run
   std::unique_ptr<PreparedRun> run_;
+  std::vector<const std::byte*> from_;  // of the run that is being started
+  std::vector<std::byte*> to_;
 };
 
 // Whether a C++ type may hold a problem's elements. What problems have no name for, such as unsigned numbers,
@@ -109,40 +143,60 @@ bool stands_for(ElementType type) {
   return false;
 }
 
-// The problem. Throws RuntimeError where the type of the buffers, of this many bytes, does not stand for its elements.
-const Problem& require_element_type(const Problem& problem, bool stands_for_it, std::size_t size);
+// Throws RuntimeError where the type of the buffers, of this many bytes, does not stand for the problem's elements.
+void require_element_type(const Problem& problem, bool stands_for_it, std::size_t size);
 
-// A redistribution of elements of one type, worked out once and run many times.
+// A redistribution of elements of one type, worked out once and run many times. All is as in ByteRedistribution.
 template <typename T>
 class Redistribution {
   static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");
 
  public:
-  // As ByteRedistribution. Throws RuntimeError where the problem's elements are not of this type.
+  using Sources = std::span<const std::span<const T>>;
+  using Targets = std::span<const std::span<T>>;
+
   explicit Redistribution(const Plan& plan, const RedistributeOptions& options = {})
       : bytes_(plan, static_cast<std::int64_t>(sizeof(T)), options) {}
+  // Throws RuntimeError where the problem's elements are not of this type.
   explicit Redistribution(const Problem& problem, const RedistributeOptions& options = {})
-      : bytes_(require_element_type(problem, stands_for<T>(problem.element_type()), sizeof(T)), options) {}
+      : bytes_(problem, options,
+               [&] { require_element_type(problem, stands_for<T>(problem.element_type()), sizeof(T)); }) {}
 
   const std::vector<Device>& devices() const { return bytes_.devices(); }
 
-  RunStatistics run(std::span<const std::span<const T>> sources, std::span<const std::span<T>> targets) {
-    std::vector<std::span<const std::byte>> from;
-    std::vector<std::span<std::byte>> to;
-    for (const std::span<const T> source : sources) from.push_back(std::as_bytes(source));
-    for (const std::span<T> target : targets) to.push_back(std::as_writable_bytes(target));
-    return bytes_.run(from, to);
-  }
+  void run(Sources sources, Targets targets) { bytes_.run(bytes_of_sources(sources), bytes_of_targets(targets)); }
+  void start(Sources sources, Targets targets) { bytes_.start(bytes_of_sources(sources), bytes_of_targets(targets)); }
+  bool test() { return bytes_.test(); }
+  void wait() { bytes_.wait(); }
+  RunStatistics statistics() { return bytes_.statistics(); }
+  void check(Sources sources, Targets targets) { bytes_.check(bytes_of_sources(sources), bytes_of_targets(targets)); }
 
  private:
+  // Lists that are used again from run to run.
+  const std::vector<std::span<const std::byte>>& bytes_of_sources(Sources sources) {
+    from_.clear();
+    for (const std::span<const T> source : sources) from_.push_back(std::as_bytes(source));
+    return from_;
+  }
+  const std::vector<std::span<std::byte>>& bytes_of_targets(Targets targets) {
+    to_.clear();
+    for (const std::span<T> target : targets) to_.push_back(std::as_writable_bytes(target));
+    return to_;
+  }
+
   ByteRedistribution bytes_;
+  std::vector<std::span<const std::byte>> from_;
+  std::vector<std::span<std::byte>> to_;
 };
 
-// One run of a problem, or of a plan.
+// One run of a problem, or of a plan. Collective: what memory of one process does not allow throws in all.
 template <typename T, typename ProblemOrPlan>
 RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, std::span<const std::span<const T>> sources,
                            std::span<const std::span<T>> targets, const RedistributeOptions& options = {}) {
-  return Redistribution<T>(problem_or_plan, options).run(sources, targets);
+  Redistribution<T> redistribution(problem_or_plan, options);
+  redistribution.check(sources, targets);
+  redistribution.run(sources, targets);
+  return redistribution.statistics();
 }
 
 }  // namespace retile

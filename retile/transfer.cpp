@@ -43,12 +43,6 @@ std::string count_in(const List& list, const char* noun) {
   return count_of(static_cast<std::int64_t>(list.size()), noun);
 }
 
-std::vector<const std::byte*> pointers_to(const std::vector<std::span<const std::byte>>& tiles) {
-  std::vector<const std::byte*> pointers;
-  for (const std::span<const std::byte> tile : tiles) pointers.push_back(tile.data());
-  return pointers;
-}
-
 }  // namespace
 
 struct Transfer::State {
@@ -56,6 +50,11 @@ struct Transfer::State {
   std::unordered_map<std::string, std::size_t> numbers;  // by name
   std::vector<Rooms> rooms;                              // by array
   std::optional<PreparedTransfer> prepared;
+  std::vector<std::span<const std::byte>> started_from;  // of the run that is being started
+  std::vector<std::byte*> started_to;
+
+  // The tiles, in `started_from` and `started_to`. Throws RuntimeError where there is not memory for them.
+  void find_tiles(std::span<const ArrayMemory> arrays);
 
   const std::vector<Device>& devices() const { return prepared->devices(); }
 
@@ -149,23 +148,46 @@ Transfer::~Transfer() = default;
 
 const std::vector<Device>& Transfer::devices() const { return state_->devices(); }
 
-TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
-  std::vector<std::span<const std::byte>> from;
-  std::vector<std::byte*> to;
-  PreparedTransfer& prepared = *state_->prepared;
-  prepared.processes().do_together([&] {
-    const std::vector<const ArrayMemory*> ordered = state_->require_memory(arrays);
-    for (std::size_t i = 0; i < ordered.size(); ++i) {
-      for (std::size_t slot = 0; slot < devices().size(); ++slot) {
-        const TileRoom& room = state_->rooms[i].sources[slot];
-        from.push_back(ordered[i]->sources[slot]);
-        if (!prepared.in_place()) from.back() = from.back().subspan(static_cast<std::size_t>(room.first));
-        to.push_back(ordered[i]->targets[slot].data() + state_->rooms[i].targets[slot].first);
-      }
+void Transfer::check(std::span<const ArrayMemory> arrays) const {
+  state_->prepared->processes().do_together([&] { (void)state_->require_memory(arrays); });
+}
+
+void Transfer::State::find_tiles(std::span<const ArrayMemory> arrays) {
+  std::vector<const ArrayMemory*> ordered;
+  try {
+    ordered = require_memory(arrays);
+  } catch (const RuntimeError& fault) {
+    prepared->refuse(fault.what());
+    throw;
+  }
+  started_from.clear();
+  started_to.clear();
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    for (std::size_t slot = 0; slot < devices().size(); ++slot) {
+      const TileRoom& room = rooms[i].sources[slot];
+      const auto first = prepared->in_place() ? 0 : static_cast<std::size_t>(room.first);
+      started_from.push_back(ordered[i]->sources[slot].subspan(first));
+      started_to.push_back(ordered[i]->targets[slot].data() + rooms[i].targets[slot].first);
     }
-  });
-  const RunStatistics statistics =
-      prepared.in_place() ? prepared.execute_in_place(from, to) : prepared.execute(pointers_to(from), to);
+  }
+}
+
+void Transfer::run(std::span<const ArrayMemory> arrays) {
+  state_->find_tiles(arrays);
+  state_->prepared->run(state_->started_from, state_->started_to);
+}
+
+void Transfer::start(std::span<const ArrayMemory> arrays) {
+  state_->find_tiles(arrays);
+  state_->prepared->start(state_->started_from, state_->started_to);
+}
+
+bool Transfer::test() { return state_->prepared->test(); }
+
+void Transfer::wait() { state_->prepared->wait(); }
+
+TransferStatistics Transfer::statistics() {
+  const RunStatistics statistics = state_->prepared->statistics();
   return {statistics.received_max, statistics.staging_max, statistics.seconds};
 }
 

@@ -5,7 +5,7 @@
 //   transfer.run(std::vector<retile::transfer::ArrayMemory>{{"wq", {...}, {...}}, ...});   // after every training step
 //
 // Everything throws RuntimeError with a sentence for each memory that is null or does not fit its tile, before anything
-// is moved. With several processes all calls are collective.
+// is moved. Several fields with one layout each are arrays of one transfer.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ struct TransferStatistics {
 
 class Transfer {
  public:
-  // The engine need not outlive it. Throws InputError where arrays have no names or the same, are sums, or the cap is
-  // too small; RuntimeError where layouts of memory are wrong.
+  // The engine need not outlive it. With several processes, making it is collective. Throws InputError where arrays
+  // have no names or the same, are sums, or the cap is too small; RuntimeError where layouts of memory are wrong.
   explicit Transfer(const std::vector<TransferArray>& arrays, const TransferOptions& options = {});
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -68,8 +68,21 @@ class Transfer {
   // The devices of this process, ascending.
   const std::vector<Device>& devices() const;
 
-  // All arrays, in any order. No target overlaps another tile. Nothing but the targets' elements is written.
-  TransferStatistics run(std::span<const ArrayMemory> arrays);
+  // Moves all arrays, given in any order. No target overlaps another tile. Nothing but the targets' elements is
+  // written. With several processes, each runs equally often, as in ByteRedistribution::run(): no call is collective,
+  // and where one process cannot run, those that wait for it throw as well.
+  void run(std::span<const ArrayMemory> arrays);
+
+  // The same in the background, as in ByteRedistribution::start().
+  void start(std::span<const ArrayMemory> arrays);
+  bool test();
+  void wait();
+
+  // Of the last run, over all processes. Collective.
+  TransferStatistics statistics();
+
+  // What run() requires of memory, found out together, as in ByteRedistribution::check(). Collective.
+  void check(std::span<const ArrayMemory> arrays) const;
 
  private:
   struct State;

@@ -51,6 +51,7 @@ MPI_Datatype element_of(std::int64_t element_size) {
   if (element_size == 4) return MPI_FLOAT;
   if (element_size == 8) return MPI_DOUBLE;
   if (element_size == 2) return MPI_SHORT;
+  if (element_size == 16) return MPI_C_DOUBLE_COMPLEX;
   return MPI_BYTE;
 }
 

@@ -119,7 +119,7 @@ class ProblemRun {
     contenders_.push_back({name, [this, run, &source] {
                              const std::byte* from = source.bytes.data();
                              std::byte* to = target_.bytes.data();
-                             run->execute({&from, 1}, {&to, 1});
+                             run->run({&from, 1}, {&to, 1});
                            }});
   }
 

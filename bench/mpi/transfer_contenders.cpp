@@ -44,13 +44,17 @@ class OneTransfer final : public Contender {
   OneTransfer(const TransferPlan& plan, Engine& engine) : prepared_(plan, engine) {}
 
   const char* name() const override { return "transfer"; }
-  void run(const TilePointers& tiles) override { last_ = prepared_.execute(tiles.sources, tiles.targets); }
-  std::int64_t received() const override { return last_.received_max; }
-  std::int64_t extra() const override { return last_.staging_max; }
+  void run(const TilePointers& tiles) override {
+    sources_.clear();
+    for (const std::byte* source : tiles.sources) sources_.emplace_back(source, 0);  // where they are: none is donated
+    prepared_.run(sources_, tiles.targets);
+  }
+  std::int64_t received() override { return prepared_.statistics().received_max; }
+  std::int64_t extra() override { return prepared_.statistics().staging_max; }
 
  private:
   transfer::PreparedTransfer prepared_;
-  RunStatistics last_;
+  std::vector<std::span<const std::byte>> sources_;
 };
 
 class OneByOne final : public Contender {
@@ -65,15 +69,17 @@ class OneByOne final : public Contender {
 
   const char* name() const override { return "one by one"; }
   void run(const TilePointers& tiles) override {
-    received_ = 0;
     for (std::size_t i = 0; i < manifest_.arrays.size(); ++i) {
-      const RunStatistics statistics = runs_[manifest_.arrays[i].problem]->execute(
-          tiles.sources.subspan(i * devices_, devices_), tiles.targets.subspan(i * devices_, devices_));
-      received_ += statistics.received_max;
+      runs_[manifest_.arrays[i].problem]->run(tiles.sources.subspan(i * devices_, devices_),
+                                              tiles.targets.subspan(i * devices_, devices_));
     }
   }
-  std::int64_t received() const override { return received_; }
-  std::int64_t extra() const override { return 0; }
+  std::int64_t received() override {
+    std::int64_t received = 0;
+    for (const NamedArray& array : manifest_.arrays) received += runs_[array.problem]->statistics().received_max;
+    return received;
+  }
+  std::int64_t extra() override { return 0; }
 
  private:
   // Arrays on some of the devices, as listed boxes of all.
@@ -93,7 +99,6 @@ class OneByOne final : public Contender {
   const Manifest& manifest_;
   std::size_t devices_;
   std::vector<std::unique_ptr<PreparedRun>> runs_;  // by problem
-  std::int64_t received_ = 0;
 };
 
 // --- The floor.
@@ -124,8 +129,8 @@ class CopiedTiles final : public Contender {
       }
     });
   }
-  std::int64_t received() const override { return 0; }
-  std::int64_t extra() const override { return 0; }
+  std::int64_t received() override { return 0; }
+  std::int64_t extra() override { return 0; }
 
  private:
   static constexpr std::int64_t most_task_bytes = 512 << 10;
@@ -172,8 +177,8 @@ class AlltoallwPerArray final : public Contender {
       received_ += call.bytes;
     }
   }
-  std::int64_t received() const override { return received_; }
-  std::int64_t extra() const override { return 0; }  // that it tells of
+  std::int64_t received() override { return received_; }
+  std::int64_t extra() override { return 0; }  // that it tells of
 
  private:
   struct Side {
@@ -373,8 +378,8 @@ class GatherAll final : public Contender {
       extra_ = std::max(extra_, bucket.bytes() + bucket.own_bytes());
     }
   }
-  std::int64_t received() const override { return received_; }
-  std::int64_t extra() const override { return extra_; }
+  std::int64_t received() override { return received_; }
+  std::int64_t extra() override { return extra_; }
 
  private:
   const MPI_Comm comm_;

@@ -28,8 +28,8 @@ class Contender {
   virtual bool is_right() const { return true; }
   virtual void run(const TilePointers& tiles) = 0;
   // Bytes that this rank receives, and the most that it holds beside its tiles.
-  virtual std::int64_t received() const = 0;
-  virtual std::int64_t extra() const = 0;
+  virtual std::int64_t received() = 0;
+  virtual std::int64_t extra() = 0;
 };
 
 // Ours.

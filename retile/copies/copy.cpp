@@ -370,8 +370,8 @@ void BoxPacking::pack(const std::byte* tile, ByteRange range, std::byte* piece) 
   pack_.copy_range({tile, piece, pack_.from_offset_, -range.begin}, range, Stores::cached);
 }
 
-void BoxPacking::unpack(const std::byte* piece, ByteRange range, std::byte* tile) const {
-  unpack_.copy_range({piece, tile, -range.begin, unpack_.to_offset_}, range, Stores::cached);
+void BoxPacking::unpack(const std::byte* piece, ByteRange range, std::byte* tile, Stores stores) const {
+  unpack_.copy_range({piece, tile, -range.begin, unpack_.to_offset_}, range, stores);
 }
 
 }  // namespace retile

@@ -115,7 +115,7 @@ class BoxPacking {
   std::int64_t offset() const { return pack_.from_offset_; }
 
   void pack(const std::byte* tile, ByteRange range, std::byte* piece) const;
-  void unpack(const std::byte* piece, ByteRange range, std::byte* tile) const;
+  void unpack(const std::byte* piece, ByteRange range, std::byte* tile, Stores stores = Stores::cached) const;
 
  private:
   BoxCopy pack_;

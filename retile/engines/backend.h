@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "retile/engines/engine.h"
@@ -37,26 +38,38 @@ struct TilePointers {
   std::span<std::byte* const> targets;
 };
 
-// Streams worked out for an engine: made once, run many times. With several processes every call is collective.
-class PreparedStreams {
+// Work that goes on piece by piece, as other processes do their part.
+class Work {
  public:
-  PreparedStreams() = default;
-  PreparedStreams(const PreparedStreams&) = delete;
-  PreparedStreams& operator=(const PreparedStreams&) = delete;
-  virtual ~PreparedStreams() = default;
+  Work() = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  virtual ~Work() = default;
 
+  // Does what can be done now. False if that was nothing.
+  virtual bool advance() = 0;
+  virtual bool is_done() const = 0;
+};
+
+// Streams worked out for an engine: made once, run many times, one execution after the other. It is done when this
+// process's targets are complete and nobody reads its sources any more. With several processes, only making them is
+// collective.
+class PreparedStreams : public Work {
+ public:
   // Bytes that each device of this process gets from others.
   virtual const std::vector<std::int64_t>& received() const = 0;
 
-  // Works out what is left for executions with such sources. Bytes that they stage, by device of this process.
-  virtual std::vector<std::int64_t> make_ready(SourceMemory) { return std::vector<std::int64_t>(received().size()); }
+  // Bytes that an execution with such sources stages, by device of this process.
+  virtual const std::vector<std::int64_t>& staging(SourceMemory sources) = 0;
 
-  // `staging` is memory that allocate() gave, as large as make_ready() says. Ends when this process's targets are
-  // complete and nobody reads its sources any more.
-  virtual void execute(const TilePointers& tiles, SourceMemory sources, std::span<std::byte> staging) = 0;
-
+  // Begins an execution between tiles whose lists outlive it. `staging` is memory that allocate() gave, as large as
+  // staging() says.
+  virtual void start(const TilePointers& tiles, SourceMemory sources, std::span<std::byte> staging) = 0;
   // From donated sources, round by round, between packed tiles.
-  virtual void execute_rounds(const TilePointers& tiles, std::span<std::byte> staging, const RoundDone& done) = 0;
+  virtual void start_rounds(const TilePointers& tiles, std::span<std::byte> staging, const RoundDone& done) = 0;
+
+  // Whether other processes may still look at what the streams keep, or at the staging, after the execution.
+  virtual bool is_staging_read() const { return false; }
 };
 
 // Nanoseconds of this host's steady clock.
@@ -85,13 +98,34 @@ class Backend {
   virtual const Processes& processes() const { return one_process(); }
   // Held by the run that goes; others wait for it.
   virtual std::unique_lock<std::mutex> take_turn() { return {}; }
+
+  // How executions go on after their start.
+  enum class Progress {
+    in_a_thread,    // of their own
+    when_advanced,  // by their caller
+    at_start,       // not at all: they are done when they have started
+  };
+  virtual Progress progress() const = 0;
+  // Works until the first is done, and on what else was begun meanwhile.
+  virtual void finish(Work& work) {
+    while (!work.is_done()) work.advance();
+  }
+  virtual void begin(Work& /*work*/) {}
+  virtual void end(Work& /*work*/) {}
+
+  // Tells the processes that wait for this one that it has failed, and why. Takes no memory. Nothing runs after that.
+  virtual void tell_failure(std::string_view /*text*/) noexcept {}
+  // What a process of the engine has failed with, as far as this one knows; null if none has.
+  virtual const char* failure() const { return nullptr; }
+  // Throws RuntimeError if a process has told its failure.
+  virtual void look_for_failure() {}
   // "rank 3", for messages about failures; empty if there is but one process.
   virtual std::string where() const { return {}; }
   // Collective: throws RuntimeError in all processes if they were given different movements, or one of them wrong
   // strides. The strides of all devices, those of `own` included.
   virtual BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) = 0;
-  // From the first process's start, see now(), to the last one's end. Collective.
-  virtual double seconds_since(std::int64_t start) const = 0;
+  // From the first process's start to the last one's end, see now(). Collective.
+  virtual double seconds_between(std::int64_t start, std::int64_t end) const = 0;
 
   // --- Memory.
 
@@ -106,6 +140,8 @@ class Backend {
   virtual std::int64_t listed_bytes() const = 0;                         // at most, of a run's lists of pieces
   // Throws RuntimeError if there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // Frees streams and their staging when nobody reads them any more.
+  virtual void retire(std::shared_ptr<PreparedStreams> /*streams*/, Buffer /*staging*/) {}
   virtual bool is_shared(const std::byte*) const { return true; }
   // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
   virtual void give_back(const std::byte* pages, std::size_t bytes) = 0;
@@ -114,7 +150,11 @@ class Backend {
 
   // Calls task(0) to task(count - 1) in any order, at once if the engine can.
   virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
-  virtual std::unique_ptr<PreparedStreams> prepare(Streams streams) = 0;
+  // See Engine.
+  virtual std::vector<bool> find_staged(const Streams& streams) const {
+    return std::vector<bool>(streams.streams.size());
+  }
+  virtual std::shared_ptr<PreparedStreams> prepare(Streams streams) = 0;
 };
 
 // Private memory of this process goes back to the system.

@@ -9,8 +9,7 @@
 
 namespace retile {
 
-RunStatistics PreparedRun::execute_in_place(std::span<const std::byte* const>, std::span<std::byte* const>,
-                                            const RoundDone&) {
+void PreparedRun::start_in_place(std::span<const std::byte* const>, std::span<std::byte* const>, const RoundDone&) {
   throw RuntimeError("this engine does not move in place");
 }
 
@@ -19,6 +18,10 @@ void PreparedRun::give_back(const std::byte*, std::size_t) { throw RuntimeError(
 // NOLINTNEXTLINE(performance-unnecessary-value-param): engines keep them
 std::unique_ptr<PreparedRun> Engine::prepare_transfer(std::vector<Streams>) {
   throw RuntimeError(fmt::format("the {} engine moves one array at a time", name()));
+}
+
+std::vector<bool> Engine::find_staged(const Streams& streams) const {
+  return std::vector<bool>(streams.streams.size());
 }
 
 void Engine::for_each(std::size_t count, const std::function<void(std::size_t)>& task) {

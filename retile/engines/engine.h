@@ -19,7 +19,7 @@
 
 namespace retile {
 
-// Figures of one execution. Bytes are per device.
+// Figures of one execution, over all processes. Bytes are per device.
 struct RunStatistics {
   // The most that any device of any process had.
   std::int64_t received_max = 0;    // own parts not counted
@@ -35,7 +35,12 @@ struct RunStatistics {
 // Called after a round, when nothing of it is read any more and before anything of the next one is written.
 using RoundDone = std::function<void(std::int64_t round)>;
 
-// A run worked out for an engine: made once, executed many times. With several processes every call is collective.
+// A run worked out for an engine: made once, executed many times, one execution after the other. With several
+// processes, all of them prepare the same runs in the same order and execute each of them equally often. Only what says
+// so is collective: a process that executes a run waits for others if it needs their data, and for nothing else.
+//
+// What fails in an execution throws RuntimeError, there and in every process that waits for the one that failed. No run
+// of the engine goes on after that.
 class PreparedRun {
  public:
   PreparedRun() = default;
@@ -43,26 +48,48 @@ class PreparedRun {
   PreparedRun& operator=(const PreparedRun&) = delete;
   virtual ~PreparedRun() = default;
 
-  // Buffers stay their owner's. Array by array, the entry of each of this process's devices leads to the first element
-  // that is read of its source, or written of its target. They lie as the run was prepared for, no two overlap, and
-  // nothing but the elements of targets is written. The peak counts these elements, not what lies between them. Throws
-  // RuntimeError in all processes if one of them gives other than a buffer for each tile.
+  // Starts an execution, which goes on while the caller computes: by itself on threads, and in test(), wait() and calls
+  // of the engine's other runs on ranks. Buffers stay their owner's, and are left alone until the execution is done.
+  // Array by array, the entry of each of this process's devices leads to the first element that is read of its source,
+  // or written of its target. They lie as the run was prepared for, no two overlap, and nothing but the elements of
+  // targets is written. The peak counts these elements, not what lies between them. Throws RuntimeError if there is not
+  // a buffer for each tile, or the execution before is not done.
+  virtual void start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
+    run(sources, targets);
+  }
+  // Whether the execution is done: this process's targets are complete, and nobody reads its sources any more.
+  virtual bool test() { return true; }
+  // Returns when it is. Nothing to do if none was started.
+  virtual void wait() {}
+  // start() and wait().
+  virtual void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
+    last_ = execute(sources, targets);
+  }
+  // Of the last execution. Collective.
+  virtual RunStatistics statistics() { return last_; }
+  // run() and statistics(). Collective.
   virtual RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;
 
   // The tiles of a movement are donated: freed or reused as the run goes, and replaced by those of its target. Throws
   // RuntimeError if they are not the slices that the movement starts from, or the run was prepared for buffers that are
-  // not packed. Tiles are lost if a run fails later.
+  // not packed. Tiles are lost if a run fails later. Collective.
   virtual RunStatistics execute(Tiles& tiles) = 0;
 
   // The sources of a transfer are donated, packed, and go back to the system round by round: `done` says when, and
   // give_back() does it. Throws RuntimeError if the engine does not tell rounds apart.
-  virtual RunStatistics execute_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-                                         const RoundDone& done);
+  virtual void start_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                              const RoundDone& done);
   // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
   virtual void give_back(const std::byte* pages, std::size_t bytes);
 
+  // For a process that cannot execute the run as the others do: tells them why, so that none waits for it.
+  virtual void refuse(const std::string& /*why*/) {}
+
   // Executions keep their scratch and staging for the next one. This frees them, until there is one.
   virtual void free_scratch() {}
+
+ private:
+  RunStatistics last_;  // of engines that are done when they have started
 };
 
 struct Streams;  // schedule/streams.h
@@ -101,6 +128,9 @@ class Engine {
   // Many arrays at once: from their sources to their targets, then from targets to targets, phase by phase. Throws
   // RuntimeError if the engine moves one array at a time.
   virtual std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases);
+
+  // Whether this process stages a stream where streams go in planned rounds from donated sources: by stream.
+  virtual std::vector<bool> find_staged(const Streams& streams) const;
 
   // Calls task(0) to task(count - 1) in any order, at once if the engine can.
   virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task);

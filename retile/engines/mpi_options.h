@@ -48,6 +48,8 @@ struct MpiOptions {
   HostView hosts = HostView::detected;
   Reading reading = Reading::measured;
   std::int64_t listed_bytes = usual_listed_bytes;  // at most, of a prepared run's lists of copies on a rank
+
+  bool operator==(const MpiOptions&) const = default;
 };
 
 // "row-major", which is the empty list, or "0,2,1,3". Throws InputError.

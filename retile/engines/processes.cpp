@@ -1,6 +1,9 @@
 #include "retile/engines/processes.h"
 
+#include <fmt/format.h>
+
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include "retile/base/diagnostic.h"
@@ -95,7 +98,28 @@ class FailureBytes {
   std::size_t taken_ = 0;
 };
 
+// Between the first process's pairs of lines, a name and its text, and another one's.
+std::string find_difference(const std::string& first, const std::string& other, int rank) {
+  std::istringstream lines[] = {std::istringstream(first), std::istringstream(other)};
+  std::string names[2];
+  std::string texts[2];
+  while (true) {
+    for (int i = 0; i < 2; ++i) {
+      if (!std::getline(lines[i], names[i])) names[i].clear();
+      if (!std::getline(lines[i], texts[i])) texts[i] = "missing";
+    }
+    if (names[0] == names[1] && texts[0] == texts[1] && !names[0].empty()) continue;
+    const std::string& name = names[0].empty() ? names[1] : names[0];
+    if (names[0] != names[1] && !names[0].empty()) texts[1] = "missing";
+    return fmt::format("{} is {} on rank 0 and {} on rank {}", name, texts[0], texts[1], rank);
+  }
+}
+
 }  // namespace
+
+void Processes::most(std::span<std::int64_t> numbers) const {
+  for (std::int64_t& number : numbers) number = most(number);
+}
 
 std::string Processes::share(std::string text, int from) const {
   std::size_t size = text.size();
@@ -115,6 +139,17 @@ void Processes::do_together(const std::function<void()>& action) const {
   const std::optional<Failure> mine = failure_of(action);
   const auto first = first_text(mine ? std::optional(FailureBytes(*mine).bytes()) : std::nullopt);
   if (first) raise(FailureBytes(*first).take());
+}
+
+void Processes::require_same(const std::string& what, std::span<const Named> mine) const {
+  std::string lines;
+  for (const Named& one : mine) lines += fmt::format("{}\n{}\n", one.name, one.text);
+  const std::string first = share(lines);
+  std::optional<std::string> difference;
+  if (first != lines) difference = find_difference(first, lines, rank());
+  if (const auto told = first_text(difference)) {
+    throw RuntimeError(fmt::format("the ranks were given different {}: {}", what, *told));
+  }
 }
 
 const Processes& one_process() {

@@ -24,6 +24,8 @@ class Processes {
 
   virtual std::int64_t least(std::int64_t number) const = 0;
   std::int64_t most(std::int64_t number) const { return -least(-number); }
+  // Each entry becomes the largest of all processes.
+  virtual void most(std::span<std::int64_t> numbers) const;
   // Each entry becomes the sum of that of all processes, modulo 2^64.
   virtual void add_up(std::span<std::uint64_t> numbers) const = 0;
   // Bytes of one process become those of all.
@@ -43,6 +45,14 @@ class Processes {
   // Does work that may fail in some processes, and throws in all what the first of them did: no process waits for one
   // that has given up. Carries InputError, ProgramFailure and RuntimeError; no memory becomes a RuntimeError.
   void do_together(const std::function<void()>& action) const;
+
+  // A property of what processes were given, and its text. One line each.
+  struct Named {
+    std::string name;
+    std::string text;
+  };
+  // Throws RuntimeError in all processes if their lists differ: with the first difference to rank 0's.
+  void require_same(const std::string& what, std::span<const Named> mine) const;
 
  private:
   std::string share(std::string text, int from) const;

@@ -4,8 +4,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
+#include <chrono>
+#include <exception>
 #include <functional>
+#include <future>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -37,12 +40,12 @@ std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
 // A part of a run: pieces that move, or a reduction. Stops are where tiles are: 0 is the sources, the last one the
 // targets. Pieces that are passed on go from a stop to itself.
 struct RunPart {
-  std::unique_ptr<PreparedStreams> streams;  // null for a reduction
+  std::shared_ptr<PreparedStreams> streams;  // null for a reduction
   std::optional<ReduceStep> reduction;
   std::size_t from = 0;
   std::size_t to = 0;
   std::string step;                        // for messages: "step 2, exchange"; empty if there are no steps
-  std::vector<std::int64_t> staging = {};  // bytes by device of this process
+  std::vector<std::int64_t> staging = {};  // bytes by device of this process, in the last execution
 };
 
 // What executions keep from one to the next.
@@ -52,155 +55,299 @@ struct KeptMemory {
   std::vector<CountedBuffer> odd_scratch;
 };
 
-// What executions differ in, and all processes agree on.
-struct Kind {
-  SourceMemory sources = SourceMemory::own;
-  SourceMemory targets = SourceMemory::shared;  // from which pieces are passed on
-  TileUse use = TileUse::kept;
+// Bytes of tiles that a device holds at once.
+struct Peaks {
+  std::int64_t predicted = 0;
+  std::int64_t measured = 0;
 };
-constexpr std::size_t kind_count = 12;
 
 // Executes parts one after the other. Where their tiles come from is for those below to say.
-class RunFrame {
+class StagedRun : public PreparedRun, private Work {
  public:
-  RunFrame(std::shared_ptr<Backend> backend, std::int64_t device_count)
-      : backend_(std::move(backend)), devices_(backend_->devices(device_count)) {}
+  using Sources = std::span<const std::byte* const>;
+  using Targets = std::span<std::byte* const>;
 
-  const std::vector<Device>& devices() const { return devices_; }
-  Backend& backend() const { return *backend_; }
-  const std::vector<RunPart>& parts() const { return parts_; }
-  void add(RunPart part) { parts_.push_back(std::move(part)); }
+  StagedRun(std::shared_ptr<Backend> backend, std::int64_t device_count)
+      : backend_(std::move(backend)),
+        devices_(backend_->devices(device_count)),
+        out_of_memory_(place_of("") + "out of memory") {}
 
-  // Adds the process and the step to what fails.
-  template <typename Action>
-  void in_step(const std::string& step, Action action) const {
-    try {
-      action();
-    } catch (const RuntimeError& error) {
-      std::string place = backend_->where();
-      if (!place.empty() && !step.empty()) place += ", " + step;
-      throw RuntimeError(place.empty() ? error.what() : fmt::format("{}: {}", place, error.what()));
-    }
+  void start(Sources sources, Targets targets) override {
+    set_out(sources, targets, {});
+    launch();
   }
 
-  // All processes start together, or none does if one was given what it cannot start with.
-  template <typename Require>
-  Kind agree_to_start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, TileUse use,
-                      Require require) const {
-    enum Start : std::int64_t { refused, with_own_tiles, with_shared_tiles };
-    std::optional<RuntimeError> fault;
-    try {
-      require();
-    } catch (const RuntimeError& error) {
-      fault = error;
-    }
-    const Processes& processes = backend_->processes();
-    const std::int64_t start = processes.least(fault                 ? refused
-                                               : are_shared(sources) ? with_shared_tiles
-                                                                     : with_own_tiles);
-    if (fault) throw *fault;
-    if (start == refused) throw RuntimeError("another rank was given tiles that the run does not start from");
-    Kind kind{start == with_shared_tiles ? SourceMemory::shared : SourceMemory::own, SourceMemory::shared, use};
-    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
-    if (passes_targets_on() && processes.least(are_shared(passed_on) ? 1 : 0) == 0) kind.targets = SourceMemory::own;
-    return kind;
-  }
-
-  // Whatever lies between source and target is the run's own, which all processes of a host see.
-  SourceMemory sources_of(const RunPart& part, Kind kind) const {
-    if (part.from == 0) return kind.sources;
-    return part.from == parts_.back().to ? kind.targets : SourceMemory::shared;
-  }
-
-  // The first execution of its kind makes what those after it use again; `more` as well. Collective.
-  template <typename Action>
-  void make_ready(Kind kind, Action more) {
-    if (is_ready_[index(kind)]) return;
-    for (RunPart& part : parts_) {
-      if (part.streams == nullptr) continue;
-      in_step(part.step, [&] { part.staging = part.streams->make_ready(sources_of(part, kind)); });
-    }
-    if (kind.sources != SourceMemory::donated) allocate_staging(parts_);
-    backend_->processes().do_together([&] { in_step("", more); });
-    is_ready_[index(kind)] = true;
-    known_ = {};
-  }
-
-  // Room for what these parts stage, one after the other. Collective.
-  void allocate_staging(std::span<const RunPart> parts) {
-    std::int64_t needed = 0;
-    for (const RunPart& part : parts) {
-      needed = std::max(needed, std::accumulate(part.staging.begin(), part.staging.end(), std::int64_t{0}));
-    }
-    backend_->processes().do_together([&] {
-      in_step("", [&] {
-        if (needed <= static_cast<std::int64_t>(staging_.size())) return;
-        staging_ = Buffer();
-        staging_ = backend_->allocate(static_cast<std::size_t>(needed));
+  bool test() override {
+    if (thread_.valid()) {
+      if (thread_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+      thread_.get();
+    } else if (is_begun_) {
+      guarded([&] {
+        if (!advance()) backend().look_for_failure();
       });
-    });
-  }
-  void free_staging() { staging_ = Buffer(); }
-
-  void forget() {
-    is_ready_ = {};
-    known_ = {};
-    staging_ = Buffer();
+      if (!is_done()) return false;
+      leave();
+    }
+    return true;
   }
 
-  void move(const RunPart& part, const TilePointers& tiles, Kind kind) {
-    in_step(part.step, [&] {
-      part.streams->execute(tiles, sources_of(part, kind), {staging_.begin(), staging_.end()});
-    });
-  }
-  void move_rounds(const RunPart& part, const TilePointers& tiles, const RoundDone& done) {
-    in_step(part.step, [&] { part.streams->execute_rounds(tiles, {staging_.begin(), staging_.end()}, done); });
+  void wait() override {
+    if (thread_.valid()) return thread_.get();
+    if (is_begun_) finish();
   }
 
-  // Collective. Peaks are bytes of tiles. What does not change from one execution to the next is found out once.
-  RunStatistics statistics(std::int64_t start, Kind kind, std::int64_t predicted, std::int64_t measured) {
-    const double seconds = backend_->seconds_since(start);
-    std::optional<RunStatistics>& known = known_[index(kind)];
-    if (!known) known = count(predicted, measured);
-    known->seconds = seconds;
-    return *known;
+  void run(Sources sources, Targets targets) override {
+    set_out(sources, targets, {});
+    finish();
   }
 
- private:
-  static std::size_t index(Kind kind) {
-    return static_cast<std::size_t>(kind.sources) * 4 + (kind.targets == SourceMemory::own ? 2 : 0) +
-           (kind.use == TileUse::donated ? 1 : 0);
+  using PreparedRun::execute;
+  RunStatistics execute(Sources sources, Targets targets) override {
+    run(sources, targets);
+    return statistics();
   }
 
-  bool passes_targets_on() const {
-    return std::any_of(parts_.begin(), parts_.end(),
-                       [&](const RunPart& part) { return part.from > 0 && part.from == parts_.back().to; });
-  }
-
-  bool are_shared(std::span<const std::byte* const> tiles) const {
-    return std::all_of(tiles.begin(), tiles.end(),
-                       [&](const std::byte* tile) { return tile == nullptr || backend_->is_shared(tile); });
-  }
-
-  RunStatistics count(std::int64_t predicted, std::int64_t measured) const {
+  RunStatistics statistics() override {
+    wait();
     RunStatistics statistics;
     statistics.received.resize(devices_.size());
-    for (const RunPart& part : parts_) {
-      if (part.streams == nullptr) continue;
-      std::transform(statistics.received.begin(), statistics.received.end(), part.streams->received().begin(),
-                     statistics.received.begin(), std::plus<>());
-    }
     std::int64_t staged = 0;
     for (const RunPart& part : parts_) {
       statistics.staging.push_back(part.staging);
       staged = std::max(staged, most_of(part.staging));
+      if (part.streams == nullptr) continue;
+      std::transform(statistics.received.begin(), statistics.received.end(), part.streams->received().begin(),
+                     statistics.received.begin(), std::plus<>());
     }
-    const Processes& processes = backend_->processes();
-    statistics.received_max = processes.most(most_of(statistics.received));
-    statistics.staging_max = processes.most(staged);
-    statistics.peak_predicted = processes.most(predicted + staged);
-    statistics.peak_measured = processes.most(measured + staged);
+    std::int64_t figures[] = {most_of(statistics.received), staged, peaks_.predicted + staged,
+                              peaks_.measured + staged};
+    backend().processes().most(figures);
+    statistics.received_max = figures[0];
+    statistics.staging_max = figures[1];
+    statistics.peak_predicted = figures[2];
+    statistics.peak_measured = figures[3];
+    statistics.seconds = backend().seconds_between(start_, end_);
     return statistics;
+  }
+
+  void give_back(const std::byte* pages, std::size_t bytes) override { backend().give_back(pages, bytes); }
+
+  void refuse(const std::string& why) override { backend().tell_failure(place_of("") + why); }
+
+  void free_scratch() override {
+    wait();
+    free_staging();
+  }
+
+ protected:
+  const std::vector<Device>& devices() const { return devices_; }
+  Backend& backend() const { return *backend_; }
+  const std::vector<RunPart>& parts() const { return parts_; }
+  void add(RunPart part) { parts_.push_back(std::move(part)); }
+  Sources sources() const { return sources_; }
+  Targets targets() const { return targets_; }
+
+  // Throws RuntimeError if the execution cannot go between these buffers. Makes what it needs.
+  virtual void require_ready(Sources sources, Targets targets) = 0;
+  // The lists live until the part is done.
+  virtual TilePointers tiles_of(const RunPart& part) = 0;
+  virtual void combine(const RunPart& part, const TilePointers& tiles) = 0;
+  virtual Peaks peaks() const = 0;
+
+  // Buffers are given round by round if there is somebody to tell when one is done.
+  void set_out(Sources sources, Targets targets, RoundDone done) {
+    require_idle();
+    next_ = parts_.size();
+    guarded([&] { require_ready(sources, targets); });
+    sources_.assign(sources.begin(), sources.end());
+    targets_.assign(targets.begin(), targets.end());
+    done_ = std::move(done);
+    start_ = now();
+    next_ = 0;
+    state_ = PartState::waiting;
+  }
+
+  void launch() {
+    switch (backend().progress()) {
+      case Backend::Progress::in_a_thread:
+        thread_ = std::async(std::launch::async, [this] { finish(); });
+        return;
+      case Backend::Progress::at_start:
+        return finish();
+      case Backend::Progress::when_advanced:
+        backend().begin(*this);
+        is_begun_ = true;
+        guarded([&] { advance(); });
+    }
+  }
+
+  // All parts in this thread.
+  void finish() {
+    guarded([&] {
+      const std::unique_lock turn = backend().take_turn();
+      backend().finish(*this);
+    });
+    leave();
+  }
+
+  // One part between other tiles.
+  void finish_part(std::size_t number, const TilePointers& tiles) {
+    class PartWork final : public Work {
+     public:
+      PartWork(StagedRun& run, std::size_t number, const TilePointers& tiles)
+          : run_(run), part_(run.parts_[number]), tiles_(tiles) {}
+      bool advance() override { return run_.advance_part(part_, tiles_); }
+      bool is_done() const override { return run_.state_ == PartState::done; }
+
+     private:
+      StagedRun& run_;
+      RunPart& part_;
+      const TilePointers tiles_;
+    };
+    next_ = number;
+    state_ = PartState::waiting;
+    PartWork work(*this, number, tiles);
+    backend().finish(work);
+  }
+
+  // Adds the process and the step to what fails, and tells the other processes.
+  template <typename Action>
+  void guarded(Action action) {
+    try {
+      action();
+    } catch (const RuntimeError& error) {
+      leave();
+      if (backend().failure() != nullptr) throw;  // of another process
+      const std::string text = place_of(next_ < parts_.size() ? parts_[next_].step : "") + error.what();
+      backend().tell_failure(text);
+      throw RuntimeError(text);
+    } catch (const std::bad_alloc&) {
+      leave();
+      backend().tell_failure(out_of_memory_);
+      throw;
+    } catch (const std::exception& error) {
+      leave();
+      backend().tell_failure(error.what());
+      throw;
+    }
+  }
+
+  // For tiles that are given part by part.
+  void set_out() {
+    require_idle();
+    done_ = {};
+    next_ = parts_.size();
+  }
+
+  void require_idle() {
+    if (const char* failure = backend().failure()) throw RuntimeError(std::string("an earlier run failed: ") + failure);
+    if (thread_.valid() || is_begun_) throw RuntimeError("a run is started before the one before it is done");
+  }
+
+  void record(std::int64_t start, Peaks peaks) {
+    start_ = start;
+    end_ = now();
+    peaks_ = peaks;
+  }
+
+  void free_staging() {
+    if (staging_user_ != nullptr && staging_user_->is_staging_read()) {
+      backend().retire(std::move(staging_user_), std::move(staging_));
+    }
+    staging_user_ = nullptr;
+    staging_ = Buffer();
+  }
+
+  // Of destructors: executions do not outlive what they use.
+  void end() {
+    try {
+      wait();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): nobody is left to hear of it
+    }
+    leave();
+    free_staging();
+    for (RunPart& part : parts_) {
+      if (part.streams != nullptr && part.streams->is_staging_read()) backend().retire(part.streams, Buffer());
+    }
+  }
+
+ private:
+  enum class PartState { waiting, under_way, done };
+
+  bool is_done() const override { return next_ == parts_.size(); }
+
+  bool advance() override {
+    bool has_worked = false;
+    while (!is_done()) {
+      if (state_ == PartState::waiting) tiles_ = tiles_of(parts_[next_]);
+      has_worked = advance_part(parts_[next_], tiles_) || has_worked;
+      if (state_ != PartState::done) return has_worked;
+      state_ = PartState::waiting;
+      if (++next_ == parts_.size()) record(start_, peaks());
+    }
+    return has_worked;
+  }
+
+  bool advance_part(RunPart& part, const TilePointers& tiles) {
+    if (part.reduction) {
+      combine(part, tiles);
+      state_ = PartState::done;
+      return true;
+    }
+    if (state_ == PartState::waiting && !begin(part, tiles)) return false;
+    state_ = PartState::under_way;
+    const bool has_worked = part.streams->advance();
+    if (!part.streams->is_done()) return has_worked;
+    if (done_) {  // in place, what is staged goes with its phase
+      if (part.streams->is_staging_read()) return has_worked;
+      free_staging();
+    }
+    state_ = PartState::done;
+    return true;
+  }
+
+  // False while other processes read what is staged.
+  bool begin(RunPart& part, const TilePointers& tiles) {
+    const bool is_first = part.from == 0;
+    const SourceMemory memory = done_ && is_first   ? SourceMemory::donated
+                                : are_shared(tiles) ? SourceMemory::shared
+                                                    : SourceMemory::own;
+    part.staging = part.streams->staging(memory);
+    const std::int64_t needed = std::accumulate(part.staging.begin(), part.staging.end(), std::int64_t{0});
+    const bool is_too_small = needed > static_cast<std::int64_t>(staging_.size());
+    if (needed > 0) {
+      const bool is_others = staging_user_ != part.streams || is_too_small;
+      if (is_others && staging_user_ != nullptr && staging_user_->is_staging_read()) return false;
+      if (is_too_small) {
+        staging_ = Buffer();
+        staging_ = backend().allocate(static_cast<std::size_t>(needed));
+      }
+      staging_user_ = part.streams;
+    }
+    const std::span<std::byte> staging(staging_.begin(), static_cast<std::size_t>(needed));
+    if (memory == SourceMemory::donated) {
+      part.streams->start_rounds(tiles, staging, done_);
+    } else {
+      part.streams->start(tiles, memory, staging);
+    }
+    return true;
+  }
+
+  // No longer among those that go on beside others.
+  void leave() {
+    if (is_begun_) backend().end(*this);
+    is_begun_ = false;
+  }
+
+  bool are_shared(const TilePointers& tiles) const {
+    return std::all_of(tiles.sources.begin(), tiles.sources.end(),
+                       [&](const std::byte* tile) { return tile == nullptr || backend().is_shared(tile); });
+  }
+
+  std::string place_of(const std::string& step) const {
+    const std::string place = backend().where();
+    if (place.empty()) return "";
+    return step.empty() ? place + ": " : fmt::format("{}, {}: ", place, step);
   }
 
   static std::int64_t most_of(const std::vector<std::int64_t>& bytes) {
@@ -209,135 +356,155 @@ class RunFrame {
 
   const std::shared_ptr<Backend> backend_;
   const std::vector<Device> devices_;
+  const std::string out_of_memory_;
   std::vector<RunPart> parts_;
   Buffer staging_;
-  std::array<bool, kind_count> is_ready_{};
-  std::array<std::optional<RunStatistics>, kind_count> known_;
+  std::shared_ptr<PreparedStreams> staging_user_;  // of whom somebody may still read
+  // The execution.
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> targets_;
+  RoundDone done_;
+  std::size_t next_ = 0;  // part
+  PartState state_ = PartState::waiting;
+  TilePointers tiles_;
+  bool is_begun_ = false;     // and goes on when it is advanced
+  std::future<void> thread_;  // or in a thread
+  std::int64_t start_ = 0;
+  std::int64_t end_ = 0;
+  Peaks peaks_;
 };
 
 // --- Movements of one array.
 
-class MovementRun final : public PreparedRun {
+class MovementRun final : public StagedRun {
  public:
   MovementRun(std::shared_ptr<Backend> backend, const Movement& movement, std::int64_t element_size,
               const BufferStrides& own_strides)
-      : frame_(std::move(backend), movement.mesh.device_count()),
+      : StagedRun(std::move(backend), movement.mesh.device_count()),
         source_(movement.source),
         target_(movement.target()),
         element_size_(element_size),
-        strides_(frame_.backend().require_same(movement, element_size, own_strides)),
+        strides_(this->backend().require_same(movement, element_size, own_strides)),
         sizes_(stage_sizes(movement)),
-        places_(kept_places(sizes_, kept_use(), frame_.backend().memory().between)),
+        places_(kept_places(sizes_, kept_use(), this->backend().memory().between)),
         kept_peak_(predict(movement, kept_use())),
         donated_peak_(predict(movement, TileUse::donated)),
-        room_(frame_.backend().listed_bytes()) {
+        room_(this->backend().listed_bytes()) {
     std::size_t stop = 0;
     for (Stage& stage : make_schedule(movement, element_size, strides_)) {
       add_stage(std::move(stage), stop++, movement.steps);
     }
     if (stop > 0) return;
     whole_tiles_ = true;
-    frame_.add({prepare(Stage(source_, strides_, element_size)), {}, 0, 1, {}});
+    add({prepare(Stage(source_, strides_, element_size)), {}, 0, 1, {}});
   }
+  MovementRun(const MovementRun&) = delete;
+  MovementRun& operator=(const MovementRun&) = delete;
+  ~MovementRun() override { end(); }
 
-  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    const Kind kind = frame_.agree_to_start(sources, targets, TileUse::kept,
-                                            [&] { require_buffers(sources, targets, frame_.devices()); });
-    const std::unique_lock turn = frame_.backend().take_turn();
-    frame_.make_ready(kind, [&] {
-      if (kept_ == nullptr) kept_ = make_kept_memory();
-    });
-    const std::int64_t start = now();
-    std::vector<const std::byte*> from(sources.begin(), sources.end());
-    for (const RunPart& part : frame_.parts()) {
-      const std::vector<std::byte*> to = kept_tiles(part.to, targets);
-      run(part, {from, to}, kind);
-      from.assign(to.begin(), to.end());
-    }
-    return frame_.statistics(start, kind, kept_peak_, kept_->memory.peak());
-  }
-
+  using StagedRun::execute;
   RunStatistics execute(Tiles& tiles) override {
-    std::vector<const std::byte*> sources;
-    for (const Tile& tile : tiles) sources.push_back(tile.bytes.data());
-    const auto require = [&] { require_tiles(tiles, source_, frame_.devices(), element_size_, strides_); };
-    const Kind kind = frame_.agree_to_start(sources, {}, TileUse::donated, require);
-    const std::unique_lock turn = frame_.backend().take_turn();
-    if (!whole_tiles_) frame_.make_ready(kind, [] {});
-    const std::int64_t start = now();
-    TileMemory alive(tiles.size(), frame_.backend().memory_limit());
-    std::vector<CountedBuffer> current;
-    for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(alive.adopt(i, std::move(tiles[i].bytes)));
-    std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
-    for (std::size_t i = 0; i < frame_.parts().size() && !whole_tiles_; ++i) {
-      const RunPart& part = frame_.parts()[i];
-      const std::vector<const std::byte*> from = pointers_to<const std::byte*>(current);
-      if (part.from != part.to) spare = std::exchange(current, donated_tiles(alive, part.to, spare));
-      const std::vector<std::byte*> to = pointers_to<std::byte*>(current);
-      run(part, {from, to}, kind);
-    }
-    for (std::size_t i = 0; i < tiles.size(); ++i) {
-      tiles[i] = {box_of_tile(target_, frame_.devices()[i]), current[i].release()};
-    }
-    return frame_.statistics(start, kind, donated_peak_, alive.peak());
+    set_out();
+    guarded([&] {
+      require_tiles(tiles, source_, devices(), element_size_, strides_);
+      const std::unique_lock turn = backend().take_turn();
+      move_donated(tiles);
+    });
+    return statistics();
   }
 
   void free_scratch() override {
-    const std::unique_lock turn = frame_.backend().take_turn();
+    StagedRun::free_scratch();
     kept_.reset();
-    frame_.forget();
+  }
+
+ protected:
+  void require_ready(Sources sources, Targets targets) override {
+    require_buffers(sources, targets, devices());
+    if (kept_ == nullptr) kept_ = make_kept_memory();
+  }
+
+  TilePointers tiles_of(const RunPart& part) override {
+    from_ = part.from == 0 ? std::vector(sources().begin(), sources().end()) : as_sources(tiles_at(part.from));
+    to_ = tiles_at(part.to);
+    return {from_, to_};
+  }
+
+  Peaks peaks() const override { return {kept_peak_, kept_->memory.peak()}; }
+
+  void combine(const RunPart& part, const TilePointers& tiles) override {
+    const ReduceStep& reduce = *part.reduction;
+    struct Task {
+      std::size_t slot;
+      std::int64_t first;
+      std::int64_t count;
+    };
+    const std::int64_t length = std::max<std::int64_t>(1, combined_bytes / element_size_);
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < devices().size(); ++i) {
+      const std::int64_t elements = sizes_.of(part.to, devices()[i]);
+      for (std::int64_t first = 0; first < elements; first += length) {
+        tasks.push_back({i, first, std::min(length, elements - first)});
+      }
+    }
+    backend().for_each(tasks.size(), [&](std::size_t task) {
+      const auto& [slot, first, count] = tasks[task];
+      const Device device = devices()[slot];
+      const std::int64_t elements = sizes_.of(part.to, device);
+      combine_rows(reduce.reduction, reduce.element, sizes_.of(part.from, device) / elements, elements, first, count,
+                   tiles.sources[slot], tiles.targets[slot]);
+    });
   }
 
  private:
   TileUse kept_use() const { return strides_.targets.empty() ? TileUse::kept : TileUse::kept_strided; }
 
   std::int64_t predict(const Movement& movement, TileUse use) const {
-    return predict_peak_bytes(movement, element_size_, use, {frame_.backend().memory().between, 0});
+    return predict_peak_bytes(movement, element_size_, use, {backend().memory().between, 0});
   }
 
   // From one stop to the next. Between hosts, in two parts: an element crosses into a host once, and is passed on
   // there.
   void add_stage(Stage stage, std::size_t stop, const std::vector<Step>& steps) {
     const std::string step = fmt::format("step {}, {}", stage.step(), to_string(steps[stage.step()]));
-    if (stage.reduction()) return frame_.add({nullptr, stage.reduction(), stop, stop + 1, step});
-    const std::vector<std::int64_t> hosts = frame_.backend().hosts(stage.after().device_count());
+    if (stage.reduction()) return add({nullptr, stage.reduction(), stop, stop + 1, step});
+    const std::vector<std::int64_t> hosts = backend().hosts(stage.after().device_count());
     const bool is_between_hosts = std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; });
-    if (!is_between_hosts || !frame_.backend().passes_on_in_hosts() ||
-        stage.after().device_count() > most_devices_by_hosts) {
-      return frame_.add({prepare(std::move(stage)), {}, stop, stop + 1, step});
+    if (!is_between_hosts || !backend().passes_on_in_hosts() || stage.after().device_count() > most_devices_by_hosts) {
+      return add({prepare(std::move(stage)), {}, stop, stop + 1, step});
     }
     const StreamPlan plan({{stage.before(), stage.after(), element_size_, {0}}}, stage.after().device_count(),
                           no_memory_limit, hosts, TileUse::kept);
-    const auto add = [&](StreamPhase phase, std::size_t from) {
-      Streams streams = make_streams(plan, frame_.devices(), {{&stage.strides(), 1}, true}, phase);
+    const auto add_phase = [&](StreamPhase phase, std::size_t from) {
+      Streams streams = make_streams(plan, devices(), {{&stage.strides(), 1}, true}, phase);
       streams.rounds = Streams::any_rounds;
-      frame_.add({frame_.backend().prepare(std::move(streams)), {}, from, stop + 1, step});
+      add({backend().prepare(std::move(streams)), {}, from, stop + 1, step});
     };
-    add(StreamPhase::from_sources, stop);
-    if (plan.has_relays()) add(StreamPhase::passed_on, stop + 1);
+    add_phase(StreamPhase::from_sources, stop);
+    if (plan.has_relays()) add_phase(StreamPhase::passed_on, stop + 1);
   }
 
-  std::unique_ptr<PreparedStreams> prepare(Stage stage) {
-    Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), frame_.devices(), room_);
+  std::shared_ptr<PreparedStreams> prepare(Stage stage) {
+    Streams streams = make_streams(std::make_shared<const Stage>(std::move(stage)), devices(), room_);
     room_ -= static_cast<std::int64_t>(streams.pieces.size() * sizeof(StreamPiece));
-    return frame_.backend().prepare(std::move(streams));
+    return backend().prepare(std::move(streams));
   }
 
   std::int64_t bytes_at(std::size_t stop, std::size_t slot) const {
-    return checked_bytes(sizes_.of(stop, frame_.devices()[slot]), element_size_);
+    return checked_bytes(sizes_.of(stop, devices()[slot]), element_size_);
   }
 
   CountedBuffer allocate(TileMemory& memory, std::size_t slot, std::int64_t bytes) const {
-    return memory.allocate(slot, bytes, [&](std::size_t size) { return frame_.backend().allocate(size); });
+    return memory.allocate(slot, bytes, [&](std::size_t size) { return backend().allocate(size); });
   }
 
   std::unique_ptr<KeptMemory> make_kept_memory() const {
-    const std::size_t count = frame_.devices().size();
-    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, frame_.backend().memory_limit()), {}, {}});
+    const std::size_t count = devices().size();
+    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, backend().memory_limit()), {}, {}});
     for (std::size_t i = 0; i < count; ++i) {
       kept->memory.add(i, bytes_at(0, i) + bytes_at(sizes_.stops() - 1, i));
       const auto scratch = [&](Place kind) {
-        const std::int64_t elements = places_.scratch(kind, sizes_, frame_.devices()[i]);
+        const std::int64_t elements = places_.scratch(kind, sizes_, devices()[i]);
         return allocate(kept->memory, i, checked_bytes(elements, element_size_));
       };
       kept->even_scratch.push_back(scratch(Place::even_scratch));
@@ -346,10 +513,33 @@ class MovementRun final : public PreparedRun {
     return kept;
   }
 
-  std::vector<std::byte*> kept_tiles(std::size_t stop, std::span<std::byte* const> targets) const {
+  std::vector<std::byte*> tiles_at(std::size_t stop) const {
     const Place place = whole_tiles_ ? Place::target : places_.places[stop];
-    if (place == Place::target) return {targets.begin(), targets.end()};
+    if (place == Place::target) return {targets().begin(), targets().end()};
     return pointers_to<std::byte*>(place == Place::even_scratch ? kept_->even_scratch : kept_->odd_scratch);
+  }
+
+  static std::vector<const std::byte*> as_sources(const std::vector<std::byte*>& tiles) {
+    return {tiles.begin(), tiles.end()};
+  }
+
+  void move_donated(Tiles& tiles) {
+    const std::int64_t start = now();
+    TileMemory alive(tiles.size(), backend().memory_limit());
+    std::vector<CountedBuffer> current;
+    for (std::size_t i = 0; i < tiles.size(); ++i) current.push_back(alive.adopt(i, std::move(tiles[i].bytes)));
+    std::vector<CountedBuffer> spare(tiles.size());  // what the stage before read
+    for (std::size_t i = 0; i < parts().size() && !whole_tiles_; ++i) {
+      const RunPart& part = parts()[i];
+      const std::vector<const std::byte*> from = pointers_to<const std::byte*>(current);
+      if (part.from != part.to) spare = std::exchange(current, donated_tiles(alive, part.to, spare));
+      const std::vector<std::byte*> to = pointers_to<std::byte*>(current);
+      finish_part(i, {from, to});
+    }
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      tiles[i] = {box_of_tile(target_, devices()[i]), current[i].release()};
+    }
+    record(start, {donated_peak_, alive.peak()});
   }
 
   // Memory that is no longer read serves again if it is just as large: a larger one could lift the peak.
@@ -366,38 +556,6 @@ class MovementRun final : public PreparedRun {
     return tiles;
   }
 
-  void run(const RunPart& part, const TilePointers& tiles, Kind kind) {
-    if (part.reduction) {
-      combine(*part.reduction, part, tiles);
-    } else {
-      frame_.move(part, tiles, kind);
-    }
-  }
-
-  void combine(const ReduceStep& reduce, const RunPart& part, const TilePointers& tiles) const {
-    struct Task {
-      std::size_t slot;
-      std::int64_t first;
-      std::int64_t count;
-    };
-    const std::int64_t length = std::max<std::int64_t>(1, combined_bytes / element_size_);
-    std::vector<Task> tasks;
-    for (std::size_t i = 0; i < frame_.devices().size(); ++i) {
-      const std::int64_t elements = sizes_.of(part.to, frame_.devices()[i]);
-      for (std::int64_t first = 0; first < elements; first += length) {
-        tasks.push_back({i, first, std::min(length, elements - first)});
-      }
-    }
-    frame_.backend().for_each(tasks.size(), [&](std::size_t task) {
-      const auto& [slot, first, count] = tasks[task];
-      const Device device = frame_.devices()[slot];
-      const std::int64_t elements = sizes_.of(part.to, device);
-      combine_rows(reduce.reduction, reduce.element, sizes_.of(part.from, device) / elements, elements, first, count,
-                   tiles.sources[slot], tiles.targets[slot]);
-    });
-  }
-
-  RunFrame frame_;
   const Placement source_;
   const Placement target_;
   const std::int64_t element_size_;
@@ -409,65 +567,52 @@ class MovementRun final : public PreparedRun {
   std::int64_t room_;         // left for lists of pieces
   bool whole_tiles_ = false;  // there are no steps: kept tiles are copied as they are
   std::unique_ptr<KeptMemory> kept_;
+  std::vector<const std::byte*> from_;  // tiles of the part under way
+  std::vector<std::byte*> to_;
 };
 
 // --- Transfers of many arrays.
 
-class TransferRun final : public PreparedRun {
+class TransferRun final : public StagedRun {
  public:
   TransferRun(std::shared_ptr<Backend> backend, std::vector<Streams> phases)
-      : frame_(std::move(backend), phases.front().device_count),
-        tile_count_(phases.front().array_count * frame_.devices().size()) {
+      : StagedRun(std::move(backend), phases.front().device_count),
+        tile_count_(phases.front().array_count * devices().size()) {
     for (std::size_t i = 0; i < phases.size(); ++i) {
-      frame_.add({frame_.backend().prepare(std::move(phases[i])), {}, std::min<std::size_t>(i, 1), 1, {}});
+      add({this->backend().prepare(std::move(phases[i])), {}, std::min<std::size_t>(i, 1), 1, {}});
     }
   }
+  TransferRun(const TransferRun&) = delete;
+  TransferRun& operator=(const TransferRun&) = delete;
+  ~TransferRun() override { end(); }
 
-  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) override {
-    return run(sources, targets, TileUse::kept, {});
-  }
-
+  using StagedRun::execute;
   RunStatistics execute(Tiles&) override { throw RuntimeError("a transfer moves many arrays, not donated tiles"); }
 
-  RunStatistics execute_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
-                                 const RoundDone& done) override {
-    return run(sources, targets, TileUse::donated, done);
+  void start_in_place(Sources sources, Targets targets, const RoundDone& done) override {
+    set_out(sources, targets, done);
+    launch();
   }
 
-  void give_back(const std::byte* pages, std::size_t bytes) override { frame_.backend().give_back(pages, bytes); }
-  void free_scratch() override { frame_.forget(); }
-
- private:
-  void require_tiles(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const {
+ protected:
+  void require_ready(Sources sources, Targets targets) override {
     if (sources.size() == tile_count_ && targets.size() == tile_count_) return;
     throw RuntimeError(fmt::format("the run is given {} source and {} target buffers for {} tiles", sources.size(),
                                    targets.size(), tile_count_));
   }
 
-  RunStatistics run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, TileUse use,
-                    const RoundDone& done) {
-    Kind kind = frame_.agree_to_start(sources, targets, use, [&] { require_tiles(sources, targets); });
-    if (use == TileUse::donated) kind.sources = SourceMemory::donated;
-    const std::unique_lock turn = frame_.backend().take_turn();
-    frame_.make_ready(kind, [] {});
-    const std::int64_t start = now();
-    const std::vector<const std::byte*> passed_on(targets.begin(), targets.end());
-    for (const RunPart& part : frame_.parts()) {
-      const TilePointers tiles{part.from == 0 ? sources : std::span<const std::byte* const>(passed_on), targets};
-      if (use == TileUse::kept) {
-        frame_.move(part, tiles, kind);
-        continue;
-      }
-      // In place, what is staged goes with its phase.
-      frame_.allocate_staging({&part, 1});
-      part.from == 0 ? frame_.move_rounds(part, tiles, done) : frame_.move(part, tiles, kind);
-      frame_.free_staging();
-    }
-    return frame_.statistics(start, kind, 0, 0);
+  TilePointers tiles_of(const RunPart& part) override {
+    if (part.from == 0) return {sources(), targets()};
+    passed_on_.assign(targets().begin(), targets().end());
+    return {passed_on_, targets()};
   }
 
-  RunFrame frame_;
+  void combine(const RunPart&, const TilePointers&) override { throw InternalError("transfers add nothing up"); }
+  Peaks peaks() const override { return {}; }
+
+ private:
   const std::size_t tile_count_;
+  std::vector<const std::byte*> passed_on_;
 };
 
 class StagedEngine final : public Engine {
@@ -496,6 +641,7 @@ class StagedEngine final : public Engine {
   std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases) override {
     return std::make_unique<TransferRun>(backend_, std::move(phases));
   }
+  std::vector<bool> find_staged(const Streams& streams) const override { return backend_->find_staged(streams); }
 
  private:
   const std::shared_ptr<Backend> backend_;

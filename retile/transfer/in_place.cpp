@@ -52,15 +52,16 @@ bool has_both_sides(const TransferPlan& plan, Device device) {
 class InPlacePrediction {
  public:
   InPlacePrediction(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                    Streams& streams)
-      : plan_(plan), devices_(devices), processes_(processes), streams_(streams), page_rounds_(streams) {
+                    Streams& streams, const std::vector<bool>& staged)
+      : plan_(plan),
+        devices_(devices),
+        processes_(processes),
+        streams_(streams),
+        staged_(staged),
+        page_rounds_(streams) {
     std::vector<std::int64_t> arrays(plan.manifest().problems.size());
     for (const NamedArray& array : plan.manifest().arrays) ++arrays[array.problem];
     for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device));
-    for (const TransferPlan::Stream& stream : plan.streams()) {
-      if (stream.phase == StreamPhase::from_sources && is_ours(stream.from) != is_ours(stream.to))
-        between_.push_back(stream);
-    }
   }
 
   InPlaceFigures at(std::int64_t rounds) {
@@ -68,7 +69,9 @@ class InPlacePrediction {
     InPlaceFigures figures;
     figures.rounds = rounds;
     figures.staging.resize(devices_.size());
-    for (const TransferPlan::Stream& stream : between_) {
+    for (std::size_t i = 0; i < staged_.size(); ++i) {
+      const Stream& stream = streams_.streams[i];
+      if (!staged_[i]) continue;
       const Device ours = is_ours(stream.from) ? stream.from : stream.to;
       const auto slot = std::lower_bound(devices_.begin(), devices_.end(), ours) - devices_.begin();
       figures.staging[static_cast<std::size_t>(slot)] +=
@@ -136,9 +139,9 @@ class InPlacePrediction {
   const std::span<const Device> devices_;
   const Processes& processes_;
   Streams& streams_;
+  const std::vector<bool>& staged_;  // streams
   PageRounds page_rounds_;
-  std::vector<TilePages> pages_;               // by device
-  std::vector<TransferPlan::Stream> between_;  // this process and others
+  std::vector<TilePages> pages_;  // by device
 };
 
 // Powers of two: rounds that fill no more than the cap, or less, and as many as there are bytes, or less.
@@ -161,8 +164,8 @@ RoundLimits round_limits(const TransferPlan& plan) {
 }  // namespace
 
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                               Streams& streams) {
-  InPlacePrediction prediction(plan, devices, processes, streams);
+                               Streams& streams, const std::vector<bool>& staged) {
+  InPlacePrediction prediction(plan, devices, processes, streams, staged);
   const RoundLimits limits = round_limits(plan);
   // Twice as many rounds never have more at once: where one round has read and written, two have, one after the other.
   InPlaceFigures figures = prediction.at(limits.first);
@@ -181,7 +184,7 @@ InPlaceFigures choose_in_place(const TransferPlan& plan) {
   std::copy_if(all.begin(), all.end(), std::back_inserter(both),
                [&](Device device) { return has_both_sides(plan, device); });
   Streams streams = make_streams(plan, both, {});
-  return choose_in_place(plan, all, one_process(), streams);
+  return choose_in_place(plan, all, one_process(), streams, {});
 }
 
 void require_cap(const TransferPlan& plan, const InPlaceFigures& figures) {

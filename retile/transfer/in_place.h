@@ -19,7 +19,7 @@ struct InPlaceFigures {
   std::int64_t rounds = 1;
   // By device of this process.
   std::vector<std::int64_t> larger;   // pages of all its sources or of all its targets
-  std::vector<std::int64_t> staging;  // between processes, in rounds
+  std::vector<std::int64_t> staging;  // in rounds
   std::vector<std::int64_t> peaks;    // pages at once and what is staged
   // Of the devices of all processes.
   std::int64_t peak = 0;
@@ -29,9 +29,9 @@ struct InPlaceFigures {
 
 // Of as few rounds as keep the plan's cap, of which each fills a sixteenth of a device's target at most; where the cap
 // is too small, of those with the least excess. The streams are those of these devices, ascending, and get as many
-// rounds. Collective.
+// rounds; `staged` are those that this process stages (Engine::find_staged). Collective.
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                               Streams& streams);
+                               Streams& streams, const std::vector<bool>& staged);
 // Of all devices in one process.
 InPlaceFigures choose_in_place(const TransferPlan& plan);
 

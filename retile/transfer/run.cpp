@@ -84,7 +84,7 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
   for (const Device device : devices_) most_staged_.push_back(at(plan.loads(), device).staging);
   if (is_in_place) {
     ensure(strides.empty(), "in place, tiles are packed");
-    figures_ = choose_in_place(plan, devices_, *processes_, phases.front());
+    figures_ = choose_in_place(plan, devices_, *processes_, phases.front(), engine.find_staged(phases.front()));
     require_cap(plan, *figures_);
     schedule_ = make_schedule(phases.front(), devices_);
     const std::vector<std::int64_t> relayed = plan.relay_staging();
@@ -96,7 +96,8 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
   run_ = engine.prepare_transfer(std::move(phases));
 }
 
-RunStatistics PreparedTransfer::require_staged(RunStatistics statistics) const {
+RunStatistics PreparedTransfer::statistics() {
+  RunStatistics statistics = run_->statistics();
   for (const std::vector<std::int64_t>& staged : statistics.staging) {
     for (std::size_t i = 0; i < staged.size(); ++i) {
       ensure(staged[i] <= most_staged_[i], "engines stage no more than the plan says");
@@ -105,26 +106,35 @@ RunStatistics PreparedTransfer::require_staged(RunStatistics statistics) const {
   return statistics;
 }
 
-RunStatistics PreparedTransfer::execute(std::span<const std::byte* const> sources,
-                                        std::span<std::byte* const> targets) {
-  ensure(!figures_, "what is planned for donated sources is run in place");
-  return require_staged(run_->execute(sources, targets));
+void PreparedTransfer::give_back(const std::vector<PageRange>& pages) {
+  for (const PageRange& range : pages) run_->give_back(range.first, range.bytes);
 }
 
-RunStatistics PreparedTransfer::execute_in_place(std::span<const std::span<const std::byte>> sources,
-                                                 std::span<std::byte* const> targets,
-                                                 const std::function<void()>& before_release) {
-  const std::vector<std::vector<PageRange>> released = find_released(schedule_, sources);
-  const auto give_back = [&](const std::vector<PageRange>& pages) {
-    for (const PageRange& range : pages) run_->give_back(range.first, range.bytes);
-  };
-  std::vector<const std::byte*> from;
-  for (const std::span<const std::byte> source : sources) from.push_back(source.data());
-  give_back(released.back());
-  return require_staged(run_->execute_in_place(from, targets, [&](std::int64_t round) {
+void PreparedTransfer::find_first_elements(Sources sources) {
+  from_.clear();
+  for (const std::span<const std::byte> source : sources) from_.push_back(source.data());
+}
+
+void PreparedTransfer::start(Sources sources, std::span<std::byte* const> targets,
+                             const std::function<void()>& before_release) {
+  find_first_elements(sources);
+  if (!figures_) return run_->start(from_, targets);
+  released_ = find_released(schedule_, sources);
+  give_back(released_.back());
+  run_->start_in_place(from_, targets, [this, before_release](std::int64_t round) {
     if (before_release) before_release();
-    give_back(at(released, round));
-  }));
+    give_back(at(released_, round));
+  });
+}
+
+void PreparedTransfer::run(Sources sources, std::span<std::byte* const> targets,
+                           const std::function<void()>& before_release) {
+  if (figures_) {
+    start(sources, targets, before_release);
+    return wait();
+  }
+  find_first_elements(sources);
+  run_->run(from_, targets);
 }
 
 // --- Runs on made-up data.
@@ -177,9 +187,8 @@ class CheckedTransfer {
     if (!in_place()) tiles_->clear_targets();
     std::optional<PageMeter> meter;
     if (in_place()) meter.emplace(*tiles_, prepared_.devices().size());
-    const RunStatistics statistics =
-        in_place() ? prepared_.execute_in_place(source_memory(), tiles_->targets(), [&] { meter->count(); })
-                   : prepared_.execute(tiles_->sources(), tiles_->targets());
+    prepared_.run(source_memory(), tiles_->targets(), [&] { meter->count(); });
+    const RunStatistics statistics = prepared_.statistics();
     const Processes& processes = prepared_.processes();
     report.seconds.push_back(statistics.seconds);
     report.received_bytes_max = statistics.received_max;

@@ -30,16 +30,20 @@ class PreparedTransfer {
   // Where sources are donated.
   const std::optional<InPlaceFigures>& in_place() const { return figures_; }
 
-  // As PreparedRun::execute(). No device stages more than planned.
-  RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets);
-
-  // From the memory of donated sources, which goes back to the system as it is read; see find_released(). Calls
-  // `before_release` after every round.
-  RunStatistics execute_in_place(std::span<const std::span<const std::byte>> sources,
-                                 std::span<std::byte* const> targets, const std::function<void()>& before_release = {});
+  // As in PreparedRun, from the memory of sources, whose first elements are at its start. No device stages more than
+  // planned. In place, sources are donated: their memory goes back to the system as it is read, see find_released(),
+  // and `before_release` is called after every round.
+  using Sources = std::span<const std::span<const std::byte>>;
+  void start(Sources sources, std::span<std::byte* const> targets, const std::function<void()>& before_release = {});
+  bool test() { return run_->test(); }
+  void wait() { run_->wait(); }
+  void run(Sources sources, std::span<std::byte* const> targets, const std::function<void()>& before_release = {});
+  RunStatistics statistics();
+  void refuse(const std::string& why) { run_->refuse(why); }
 
  private:
-  RunStatistics require_staged(RunStatistics statistics) const;
+  void find_first_elements(Sources sources);
+  void give_back(const std::vector<PageRange>& pages);
 
   std::vector<Device> devices_;
   const Processes* processes_;  // lives as long as what is prepared
@@ -47,6 +51,8 @@ class PreparedTransfer {
   InPlaceSchedule schedule_;
   std::unique_ptr<PreparedRun> run_;
   std::vector<std::int64_t> most_staged_;  // by device of this process
+  std::vector<const std::byte*> from_;     // first elements, of the run that is being started
+  std::vector<std::vector<PageRange>> released_;
 };
 
 struct TransferRunOptions {

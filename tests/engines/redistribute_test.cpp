@@ -97,6 +97,40 @@ TEST(Redistribute, is_prepared_once_for_many_runs_on_any_engine) {
   }
 }
 
+TEST(Redistribute, goes_on_while_its_caller_does_something_else) {
+  const auto engine = make_threads_engine({2, no_memory_limit});
+  RedistributeOptions options;
+  options.engine = engine.get();
+  Rows<float> first;
+  Rows<float> second;
+  Redistribution<float> a(first.problem, options);
+  Redistribution<float> b(second.problem, options);
+  for (int i = 0; i < 50; ++i) {
+    first.targets = second.targets = std::vector<std::vector<float>>(2, std::vector<float>(24));
+    a.start(to_read(first.sources), to_write(first.targets));
+    b.start(to_read(second.sources), to_write(second.targets));
+    while (!b.test()) continue;
+    a.wait();
+    ASSERT_TRUE(first.are_moved());
+    ASSERT_TRUE(second.are_moved());
+    a.wait();
+    ASSERT_TRUE(a.test()) << "nothing is under way";
+  }
+  a.start(to_read(first.sources), to_write(first.targets));
+  EXPECT_EQ(error_of([&] { a.start(to_read(first.sources), to_write(first.targets)); }),
+            "a run is started before the one before it is done");
+  EXPECT_EQ(a.statistics().received_max, 4 * 3 * 4) << "of a run that is waited for";
+}
+
+TEST(Redistribute, is_checked_before_it_is_run) {
+  Rows<float> rows;
+  Redistribution<float> redistribution(rows.problem);
+  EXPECT_EQ(error_of([&] { redistribution.check(to_read(rows.sources), to_write(rows.targets)); }), "");
+  rows.targets[1].clear();
+  EXPECT_EQ(error_of([&] { redistribution.check(to_read(rows.sources), to_write(rows.targets)); }),
+            "the target of device 1 has 0 bytes of memory, and its tile takes 96");
+}
+
 TEST(Redistribute, moves_halos_and_columns_as_they_lie) {
   Rows<double> rows;
   const Problem problem("", rows.problem.source(), rows.problem.target(), ElementType::f64);
@@ -119,6 +153,46 @@ TEST(Redistribute, moves_halos_and_columns_as_they_lie) {
     }
     EXPECT_EQ(array[7 * row + 6], -2) << "nobody's";
   }
+}
+
+// Elements by their numbers in an array of 12, device by device.
+std::vector<std::vector<float>> numbered(const std::vector<std::vector<int>>& tiles) {
+  std::vector<std::vector<float>> numbers;
+  for (const std::vector<int>& tile : tiles) numbers.emplace_back(tile.begin(), tile.end());
+  return numbers;
+}
+
+TEST(Redistribute, moves_several_boxes_of_a_device) {
+  const std::vector<std::vector<float>> rows = numbered({{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}});
+  struct Case {
+    const char* layout;
+    std::vector<std::vector<float>> tiles;
+  };
+  for (const Case& layout :
+       {Case{"[12] boxes {[0:2] [4:8]; [2:4] [8:12]}", numbered({{0, 1, 4, 5, 6, 7}, {2, 3, 8, 9, 10, 11}})},
+        Case{"[3*1{a}2*2]", numbered({{0, 1, 4, 5, 8, 9}, {2, 3, 6, 7, 10, 11}})}}) {
+    const SourceText mesh{"mesh", "a=2"};
+    const SourceText boxes{"layout", layout.layout};
+    const SourceText even{"layout", "[6{a}12]"};
+    std::vector<std::vector<float>> targets(2, std::vector<float>(6));
+    redistribute<float>(parse_problem(mesh, boxes, even), to_read(layout.tiles), to_write(targets));
+    EXPECT_EQ(targets, rows) << layout.layout;
+    redistribute<float>(parse_problem(mesh, even, boxes), to_read(rows), to_write(targets));
+    EXPECT_EQ(targets, layout.tiles) << layout.layout;
+    RedistributeOptions options;
+    options.sources = {{0, {8}}};
+    EXPECT_EQ(error_of([&] {
+                redistribute<float>(parse_problem(mesh, boxes, even), to_read(layout.tiles), to_write(targets),
+                                    options);
+              }),
+              "where a device holds several boxes, they lie without gaps: strides cannot be given");
+  }
+}
+
+TEST(Redistribute, takes_an_array_without_elements_for_an_empty_tile) {
+  const MemoryLayout layout = layout_within({0, 8}, {0, 0}, 8);
+  EXPECT_EQ(layout.offset, 0);
+  EXPECT_EQ(layout.strides, (Strides{64, 8}));
 }
 
 TEST(Redistribute, agrees_with_slices_of_the_array_whatever_the_memory) {

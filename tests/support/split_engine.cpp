@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "retile/base/error.h"
 #include "retile/engines/reference/reference.h"
 
 namespace retile::test {
@@ -132,6 +133,16 @@ class SplitRun final : public PreparedRun {
   }
 
   RunStatistics execute(Tiles& tiles) override { return meeting_.execute(process_, *whole_, tiles); }
+
+  // Without tiles, which all processes are refused.
+  void refuse(const std::string&) override {
+    Tiles none;
+    try {
+      execute(none);
+    } catch (const RuntimeError&) {
+      return;
+    }
+  }
 
  private:
   Meeting& meeting_;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -40,7 +40,12 @@ Arena::Arena(int descriptor, std::byte* base, std::size_t size) : descriptor_(de
 
 Arena::~Arena() {
   munmap(base_, size_);
-  close(descriptor_);
+  close_descriptor();
+}
+
+void Arena::close_descriptor() {
+  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_ = -1;
 }
 
 std::shared_ptr<Arena> Arena::map(int descriptor, std::size_t size) {
@@ -61,8 +66,8 @@ std::shared_ptr<Arena> Arena::make(std::size_t size, std::uint64_t cookie) {
   }
   std::shared_ptr<Arena> arena = map(descriptor, size);
   if (arena == nullptr) return nullptr;
-  new (arena->base_) Header{cookie, 0, 0, 0};
-  const std::size_t first = whole_pages(sizeof(Header));
+  std::memcpy(arena->base_, &cookie, sizeof cookie);
+  const std::size_t first = page_size();
   arena->holes_.emplace(first, size - first);
   return arena;
 }
@@ -76,7 +81,8 @@ std::shared_ptr<Arena> Arena::open(std::int64_t process, int descriptor, std::si
     return nullptr;
   }
   std::shared_ptr<Arena> arena = map(mine, size);
-  return arena != nullptr && arena->header().cookie == cookie ? arena : nullptr;
+  const bool is_it = arena != nullptr && std::memcmp(arena->base_, &cookie, sizeof cookie) == 0;
+  return is_it ? arena : nullptr;
 }
 
 std::optional<std::uint64_t> Arena::offset_of(const std::byte* address) const {
@@ -123,7 +129,7 @@ Arena::Ranges::node_type Arena::take(std::size_t size) {
 }
 
 void Arena::give_back(Ranges::node_type piece) {
-  madvise(at(piece.key()), piece.mapped(), MADV_REMOVE);
+  if (!keeps_pages_) madvise(at(piece.key()), piece.mapped(), MADV_REMOVE);
   const std::lock_guard lock(mutex_);
   auto next = holes_.upper_bound(piece.key());
   if (next != holes_.end() && next->first == piece.key() + piece.mapped()) {

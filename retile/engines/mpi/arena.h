@@ -1,7 +1,6 @@
 // Memory that ranks of one host share: each rank has an arena of its own, and all of them have it mapped.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,16 +16,8 @@ namespace retile::mpi {
 // system has it back at once, whoever has it mapped.
 class Arena {
  public:
-  // The first bytes of an arena, through which ranks know each other's state.
-  struct Header {
-    std::uint64_t cookie;                  // tells the arena from whatever else a descriptor might lead to
-    std::atomic<std::uint64_t> published;  // how many sets of tiles the owner has offered to readers
-    std::atomic<std::uint64_t> finished;   // how many sets of others' tiles it is done with
-    std::atomic<std::uint64_t> table;      // offset of the addresses of the tiles on offer
-  };
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters between processes need no lock");
-
-  // Null where the system does not have it.
+  // Null where the system does not have it. The cookie, in its first bytes, tells the arena from whatever else a
+  // descriptor might lead to.
   static std::shared_ptr<Arena> make(std::size_t size, std::uint64_t cookie);
   // Another process's arena. Null where it cannot be seen.
   static std::shared_ptr<Arena> open(std::int64_t process, int descriptor, std::size_t size, std::uint64_t cookie);
@@ -38,10 +29,14 @@ class Arena {
   static std::size_t usual_size(int processes);
 
   int descriptor() const { return descriptor_; }
-  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  // When all that are to have it mapped have: the memory stays, and no file is open.
+  void close_descriptor();
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   // Where an address lies in the arena, if it does.
   std::optional<std::uint64_t> offset_of(const std::byte* address) const;
+
+  // What is freed from now on stays until the last process that has it mapped goes.
+  void keep_pages() { keeps_pages_ = true; }
 
   // Of the owner. The arena lives as long as its buffers. Throws RuntimeError where it has no room.
   static Buffer allocate(const std::shared_ptr<Arena>& arena, std::size_t size);
@@ -57,9 +52,10 @@ class Arena {
   Ranges::node_type take(std::size_t size);
   void give_back(Ranges::node_type piece);
 
-  int descriptor_;
+  int descriptor_;  // negative: closed
   std::byte* base_;
   std::size_t size_;
+  bool keeps_pages_ = false;
   std::mutex mutex_;  // buffers may be freed by any thread
   Ranges holes_;      // free, no two of them adjacent
 };

@@ -1,23 +1,13 @@
 #include "retile/engines/mpi/communicator.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "retile/base/error.h"
 
 namespace retile::mpi {
-namespace {
-
-constexpr int most_yields = 200;  // before sleeping: some 100 microseconds where nobody else wants the core
-constexpr std::chrono::microseconds nap(20);
-
-}  // namespace
-
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -32,7 +22,18 @@ Communicator::Communicator(MPI_Comm comm) : comm_(comm) {
   check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
+void require_communicator(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) throw RuntimeError("the communicator is MPI_COMM_NULL");
+  int is_between_groups = 0;
+  check(MPI_Comm_test_inter(comm, &is_between_groups), "MPI_Comm_test_inter");
+  if (is_between_groups != 0) {
+    throw RuntimeError(
+        "the communicator is one between two groups: make one of all their ranks with MPI_Intercomm_merge");
+  }
+}
+
 Communicator Communicator::duplicate(MPI_Comm comm) {
+  require_communicator(comm);
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
   return Communicator(copy);
@@ -94,16 +95,6 @@ void Communicator::most(std::span<std::int64_t> values) const {
 void Communicator::gather(std::int64_t value, std::span<std::int64_t> all) const {
   ensure(static_cast<int>(all.size()) == size_, "a gathered list has an entry for each rank");
   check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm_), "MPI_Allgather");
-}
-
-void Idle::pause() {
-  int found = 0;  // nobody sends with this tag: the call is made for the work that MPI does in it
-  check(MPI_Iprobe(MPI_ANY_SOURCE, 1, communicator_.get(), &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
-  if (++pauses_ <= most_yields) {
-    sched_yield();
-  } else {
-    std::this_thread::sleep_for(nap);
-  }
 }
 
 }  // namespace retile::mpi

@@ -14,6 +14,9 @@ namespace retile::mpi {
 // error; whoever knows the rank and the step adds them.
 void check(int code, const char* call);
 
+// Throws RuntimeError where the communicator is null, or one between two groups.
+void require_communicator(MPI_Comm comm);
+
 // A communicator of our own: errors are returned, and no message of anybody else's is seen. Its making and its end are
 // collective. After MPI_Finalize there is nothing left to free, so it may outlive MPI.
 class Communicator final : public Processes {
@@ -39,7 +42,7 @@ class Communicator final : public Processes {
   void add_up(std::span<std::uint64_t> numbers) const override;
   void broadcast(std::span<std::byte> bytes, int from) const override;
   using Processes::most;
-  void most(std::span<std::int64_t> values) const;  // entry by entry, in place
+  void most(std::span<std::int64_t> values) const override;
   void gather(std::int64_t value, std::span<std::int64_t> all) const;
 
  private:
@@ -48,18 +51,6 @@ class Communicator final : public Processes {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-};
-
-// Waiting for other ranks: lets MPI work, and leaves the core to them where ranks outnumber cores.
-class Idle {
- public:
-  explicit Idle(const Communicator& communicator) : communicator_(communicator) {}
-  void pause();
-  void reset() { pauses_ = 0; }
-
- private:
-  const Communicator& communicator_;
-  int pauses_ = 0;
 };
 
 }  // namespace retile::mpi

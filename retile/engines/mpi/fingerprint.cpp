@@ -1,7 +1,17 @@
 #include "retile/engines/mpi/fingerprint.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "retile/plan/text.h"
+#include "retile/types/text.h"
+
 namespace retile::mpi {
 namespace {
+
+constexpr Device most_described = 256;
 
 class Hash {
  public:
@@ -66,12 +76,33 @@ class Hash {
 
 }  // namespace
 
-std::int64_t fingerprint(const Movement& movement, std::span<const std::int64_t> more) {
+std::int64_t fingerprint(const Movement& movement, std::int64_t element_size) {
   Hash hash;
-  hash.add(more);
+  hash.add(element_size);
   hash.add(movement.source);
   for (const Step& step : movement.steps) hash.add(step);
   return hash.value();
+}
+
+std::vector<Processes::Named> describe(const Movement& movement, std::int64_t element_size) {
+  std::vector<Processes::Named> named{{"the size of an element", fmt::format("{} bytes", element_size)},
+                                      {"the number of devices", std::to_string(movement.source.device_count())},
+                                      {"the shape of the array", to_string(movement.source.global_shape())}};
+  const auto add_boxes = [&](const Placement& placement, const std::string& when) {
+    for (Device device = 0; device < std::min(placement.device_count(), most_described); ++device) {
+      std::string boxes;
+      for (const Part& part : placement.parts(device)) boxes += (boxes.empty() ? "" : " ") + to_string(part.box);
+      named.push_back({fmt::format("what device {} holds {}", device, when), boxes.empty() ? "nothing" : boxes});
+    }
+  };
+  add_boxes(movement.source, "at first");
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    named.push_back({fmt::format("step {}", i), to_string(movement.steps[i])});
+    add_boxes(movement.steps[i].after, fmt::format("after step {}", i));
+  }
+  named.push_back(
+      {"the list of who sends to whom", fmt::format("one of number {}", fingerprint(movement, element_size))});
+  return named;
 }
 
 }  // namespace retile::mpi

@@ -1,14 +1,19 @@
-// A number that tells movements apart, for ranks to find out whether they were all given the same one.
+// What tells movements apart, for ranks to find out whether they were all given the same one.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "retile/engines/processes.h"
 #include "retile/plan/plan.h"
 
 namespace retile::mpi {
 
-// Of a movement whose groups and pairs are listed, and of what else must be the same on all ranks. From 0.
-std::int64_t fingerprint(const Movement& movement, std::span<const std::int64_t> more);
+// A number, from 0, of a movement whose groups and pairs are listed, and of its elements' size.
+std::int64_t fingerprint(const Movement& movement, std::int64_t element_size);
+
+// The same in words.
+std::vector<Processes::Named> describe(const Movement& movement, std::int64_t element_size);
 
 }  // namespace retile::mpi

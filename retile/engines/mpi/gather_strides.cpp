@@ -1,20 +1,12 @@
 #include "retile/engines/mpi/gather_strides.h"
 
-#include <optional>
-#include <utility>
 #include <vector>
 
-#include "retile/base/error.h"
-
 namespace retile::mpi {
-namespace {
 
-// One side's strides of all devices, which are there on all ranks where they are on one.
-std::vector<Strides> gather_side(const std::vector<Strides>& mine, const Placement& placement,
-                                 std::int64_t element_size, const Communicator& world, const DeviceRanks& ranks) {
-  std::int64_t is_strided = mine.empty() ? 0 : 1;
-  world.most({&is_strided, 1});
-  if (is_strided == 0 || placement.rank() == 0) return {};
+std::vector<Strides> gather_strides(const std::vector<Strides>& mine, const Placement& placement,
+                                    std::int64_t element_size, const Communicator& world, const DeviceRanks& ranks) {
+  if (placement.rank() == 0) return {};
   const std::vector<Device> devices = ranks.devices_of(world.rank());
   std::vector<std::int64_t> sent;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -34,24 +26,6 @@ std::vector<Strides> gather_side(const std::vector<Strides>& mine, const Placeme
     }
   }
   return all;
-}
-
-}  // namespace
-
-BufferStrides gather_strides(const BufferStrides& mine, const Movement& movement, std::int64_t element_size,
-                             const Communicator& world, const DeviceRanks& ranks) {
-  BufferStrides checked;
-  std::optional<RuntimeError> fault;
-  try {
-    checked = require_strides(mine, movement.source, movement.target(), ranks.devices_of(world.rank()), element_size);
-  } catch (const RuntimeError& error) {
-    fault = error;
-  }
-  const bool are_right = world.least(fault ? 0 : 1) == 1;
-  if (fault) throw *fault;
-  if (!are_right) throw RuntimeError("another rank was given strides that its tiles cannot have");
-  return {gather_side(checked.sources, movement.source, element_size, world, ranks),
-          gather_side(checked.targets, movement.target(), element_size, world, ranks)};
 }
 
 }  // namespace retile::mpi

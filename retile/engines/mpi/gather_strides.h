@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
@@ -10,9 +11,8 @@
 
 namespace retile::mpi {
 
-// From the strides of this rank's devices to those of all. Collective. Throws RuntimeError on all ranks where those of
-// one are wrong.
-BufferStrides gather_strides(const BufferStrides& mine, const Movement& movement, std::int64_t element_size,
-                             const Communicator& world, const DeviceRanks& ranks);
+// From one side's strides of this rank's devices to those of all. Collective. Some rank has strides.
+std::vector<Strides> gather_strides(const std::vector<Strides>& mine, const Placement& placement,
+                                    std::int64_t element_size, const Communicator& world, const DeviceRanks& ranks);
 
 }  // namespace retile::mpi

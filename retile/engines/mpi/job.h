@@ -4,7 +4,10 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "retile/engines/backend.h"
 #include "retile/engines/mpi/collectives.h"
@@ -14,27 +17,58 @@
 
 namespace retile::mpi {
 
-struct Job {
-  Job(MPI_Comm comm, MpiOptions job_options)
-      : options(std::move(job_options)),
-        world(Communicator::duplicate(comm)),
-        host(world, options.hosts, options.reading),
-        teams(world) {}
+// Throws RuntimeError in all processes where they have different options, or one's are wrong. Collective.
+void require_same_options(const Processes& processes, const MpiOptions& options);
 
-  // From the first rank's start, see now(), to the last one's end. Collective. Clocks are compared within a host only:
-  // those of different hosts have nothing in common.
-  double seconds_since(std::int64_t start) const {
-    std::int64_t times[] = {now(), -start};
-    host.team().most(times);
-    std::int64_t longest[] = {times[0] + times[1]};
-    world.most(longest);
-    return static_cast<double>(longest[0]) * 1e-9;
+class Job {
+ public:
+  // Collective.
+  Job(MPI_Comm comm, MpiOptions job_options);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job();
+
+  // Whether this rank and another one see each other's shared memory, and use it.
+  bool is_near(int rank) const {
+    return rank != world.rank() && options.transport == Transport::automatic && host.is_shared() &&
+           host.member(rank).has_value();
   }
+
+  // From the first rank's start to the last one's end, see now(). Collective. Clocks are compared within a host only:
+  // those of different hosts have nothing in common.
+  double seconds_between(std::int64_t start, std::int64_t end) const;
+
+  // A tag for messages of one prepared stage. All ranks prepare the same stages in the same order, so they agree. Tags
+  // keep runs apart that are under way at once; communicators would do so too, but making one is collective and slow,
+  // and there are few.
+  int new_tag();
+
+  // --- Runs under way. See Backend.
+
+  void finish(Work& work);
+  void begin(Work& work) { begun_.push_back(&work); }
+  void end(Work& work) { std::erase(begun_, &work); }
+  void retire(std::shared_ptr<PreparedStreams> streams, Buffer staging);
+  void free_retired();
+
+  // --- Failures. A rank that fails sends its sentence to all others. They look for it while they wait.
+
+  void tell_failure(std::string_view text) noexcept;
+  const char* failure() const { return failure_[0] == '\0' ? nullptr : failure_; }
+  // Throws RuntimeError.
+  void look_for_failure();
 
   const MpiOptions options;
   const Communicator world;
-  Host host;
+  const Host host;
   TeamCommunicators teams;
+
+ private:
+  std::int64_t tags_ = 0;
+  std::int64_t tag_limit_ = 32767;
+  std::vector<Work*> begun_;
+  std::vector<std::pair<std::shared_ptr<PreparedStreams>, Buffer>> retired_;
+  char failure_[1024] = "";
 };
 
 }  // namespace retile::mpi

@@ -9,11 +9,6 @@
 namespace retile::mpi {
 namespace {
 
-// Idle::pause() looks for tag 1, which nobody sends with.
-constexpr int message_tag = 0;
-constexpr int offer_tag = 2;
-constexpr int taken_tag = 3;
-
 // Parts that begin at cache lines of their pieces are copied faster.
 constexpr std::int64_t cache_line = 64;
 
@@ -30,34 +25,66 @@ PackedStreams::PackedStreams(const Streams& streams, const DeviceRanks& ranks) :
     const DimensionOrder order = packed_order(streams, shape);
     packings_.push_back(shape.packing(order));
     unpackings_.push_back(shape.unpacking(order));
+    copies_.push_back(shape.copy());
   }
 }
 
-// --- Sets of lanes.
+// --- Lanes.
+
+void Lane::set_rounds(const Streams& all, std::int64_t count) {
+  rounds = count;
+  part_bytes = 0;
+  for (const std::size_t i : streams) part_bytes += part_of(all.streams[i].bytes, 0).size();
+}
+
+void Lane::set_most_bytes(const Streams& all, std::int64_t most_bytes) {
+  // Each stream's part is rounded up.
+  const auto count = static_cast<std::int64_t>(streams.size());
+  const std::int64_t most = is_whole ? most_mpi_bytes : most_bytes;
+  unit = most > count * cache_line ? cache_line : 1;
+  set_rounds(all, bytes <= most ? 1 : divide_up(bytes, std::max<std::int64_t>(1, most - count * unit + 1)));
+}
+
+std::map<int, Lane> make_lanes(const Streams& streams, const DeviceRanks& ranks, int rank, Direction direction,
+                               const std::function<bool(int)>& takes) {
+  std::map<int, Lane> lanes;
+  for (std::size_t i = 0; i < streams.streams.size(); ++i) {
+    const Stream& stream = streams.streams[i];
+    const int from = ranks.rank_of(stream.from);
+    const int to = ranks.rank_of(stream.to);
+    const int peer = direction == Direction::sent ? to : from;
+    if (from == to || (direction == Direction::sent ? from : to) != rank || !takes(peer)) continue;
+    Lane& lane = lanes[peer];
+    lane.peer = peer;
+    lane.streams.push_back(i);
+    lane.bytes += stream.bytes;
+  }
+  // In the order of both ends.
+  const auto ends = [&](std::size_t i) { return std::pair(streams.streams[i].from, streams.streams[i].to); };
+  for (auto& [peer, lane] : lanes) {
+    std::sort(lane.streams.begin(), lane.streams.end(),
+              [&](std::size_t a, std::size_t b) { return ends(a) < ends(b); });
+  }
+  return lanes;
+}
+
+bool is_contiguous(const Streams& streams, const Lane& lane, Direction direction) {
+  const Stream& first = streams.streams[lane.streams.front()];
+  if (lane.streams.size() > 1 || first.count > 1) return false;
+  const PieceShape& shape = streams.shapes[streams.pieces[first.first].shape];
+  const DimensionOrder order = packed_order(streams, shape);
+  return (direction == Direction::sent ? shape.packing(order) : shape.unpacking(order)).is_contiguous();
+}
 
 void LaneSet::set_rounds(const Streams& streams, std::int64_t rounds) {
   for (std::vector<Lane>* list : {&sent, &received}) {
-    for (Lane& lane : *list) {
-      lane.rounds = rounds;
-      lane.part_bytes = 0;
-      for (const std::size_t i : lane.streams) lane.part_bytes += lane.part_of(streams.streams[i].bytes, 0).size();
-    }
+    for (Lane& lane : *list) lane.set_rounds(streams, rounds);
   }
 }
 
 void LaneSet::set_most_bytes(const Streams& streams, std::int64_t most_bytes) {
   for (std::vector<Lane>* list : {&sent, &received}) {
-    for (Lane& lane : *list) {
-      // Each stream's part is rounded up.
-      const auto count = static_cast<std::int64_t>(lane.streams.size());
-      const std::int64_t most = lane.is_whole ? most_mpi_bytes : most_bytes;
-      lane.unit = most > count * cache_line ? cache_line : 1;
-      lane.rounds = divide_up(lane.bytes, std::max<std::int64_t>(1, most - count * lane.unit + 1));
-      lane.part_bytes = 0;
-      for (const std::size_t i : lane.streams) {
-        lane.part_bytes += lane.part_of(streams.streams[i].bytes, 0).size();
-      }
-    }
+    for (Lane& lane : *list) lane.set_most_bytes(streams, most_bytes);
   }
 }
 
@@ -68,18 +95,14 @@ std::int64_t LaneSet::longest_message() const {
   return longest;
 }
 
-std::int64_t LaneSet::staged(const Lane& lane, Direction direction) {
-  const bool is_elsewhere = direction == Direction::received && lane.member.has_value();
-  const bool is_direct = lane.is_direct && !lane.member.has_value();
-  return is_elsewhere || is_direct ? 0 : lane.part_bytes;
-}
+std::int64_t LaneSet::staged(const Lane& lane) { return lane.is_direct ? 0 : lane.part_bytes; }
 
 std::int64_t LaneSet::staging(Direction direction) const {
   std::int64_t sum = 0;
   std::int64_t longest = 0;
   for (const Lane& lane : lanes(direction)) {
-    sum += staged(lane, direction);
-    longest = std::max(longest, staged(lane, direction));
+    sum += staged(lane);
+    longest = std::max(longest, staged(lane));
   }
   const bool go_at_once = lanes(direction).size() <= at_once;
   return in_flight * (go_at_once ? sum : longest * static_cast<std::int64_t>(at_once));
@@ -112,10 +135,10 @@ void LaneCursor::pack(const PackedStreams& packed, const TilePointers& tiles, st
   });
 }
 
-void LaneCursor::unpack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round,
-                        const std::byte* in) {
+void LaneCursor::unpack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, const std::byte* in,
+                        Stores stores) {
   walk(packed, round, [&](const Stream& stream, const StreamPiece& piece, ByteRange range) {
-    packed.unpacking(piece).unpack(in, range, packed.target(tiles, stream, piece));
+    packed.unpacking(piece).unpack(in, range, packed.target(tiles, stream, piece), stores);
     in += range.size();
   });
 }
@@ -124,10 +147,10 @@ void LaneCursor::unpack(const PackedStreams& packed, const TilePointers& tiles, 
 
 const Lane LaneRun::no_lane;
 
-LaneRun::LaneRun(const Communicator& world, const Host& host, const PackedStreams& packed, const LaneSet& lanes,
+LaneRun::LaneRun(const Communicator& world, int tag, const PackedStreams& packed, const LaneSet& lanes,
                  const TilePointers& tiles, std::span<std::byte> staging)
     : world_(world),
-      host_(host),
+      tag_(tag),
       packed_(packed),
       lanes_(lanes),
       tiles_(tiles),
@@ -141,24 +164,20 @@ LaneRun::LaneRun(const Communicator& world, const Host& host, const PackedStream
 LaneRun::~LaneRun() {
   constexpr int most_tests = 1000;
   for (Lanes* lanes : {&sending_, &receiving_}) {
-    for (std::vector<MPI_Request>* requests : {&lanes->requests, &lanes->offered}) {
-      for (MPI_Request& request : *requests) {
-        if (request == MPI_REQUEST_NULL) continue;
-        MPI_Cancel(&request);
-        int is_done = 0;
-        for (int i = 0; i < most_tests && is_done == 0; ++i) MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-        if (is_done == 0) MPI_Request_free(&request);
-      }
+    for (MPI_Request& request : lanes->requests) {
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      int is_done = 0;
+      for (int i = 0; i < most_tests && is_done == 0; ++i) MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+      if (is_done == 0) MPI_Request_free(&request);
     }
   }
 }
 
 LaneRun::Lanes LaneRun::make_lanes(Direction direction, std::byte* staging) const {
-  Lanes made{direction, &lanes_.lanes(direction), 0, {}, {}, {}, {}, staging};
+  Lanes made{direction, &lanes_.lanes(direction), 0, {}, {}, staging};
   made.slots.resize(std::min(lanes_.at_once, made.lanes->size()));
   made.requests.assign(made.slots.size() * static_cast<std::size_t>(lanes_.in_flight), MPI_REQUEST_NULL);
-  if (direction == Direction::sent) made.offered = made.requests;
-  made.offers.resize(made.requests.size());
   return made;
 }
 
@@ -197,7 +216,7 @@ bool LaneRun::start_lanes(Lanes& lanes) {
       slot.staging =
           go_at_once ? lanes.staging
                      : lanes.staging + whole / static_cast<std::int64_t>(lanes_.at_once) * static_cast<std::int64_t>(i);
-      if (go_at_once) lanes.staging += LaneSet::staged(lane, lanes.direction) * lanes_.in_flight;
+      if (go_at_once) lanes.staging += LaneSet::staged(lane) * lanes_.in_flight;
     }
     has_started = true;
   }
@@ -229,7 +248,7 @@ void LaneRun::send(Slot& slot, std::size_t request) {
   const Lane& lane = *slot.lane;
   const std::int64_t round = slot.started;
   const std::byte* message = staged(slot, round);
-  if (lane.is_direct && !lane.member) {
+  if (lane.is_direct) {
     const Stream& stream = packed_.streams().streams[lane.streams.front()];
     const StreamPiece& piece = packed_.streams().pieces[stream.first];
     message =
@@ -237,20 +256,8 @@ void LaneRun::send(Slot& slot, std::size_t request) {
   } else {
     slot.cursor.pack(packed_, tiles_, round, staged(slot, round));
   }
-  if (lane.member) return send_offer(slot, staged(slot, round), request);
-  check(MPI_Isend(message, static_cast<int>(slot.cursor.bytes_of(packed_, round)), MPI_BYTE, lane.peer, message_tag,
+  check(MPI_Isend(message, static_cast<int>(slot.cursor.bytes_of(packed_, round)), MPI_BYTE, lane.peer, tag_,
                   world_.get(), &sending_.requests[request]),
-        "MPI_Isend");
-}
-
-// The answer is awaited before the offer is made, so that whoever answers need not wait. Both come in the order of
-// rounds.
-void LaneRun::send_offer(const Slot& slot, std::byte* packed, std::size_t request) {
-  const int peer = slot.lane->peer;
-  check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, taken_tag, world_.get(), &sending_.requests[request]), "MPI_Irecv");
-  sending_.offers[request] = {host_.shared_offset(packed)};
-  check(MPI_Isend(&sending_.offers[request], sizeof(Offer), MPI_BYTE, peer, offer_tag, world_.get(),
-                  &sending_.offered[request]),
         "MPI_Isend");
 }
 
@@ -258,31 +265,19 @@ void LaneRun::receive(Slot& slot, std::size_t request) {
   const Lane& lane = *slot.lane;
   const std::int64_t round = slot.started;
   void* room = staged(slot, round);
-  auto bytes = static_cast<int>(slot.cursor.bytes_of(packed_, round));
-  if (lane.member) {
-    room = &receiving_.offers[request];
-    bytes = sizeof(Offer);
-  } else if (lane.is_direct) {
+  const auto bytes = static_cast<int>(slot.cursor.bytes_of(packed_, round));
+  if (lane.is_direct) {
     const Stream& stream = packed_.streams().streams[lane.streams.front()];
     const StreamPiece& piece = packed_.streams().pieces[stream.first];
     room = packed_.target(tiles_, stream, piece) + packed_.unpacking(piece).offset() +
            lane.part_of(lane.bytes, round).begin;
   }
-  check(MPI_Irecv(room, bytes, MPI_BYTE, lane.peer, lane.member ? offer_tag : message_tag, world_.get(),
-                  &receiving_.requests[request]),
-        "MPI_Irecv");
+  check(MPI_Irecv(room, bytes, MPI_BYTE, lane.peer, tag_, world_.get(), &receiving_.requests[request]), "MPI_Irecv");
 }
 
-void LaneRun::take_in(Slot& slot, std::size_t request) {
-  const Lane& lane = *slot.lane;
-  if (slot.cursor.bytes_of(packed_, slot.finished) == 0) return;
-  if (lane.member) {
-    const std::uint64_t offset = receiving_.offers[request].offset;
-    slot.cursor.unpack(packed_, tiles_, slot.finished, host_.shared_memory(*lane.member, offset));
-    check(MPI_Send(nullptr, 0, MPI_BYTE, lane.peer, taken_tag, world_.get()), "MPI_Send");
-  } else if (!lane.is_direct) {
-    slot.cursor.unpack(packed_, tiles_, slot.finished, staged(slot, slot.finished));
-  }
+void LaneRun::take_in(Slot& slot) {
+  if (slot.lane->is_direct || slot.cursor.bytes_of(packed_, slot.finished) == 0) return;
+  slot.cursor.unpack(packed_, tiles_, slot.finished, staged(slot, slot.finished));
 }
 
 // Rounds of a lane are taken in in their order, whichever message came first.
@@ -303,12 +298,7 @@ bool LaneRun::finish_rounds(Lanes& lanes, std::int64_t end) {
     Slot& slot = lanes.slots[i];
     while (slot.lane != nullptr && slot.finished < std::min(slot.started, end) &&
            slot.is_there[place_of(slot.finished)] != 0) {
-      const std::size_t request = i * places + place_of(slot.finished);
-      if (lanes.direction == Direction::received) {
-        take_in(slot, request);
-      } else {
-        check(MPI_Wait(&lanes.offered[request], MPI_STATUS_IGNORE), "MPI_Wait");  // an offer that was taken has come
-      }
+      if (lanes.direction == Direction::received) take_in(slot);
       has_finished = true;
       if (++slot.finished == slot.lane->rounds) slot.lane = nullptr;
     }

@@ -4,9 +4,11 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -14,7 +16,6 @@
 #include "retile/engines/backend.h"
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/device_ranks.h"
-#include "retile/engines/mpi/host.h"
 #include "retile/schedule/streams.h"
 
 namespace retile::mpi {
@@ -31,6 +32,8 @@ class PackedStreams {
   const DeviceRanks& ranks() const { return *ranks_; }
   const BoxPacking& packing(const StreamPiece& piece) const { return packings_[piece.shape]; }
   const BoxPacking& unpacking(const StreamPiece& piece) const { return unpackings_[piece.shape]; }
+  // From tile to tile.
+  const BoxCopy& copy(const StreamPiece& piece) const { return copies_[piece.shape]; }
 
   // Where a piece lies in the tiles of this rank.
   const std::byte* source(const TilePointers& tiles, const Stream& stream, const StreamPiece& piece) const {
@@ -49,12 +52,11 @@ class PackedStreams {
   const DeviceRanks* ranks_;
   std::vector<BoxPacking> packings_;  // by shape
   std::vector<BoxPacking> unpackings_;
+  std::vector<BoxCopy> copies_;
 };
 
 struct Lane {
   int peer = 0;
-  // The peer within this host, if the receiver unpacks straight from the sender's staging.
-  std::optional<int> member;
   std::vector<std::size_t> streams;  // by sender, then receiver: the same at both ends
   std::int64_t bytes = 0;
   std::int64_t rounds = 1;      // messages; each takes an equal part of every stream
@@ -66,9 +68,19 @@ struct Lane {
   ByteRange part_of(std::int64_t stream_bytes, std::int64_t round) const {
     return retile::part_of(stream_bytes, round, rounds, unit);
   }
+  // Cuts it into so many rounds, or into messages of at most so many bytes.
+  void set_rounds(const Streams& all, std::int64_t count);
+  void set_most_bytes(const Streams& all, std::int64_t most_bytes);
 };
 
 enum class Direction { sent, received };
+
+// A rank's lanes in one direction, by the rank at their other end, which `takes` has to accept.
+std::map<int, Lane> make_lanes(const Streams& streams, const DeviceRanks& ranks, int rank, Direction direction,
+                               const std::function<bool(int)>& takes);
+
+// Whether all of a lane is one piece that is contiguous in the sender's or the receiver's tile.
+bool is_contiguous(const Streams& streams, const Lane& lane, Direction direction);
 
 // Lanes of a rank, in an order that all ranks have in common: by the distance between the two ranks.
 struct LaneSet {
@@ -78,12 +90,12 @@ struct LaneSet {
   std::int64_t in_flight = 2;      // messages of each lane
 
   const std::vector<Lane>& lanes(Direction direction) const { return direction == Direction::sent ? sent : received; }
-  // Cuts every lane into so many rounds, or into messages of at most so many bytes.
+  // Of every lane.
   void set_rounds(const Streams& streams, std::int64_t rounds);
   void set_most_bytes(const Streams& streams, std::int64_t most_bytes);
   std::int64_t longest_message() const;
   // Bytes.
-  static std::int64_t staged(const Lane& lane, Direction direction);
+  static std::int64_t staged(const Lane& lane);
   std::int64_t staging(Direction direction) const;
   std::int64_t staging() const { return staging(Direction::sent) + staging(Direction::received); }
 };
@@ -93,9 +105,12 @@ class LaneCursor {
  public:
   explicit LaneCursor(const Lane& lane) : lane_(&lane), cursors_(lane.streams.size()) {}
 
+  // Back to the first round.
+  void reset() { std::fill(cursors_.begin(), cursors_.end(), StreamCursor()); }
   std::int64_t bytes_of(const PackedStreams& packed, std::int64_t round) const;
   void pack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, std::byte* out);
-  void unpack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, const std::byte* in);
+  void unpack(const PackedStreams& packed, const TilePointers& tiles, std::int64_t round, const std::byte* in,
+              Stores stores = Stores::cached);
 
  private:
   template <typename Move>
@@ -115,8 +130,8 @@ class LaneRun {
  public:
   static constexpr std::int64_t all_rounds = INT64_MAX;
 
-  // All that it is given outlives it.
-  LaneRun(const Communicator& world, const Host& host, const PackedStreams& packed, const LaneSet& lanes,
+  // All that it is given outlives it. The tag is of these lanes alone.
+  LaneRun(const Communicator& world, int tag, const PackedStreams& packed, const LaneSet& lanes,
           const TilePointers& tiles, std::span<std::byte> staging);
   LaneRun(const LaneRun&) = delete;
   LaneRun& operator=(const LaneRun&) = delete;
@@ -129,10 +144,6 @@ class LaneRun {
   bool advance(std::int64_t end = all_rounds);
 
  private:
-  // Where the sender has packed a message, for a receiver of its host.
-  struct Offer {
-    std::uint64_t offset = 0;
-  };
   // A lane under way.
   struct Slot {
     const Lane* lane = nullptr;  // null: free
@@ -148,8 +159,6 @@ class LaneRun {
     std::size_t next = 0;  // lane to start
     std::vector<Slot> slots;
     std::vector<MPI_Request> requests;  // by slot and place
-    std::vector<MPI_Request> offered;   // the offers themselves
-    std::vector<Offer> offers;
     std::byte* staging = nullptr;
   };
   static const Lane no_lane;
@@ -160,14 +169,13 @@ class LaneRun {
   bool start_rounds(Lanes& lanes);
   bool finish_rounds(Lanes& lanes, std::int64_t end);
   void send(Slot& slot, std::size_t request);
-  void send_offer(const Slot& slot, std::byte* packed, std::size_t request);
   void receive(Slot& slot, std::size_t request);
-  void take_in(Slot& slot, std::size_t request);
+  void take_in(Slot& slot);
   std::size_t place_of(std::int64_t round) const { return static_cast<std::size_t>(round % lanes_.in_flight); }
   std::byte* staged(const Slot& slot, std::int64_t round) const;
 
   const Communicator& world_;
-  const Host& host_;
+  const int tag_;
   const PackedStreams& packed_;
   const LaneSet& lanes_;
   const TilePointers tiles_;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "retile/base/error.h"
 #include "retile/engines/mpi/communicator.h"
@@ -12,6 +15,7 @@
 #include "retile/engines/mpi/fingerprint.h"
 #include "retile/engines/mpi/gather_strides.h"
 #include "retile/engines/mpi/job.h"
+#include "retile/engines/mpi/lanes.h"
 #include "retile/engines/mpi/stream_run.h"
 #include "retile/engines/staged_run.h"
 
@@ -20,13 +24,7 @@ namespace {
 
 class MpiBackend final : public Backend {
  public:
-  MpiBackend(MPI_Comm comm, const MpiOptions& options) : job_(std::make_shared<Job>(comm, options)) {
-    const std::int64_t least = std::max<std::int64_t>(least_staging, std::int64_t{64} * job_->world.size());
-    if (options.staging_bytes < least || options.staging_bytes > most_staging) {
-      throw RuntimeError(
-          fmt::format("staging of {} bytes is not between {} and {}", options.staging_bytes, least, most_staging));
-    }
-  }
+  explicit MpiBackend(std::shared_ptr<Job> job) : job_(std::move(job)) {}
 
   const char* name() const override { return "mpi"; }
 
@@ -50,12 +48,48 @@ class MpiBackend final : public Backend {
   bool passes_on_in_hosts() const override { return job_->options.transport != Transport::collectives; }
   const Processes& processes() const override { return job_->world; }
   std::string where() const override { return fmt::format("rank {}", job_->world.rank()); }
-  double seconds_since(std::int64_t start) const override { return job_->seconds_since(start); }
+  double seconds_between(std::int64_t start, std::int64_t end) const override {
+    return job_->seconds_between(start, end);
+  }
 
+  // MPI's collectives have an order that all ranks keep to: that in which runs are started.
+  Progress progress() const override {
+    return job_->options.transport == Transport::collectives ? Progress::at_start : Progress::when_advanced;
+  }
+  void finish(Work& work) override { job_->finish(work); }
+  void begin(Work& work) override { job_->begin(work); }
+  void end(Work& work) override { job_->end(work); }
+  void retire(std::shared_ptr<PreparedStreams> streams, Buffer staging) override {
+    job_->retire(std::move(streams), std::move(staging));
+  }
+  void tell_failure(std::string_view text) noexcept override { job_->tell_failure(text); }
+  const char* failure() const override { return job_->failure(); }
+  void look_for_failure() override { job_->look_for_failure(); }
+
+  // Ranks with different ideas of the run would wait for each other forever, or write where they must not.
   BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) override {
-    require_same_movement(movement, element_size);
-    require_element_size(movement, element_size);
-    return gather_strides(own, movement, element_size, job_->world, ranks_of(movement.mesh.device_count()));
+    const DeviceRanks ranks = ranks_of(movement.mesh.device_count());
+    const std::int64_t number = fingerprint(movement, element_size);
+    BufferStrides checked;
+    std::optional<std::string> fault;
+    if (job_->failure() != nullptr) fault = std::string("an earlier run failed: ") + job_->failure();
+    try {
+      require_element_size(movement, element_size);
+      checked =
+          require_strides(own, movement.source, movement.target(), ranks.devices_of(job_->world.rank()), element_size);
+    } catch (const RuntimeError& error) {
+      if (!fault) fault = error.what();
+    }
+    std::int64_t numbers[] = {number, -number, fault ? 1 : 0, checked.sources.empty() ? 0 : 1,
+                              checked.targets.empty() ? 0 : 1};
+    job_->world.most(numbers);
+    if (numbers[2] != 0) throw RuntimeError(job_->world.first_text(fault).value());
+    if (numbers[0] != -numbers[1]) job_->world.require_same("movements", describe(movement, element_size));
+    const auto gather = [&](bool is_strided, const std::vector<Strides>& mine, const Placement& placement) {
+      return is_strided ? gather_strides(mine, placement, element_size, job_->world, ranks) : std::vector<Strides>();
+    };
+    return {gather(numbers[3] != 0, checked.sources, movement.source),
+            gather(numbers[4] != 0, checked.targets, movement.target())};
   }
 
   // Tiles between source and target are in memory that the ranks of a host share, which the target's may not be.
@@ -73,9 +107,24 @@ class MpiBackend final : public Backend {
   void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
     for (std::size_t i = 0; i < count; ++i) task(i);
   }
-  std::unique_ptr<PreparedStreams> prepare(Streams streams) override {
+  // Between ranks of one host, the receiver unpacks from the sender's staging.
+  std::vector<bool> find_staged(const Streams& streams) const override {
+    const DeviceRanks ranks = ranks_of(streams.device_count);
+    std::vector<bool> staged(streams.streams.size());
+    for (const Direction direction : {Direction::sent, Direction::received}) {
+      for (const auto& [peer, lane] :
+           make_lanes(streams, ranks, job_->world.rank(), direction, [](int) { return true; })) {
+        const bool is_staged =
+            job_->is_near(peer) ? direction == Direction::sent : !is_contiguous(streams, lane, direction);
+        for (const std::size_t i : lane.streams) staged[i] = is_staged;
+      }
+    }
+    return staged;
+  }
+  std::shared_ptr<PreparedStreams> prepare(Streams streams) override {
+    job_->free_retired();
     DeviceRanks ranks = ranks_of(streams.device_count);
-    return make_stream_run(job_, std::move(streams), std::move(ranks));
+    return make_stream_run(*job_, std::move(streams), std::move(ranks));
   }
 
   // Ranks of a host read each other's tiles if these lie in shared memory. The caller's own go through staging: two
@@ -95,26 +144,78 @@ class MpiBackend final : public Backend {
     return {device_count, job_->world.size(), job_->options.device_map};
   }
 
-  // Ranks with different ideas of the run would wait for each other forever, or write where they must not.
-  void require_same_movement(const Movement& movement, std::int64_t element_size) const {
-    const MpiOptions& options = job_->options;
-    std::vector<std::int64_t> more{element_size, options.staging_bytes, static_cast<std::int64_t>(options.transport),
-                                   static_cast<std::int64_t>(options.hosts)};
-    more.insert(more.end(), options.device_map.begin(), options.device_map.end());
-    const std::int64_t mine = fingerprint(movement, more);
-    std::int64_t range[] = {mine, -mine};
-    job_->world.most(range);
-    if (range[0] == -range[1]) return;
-    throw RuntimeError("the ranks were given different movements, element sizes or options");
-  }
-
   const std::shared_ptr<Job> job_;
 };
+
+// --- Engines that communicators keep.
+
+using KeptEngines = std::vector<std::pair<MpiOptions, std::shared_ptr<Engine>>>;
+
+// Of all communicators.
+std::vector<KeptEngines*>& all_kept_engines() {
+  static std::vector<KeptEngines*> all;
+  return all;
+}
+
+extern "C" int retile_free_engines(MPI_Comm, int, void* value, void*) {
+  auto* engines = static_cast<KeptEngines*>(value);
+  std::erase(all_kept_engines(), engines);
+  delete engines;
+  return MPI_SUCCESS;
+}
+
+// MPI_Finalize frees what MPI_COMM_SELF keeps before anything else, while communicators can still be freed.
+extern "C" int retile_free_all_engines(MPI_Comm, int, void*, void*) {
+  for (KeptEngines* engines : all_kept_engines()) engines->clear();
+  return MPI_SUCCESS;
+}
+
+int make_key(MPI_Comm_delete_attr_function* free) {
+  int key = MPI_KEYVAL_INVALID;
+  check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free, &key, nullptr), "MPI_Comm_create_keyval");
+  return key;
+}
+
+// Made once. Copies of a communicator have engines of their own.
+int engines_key() {
+  static const int key = [] {
+    check(MPI_Comm_set_attr(MPI_COMM_SELF, make_key(retile_free_all_engines), nullptr), "MPI_Comm_set_attr");
+    return make_key(retile_free_engines);
+  }();
+  return key;
+}
+
+// Null where the communicator keeps none.
+KeptEngines* find_engines(MPI_Comm comm) {
+  void* engines = nullptr;
+  int is_there = 0;
+  check(MPI_Comm_get_attr(comm, engines_key(), &engines, &is_there), "MPI_Comm_get_attr");
+  return is_there == 0 ? nullptr : static_cast<KeptEngines*>(engines);
+}
 
 }  // namespace
 
 std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options) {
-  return make_staged_engine(std::make_shared<MpiBackend>(comm, options));
+  return make_staged_engine(std::make_shared<MpiBackend>(std::make_shared<Job>(comm, options)));
+}
+
+std::shared_ptr<Engine> engine_of(MPI_Comm comm, const MpiOptions& options) {
+  require_communicator(comm);
+  KeptEngines* engines = find_engines(comm);
+  if (engines == nullptr) {
+    auto made = std::make_unique<KeptEngines>();
+    made->emplace_back(options, make_mpi_engine(comm, options));
+    check(MPI_Comm_set_attr(comm, engines_key(), made.get()), "MPI_Comm_set_attr");
+    all_kept_engines().push_back(made.get());
+    return made.release()->front().second;
+  }
+  // All ranks find one, or all make one.
+  require_same_options(engines->front().second->processes(), options);
+  const auto found =
+      std::find_if(engines->begin(), engines->end(), [&](const auto& kept) { return kept.first == options; });
+  if (found != engines->end()) return found->second;
+  engines->emplace_back(options, make_mpi_engine(comm, options));
+  return engines->back().second;
 }
 
 }  // namespace retile::mpi

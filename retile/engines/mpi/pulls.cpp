@@ -1,6 +1,11 @@
 #include "retile/engines/mpi/pulls.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "retile/engines/mpi/host_read.h"
 
 namespace retile::mpi {
 namespace {
@@ -10,35 +15,89 @@ constexpr std::int64_t most_pulled_bytes = 1 << 20;
 
 }  // namespace
 
-bool PullRun::advance() {
-  for (std::size_t i = first_; i < progress_.size(); ++i) {
-    const PullList& list = work_.lists[i];
-    if (is_finished(i) || (list.member && !host_.is_ready(*list.member))) continue;
+void Pulls::add(std::optional<std::size_t> lane, int distance, std::span<const std::size_t> streams) {
+  const Streams& all = packed_.streams();
+  std::map<std::uint32_t, List> added;  // by array
+  for (const std::size_t i : streams) {
+    const Stream& stream = all.streams[i];
+    for (std::size_t piece = stream.first; piece < stream.first + stream.count; ++piece) {
+      const std::uint32_t array = all.pieces[piece].array;
+      List& list = added.try_emplace(array, List{array, distance, lane, {}}).first->second;
+      list.pulls.push_back(
+          {piece, packed_.tile_of(stream.from, all.pieces[piece]), packed_.tile_of(stream.to, all.pieces[piece])});
+    }
+  }
+  const auto place = [&](const Pull& pull) { return std::tuple(pull.to_tile, all.pieces[pull.piece].to_offset); };
+  for (auto& [array, list] : added) {
+    std::sort(list.pulls.begin(), list.pulls.end(), [&](const Pull& a, const Pull& b) { return place(a) < place(b); });
+    lists_.push_back(std::move(list));
+  }
+  std::sort(lists_.begin(), lists_.end(), [](const List& a, const List& b) {
+    return std::pair(a.array, a.distance) < std::pair(b.array, b.distance);
+  });
+}
+
+void Pulls::start(const TilePointers& tiles) {
+  tiles_ = tiles;
+  first_ = 0;
+  open_lists_.assign(receiver_.size(), 0);
+  for (List& list : lists_) {
+    list.next = 0;
+    list.done = 0;
+    if (list.lane) ++open_lists_[*list.lane];
+  }
+}
+
+bool Pulls::is_closed(const List& list) const {
+  const std::optional<Way> way = way_of(list);
+  return list.next == list.pulls.size() || way == Way::packed || way == Way::nothing;
+}
+
+void Pulls::skip_closed() {
+  while (first_ < lists_.size() && is_closed(lists_[first_])) ++first_;
+}
+
+bool Pulls::advance() {
+  skip_closed();
+  for (std::size_t i = first_; i < lists_.size(); ++i) {
+    List& list = lists_[i];
+    const std::optional<Way> way = way_of(list);
+    if (!way || is_closed(list)) continue;
     std::int64_t pulled = 0;
-    while (pulled < most_pulled_bytes && !is_finished(i)) pulled += pull(list, progress_[i]);
-    while (first_ < progress_.size() && is_finished(first_)) ++first_;
+    while (pulled < most_pulled_bytes && list.next < list.pulls.size()) pulled += pull(list, *way);
+    if (list.next == list.pulls.size()) finish(list);
+    skip_closed();
     return true;
   }
   return false;
 }
 
+void Pulls::finish(const List& list) {
+  if (list.lane && --open_lists_[*list.lane] == 0) receiver_.finish(*list.lane);
+}
+
 // A part of the next piece. Its bytes.
-std::int64_t PullRun::pull(const PullList& list, Progress& progress) const {
-  const auto& [number, from_tile, to_tile] = list.pulls[progress.pull];
-  const StreamPiece& piece = streams_.pieces[number];
-  const BoxCopy& copy = copies_[piece.shape];
+std::int64_t Pulls::pull(List& list, Way way) const {
+  const auto& [number, from_tile, to_tile] = list.pulls[list.next];
+  const StreamPiece& piece = packed_.streams().pieces[number];
+  const BoxCopy& copy = packed_.copy(piece);
   std::byte* to = tiles_.targets[to_tile] + piece.to_offset;
-  ByteRange range{progress.done, copy.bytes()};
-  if (list.way == Way::read) {
-    const std::byte* from = host_.remote_tile(*list.member, from_tile) + piece.from_offset;
-    HostRead(copy).run(host_.process(*list.member), from, to);
+  ByteRange range{list.done, copy.bytes()};
+  const Boards& boards = receiver_.boards();
+  if (way == Way::read) {
+    const int member = receiver_.member(*list.lane);
+    read_box(copy, boards.host().process(member), boards.remote_tile(member, from_tile) + piece.from_offset, to);
   } else {
     range.end = std::min(range.end, range.begin + copy.range_length(most_pulled_bytes));
-    const std::byte* tile = list.member ? host_.mapped_tile(*list.member, from_tile) : tiles_.sources[from_tile];
-    copy.run(tile + piece.from_offset, to, range, work_.stores);
+    const std::byte* tile =
+        list.lane ? boards.mapped_tile(receiver_.member(*list.lane), from_tile) : tiles_.sources[from_tile];
+    copy.run(tile + piece.from_offset, to, range, stores_);
   }
-  progress.done = range.end;
-  if (progress.done == copy.bytes()) progress = {progress.pull + 1, 0};
+  list.done = range.end;
+  if (list.done == copy.bytes()) {
+    ++list.next;
+    list.done = 0;
+  }
   return range.size();
 }
 

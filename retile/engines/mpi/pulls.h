@@ -4,71 +4,62 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "retile/copies/copy.h"
 #include "retile/engines/backend.h"
-#include "retile/engines/mpi/host.h"
-#include "retile/engines/mpi/host_read.h"
 #include "retile/engines/mpi/lanes.h"
+#include "retile/engines/mpi/near_lanes.h"
 #include "retile/schedule/streams.h"
 
 namespace retile::mpi {
 
-// How a stream comes to a rank.
-enum class Way {
-  copied,   // from a tile that it sees
-  read,     // from another rank's own memory, through the system
-  offered,  // from another rank's staging
-  sent,     // as messages
-};
+// Of a stage. Executions go a part at a time: messages are looked at in between.
+class Pulls {
+ public:
+  Pulls(NearReceiver& receiver, const PackedStreams& packed, Stores stores)
+      : receiver_(receiver), packed_(packed), stores_(stores) {}
 
-// Pieces of one array from the tiles of one rank.
-struct PullList {
+  // Streams from one rank, at a distance: from a lane of the receiver's, or from this rank's own tiles.
+  void add(std::optional<std::size_t> lane, int distance, std::span<const std::size_t> streams);
+
+  void start(const TilePointers& tiles);
+  // Pulls some of the first list whose tiles are there. False if none is.
+  bool advance();
+  bool is_done() const { return first_ == lists_.size(); }
+
+ private:
   struct Pull {
     std::size_t piece = 0;  // of the streams
     std::size_t from_tile = 0;
     std::size_t to_tile = 0;
   };
-  std::optional<int> member;  // nothing: this rank's own
-  Way way = Way::copied;
-  std::vector<Pull> pulls;
-};
-
-// What a rank pulls in a stage.
-struct PullWork {
-  std::vector<PullList> lists;  // array by array, because neighbours in memory share caches and pages
-  std::vector<int> readers;     // members that pull from this rank's tiles
-  Stores stores = Stores::cached;
-};
-
-// One execution of them, a part at a time: messages are looked at in between.
-class PullRun {
- public:
-  PullRun(const PullWork& work, const Streams& streams, const std::vector<BoxCopy>& copies, const Host& host,
-          const TilePointers& tiles)
-      : work_(work), streams_(streams), copies_(copies), host_(host), tiles_(tiles), progress_(work.lists.size()) {}
-
-  bool is_done() const { return first_ == progress_.size(); }
-  // Pulls some of the first list whose tiles are there. False if none is.
-  bool advance();
-
- private:
-  struct Progress {
-    std::size_t pull = 0;
+  // Pieces of one array from the tiles of one rank.
+  struct List {
+    std::uint32_t array = 0;
+    int distance = 0;
+    std::optional<std::size_t> lane;
+    std::vector<Pull> pulls;
+    // The execution.
+    std::size_t next = 0;   // pull
     std::int64_t done = 0;  // bytes of it
   };
 
-  bool is_finished(std::size_t list) const { return progress_[list].pull == work_.lists[list].pulls.size(); }
-  std::int64_t pull(const PullList& list, Progress& progress) const;
+  // Nothing as long as the sender has not said how the list comes.
+  std::optional<Way> way_of(const List& list) const { return list.lane ? receiver_.way(*list.lane) : Way::copied; }
+  bool is_closed(const List& list) const;
+  std::int64_t pull(List& list, Way way) const;
+  void finish(const List& list);
+  void skip_closed();
 
-  const PullWork& work_;
-  const Streams& streams_;
-  const std::vector<BoxCopy>& copies_;  // by shape
-  const Host& host_;
-  const TilePointers tiles_;
-  std::vector<Progress> progress_;  // by list
-  std::size_t first_ = 0;           // list that is not finished
+  NearReceiver& receiver_;
+  const PackedStreams& packed_;
+  const Stores stores_;
+  std::vector<List> lists_;              // array by array, because neighbours in memory share caches and pages
+  std::vector<std::size_t> open_lists_;  // by lane
+  TilePointers tiles_;
+  std::size_t first_ = 0;  // list that is not closed
 };
 
 }  // namespace retile::mpi

@@ -11,6 +11,7 @@
 
 namespace retile::mpi {
 
-std::unique_ptr<PreparedStreams> make_stream_run(std::shared_ptr<Job> job, Streams streams, DeviceRanks ranks);
+// The job outlives it.
+std::shared_ptr<PreparedStreams> make_stream_run(Job& job, Streams streams, DeviceRanks ranks);
 
 }  // namespace retile::mpi

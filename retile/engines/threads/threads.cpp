@@ -34,18 +34,21 @@ class ThreadsStreams final : public PreparedStreams {
         tasks_(std::move(streams), workers_->pool.workers(), workers_->options.listed_bytes) {}
 
   const std::vector<std::int64_t>& received() const override { return tasks_.received(); }
+  const std::vector<std::int64_t>& staging(SourceMemory) override { return staging_; }
 
-  void execute(const TilePointers& tiles, SourceMemory, std::span<std::byte>) override {
+  void start(const TilePointers& tiles, SourceMemory, std::span<std::byte>) override {
     tasks_.run(workers_->pool, tiles.sources, tiles.targets);
   }
-
-  void execute_rounds(const TilePointers& tiles, std::span<std::byte>, const RoundDone& done) override {
+  void start_rounds(const TilePointers& tiles, std::span<std::byte>, const RoundDone& done) override {
     tasks_.run_rounds(workers_->pool, tiles.sources, tiles.targets, done);
   }
+  bool advance() override { return false; }
+  bool is_done() const override { return true; }
 
  private:
   const std::shared_ptr<Workers> workers_;
   const CopyTasks tasks_;
+  const std::vector<std::int64_t> staging_ = std::vector<std::int64_t>(tasks_.received().size());  // nothing
 };
 
 class ThreadsBackend final : public Backend {
@@ -62,7 +65,10 @@ class ThreadsBackend final : public Backend {
                            element_size);
   }
 
-  double seconds_since(std::int64_t start) const override { return static_cast<double>(now() - start) * 1e-9; }
+  double seconds_between(std::int64_t start, std::int64_t end) const override {
+    return static_cast<double>(end - start) * 1e-9;
+  }
+  Progress progress() const override { return Progress::in_a_thread; }
 
   std::int64_t memory_limit() const override { return workers_->options.memory_limit; }
   std::int64_t listed_bytes() const override { return workers_->options.listed_bytes; }
@@ -72,8 +78,8 @@ class ThreadsBackend final : public Backend {
   void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
     workers_->pool.for_each(count, task);
   }
-  std::unique_ptr<PreparedStreams> prepare(Streams streams) override {
-    return std::make_unique<ThreadsStreams>(workers_, std::move(streams));
+  std::shared_ptr<PreparedStreams> prepare(Streams streams) override {
+    return std::make_shared<ThreadsStreams>(workers_, std::move(streams));
   }
 
  private:

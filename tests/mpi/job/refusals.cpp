@@ -32,26 +32,33 @@ TEST(Refusals, different_movements) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(mesh, differs() ? 48 : 24);
   if (job_size() == 1) return;
+  const int last = job_size() - 1;
   EXPECT_EQ(error_of([&] { engine->prepare(movement, 4); }),
-            "the ranks were given different movements, element sizes or options");
+            "the ranks were given different movements: the shape of the array is [24, 24] on rank 0 and [48, 24] on "
+            "rank " +
+                std::to_string(last));
 }
 
 TEST(Refusals, different_element_sizes) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
   if (job_size() == 1) return;
-  EXPECT_EQ(error_of([&] { engine->prepare(movement, differs() ? 8 : 4); }),
-            "the ranks were given different movements, element sizes or options");
+  EXPECT_EQ(
+      error_of([&] { engine->prepare(movement, differs() ? 8 : 4); }),
+      "the ranks were given different movements: the size of an element is 4 bytes on rank 0 and 8 bytes on rank " +
+          std::to_string(job_size() - 1));
 }
 
 TEST(Refusals, different_options) {
   if (job_size() == 1) return;
   MpiOptions options;
   if (differs()) options.staging_bytes *= 2;
-  const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
-  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
-  EXPECT_EQ(error_of([&] { engine->prepare(movement, 4); }),
-            "the ranks were given different movements, element sizes or options");
+  const std::string expected =
+      "the ranks were given different options: the staging is 8388608 bytes on rank 0 and 16777216 bytes on rank " +
+      std::to_string(job_size() - 1);
+  EXPECT_EQ(error_of([&] { make_mpi_engine(MPI_COMM_WORLD, options); }), expected);
+  engine_of(MPI_COMM_WORLD);
+  EXPECT_EQ(error_of([&] { engine_of(MPI_COMM_WORLD, options); }), expected);
 }
 
 // After a refusal the engine is as good as before.
@@ -75,12 +82,9 @@ TEST(Refusals, tiles_that_the_run_does_not_start_from) {
   const auto run = engine->prepare(movement, 4);
   Tiles tiles;
   tiles.push_back(allocate_tile(movement.source.box(job_rank()), differs() ? 2 : 4));
-  const std::string error = error_of([&] { run->execute(tiles); });
-  if (differs()) {
-    EXPECT_THAT(error, testing::MatchesRegex("device [0-9]+ starts with .* in [0-9]+ bytes instead of .*"));
-  } else {
-    EXPECT_EQ(error, "another rank was given tiles that the run does not start from");
-  }
+  EXPECT_THAT(error_of([&] { run->execute(tiles); }), testing::MatchesRegex("rank " + std::to_string(job_size() - 1) +
+                                                                            ": device [0-9]+ starts with .* in [0-9]+ "
+                                                                            "bytes instead of .*"));
 }
 
 TEST(Refusals, buffers_that_are_missing) {
@@ -104,6 +108,22 @@ TEST(Refusals, staging_that_is_too_small_or_too_large) {
     options.staging_bytes = bytes;
     EXPECT_THAT(error_of([&] { make_mpi_engine(MPI_COMM_WORLD, options); }), testing::HasSubstr("staging of")) << bytes;
   }
+}
+
+TEST(Refusals, communicators_that_are_none) {
+  EXPECT_EQ(error_of([] { engine_of(MPI_COMM_NULL); }), "the communicator is MPI_COMM_NULL");
+  if (job_size() == 1) return;
+  // The first rank on one side, the others on the other.
+  MPI_Comm side = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, job_rank() == 0 ? 0 : 1, 0, &side);
+  MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, job_rank() == 0 ? 1 : 0, 7, &between);
+  const std::string expected =
+      "the communicator is one between two groups: make one of all their ranks with MPI_Intercomm_merge";
+  EXPECT_EQ(error_of([&] { engine_of(between); }), expected);
+  EXPECT_EQ(error_of([&] { make_mpi_engine(between); }), expected);
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&side);
 }
 
 // A tile larger than the address space of an arena, where no memory is touched.
