@@ -264,20 +264,20 @@ TEST(ParseProblem, says_what_is_wrong_with_rules) {
             "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": "
             "\"floor\"}\n"
             "      |                                                                                  ^~~~~~~\n"
-            "hint: use one of ceil, nested, balanced\n");
+            "hint: use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": "nestd")")),
             "problems.jsonl:3:82: error: unknown rule \"nestd\"\n"
             "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": "
             "\"nestd\"}\n"
             "      |                                                                                  ^~~~~~~\n"
-            "hint: did you mean nested? use one of ceil, nested, balanced\n");
+            "hint: did you mean nested? use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(
       fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": {"dst": "padded"})")),
       "problems.jsonl:3:90: error: unknown rule \"padded\"\n"
       "    3 | ...esh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": {\"dst\": "
       "\"padded\"}}\n"
       "      |                                                                                          ^~~~~~~~\n"
-      "hint: use one of ceil, nested, balanced\n");
+      "hint: use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(
       fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": 1)")),
       "problems.jsonl:3:82: error: \"uneven\" must be a string, not an integer\n"
