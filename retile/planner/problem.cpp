@@ -271,6 +271,7 @@ Layout with_prime_parts(const Layout& layout) {
 }  // namespace
 
 std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& target, ElementType element_type) {
+  if (!source.halo().empty()) return halo_fault();
   if (source.rank() != target.rank()) {
     return Fault{fmt::format("the source has rank {} and the target rank {}", source.rank(), target.rank()),
                  "a redistribution keeps the global shape"};
@@ -286,7 +287,6 @@ std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& tar
     return world_fault(from, to, "target");
   }
   if (target.listed() != nullptr && from > to) return world_fault(to, from, "source");
-  if (!source.halo().empty()) return halo_fault();
   return find_partial_fault(source, target, element_type);
 }
 
@@ -337,7 +337,8 @@ Problem read_problem(const JsonReader& reader) {
   faults.attempt([&] {
     if (!source || !target) return;
     if (auto fault = Problem::find_fault(*source, *target, element_type)) {
-      reader.fail(std::move(fault->message), std::move(fault->hint));
+      const JsonReader place = source->halo().empty() ? reader : reader.member("src_halo");
+      place.fail(std::move(fault->message), std::move(fault->hint));
     }
   });
   faults.require_none();
@@ -355,7 +356,8 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
   Layout from = parse_layout(source, from_mesh);
   Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
   if (auto fault = Problem::find_fault(from, to, element_type)) {
-    throw InputError(diagnose(target, {0, target.text.size()}, std::move(fault->message), std::move(fault->hint)));
+    const SourceText& place = from.halo().empty() ? target : source;
+    throw InputError(diagnose(place, {0, place.text.size()}, std::move(fault->message), std::move(fault->hint)));
   }
   return {{}, std::move(from), std::move(to), element_type};
 }

@@ -26,6 +26,9 @@ using BoxFault = Layout::BoxFault;
 // So many that it takes no time to look at all of them.
 constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
 
+// Each takes memory, for a moment.
+constexpr std::int64_t most_blocks = std::int64_t{1} << 22U;
+
 std::int64_t size_of(const std::vector<Factor>& factors) {
   std::int64_t size = 1;
   for (const Factor& factor : factors) size *= factor.size;
@@ -162,6 +165,10 @@ std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
   }
   if (factor.block < 0) return Fault{"a size is below 0", {}};
   if (factor.block > 0 && !factor.tiles.empty()) return Fault{"tiles are either listed or dealt out in blocks", {}};
+  if (factor.block > 0 && factor.size / factor.block > most_blocks) {
+    return Fault{fmt::format("{} blocks are too many to be listed", factor.size / factor.block),
+                 fmt::format("a dimension has up to {}", most_blocks)};
+  }
   if (factor.block > 0 && (factor.first < 0 || factor.first >= count)) {
     return Fault{fmt::format("the first block is on device {} of {}", factor.first, count),
                  fmt::format("devices along the axes count from 0 to {}", count - 1)};

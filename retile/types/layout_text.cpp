@@ -191,7 +191,8 @@ class LayoutScanner {
   void scan_rule() {
     if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
     if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
-    if (scanner_.accept_word("last")) layout_.rule = UnevenRule::last;
+    // Programs have values of this name.
+    if (grammar_ == Grammar::layout && scanner_.accept_word("last")) layout_.rule = UnevenRule::last;
     scanner_.accept_word("ceil");
   }
 
