@@ -1,13 +1,13 @@
 // Matrices of ScaLAPACK as they are: block-cyclic over a grid of processes, column-major with a leading dimension.
 //
 //   const retile::ProcessGrid grid{2, 3};  // of BLACS: 2 rows and 3 columns of processes
-//   const retile::Problem problem("", retile::layout_from_descriptor(from, grid), retile::layout_from_descriptor(to,
-//   grid),
-//                                 retile::ElementType::f64);
+//   const retile::Layout source = retile::layout_from_descriptor(from, grid);
+//   const retile::Layout target = retile::layout_from_descriptor(to, grid);
+//   const retile::Problem problem("", source, target, retile::ElementType::f64);
 //   retile::RedistributeOptions options;
 //   options.sources = {retile::memory_from_descriptor(from, sizeof(double))};
 //   options.targets = {retile::memory_from_descriptor(to, sizeof(double))};
-//   retile::mpi::Redistribution<double> redistribution(problem, comm, options);
+//   auto redistribution = retile::mpi::prepare<double>(problem, comm, options);
 #pragma once
 
 #include <cstdint>

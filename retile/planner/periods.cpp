@@ -46,7 +46,12 @@ std::vector<Shape> find_periods(const Problem& problem) {
       view.push_back({shape[i]});
     }
   }
-  return has_periods ? view : std::vector<Shape>();
+  std::optional<std::int64_t> elements = 1;  // also of what the view has beyond the array
+  for (const Shape& factors : view) {
+    const std::optional<std::int64_t> size = checked_product(factors);
+    elements = elements && size ? checked_multiply(*elements, *size) : std::nullopt;
+  }
+  return has_periods && elements ? view : std::vector<Shape>();
 }
 
 }  // namespace retile

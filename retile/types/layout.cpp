@@ -94,7 +94,7 @@ bool are_listed_by_rule(const Factor& factor, UnevenRule rule) {
   return true;
 }
 
-void leave_out_nothing(std::vector<Halo>& halo) {
+void drop_empty_halo(std::vector<Halo>& halo) {
   bool has_some = false;
   for (Halo& one : halo) {
     if (one.before == 0 && one.after == 0) one.wraps = false;
@@ -103,7 +103,7 @@ void leave_out_nothing(std::vector<Halo>& halo) {
   if (!has_some) halo.clear();
 }
 
-void leave_out_nothing(std::vector<int>& order) {
+void drop_own_order(std::vector<int>& order) {
   if (std::is_sorted(order.begin(), order.end())) order.clear();
 }
 
@@ -113,8 +113,8 @@ MeshLayout simplest(MeshLayout layout) {
     if (factors.size() == 1 && factors[0].block > 0) factors = factors_of(Factor(factors[0]));
     if (!factors[0].tiles.empty() && are_listed_by_rule(factors[0], layout.rule)) factors[0].tiles.clear();
   }
-  leave_out_nothing(layout.halo);
-  leave_out_nothing(layout.order);
+  drop_empty_halo(layout.halo);
+  drop_own_order(layout.order);
   return layout;
 }
 
@@ -182,14 +182,28 @@ std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
                "list the size of every tile along the axes"};
 }
 
+// Of a shape and the ghost zones of its whole: what is moved is no larger.
+std::optional<Fault> find_halo_fault(const std::vector<Halo>& halo, Shape shape) {
+  if (halo.size() != shape.size()) {
+    return Fault{fmt::format("halos of {} dimensions for {}", halo.size(), shape.size()), {}};
+  }
+  bool fits = true;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (halo[i].before < 0 || halo[i].after < 0) return Fault{"a size is below 0", {}};
+    const std::optional<std::int64_t> ghosts = checked_add(halo[i].before, halo[i].after);
+    const std::optional<std::int64_t> grown = ghosts ? checked_add(shape[i], *ghosts) : std::nullopt;
+    fits = fits && grown;
+    shape[i] = grown.value_or(0);
+  }
+  if (fits && checked_product(shape)) return std::nullopt;
+  return Fault{"the number of elements of the global array and its halo does not fit in 63 bits", {}};
+}
+
 // `tile` is the largest of the dimension.
 std::optional<Fault> find_halo_fault(const Halo& halo, std::int64_t size, std::int64_t tile) {
-  if (halo.before < 0 || halo.after < 0) return Fault{"a size is below 0", {}};
-  const std::optional<std::int64_t> ghosts = checked_add(halo.before, halo.after);
-  const std::optional<std::int64_t> whole = ghosts ? checked_add(*ghosts, size) : std::nullopt;
-  if (!whole) return Fault{"a halo does not fit in 63 bits", {}};
-  if (!halo.wraps || *ghosts == 0) return std::nullopt;
-  const bool fits = tile == size ? std::max(halo.before, halo.after) <= size : *ghosts <= size - tile;
+  const std::int64_t ghosts = halo.before + halo.after;
+  if (!halo.wraps || ghosts == 0) return std::nullopt;
+  const bool fits = tile == size ? std::max(halo.before, halo.after) <= size : ghosts <= size - tile;
   if (fits) return std::nullopt;
   return Fault{fmt::format("a halo of {} and {} around a tile of {} wraps round {} elements more than once",
                            halo.before, halo.after, tile, size),
@@ -207,10 +221,9 @@ std::optional<Fault> find_order_fault(const std::vector<int>& order, std::size_t
 
 std::optional<MeshFault> find_halo_fault(const MeshLayout& layout) {
   if (layout.halo.empty()) return std::nullopt;
-  if (layout.halo.size() != layout.view.size()) {
-    return MeshFault{
-        -1, -1, -1, -1, {fmt::format("halos of {} dimensions for {}", layout.halo.size(), layout.view.size()), {}}};
-  }
+  Shape shape;
+  for (const std::vector<Factor>& factors : layout.view) shape.push_back(size_of(factors));
+  if (auto fault = find_halo_fault(layout.halo, std::move(shape))) return MeshFault{-1, -1, -1, -1, std::move(*fault)};
   for (std::size_t i = 0; i < layout.view.size(); ++i) {
     const auto at = [&](Fault fault) { return MeshFault{static_cast<int>(i), 0, -1, -1, std::move(fault)}; };
     if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;
@@ -226,10 +239,7 @@ std::optional<MeshFault> find_halo_fault(const MeshLayout& layout) {
 
 std::optional<BoxFault> find_halo_fault(const BoxLayout& layout) {
   if (layout.halo.empty()) return std::nullopt;
-  if (layout.halo.size() != layout.shape.size()) {
-    return BoxFault{
-        -1, -1, {fmt::format("halos of {} dimensions for {}", layout.halo.size(), layout.shape.size()), {}}};
-  }
+  if (auto fault = find_halo_fault(layout.halo, layout.shape)) return BoxFault{-1, -1, std::move(*fault)};
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {
     if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;
     std::set<bool> are_whole;
@@ -380,7 +390,9 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
       if (factor.size > 0 && elements) elements = checked_multiply(*elements, factor.size);
     }
   }
-  if (auto found = find_halo_fault(layout)) return found;
+  if (elements) {
+    if (auto found = find_halo_fault(layout)) return found;
+  }
   if (auto fault = find_order_fault(layout.order, layout.view.size())) {
     return MeshFault{-1, -1, -1, -1, std::move(*fault), true};
   }
@@ -489,8 +501,8 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
 
 Layout::Layout(BoxLayout layout) : form_(BoxLayout{}) {
   if (auto found = find_fault(layout)) throw InputError(std::move(found->fault.message), std::move(found->fault.hint));
-  leave_out_nothing(layout.halo);
-  leave_out_nothing(layout.order);
+  drop_empty_halo(layout.halo);
+  drop_own_order(layout.order);
   form_ = std::move(layout);
 }
 

@@ -30,6 +30,13 @@ TEST(Periods, are_none_where_nothing_repeats) {
   EXPECT_EQ(periods_of("[1000 cyclic 9223372036854775807{p} from 1]", "[1000 cyclic 3{q}]"), std::vector<Shape>{});
 }
 
+TEST(Periods, are_none_where_the_last_one_is_beyond_63_bits) {
+  EXPECT_EQ(periods_of("[3037000499 cyclic 1500000000{p} from 1, 3037000499]", "[3037000499, 3037000499]"),
+            std::vector<Shape>{});
+  EXPECT_EQ(periods_of("[3037000499 cyclic 700000000{p} from 1, 3037000499]", "[3037000499, 3037000499]"),
+            std::vector<Shape>{});
+}
+
 TEST(Periods, leave_dimensions_alone_that_wrap) {
   EXPECT_EQ(periods_of("[100 cyclic 3{p}, 10 cyclic 2{q}]", "[100, 5{p}10 halo 1 wrap]"),
             (std::vector<Shape>{{17, 6}, {12}}));

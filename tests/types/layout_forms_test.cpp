@@ -269,6 +269,11 @@ TEST(LayoutFormsFault, blocks) {
             "    1 | [10 cyclic 0{p}]\n"
             "      |            ^\n"
             "hint: sizes start at 1\n");
+  EXPECT_EQ(read("[10000000 cyclic 2{p}]"),
+            "layout:1:2: error: 5000000 blocks are too many to be listed\n"
+            "    1 | [10000000 cyclic 2{p}]\n"
+            "      |  ^~~~~~~~~~~~~~~~~~~~\n"
+            "hint: a dimension has up to 4194304\n");
   EXPECT_EQ(read("[10 cyclic 2]"),
             "layout:1:13: error: expected '{' before the axes that blocks are dealt out along, found ']'\n"
             "    1 | [10 cyclic 2]\n"
@@ -318,9 +323,13 @@ TEST(LayoutFormsFault, halos) {
             "      |                          ^~~~~~\n"
             "hint: list one for each device\n");
   EXPECT_EQ(read("[10 halo 9223372036854775807] boxes {[0:10]}"),
-            "layout:1:2: error: a halo does not fit in 63 bits\n"
+            "layout:1:1: error: the number of elements of the global array and its halo does not fit in 63 bits\n"
             "    1 | [10 halo 9223372036854775807] boxes {[0:10]}\n"
-            "      |  ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
+            "      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
+  EXPECT_EQ(read("[3000000000, 3000000000 halo 100000000]"),
+            "layout:1:1: error: the number of elements of the global array and its halo does not fit in 63 bits\n"
+            "    1 | [3000000000, 3000000000 halo 100000000]\n"
+            "      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
 }
 
 TEST(LayoutFormsFault, orders) {
