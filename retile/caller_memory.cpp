@@ -11,6 +11,19 @@
 #include "retile/plan/text.h"
 
 namespace retile {
+namespace {
+
+// Of a device that holds several boxes. Strides, if there are some, are right and not negative.
+Reach reach_of(const Placement& placement, Device device, const Strides& strides, std::int64_t element_size) {
+  std::int64_t end = 0;
+  for (Part& part : placement.parts(device)) {
+    if (!strides.empty()) part = laid_out(std::move(part), placement.memory_dimensions(), strides, element_size);
+    end = std::max(end, end_of(part));
+  }
+  return {0, checked_bytes(end, element_size)};
+}
+
+}  // namespace
 
 std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::size_t devices, const char* side) {
   if (layouts.size() == devices) return layouts;
@@ -34,8 +47,8 @@ std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const s
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     const bool is_single = placement.has_single_boxes();
     const TileLayout tile(is_single ? placement.box(devices[i]) : Box{}, strides.empty() ? Strides() : strides[i]);
-    std::optional<Reach> reach = Reach{0, checked_bytes(placement.size(devices[i]), element_size)};
-    if (is_single) reach = reach_of(tile, element_size);
+    const std::optional<Reach> reach =
+        is_single ? reach_of(tile, element_size) : reach_of(placement, devices[i], tile.strides, element_size);
     const auto begin = reach ? checked_add(layouts[i].offset, reach->begin) : std::nullopt;
     const auto end = reach ? checked_add(layouts[i].offset, reach->end) : std::nullopt;
     if (!begin || *begin < 0 || !end) {

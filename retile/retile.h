@@ -21,6 +21,7 @@
 //   the plans that XLA would make                             contenders/xla_rules.h
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
+//   matrices of ScaLAPACK as layouts                          scalapack.h
 //   the arrays of a whole model, moved                        transfer.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
@@ -48,6 +49,7 @@
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
+#include "retile/scalapack.h"
 #include "retile/schedule/device_schedule.h"
 #include "retile/tensors/lowering.h"
 #include "retile/tensors/tensor_program.h"

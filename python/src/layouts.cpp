@@ -3,7 +3,6 @@
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -99,19 +98,24 @@ Shape tile_shape(const MeshLayout& layout, Device device) {
       for (std::size_t axis = factor.axes.size(); axis-- > 0;) {
         coordinate = coordinate * factor.axes[axis].size + layout.mesh.coordinate(device, factor.axes[axis]);
       }
-      shape[i] *= cut_interval(factor.size, factor.axes, layout.rule, coordinate).size();
+      shape[i] *= held_size(factor, layout.rule, coordinate);
     }
   }
   return shape;
 }
 
 nb::tuple tile_shape(const PythonLayout& self, Device device) {
-  if (const std::optional<MeshLayout> cuts = self.layout.cuts()) return nb::tuple(nb::cast(tile_shape(*cuts, device)));
+  const std::optional<MeshLayout> cuts = self.layout.cuts();
+  if (cuts && cuts->halo.empty() && cuts->order.empty()) return nb::tuple(nb::cast(tile_shape(*cuts, device)));
   const std::vector<BoxCorners> boxes = boxes_of(self, device);
   Shape shape(self.layout.global_shape().size());
   if (boxes.size() == 1) {
-    std::transform(boxes[0].second.begin(), boxes[0].second.end(), boxes[0].first.begin(), shape.begin(),
-                   std::minus<>());
+    // The dimensions of the array are those in memory.
+    const std::vector<int>& order = cuts ? cuts->order : self.layout.listed()->order;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const std::size_t dimension = order.empty() ? i : static_cast<std::size_t>(order[i]);
+      shape[i] = boxes[0].second[dimension] - boxes[0].first[dimension];
+    }
   } else if (!boxes.empty()) {
     shape = {self.layout.placement().size(device)};
   }
@@ -198,7 +202,7 @@ void bind_layout(nb::module_& module) {
                           "collections.abc.Sequence[str] = (), devices: collections.abc.Sequence[int] = ()) -> Layout"),
                   "An array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
                   "`uneven` is the rule where sizes do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
-                  "(numpy.array_split). Devices along the axes in `sum` hold parts that are to be added up. `devices`\n"
+                  "(numpy.array_split), 'last' (2DECOMP&FFT). Devices along the axes in `sum` hold parts that are to be added up. `devices`\n"
                   "are those of the mesh, in its order; 0, 1, 2, … unless told.")
       .def_static(
           "from_text", &read_layout, "text"_argument, "shape"_argument, "mesh"_argument = nb::none(),

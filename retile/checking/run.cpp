@@ -35,13 +35,18 @@ class TileRun {
  public:
   TileRun(const Plan& plan, Engine& engine, const RunOptions& options)
       : engine_(engine),
-        array_{plan.movement.source.global_shape(), options.element_size, options.seed},
         source_(plan.movement.source),
         target_(plan.movement.target()),
         sum_(find_sum(plan, options.seed)),
+        are_parts_(!sum_ && (source_.is_listed() || target_.is_listed())),
+        array_{are_parts_ ? plan.source.global_shape() : source_.global_shape(), options.element_size, options.seed},
         use_(options.tiles),
         devices_(engine.devices(plan.device_count())),
         prepared_(engine.prepare(plan.movement, options.element_size)) {
+    if (are_parts_) {
+      source_parts_ = plan.source.placement(plan.device_count());
+      target_parts_ = plan.target.placement(plan.device_count());
+    }
     if (use_ == TileUse::kept) sources_ = made_tiles();
   }
 
@@ -69,18 +74,18 @@ class TileRun {
   void fill(Tile& tile, Device device) const {
     if (sum_) {
       sum_->make_parts(source_.parts(device), tile.bytes.data());
-    } else if (source_.has_single_boxes()) {
-      fill_tile(array_, tile);
+    } else if (are_parts_) {
+      make_parts(array_, source_parts_->parts(device), tile.bytes.data());
     } else {
-      make_parts(array_, source_.parts(device), tile.bytes.data());
+      fill_tile(array_, tile);
     }
   }
 
   std::optional<std::string> difference_of(std::size_t i) const {
     const Device device = devices_[i];
     if (sum_) return sum_->find_difference(target_.parts(device), device, targets_[i].bytes.data());
-    if (target_.has_single_boxes()) return find_difference(array_, targets_[i], device, target_.box(device));
-    return find_difference(array_, targets_[i].bytes.data(), device, target_.parts(device));
+    if (!are_parts_) return find_difference(array_, targets_[i], device, target_.box(device));
+    return find_difference(array_, targets_[i].bytes.data(), device, target_parts_->parts(device));
   }
 
   std::size_t bytes_of(const Placement& placement, Device device) const {
@@ -114,10 +119,15 @@ class TileRun {
   }
 
   Engine& engine_;
-  const MadeArray array_;
   const Placement source_;
   const Placement target_;
   const std::optional<MadeSum> sum_;  // where the source is one
+  // Whether tiles are filled and compared part by part, as parts of the array by the plan's layouts: what the movement
+  // sees as an array may be larger.
+  const bool are_parts_;
+  const MadeArray array_;
+  std::optional<Placement> source_parts_;
+  std::optional<Placement> target_parts_;
   const TileUse use_;
   const std::vector<Device> devices_;
   const std::unique_ptr<PreparedRun> prepared_;

@@ -211,7 +211,13 @@ void BoxCopy::run(const std::byte* from_tile, std::byte* to_tile, Stores stores)
 }
 
 void BoxCopy::run(const std::byte* from_tile, std::byte* to_tile, ByteRange range, Stores stores) const {
+  if (from_tile + from_offset_ == to_tile + to_offset_ && lies_alike()) return;
   copy_range({from_tile, to_tile, from_offset_, to_offset_}, range, stores);
+}
+
+bool BoxCopy::lies_alike() const {
+  return std::all_of(loops_.begin(), loops_.end(),
+                     [](const Loop& loop) { return loop.count == 1 || loop.from_stride == loop.to_stride; });
 }
 
 std::int64_t BoxCopy::range_length(std::int64_t about) const {

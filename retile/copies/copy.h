@@ -48,6 +48,7 @@ class BoxCopy {
   // Whether short runs that follow each other on one side are far apart on the other.
   bool is_transposing() const;
 
+  // A box that lies where it is copied to is left alone: tiles may be the inside and the whole of one array.
   void run(const std::byte* from_tile, std::byte* to_tile, Stores stores = Stores::cached) const;
   // Ranges that do not overlap may run at the same time.
   void run(const std::byte* from_tile, std::byte* to_tile, ByteRange range, Stores stores = Stores::cached) const;
@@ -83,6 +84,8 @@ class BoxCopy {
   BoxCopy(const TileLayout& from, const TileLayout& to, const Box& box, std::int64_t element_size, RangeOrder order);
 
   void add_loop(const Loop& loop);
+  // Whether the box has the same strides in both tiles.
+  bool lies_alike() const;
   bool transposes(const Loop& outer, const Loop& inner) const;
   void copy_range(const Place& place, ByteRange range, Stores stores) const;
   void copy_part(std::size_t level, const Place& place, ByteRange range, Stores stores) const;

@@ -250,11 +250,11 @@ Element number(long long place) { return Element(@); }
 
 // The place in the array as it starts out, row-major, of an element of a box, row-major too.
 long long place_of(const Box& box, long long element) {
-  static const int shape[dimensions] = @;
+  static const int shape[dimensions] = @;@
   long long place = 0, step = 1;
   for (int i = dimensions; i-- > 0; step *= shape[i]) {
     const int extent = box.hi[i] - box.lo[i];
-    place += (box.lo[i] + element % extent) * step;
+    place += (box.lo[i] + element % extent)@ * step;
     element /= extent;
   }
   return place;
@@ -599,8 +599,24 @@ class MpiPrinter {
           braced(places), places.size(), combined("expected", "number(place + parts[i])"));
     }
     const std::string value = reduce_ != nullptr ? "place % 7" : "place";
-    return filled(place_code, {value, braced(shape_)}) + (is_single_ ? tile_visit_code : part_visit_code) +
-           filled(main_code, {target, target, expected});
+    const Shape period = periods();
+    const bool has_periods = period != shape_;
+    const std::string declared = fmt::format(
+        "\n  static const int period[dimensions] = {};  // elements so far apart are equal", braced(period));
+    return filled(place_code, {value, braced(shape_), has_periods ? declared : "", has_periods ? " % period[i]" : ""}) +
+           (is_single_ ? tile_visit_code : part_visit_code) + filled(main_code, {target, target, expected});
+  }
+
+  // By dimension of the array as it starts out: where a halo wraps, that goes on beyond the ends of the problem's.
+  Shape periods() const {
+    Shape period = shape_;
+    const std::vector<Halo> margins = moved_array(plan_.target).margins;
+    std::size_t first = 0;  // of the dimension's factors
+    for (std::size_t i = 0; i < margins.size(); ++i) {
+      if (margins[i].wraps) period[first] = plan_.source.global_shape()[i];
+      first += plan_.view.empty() ? 1 : plan_.view[i].size();
+    }
+    return period;
   }
 
   // How far the parts of an element lie behind the first one, in the array as it starts out.

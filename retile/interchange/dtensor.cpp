@@ -466,6 +466,7 @@ Layout parse_dtensor(const SourceText& text, const Shape& shape, const std::opti
 NotationText to_dtensor(const Layout& layout) {
   const auto cuts = layout.cuts();
   if (!cuts) refuse("boxes that are listed device by device", "it cuts arrays along dimensions of a mesh");
+  require_plain(layout, "DTensor");
   if (cuts->mesh.axis_count() == 0) refuse("a mesh without dimensions", "its meshes have one at least");
   const MeshLayout simple = simplest(*cuts);
   const std::vector<std::string> placements = placements_of(simple);

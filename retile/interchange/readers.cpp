@@ -109,9 +109,15 @@ void skip_brackets(Scanner& scanner) {
   } while (depth > 0);
 }
 
+void require_plain(const Layout& layout, std::string_view notation) {
+  if (layout.is_plain()) return;
+  refuse(notation, "blocks in turn, listed tiles, halos or orders in memory", "its tiles are cut by a rule, row-major");
+}
+
 PlainCuts plain_cuts(const Layout& layout, std::string_view notation) {
   const auto cuts = layout.cuts();
   if (!cuts) refuse(notation, "boxes that are listed device by device", "it cuts arrays along axes of devices");
+  require_plain(layout, notation);
   PlainCuts plain{cuts->mesh, cuts->devices, {}, cuts->partial, cuts->reduction};
   for (const std::vector<Factor>& factors : cuts->view) {
     if (factors.size() != 1) refuse(notation, "a dimension in factors", "it cuts dimensions as a whole");

@@ -108,7 +108,8 @@ struct PlainCuts {
   bool is_partial() const { return !partial.empty(); }
 };
 
-// `notation` begins the reason: "XLA cannot say listed boxes".
+// Refuses layouts that are not plain. `notation` begins the reason: "XLA cannot say listed boxes".
+void require_plain(const Layout& layout, std::string_view notation);
 PlainCuts plain_cuts(const Layout& layout, std::string_view notation);
 void require_sum(const PlainCuts& cuts, std::string_view notation);
 void require_whole_axes(const PlainCuts& cuts, std::string_view notation);

@@ -10,7 +10,7 @@ namespace {
 
 std::int64_t largest_size(const std::vector<Factor>& factors, UnevenRule rule) {
   std::int64_t size = 1;
-  for (const Factor& factor : factors) size *= cut_interval(factor.size, factor.axes, rule, 0).size();
+  for (const Factor& factor : factors) size *= most_held(factor, rule);
   return size;
 }
 

@@ -50,13 +50,22 @@ struct Reach {
 std::optional<Reach> reach_of(const TileLayout& tile, std::int64_t element_size);
 
 // How the buffers of a run lie in memory, device by device. A list is empty where all are packed, as are those of a
-// run's own tiles and of donated ones.
+// run's own tiles and of donated ones. Strides are by dimension of a device's box; where devices hold several boxes, by
+// dimension of the arrays in which they have them.
 struct BufferStrides {
   std::vector<Strides> sources;
   std::vector<Strides> targets;
 
   bool are_packed() const { return sources.empty() && targets.empty(); }
 };
+
+// The strides of a device's tile or array if it is packed.
+Strides packed_strides(const Placement& placement, Device device, std::int64_t element_size);
+
+// A part of a device that holds several, in an array with these strides instead of a packed one.
+Part laid_out(Part part, const MemoryDimensions& memory, const Strides& strides, std::int64_t element_size);
+// All devices' parts. Nothing changes where no strides are given, or each device holds one box.
+Placement laid_out(const Placement& placement, const std::vector<Strides>& strides, std::int64_t element_size);
 
 // Strides of an array's dimensions as those of the factors that they are seen in: the tiles lie as they do.
 std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,

@@ -237,6 +237,7 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
   read_tuple(reader, static_cast<std::size_t>(devices));
   for (const std::vector<Box>& boxes : read_boxes(reader, global.size())) {
     std::vector<Part>& held = parts.emplace_back();
+    std::int64_t offset = 0;
     for (const Box& box : boxes) {
       const Box array{Shape(global.size()), global};
       for (std::size_t i = 0; i < global.size(); ++i) {
@@ -244,7 +245,10 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
           reader.fail(fmt::format("{} is no box of an array of {}", to_string(box), to_string(global)));
         }
       }
-      if (volume(box) > 0) held.push_back(packed_part(box));
+      if (volume(box) == 0) continue;
+      held.push_back(packed_part(box));
+      held.back().offset = offset;
+      offset = checked_add(offset, volume(box)).value_or(0);  // beyond 63 bits, boxes overlap: they are refused anyway
     }
   }
   return {global, std::move(parts)};
@@ -338,13 +342,21 @@ PlanMemory read_memory(const JsonReader& reader) {
           reader.member("peak").count()};
 }
 
-// The factors of each dimension, which make up the array's shape.
+// Whether factors, major to minor, make up a dimension of so many elements. Of several, the outermost may reach beyond
+// its end.
+bool make_up(const Shape& factors, std::int64_t size) {
+  const std::optional<std::int64_t> elements = checked_product(factors);
+  if (!elements || factors.empty()) return false;
+  return *elements == size || (factors.size() > 1 && *elements > size && *elements - *elements / factors[0] < size);
+}
+
+// The factors of each dimension, which make up the shape of the array that is moved.
 std::vector<Shape> read_view(const JsonReader& reader, const Shape& shape) {
   std::vector<Shape> view;
   for (const JsonReader& factors : read_tuple(reader, shape.size())) {
     Shape& sizes = view.emplace_back();
     for (const JsonReader& factor : factors.elements()) sizes.push_back(factor.count());
-    if (checked_product(sizes) != shape[view.size() - 1]) {
+    if (!make_up(sizes, shape[view.size() - 1])) {
       factors.fail(fmt::format("these factors do not make up dimension {}, which has {}", view.size() - 1,
                                shape[view.size() - 1]));
     }
@@ -368,13 +380,11 @@ PlanEnds read_ends(const JsonReader& reader) {
   Layout source = read_layout_text(reader.member("source"), mesh);
   Layout target = read_layout_text(reader.member("target"), target_mesh);
   const std::int64_t world = std::max(source.device_count(), target.device_count());
+  Placement from = source.placement(world, moved_array(target));
   std::vector<Shape> view;
-  if (reader.has("view")) view = read_view(reader.member("view"), source.global_shape());
-  Placement from = source.placement(world);
-  if (!view.empty()) {
-    auto seen = with_view(from, view);
-    if (!seen) reader.member("view").fail("in this view the source's boxes are none");
-    from = std::move(*seen);
+  if (reader.has("view")) {
+    view = read_view(reader.member("view"), from.global_shape());
+    from = source.placement(world, moved_array(target, view));
   }
   const bool is_plain = mesh.device_count() == world && source.listed() == nullptr;
   return {std::move(source), std::move(target), is_plain ? mesh : world_mesh(world), std::move(view), std::move(from)};

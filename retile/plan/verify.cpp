@@ -85,16 +85,15 @@ class Verifier {
              plan.target.device_count(), device_count());
       throw Stop{};
     }
-    check_end(plan.source, without_view(movement_.source, plan.view), "before the first step", "source");
+    array_ = moved_array(plan.target, plan.view);
+    check_end(plan.source, movement_.source, "before the first step", "source");
   }
 
-  void check_result(const Plan& plan) {
-    check_end(plan.target, without_view(movement_.target(), plan.view), "after the last step", "target");
-  }
+  void check_result(const Plan& plan) { check_end(plan.target, movement_.target(), "after the last step", "target"); }
 
   // What the devices hold at an end of the plan is what the end's layout says.
   void check_end(const Layout& layout, const Placement& actual, const char* when, const char* name) {
-    const Placement wanted = layout.placement(device_count());
+    const Placement wanted = layout.placement(device_count(), array_);
     if (actual.type() != nullptr && actual == wanted) return;  // without going through the devices
     if (actual.is_even() && wanted.is_even() && actual.local_shape() != wanted.local_shape()) {
       report("{} the local shape is {}, and the {} has {}", when, to_string(actual.local_shape()), name,
@@ -102,17 +101,28 @@ class Verifier {
       return;
     }
     for (Device device = 0; device < device_count(); ++device) {
-      if (same_boxes(held(actual, device), held(wanted, device))) continue;
+      if (same_elements(held(actual, device), held(wanted, device))) continue;
       report("{} device {} holds {}, and its {} is {}", when, device, list_of(held(actual, device)), name,
              list_of(held(wanted, device)));
     }
   }
 
-  static bool same_boxes(std::vector<Box> some, std::vector<Box> others) {
+  // Whether the boxes make up the same, however they are cut. The others do not overlap.
+  static bool same_elements(std::vector<Box> some, std::vector<Box> others) {
     const auto by_corner = [](const Box& a, const Box& b) { return a.lo < b.lo; };
     std::sort(some.begin(), some.end(), by_corner);
     std::sort(others.begin(), others.end(), by_corner);
-    return some == others;
+    if (some == others) return true;
+    return elements_of(some) == elements_of(others) && std::all_of(others.begin(), others.end(), [&](const Box& box) {
+             return !find_uncovered(box, some).has_value();
+           });
+  }
+
+  // Nothing where that is beyond 63 bits.
+  static std::optional<std::int64_t> elements_of(const std::vector<Box>& boxes) {
+    std::optional<std::int64_t> elements = 0;
+    for (const Box& box : boxes) elements = elements ? checked_add(*elements, volume(box)) : std::nullopt;
+    return elements;
   }
 
   // What a device holds; nothing rather than an empty box.
@@ -692,17 +702,17 @@ class Verifier {
 
   std::int64_t actual_floor(const Plan& plan) const {
     if (plan.source.partial() != plan.target.partial()) return floor_of_sum(plan);
-    const Placement source = plan.source.placement(device_count());
-    const Placement target = plan.target.placement(device_count());
+    const DistinctEnds ends = distinct_ends(plan.source, plan.target, device_count(), plan.view);
     std::int64_t floor = 0;
     for (Device device = 0; device < device_count(); ++device) {
-      floor = std::max(floor, lack(source, target, device));
+      floor = std::max(floor, lack(ends.source, ends.target, device));
     }
     return floor;
   }
 
   const Movement& movement_;
   std::size_t most_;
+  MovedArray array_;  // of the plan
   std::size_t step_index_ = 0;
   std::vector<std::string> faults_;
 };

@@ -251,9 +251,9 @@ class FrameFinder {
 std::optional<Frame> find_frame(const Problem& problem) {
   const Shape shape = problem.source().global_shape();
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return std::nullopt;
+  if (!problem.source().is_plain() || !problem.target().is_plain()) return std::nullopt;
   auto source = problem.source().cuts();
   auto target = problem.target().cuts();
-  if (!source || !target) return std::nullopt;
   auto common = find_common_mesh(*source, *target, problem.device_count());
   if (!common) return std::nullopt;
   return FrameFinder(std::move(*source), std::move(*target), std::move(*common)).find();

@@ -15,6 +15,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/clipped_bound.h"
 #include "retile/planner/frame.h"
+#include "retile/planner/periods.h"
 #include "retile/planner/planned_steps.h"
 #include "retile/planner/sum_planner.h"
 
@@ -138,7 +139,7 @@ class ProblemPlanner {
   // On the devices of a world at least as large as the problem's; refers to the problem. Plans may see dimensions in
   // factors, or not.
   ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world, Dimensions dimensions)
-      : problem_(problem), options_(options), world_(world) {
+      : problem_(problem), options_(options), world_(world), dimensions_(dimensions) {
     if (problem.device_count() < world) return;
     typed_ = typed(problem_);
     if (!typed_) frame_ = find_frame(problem_);
@@ -268,11 +269,15 @@ class ProblemPlanner {
     if (has_only_collectives(options_)) {
       throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
     }
-    Placement source = problem_.source().placement(world_);
-    const Placement target = problem_.target().placement(world_);
-    const Proved proved{0, "", received_floor(source, target)};
+    const MovedArray array = moved_array(
+        problem_.target(), dimensions_ == Dimensions::any_view ? find_periods(problem_) : std::vector<Shape>());
+    Placement source = problem_.source().placement(world_, array);
+    const Placement target = problem_.target().placement(world_, array);
+    const DistinctEnds distinct = distinct_ends(problem_.source(), problem_.target(), world_, array.view);
+    const Proved proved{0, "", received_floor(distinct.source, distinct.target)};
     PlannedSteps planned = source == target ? PlannedSteps{} : plan_boxes(source, target);
-    return finish({world_mesh(world_), std::move(source), std::move(planned.steps)}, PlannerKind::direct, proved);
+    return finish_plan(problem_, options_, {world_mesh(world_), std::move(source), std::move(planned.steps)},
+                       array.view, name_of(PlannerKind::direct), proved);
   }
 
   Plan finish(Movement movement, PlannerKind kind, const Proved& proved) const {
@@ -309,6 +314,7 @@ class ProblemPlanner {
   const Problem& problem_;
   const PlanOptions& options_;
   const std::int64_t world_;
+  const Dimensions dimensions_;
   std::optional<Frame> frame_;  // where the ends are no types, but have one
   std::optional<TypedProblem> typed_;
 };

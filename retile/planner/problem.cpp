@@ -50,10 +50,50 @@ Json boxes_json(const BoxLayout& layout) {
   return devices;
 }
 
+// What is said of single dimensions, null for the others; nothing where it is said of none.
+template <typename Said, typename Value>
+void write_dimensions(Json& json, const std::string& key, std::size_t rank, Said said, Value value) {
+  Json list = Json::array();
+  bool is_said = false;
+  for (std::size_t i = 0; i < rank; ++i) {
+    list.push_back(said(i) ? Json(value(i)) : Json());
+    is_said = is_said || said(i);
+  }
+  if (is_said) json[key] = std::move(list);
+}
+
+// Blocks that are dealt out, and tiles that are listed.
+void write_lists(Json& json, const std::string& side, const View& view) {
+  const auto factor = [&](std::size_t i) -> const Factor& { return view[i][0]; };
+  write_dimensions(
+      json, side + "_cyclic", view.size(), [&](std::size_t i) { return factor(i).block > 0; },
+      [&](std::size_t i) {
+        return factor(i).first == 0 ? Json(factor(i).block) : Json({factor(i).block, factor(i).first});
+      });
+  write_dimensions(
+      json, side + "_tiles", view.size(), [&](std::size_t i) { return !factor(i).tiles.empty(); },
+      [&](std::size_t i) { return factor(i).tiles; });
+}
+
+void write_tiles(Json& json, const std::string& side, const std::vector<Halo>& halo, const std::vector<int>& order) {
+  Json widths = Json::array();
+  Json wraps = Json::array();
+  for (const Halo& one : halo) {
+    widths.push_back({one.before, one.after});
+    wraps.push_back(one.wraps);
+  }
+  if (!halo.empty()) json[side + "_halo"] = std::move(widths);
+  if (std::any_of(halo.begin(), halo.end(), [](const Halo& one) { return one.wraps; })) {
+    json[side + "_wrap"] = std::move(wraps);
+  }
+  if (!order.empty()) json[side + "_order"] = order;
+}
+
 // Of the side "src" or "dst".
 void write_layout(Json& json, const std::string& side, const Layout& layout) {
   if (const BoxLayout* boxes = layout.listed()) {
     json[side + "_boxes"] = boxes_json(*boxes);
+    write_tiles(json, side, boxes->halo, boxes->order);
     return;
   }
   const MeshLayout cuts = *layout.cuts();
@@ -75,6 +115,8 @@ void write_layout(Json& json, const std::string& side, const Layout& layout) {
     if (cuts.reduction != Reduction::sum) json["reduce"] = name_of(cuts.reduction);
   }
   if (!cuts.devices.empty()) json[side + "_devices"] = cuts.devices;
+  write_lists(json, side, cuts.view);
+  write_tiles(json, side, cuts.halo, cuts.order);
 }
 
 void write_meshes(Json& json, const Layout& source, const Layout& target) {
@@ -146,14 +188,19 @@ class LayoutReader {
     const auto view = find(side + "_view");
     const auto partial = find(side + "_sum");
     const auto devices = find(side + "_devices");
+    const auto cyclic = find(side + "_cyclic");
+    const auto tiles = find(side + "_tiles");
+    const auto halo = find(side + "_halo");
+    const auto wrap = find(side + "_wrap");
+    const auto order = find(side + "_order");
     UnevenRule rule = UnevenRule::ceiling;
     faults_.attempt([&] { rule = rule_of(side); });
     Reduction op = Reduction::sum;
     faults_.attempt([&] { op = reduction(); });
     const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
-    return read_layout(
-        {pointer(shape), pointer(axes), pointer(view), pointer(partial), pointer(devices), pointer(boxes)},
-        pointer(mesh), rule, op, faults_);
+    return read_layout({pointer(shape), pointer(axes), pointer(view), pointer(partial), pointer(devices),
+                        pointer(boxes), pointer(cyclic), pointer(tiles), pointer(halo), pointer(wrap), pointer(order)},
+                       pointer(mesh), rule, op, faults_);
   }
 
   const JsonReader& problem_;
@@ -163,6 +210,18 @@ class LayoutReader {
 Fault world_fault(std::int64_t world, std::int64_t devices, const char* other) {
   return {fmt::format("the world has {} devices, and the {} needs {}", world, other, devices),
           "listed boxes have an entry for each device of the world, [] where it holds nothing"};
+}
+
+// Ghost zones may be out of date: nobody takes elements from there.
+Fault halo_fault() {
+  return {"a source has no halo: its ghost zones are not read",
+          "write the source without it; where tiles lie in a padded array, their strides say so"};
+}
+
+Fault special_target_fault(const Layout& source) {
+  const char* op = name_of(source.cuts()->reduction);
+  return {fmt::format("a {} goes to tiles that are cut by a rule, row-major and without halo", op),
+          fmt::format("redistribute the {} first, then to this layout", op)};
 }
 
 // The sum that a target asks for has to be there.
@@ -179,6 +238,8 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
     return Fault{fmt::format("the parts of the {} together do not fit in 63 bits", name_of(source.cuts()->reduction)),
                  {}};
   }
+  const bool has_plain_boxes = target.listed() != nullptr && target.halo().empty() && target.listed()->order.empty();
+  if (source.is_partial() && !target.is_plain() && !has_plain_boxes) return special_target_fault(source);
   if (!target.is_partial()) return std::nullopt;
   const MeshLayout wanted = *target.cuts();
   const std::string op = name_of(wanted.reduction);
@@ -210,6 +271,7 @@ Layout with_prime_parts(const Layout& layout) {
 }  // namespace
 
 std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& target, ElementType element_type) {
+  if (!source.halo().empty()) return halo_fault();
   if (source.rank() != target.rank()) {
     return Fault{fmt::format("the source has rank {} and the target rank {}", source.rank(), target.rank()),
                  "a redistribution keeps the global shape"};
@@ -272,7 +334,9 @@ Problem read_problem(const JsonReader& reader) {
   });
   faults.attempt([&] {
     if (!source || !target) return;
-    if (const auto fault = Problem::find_fault(*source, *target, element_type)) reader.fail(*fault);
+    if (const auto fault = Problem::find_fault(*source, *target, element_type)) {
+      (source->halo().empty() ? reader : reader.member("src_halo")).fail(*fault);
+    }
   });
   faults.require_none();
   return {std::move(id), *std::move(source), *std::move(target), element_type};
@@ -289,7 +353,8 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
   Layout from = parse_layout(source, from_mesh);
   Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
   if (auto fault = Problem::find_fault(from, to, element_type)) {
-    throw InputError(diagnose(target, {0, target.text.size()}, *fault));
+    const SourceText& place = from.halo().empty() ? target : source;
+    throw InputError(diagnose(place, {0, place.text.size()}, *fault));
   }
   return {{}, std::move(from), std::move(to), element_type};
 }

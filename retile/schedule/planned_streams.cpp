@@ -102,11 +102,15 @@ class StreamMaker {
   }
 
   BoxPlace place_of(const StreamPlan::Piece& piece, Side side, Device device, std::int64_t element) {
-    const Part& part = part_around(piece, side, device);
+    const StreamPlan::ArrayClass& kind = plan_.classes()[piece.array_class];
+    const Placement& placement = side == Side::source ? kind.source : kind.target;
+    const Strides* given = given_strides(piece.array, side, device);
+    Part part = part_around(piece, side, device);
+    const bool is_laid_out = given != nullptr && !placement.has_single_boxes();
+    if (is_laid_out) part = laid_out(std::move(part), placement.memory_dimensions(), *given, element);
     BoxPlace place{part.offset * element, part.strides};
     for (std::int64_t& stride : place.strides) stride *= element;
-    const Strides* given = given_strides(piece.array, side, device);
-    if (given != nullptr) place = {0, *given};
+    if (given != nullptr && !is_laid_out) place = {0, *given};
     for (std::size_t i = 0; i < place.strides.size(); ++i) {
       place.offset += (piece.box.lo[i] - part.box.lo[i]) * place.strides[i];
     }

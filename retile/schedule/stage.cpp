@@ -24,6 +24,13 @@ Placement table_of(const Placement& placement) {
   return {placement.global_shape(), placement.local_shape(), std::move(corners)};
 }
 
+// Without those that parts are laid out by.
+BufferStrides of_single_boxes(BufferStrides strides, const Placement& before, const Placement& after) {
+  if (!before.has_single_boxes()) strides.sources.clear();
+  if (!after.has_single_boxes()) strides.targets.clear();
+  return strides;
+}
+
 // Makes the piece's box what the sender holds of it. False where that is nothing.
 bool share(const Placement& held, const Box& wanted, Piece& piece) {
   if (!held.is_even()) {
@@ -139,10 +146,10 @@ Stage::Pieces Stage::pieces_of(const StepOperation& operation, const Placement& 
 
 Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides, std::int64_t element_size)
     : step_(steps.last),
-      before_(table_of(movement.before(steps.first))),
+      before_(laid_out(table_of(movement.before(steps.first)), strides.sources, element_size)),
       held_(table_of(movement.before(steps.last))),
-      after_(table_of(movement.steps[steps.last].after)),
-      strides_(std::move(strides)),
+      after_(laid_out(table_of(movement.steps[steps.last].after), strides.targets, element_size)),
+      strides_(of_single_boxes(std::move(strides), movement.before(steps.first), movement.steps[steps.last].after)),
       element_size_(element_size) {
   const StepOperation& operation = movement.steps[steps.last].operation;
   if (const auto* reduce = std::get_if<ReduceStep>(&operation)) {
@@ -153,7 +160,11 @@ Stage::Stage(const Movement& movement, StageSteps steps, BufferStrides strides, 
 }
 
 Stage::Stage(const Placement& tiles, BufferStrides strides, std::int64_t element_size)
-    : before_(tiles), held_(tiles), after_(tiles), strides_(std::move(strides)), element_size_(element_size) {}
+    : before_(laid_out(tiles, strides.sources, element_size)),
+      held_(tiles),
+      after_(laid_out(tiles, strides.targets, element_size)),
+      strides_(of_single_boxes(std::move(strides), tiles, tiles)),
+      element_size_(element_size) {}
 
 TileLayout Stage::layout_around(const Placement& placement, const std::vector<Strides>& strides, Device device,
                                 const Box& box) const {
@@ -255,7 +266,8 @@ std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_
   const Movement listed = with_short_lists(movement);
   const auto packed_as_sources = [&](const Placement& placement) {
     std::vector<Strides> packed;
-    for (std::size_t i = 0; i < strides.sources.size(); ++i) {
+    const bool are_single = listed.source.has_single_boxes() && placement.has_single_boxes();
+    for (std::size_t i = 0; are_single && i < strides.sources.size(); ++i) {
       const auto device = static_cast<Device>(i);
       const DimensionOrder order = order_of({listed.source.box(device), strides.sources[i]});  // of single boxes
       packed.push_back(packed_strides(placement.box(device), element_size, order));

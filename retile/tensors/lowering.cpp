@@ -137,7 +137,9 @@ class Lowering {
   Lowering(const Plan& plan, std::int64_t element_size, const LoweringOptions& options)
       : movement_(padded(with_lists(plan.movement))),
         options_(options),
-        builder_({movement_.source.local_shape()}, element_size, options.long_run_bytes) {}
+        builder_({movement_.source.local_shape()}, element_size, options.long_run_bytes) {
+    if (!plan.target.halo().empty()) refuse(options, "ghost zones");
+  }
 
   TensorProgram lower() {
     require_alike(movement_.source, options_);

@@ -9,8 +9,11 @@ std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest) {
   const std::int64_t world = manifest.device_count();
   std::vector<StreamPlan::ArrayClass> classes;
   for (const Problem& problem : manifest.problems) {
-    classes.push_back(
-        {problem.source().placement(world), problem.target().placement(world), bytes_of(problem.element_type()), {}});
+    const MovedArray array = moved_array(problem.target());
+    classes.push_back({problem.source().placement(world, array),
+                       problem.target().placement(world, array),
+                       bytes_of(problem.element_type()),
+                       {}});
   }
   for (std::size_t i = 0; i < manifest.arrays.size(); ++i) classes[manifest.arrays[i].problem].arrays.push_back(i);
   return classes;

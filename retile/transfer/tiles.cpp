@@ -18,6 +18,10 @@ MadeTiles::TilePlace MadeTiles::place_of(std::size_t tile) const {
 MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
                      const Allocate& allocate)
     : plan_(plan), devices_(std::move(devices)), seed_(seed), used_(devices_.size()) {
+  for (const Problem& problem : plan.manifest().problems) {
+    sources_held_.push_back(problem.source().placement(plan.manifest().device_count()));
+    targets_held_.push_back(problem.target().placement(plan.manifest().device_count()));
+  }
   for (std::size_t tile = 0; tile < plan.manifest().arrays.size() * devices_.size(); ++tile) {
     const std::size_t problem = place_of(tile).problem;
     sources_.push_back(allocate(add_bytes(plan.source(problem), problem, tile % devices_.size())));
@@ -27,7 +31,7 @@ MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std:
   }
   engine.for_each(sources_.size(), [&](std::size_t tile) {
     const auto [array, problem, device] = place_of(tile);
-    make_parts(made(array), plan_.source(problem).parts(device), sources_[tile].data());
+    make_parts(made(array), sources_held_[problem].parts(device), sources_[tile].data());
   });
 }
 
@@ -41,7 +45,8 @@ std::optional<std::string> MadeTiles::difference(Engine& engine) const {
   std::vector<std::optional<std::string>> differences(targets_.size());
   engine.for_each(targets_.size(), [&](std::size_t tile) {
     const auto [array, problem, device] = place_of(tile);
-    const auto found = find_difference(made(array), targets_[tile].data(), device, plan_.target(problem).parts(device));
+    const auto found =
+        find_difference(made(array), targets_[tile].data(), device, targets_held_[problem].parts(device));
     if (found) differences[tile] = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
   });
   const auto first =

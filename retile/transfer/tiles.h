@@ -49,6 +49,8 @@ class MadeTiles {
   const TransferPlan& plan_;
   const std::vector<Device> devices_;
   const std::uint64_t seed_;
+  std::vector<Placement> sources_held_;  // by problem, as boxes of its array
+  std::vector<Placement> targets_held_;
   std::vector<std::int64_t> used_;  // by slot
   std::vector<Buffer> sources_;
   std::vector<Buffer> targets_;

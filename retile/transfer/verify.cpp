@@ -17,8 +17,9 @@ class TransferVerifier {
  public:
   explicit TransferVerifier(const Manifest& manifest) : manifest_(manifest), world_(manifest.device_count()) {
     for (const Problem& problem : manifest.problems) {
-      sources_.push_back(problem.source().placement(world_));
-      targets_.push_back(problem.target().placement(world_));
+      const MovedArray array = moved_array(problem.target());
+      sources_.push_back(problem.source().placement(world_, array));
+      targets_.push_back(problem.target().placement(world_, array));
     }
   }
 

@@ -38,6 +38,41 @@ AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
   });
 }
 
+// Where a fault in a member of the layout is shown: at what it says of the dimension, if it says something.
+const JsonReader* member_of_dimension(const JsonReader* member, int dimension, std::optional<JsonReader>& room) {
+  if (member == nullptr || dimension < 0) return nullptr;
+  room = element_of(*member, dimension);
+  return &*room;
+}
+
+// [[1, 2], [0, 0]] and [true, false]: one entry for each dimension.
+std::vector<Halo> read_halo(const LayoutMembers& members, std::size_t rank) {
+  std::vector<Halo> halo;
+  if (members.halo == nullptr) {
+    if (members.wrap != nullptr) members.wrap->fail("nothing wraps without a halo");
+    return halo;
+  }
+  for (const JsonReader& widths : read_tuple(*members.halo, rank)) {
+    const std::vector<JsonReader> sides = read_tuple(widths, 2);
+    halo.push_back({sides[0].count(), sides[1].count(), false});
+  }
+  if (members.wrap == nullptr) return halo;
+  const std::vector<JsonReader> wraps = read_tuple(*members.wrap, rank);
+  for (std::size_t i = 0; i < rank; ++i) halo[i].wraps = wraps[i].boolean();
+  return halo;
+}
+
+std::vector<int> read_order(const LayoutMembers& members, std::size_t rank) {
+  std::vector<int> order;
+  if (members.order == nullptr) return order;
+  for (const JsonReader& dimension : read_tuple(*members.order, rank)) {
+    const std::int64_t number = dimension.count();
+    if (number >= static_cast<std::int64_t>(rank)) dimension.fail(fmt::format("there is no dimension {}", number));
+    order.push_back(static_cast<int>(number));
+  }
+  return order;
+}
+
 class MeshLayoutReader {
  public:
   MeshLayoutReader(const LayoutMembers& members, const Mesh* mesh, UnevenRule rule, Reduction reduction,
@@ -58,6 +93,11 @@ class MeshLayoutReader {
       });
     }
     if (members_.devices != nullptr) attempt([&] { layout_.devices = members_.devices->integers(); });
+    if (members_.shape != nullptr) {
+      attempt([&] { read_lists(); });
+      attempt([&] { layout_.halo = read_halo(members_, layout_.view.size()); });
+      attempt([&] { layout_.order = read_order(members_, layout_.view.size()); });
+    }
     if (!is_right_) return std::nullopt;
     attempt([&] {
       if (const auto found = Layout::find_fault(layout_)) report(*found);
@@ -135,6 +175,29 @@ class MeshLayoutReader {
     }
   }
 
+  // What is said of dimensions alone: of their first factors, of which they have no more.
+  void read_lists() {
+    const std::size_t rank = layout_.view.size();
+    const std::vector<JsonReader> blocks =
+        members_.cyclic == nullptr ? std::vector<JsonReader>() : read_tuple(*members_.cyclic, rank);
+    for (std::size_t i = 0; i < blocks.size() && is_right_; ++i) {
+      if (blocks[i].value().as<std::nullptr_t>() != nullptr) continue;
+      Factor& factor = layout_.view[i].front();
+      if (blocks[i].value().as<JsonArray>() == nullptr) {
+        factor.block = blocks[i].size();
+        continue;
+      }
+      const std::vector<JsonReader> pair = read_tuple(blocks[i], 2);
+      factor.block = pair[0].size();
+      factor.first = pair[1].count();
+    }
+    const std::vector<JsonReader> tiles =
+        members_.tiles == nullptr ? std::vector<JsonReader>() : read_tuple(*members_.tiles, rank);
+    for (std::size_t i = 0; i < tiles.size() && is_right_; ++i) {
+      if (tiles[i].value().as<std::nullptr_t>() == nullptr) layout_.view[i].front().tiles = tiles[i].integers();
+    }
+  }
+
   [[noreturn]] void fail_as_rank() const {
     const bool is_viewed = members_.view != nullptr;
     members_.axes->fail(
@@ -171,6 +234,17 @@ class MeshLayoutReader {
   }
 
   [[noreturn]] void report(const Layout::MeshFault& found) const {
+    std::optional<JsonReader> room;
+    if (found.is_of_order) members_.order->fail(found.fault);
+    if (found.dimension >= 0 && found.axis < 0) {
+      const Factor& factor = at(layout_.view, found.dimension).front();
+      const bool has_halo = members_.halo != nullptr && at(layout_.halo, found.dimension) != Halo{};
+      const JsonReader* said = factor.block != 0       ? members_.cyclic
+                               : !factor.tiles.empty() ? members_.tiles
+                               : has_halo              ? members_.halo
+                                                       : nullptr;
+      if (const JsonReader* place = member_of_dimension(said, found.dimension, room)) place->fail(found.fault);
+    }
     if (found.dimension >= 0) {
       auto factor = static_cast<std::size_t>(found.factor);
       for (int i = 0; i < found.dimension; ++i) factor += at(layout_.view, i).size();
@@ -202,11 +276,16 @@ std::optional<Layout> read_box_layout(const LayoutMembers& members, InputFaults&
     const std::vector<JsonReader> sizes = members.shape->elements();
     for (const JsonReader& size : sizes) attempt([&] { layout.shape.push_back(size.count()); });
     layout.boxes = read_boxes(*members.boxes, sizes.size());
+    layout.halo = read_halo(members, sizes.size());
+    layout.order = read_order(members, sizes.size());
   });
   if (!is_right) return std::nullopt;
   attempt([&] {
     const auto found = Layout::find_fault(layout);
     if (!found) return;
+    std::optional<JsonReader> room;
+    if (const JsonReader* halo = member_of_dimension(members.halo, found->dimension, room)) halo->fail(found->fault);
+    if (found->is_of_order) members.order->fail(found->fault);
     if (found->device < 0) members.boxes->fail(found->fault);
     element_of(element_of(*members.boxes, found->device), found->box).fail(found->fault);
   });

@@ -29,7 +29,12 @@ struct LayoutMembers {
   const JsonReader* view = nullptr;     // [[4, 4], [4096]]: factors of each dimension, major to minor
   const JsonReader* partial = nullptr;  // ["x"]
   const JsonReader* devices = nullptr;  // [0, 1, 2, 3]
-  const JsonReader* boxes = nullptr;    // instead of all but the shape: [[[[lo, …], [hi, …]], …], …]
+  const JsonReader* boxes = nullptr;    // instead of axes, view and devices: [[[[lo, …], [hi, …]], …], …]
+  const JsonReader* cyclic = nullptr;   // [32, [48, 1], null]: the block of each dimension, and the first one's device
+  const JsonReader* tiles = nullptr;    // [[4, 3, 3], null]: sizes of the tiles of each dimension
+  const JsonReader* halo = nullptr;     // [[1, 2], [0, 0]]: ghost zones before and after, by dimension
+  const JsonReader* wrap = nullptr;     // [true, false]: whether they wrap
+  const JsonReader* order = nullptr;    // [1, 0]: dimensions in memory, outermost first
 };
 // Nothing where something is wrong, which is added to the faults: all of it, as far as no fault follows from another.
 // `mesh` is needed where there are no boxes; null where it is at fault.

@@ -16,7 +16,7 @@
 namespace retile {
 namespace {
 
-constexpr Names<UnevenRule, 3> rule_names{{"ceil", "nested", "balanced"}};
+constexpr Names<UnevenRule, 4> rule_names{{"ceil", "nested", "balanced", "last"}};
 constexpr Names<Reduction, 3> reductions{{"sum", "max", "min"}};
 
 using MeshFault = Layout::MeshFault;
@@ -25,87 +25,28 @@ using BoxFault = Layout::BoxFault;
 // So many that it takes no time to look at all of them.
 constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
 
+// Each takes memory, for a moment.
+constexpr std::int64_t most_blocks = std::int64_t{1} << 22U;
+
 std::int64_t size_of(const std::vector<Factor>& factors) {
   std::int64_t size = 1;
   for (const Factor& factor : factors) size *= factor.size;
   return size;
 }
 
-// --- Intervals along one dimension.
-
-// What is held of a factor, whose size is known.
-struct HeldFactor {
-  std::int64_t size = 1;
-  Interval held;
-};
-
-// What is then held of the dimension, whose factors come major to minor: runs of neighbouring elements, ascending.
-std::vector<Interval> held_runs(const std::vector<HeldFactor>& factors) {
-  std::vector<Interval> runs{{0, 1}};
-  std::int64_t stride = 1;  // of the factor in the dimension
-  for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
-    const Interval& held = factor->held;
-    std::vector<Interval> longer;
-    const bool is_whole = runs.size() == 1 && runs[0] == Interval{0, stride};
-    if (held.size() > 0 && is_whole) longer.push_back({held.lo * stride, held.hi * stride});
-    for (std::int64_t i = held.lo; i < held.hi && !is_whole; ++i) {
-      for (const Interval& run : runs) longer.push_back({run.lo + i * stride, run.hi + i * stride});
-    }
-    runs = std::move(longer);
-    stride *= factor->size;
-  }
-  return runs;
-}
-
-std::vector<Interval> held_runs(const MeshLayout& layout, const std::vector<Factor>& factors, Device device) {
-  std::vector<HeldFactor> held;
-  for (const Factor& factor : factors) {
-    const std::int64_t coordinate = coordinate_along(layout.mesh, factor.axes, device);
-    held.push_back({factor.size, cut_interval(factor.size, factor.axes, layout.rule, coordinate)});
-  }
-  return held_runs(held);
-}
-
-// All combinations of runs of the dimensions, as they lie in the device's array: row-major, without what it lacks.
-std::vector<Part> held_parts(const std::vector<std::vector<Interval>>& runs) {
-  std::vector<Part> parts{{}};
-  for (const std::vector<Interval>& dimension : runs) {
-    std::vector<Part> more;
-    std::int64_t length = 0;
-    for (const Interval& run : dimension) length += run.size();
-    for (const Part& part : parts) {
-      std::int64_t before = 0;
-      for (const Interval& run : dimension) {
-        Part& longer = more.emplace_back(part);
-        longer.box.lo.push_back(run.lo);
-        longer.box.hi.push_back(run.hi);
-        for (std::int64_t& stride : longer.strides) stride *= length;
-        longer.strides.push_back(1);
-        longer.offset = part.offset * length + before;
-        before += run.size();
-      }
-    }
-    parts = std::move(more);
-  }
-  return parts;
-}
-
-std::vector<Part> listed_parts(const std::vector<Box>& boxes) {
-  std::vector<Part> parts;
-  std::int64_t offset = 0;
-  for (const Box& box : boxes) {
-    if (volume(box) == 0) continue;
-    parts.push_back(packed_part(box));
-    parts.back().offset = std::exchange(offset, offset + volume(box));
-  }
-  return parts;
+bool is_plain(const MeshLayout& layout) {
+  return layout.halo.empty() && layout.order.empty() &&
+         std::all_of(layout.view.begin(), layout.view.end(), [](const std::vector<Factor>& factors) {
+           return std::all_of(factors.begin(), factors.end(),
+                              [](const Factor& factor) { return factor.block == 0 && factor.tiles.empty(); });
+         });
 }
 
 // --- Types.
 
 // Nothing where a type cannot say it.
 std::optional<DistributedType> find_type(const MeshLayout& layout) {
-  if (!layout.partial.empty() || !layout.devices.empty()) return std::nullopt;
+  if (!layout.partial.empty() || !layout.devices.empty() || !is_plain(layout)) return std::nullopt;
   std::vector<Dimension> dimensions;
   for (const std::vector<Factor>& factors : layout.view) {
     const Factor& whole = factors.front();
@@ -128,6 +69,51 @@ MeshLayout with_merged_axes(MeshLayout layout) {
   for (std::vector<Factor>& factors : layout.view) {
     for (Factor& factor : factors) factor.axes = merge_neighbours(factor.axes);
   }
+  return layout;
+}
+
+// Blocks that make up whole rounds are factors: rounds, devices, elements of a block.
+std::vector<Factor> factors_of(const Factor& dealt) {
+  const std::int64_t count = tile_count(dealt.axes);
+  if (dealt.size == 0 || count == 1) return {{dealt.size, dealt.axes}};
+  const std::optional<std::int64_t> round = checked_multiply(dealt.block, count);
+  if (dealt.first != 0 || !round || dealt.size % *round != 0) return {dealt};
+  if (dealt.size == *round) return {{dealt.size, dealt.axes}};
+  std::vector<Factor> factors{{dealt.size / *round, {}}, {count, dealt.axes}};
+  if (dealt.block > 1) factors.push_back({dealt.block, {}});
+  return factors;
+}
+
+bool are_listed_by_rule(const Factor& factor, UnevenRule rule) {
+  const std::int64_t count = tile_count(factor.axes);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (cut_interval(factor.size, factor.axes, rule, i).size() != factor.tiles[static_cast<std::size_t>(i)])
+      return false;
+  }
+  return true;
+}
+
+void drop_empty_halo(std::vector<Halo>& halo) {
+  bool has_some = false;
+  for (Halo& one : halo) {
+    if (one.before == 0 && one.after == 0) one.wraps = false;
+    has_some = has_some || one.before != 0 || one.after != 0;
+  }
+  if (!has_some) halo.clear();
+}
+
+void drop_own_order(std::vector<int>& order) {
+  if (std::is_sorted(order.begin(), order.end())) order.clear();
+}
+
+// Written in one way: what blocks, lists, halos and orders say that goes without saying is left out.
+MeshLayout simplest(MeshLayout layout) {
+  for (std::vector<Factor>& factors : layout.view) {
+    if (factors.size() == 1 && factors[0].block > 0) factors = factors_of(Factor(factors[0]));
+    if (!factors[0].tiles.empty() && are_listed_by_rule(factors[0], layout.rule)) factors[0].tiles.clear();
+  }
+  drop_empty_halo(layout.halo);
+  drop_own_order(layout.order);
   return layout;
 }
 
@@ -163,6 +149,114 @@ std::optional<MeshFault> find_device_fault(const MeshLayout& layout) {
     if (!seen.insert(device).second) {
       return at(static_cast<int>(i),
                 {fmt::format("device {} is listed twice", device), "each place of the mesh has a device of its own"});
+    }
+  }
+  return std::nullopt;
+}
+
+// Of a factor whose axes are right. Nothing where it is cut by the layout's rule.
+std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
+  const std::int64_t count = tile_count(factor.axes);
+  if (factor.block == 0 && factor.tiles.empty()) return std::nullopt;
+  if (!is_alone) {
+    return Fault{"a dimension in factors is cut by the rule",
+                 "blocks and listed tiles are of dimensions that are whole"};
+  }
+  if (factor.block < 0) return Fault{"a size is below 0", {}};
+  if (factor.block > 0 && !factor.tiles.empty()) return Fault{"tiles are either listed or dealt out in blocks", {}};
+  if (factor.block > 0 && factor.size / factor.block > most_blocks) {
+    return Fault{fmt::format("{} blocks are too many to be listed", factor.size / factor.block),
+                 fmt::format("a dimension has up to {}", most_blocks)};
+  }
+  if (factor.block > 0 && (factor.first < 0 || factor.first >= count)) {
+    return Fault{fmt::format("the first block is on device {} of {}", factor.first, count),
+                 fmt::format("devices along the axes count from 0 to {}", count - 1)};
+  }
+  if (factor.tiles.empty()) return std::nullopt;
+  std::optional<std::int64_t> sum = 0;
+  for (const std::int64_t tile : factor.tiles) sum = sum && tile >= 0 ? checked_add(*sum, tile) : std::nullopt;
+  if (static_cast<std::int64_t>(factor.tiles.size()) == count && sum == factor.size) return std::nullopt;
+  return Fault{fmt::format("{} tiles of {} in all do not make up {} along {} tiles", factor.tiles.size(),
+                           sum.value_or(-1), factor.size, count),
+               "list the size of every tile along the axes"};
+}
+
+// Of a shape and the ghost zones of its whole: what is moved is no larger.
+std::optional<Fault> find_halo_fault(const std::vector<Halo>& halo, Shape shape) {
+  if (halo.size() != shape.size()) {
+    return Fault{fmt::format("halos of {} dimensions for {}", halo.size(), shape.size()), {}};
+  }
+  bool fits = true;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (halo[i].before < 0 || halo[i].after < 0) return Fault{"a size is below 0", {}};
+    const std::optional<std::int64_t> ghosts = checked_add(halo[i].before, halo[i].after);
+    const std::optional<std::int64_t> grown = ghosts ? checked_add(shape[i], *ghosts) : std::nullopt;
+    fits = fits && grown;
+    shape[i] = grown.value_or(0);
+  }
+  if (fits && checked_product(shape)) return std::nullopt;
+  return Fault{"the number of elements of the global array and its halo does not fit in 63 bits", {}};
+}
+
+// `tile` is the largest of the dimension.
+std::optional<Fault> find_halo_fault(const Halo& halo, std::int64_t size, std::int64_t tile) {
+  const std::int64_t ghosts = halo.before + halo.after;
+  if (!halo.wraps || ghosts == 0) return std::nullopt;
+  const bool fits = tile == size ? std::max(halo.before, halo.after) <= size : ghosts <= size - tile;
+  if (fits) return std::nullopt;
+  return Fault{fmt::format("a halo of {} and {} around a tile of {} wraps round {} elements more than once",
+                           halo.before, halo.after, tile, size),
+               "a tile and its ghost zones hold each element once"};
+}
+
+std::optional<Fault> find_order_fault(const std::vector<int>& order, std::size_t rank) {
+  std::set<int> seen(order.begin(), order.end());
+  const bool is_right = order.empty() || (order.size() == rank && seen.size() == rank && *seen.begin() == 0 &&
+                                          *seen.rbegin() == static_cast<int>(rank) - 1);
+  if (is_right) return std::nullopt;
+  return Fault{fmt::format("[{}] is no order of {} dimensions", fmt::join(order, ", "), rank),
+               "list each dimension once, the outermost in memory first"};
+}
+
+std::optional<MeshFault> find_halo_fault(const MeshLayout& layout) {
+  if (layout.halo.empty()) return std::nullopt;
+  Shape shape;
+  for (const std::vector<Factor>& factors : layout.view) shape.push_back(size_of(factors));
+  if (auto fault = find_halo_fault(layout.halo, std::move(shape))) return MeshFault{-1, -1, -1, -1, std::move(*fault)};
+  for (std::size_t i = 0; i < layout.view.size(); ++i) {
+    const auto at = [&](Fault fault) { return MeshFault{static_cast<int>(i), 0, -1, -1, std::move(fault)}; };
+    if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;
+    const std::vector<Factor>& factors = layout.view[i];
+    if (factors.size() != 1 || factors[0].block > 0) {
+      return at({"a halo is around one tile", "dimensions in blocks or factors have none"});
+    }
+    auto fault = find_halo_fault(layout.halo[i], factors[0].size, most_held(factors[0], layout.rule));
+    if (fault) return at(std::move(*fault));
+  }
+  return std::nullopt;
+}
+
+std::optional<BoxFault> find_halo_fault(const BoxLayout& layout) {
+  if (layout.halo.empty()) return std::nullopt;
+  if (auto fault = find_halo_fault(layout.halo, layout.shape)) return BoxFault{-1, -1, std::move(*fault)};
+  for (std::size_t i = 0; i < layout.shape.size(); ++i) {
+    if (layout.halo[i].before == 0 && layout.halo[i].after == 0) continue;
+    std::set<bool> are_whole;
+    for (std::size_t device = 0; device < layout.boxes.size(); ++device) {
+      if (layout.boxes[device].size() > 1) {
+        return BoxFault{static_cast<int>(device), 1, {"a halo is around one box", "list one for each device"}};
+      }
+      if (layout.boxes[device].empty()) continue;
+      const Box& box = layout.boxes[device][0];
+      auto fault = find_halo_fault(layout.halo[i], layout.shape[i], box.hi[i] - box.lo[i]);
+      if (fault) return BoxFault{-1, -1, std::move(*fault), static_cast<int>(i)};
+      are_whole.insert(box.hi[i] - box.lo[i] == layout.shape[i]);
+    }
+    if (layout.halo[i].wraps && are_whole.size() == 2) {
+      return BoxFault{-1,
+                      -1,
+                      {fmt::format("a halo wraps round boxes that are whole along dimension {} and others", i), {}},
+                      static_cast<int>(i)};
     }
   }
   return std::nullopt;
@@ -208,6 +302,13 @@ std::int64_t tile_count(const std::vector<AxisPart>& axes) {
 
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate) {
   const std::int64_t count = tile_count(axes);
+  if (rule == UnevenRule::last) {
+    const std::int64_t shorter = count - size % count;
+    const auto start = [&](std::int64_t tile) {
+      return tile * (size / count) + std::max<std::int64_t>(0, tile - shorter);
+    };
+    return {start(coordinate), start(coordinate + 1)};
+  }
   if (rule == UnevenRule::balanced) {
     const std::int64_t longer = size % count;
     const auto start = [&](std::int64_t tile) { return tile * (size / count) + std::min(tile, longer); };
@@ -232,6 +333,24 @@ Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, Unev
   return {lo, lo + left};
 }
 
+std::int64_t held_size(const Factor& factor, UnevenRule rule, std::int64_t coordinate) {
+  if (!factor.tiles.empty()) return factor.tiles[static_cast<std::size_t>(coordinate)];
+  if (factor.block == 0) return cut_interval(factor.size, factor.axes, rule, coordinate).size();
+  const std::int64_t count = tile_count(factor.axes);
+  const std::int64_t turn = (coordinate - factor.first + count) % count;
+  const std::int64_t whole = factor.size / factor.block;  // blocks; a shorter one may come after them
+  const std::int64_t blocks = whole / count + (turn < whole % count ? 1 : 0);
+  return blocks * factor.block + (turn == whole % count ? factor.size % factor.block : 0);
+}
+
+std::int64_t most_held(const Factor& factor, UnevenRule rule) {
+  if (!factor.tiles.empty()) return *std::max_element(factor.tiles.begin(), factor.tiles.end());
+  return held_size(factor, rule,
+                   factor.block > 0           ? factor.first
+                   : rule == UnevenRule::last ? tile_count(factor.axes) - 1
+                                              : 0);
+}
+
 std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device) {
   std::int64_t coordinate = 0;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
@@ -242,6 +361,7 @@ std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axe
 
 bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {
   const std::int64_t count = tile_count(factor.axes);
+  if (factor.block > 0 || !factor.tiles.empty()) return false;
   if (a == b || factor.size % count == 0) return true;
   if (count > most_compared_tiles) return false;  // for all that is known
   for (std::int64_t i = 0; i < count; ++i) {
@@ -265,8 +385,24 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
           return at(static_cast<int>(k), std::move(*fault));
         }
       }
+      if (auto fault = find_list_fault(factor, layout.view[i].size() == 1)) return at(-1, std::move(*fault));
       if (factor.size > 0 && elements) elements = checked_multiply(*elements, factor.size);
     }
+  }
+  if (elements) {
+    if (auto found = find_halo_fault(layout)) return found;
+  }
+  if (auto fault = find_order_fault(layout.order, layout.view.size())) {
+    return MeshFault{-1, -1, -1, -1, std::move(*fault), true};
+  }
+  if (!layout.partial.empty() && !retile::is_plain(simplest(layout))) {
+    return MeshFault{
+        -1,
+        -1,
+        0,
+        -1,
+        {fmt::format("a {} has tiles that are cut by a rule, row-major and without halo", name_of(layout.reduction)),
+         "redistribute it to the other layout afterwards"}};
   }
   for (std::size_t k = 0; k < layout.partial.size(); ++k) {
     auto fault = find_axis_fault(layout.mesh, layout.partial[k], used);
@@ -286,6 +422,9 @@ std::optional<MeshFault> Layout::find_fault(const MeshLayout& layout) {
 std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
   if (!checked_product(layout.shape)) {
     return BoxFault{-1, -1, {"the number of elements of the global array does not fit in 63 bits", {}}};
+  }
+  if (auto fault = find_order_fault(layout.order, layout.shape.size())) {
+    return BoxFault{-1, -1, std::move(*fault), -1, true};
   }
   struct Place {
     int device;
@@ -342,7 +481,7 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
                     {fmt::format("no device holds element {}", to_string(*find_missing(layout.shape, boxes))),
                      "together the boxes make up the array"}};
   }
-  return std::nullopt;
+  return find_halo_fault(layout);
 }
 
 Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
@@ -351,6 +490,7 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
   });
   if (const auto found = find_fault(layout)) throw InputError(found->fault);
   std::erase_if(layout.partial, [](const AxisPart& part) { return part.size == 1; });  // a sum of one part
+  layout = simplest(std::move(layout));
   if (auto type = find_type(layout)) {
     form_ = std::move(*type);
   } else {
@@ -358,8 +498,11 @@ Layout::Layout(MeshLayout layout) : form_(BoxLayout{}) {
   }
 }
 
-Layout::Layout(BoxLayout layout) : form_(std::move(layout)) {
-  if (const auto found = find_fault(std::get<BoxLayout>(form_))) throw InputError(found->fault);
+Layout::Layout(BoxLayout layout) : form_(BoxLayout{}) {
+  if (const auto found = find_fault(layout)) throw InputError(found->fault);
+  drop_empty_halo(layout.halo);
+  drop_own_order(layout.order);
+  form_ = std::move(layout);
 }
 
 std::optional<MeshLayout> Layout::cuts() const {
@@ -372,6 +515,18 @@ const std::vector<AxisPart>& Layout::partial() const {
   static const std::vector<AxisPart> none;
   const auto* layout = std::get_if<MeshLayout>(&form_);
   return layout != nullptr ? layout->partial : none;
+}
+
+const std::vector<Halo>& Layout::halo() const {
+  static const std::vector<Halo> none;
+  if (const BoxLayout* boxes = listed()) return boxes->halo;
+  const auto* layout = std::get_if<MeshLayout>(&form_);
+  return layout != nullptr ? layout->halo : none;
+}
+
+bool Layout::is_plain() const {
+  const auto* layout = std::get_if<MeshLayout>(&form_);
+  return type() != nullptr || (layout != nullptr && retile::is_plain(*layout));
 }
 
 Layout Layout::stacked() const {
@@ -393,115 +548,12 @@ Shape Layout::global_shape() const {
   return shape;
 }
 
-std::int64_t Layout::local_size() const {
-  if (const DistributedType* even = type()) return even->local_size();
-  std::int64_t largest = 0;
-  if (const BoxLayout* boxes = listed()) {
-    for (const std::vector<Box>& list : boxes->boxes) {
-      std::int64_t held = 0;
-      for (const Box& box : list) held += volume(box);
-      largest = std::max(largest, held);
-    }
-    return largest;
-  }
-  largest = 1;
-  const auto& layout = std::get<MeshLayout>(form_);
-  for (const std::vector<Factor>& factors : layout.view) {
-    for (const Factor& factor : factors) largest *= cut_interval(factor.size, factor.axes, layout.rule, 0).size();
-  }
-  return largest;
-}
-
 std::int64_t Layout::device_count() const {
   if (const DistributedType* even = type()) return even->mesh().device_count();
   if (const BoxLayout* boxes = listed()) return static_cast<std::int64_t>(boxes->boxes.size());
   const auto& layout = std::get<MeshLayout>(form_);
   if (layout.devices.empty()) return layout.mesh.device_count();
   return 1 + *std::max_element(layout.devices.begin(), layout.devices.end());
-}
-
-Placement Layout::placement(std::int64_t world) const {
-  ensure(world >= device_count(), "the layout's devices are in the world");
-  if (is_partial()) return stacked().placement(world);
-  if (type() != nullptr && world == device_count()) return Placement(*type());
-  if (world > most_listed_world) {
-    throw InputError(fmt::format("{} devices are too many to list what they hold", world),
-                     fmt::format("beyond types of one mesh, worlds have up to {} devices", most_listed_world));
-  }
-  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
-  if (const BoxLayout* boxes = listed()) {
-    for (std::size_t device = 0; device < boxes->boxes.size(); ++device) {
-      parts[device] = listed_parts(boxes->boxes[device]);
-    }
-    return {global_shape(), std::move(parts)};
-  }
-  const MeshLayout layout = *cuts();
-  std::vector<std::vector<Interval>> runs(layout.view.size());
-  for (Device index = 0; index < layout.mesh.device_count(); ++index) {
-    for (std::size_t i = 0; i < runs.size(); ++i) runs[i] = held_runs(layout, layout.view[i], index);
-    const Device device = layout.devices.empty() ? index : layout.devices[static_cast<std::size_t>(index)];
-    parts[static_cast<std::size_t>(device)] = held_parts(runs);
-  }
-  return {global_shape(), std::move(parts)};
-}
-
-Placement without_view(const Placement& placement, const std::vector<Shape>& view) {
-  if (view.empty()) return placement;
-  Shape shape;
-  for (const Shape& factors : view) shape.push_back(product(factors));
-  const Box array{Shape(static_cast<std::size_t>(placement.rank())), placement.global_shape()};
-  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(placement.device_count()));
-  const auto parts_of = [&](const Box& box) {
-    std::vector<std::vector<Interval>> runs;
-    std::size_t at = 0;
-    for (const Shape& factors : view) {
-      std::vector<HeldFactor> held;
-      for (const std::int64_t size : factors) {
-        held.push_back({size, {box.lo[at], box.hi[at]}});
-        ++at;
-      }
-      runs.push_back(held_runs(held));
-    }
-    return held_parts(runs);
-  };
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    for (const Part& seen : placement.parts(device)) {
-      const std::optional<Box> inside = intersect(seen.box, array);  // somebody's box may be anywhere
-      if (!inside) continue;
-      for (Part& part : parts_of(*inside)) {
-        part.offset += seen.offset;
-        parts[static_cast<std::size_t>(device)].push_back(std::move(part));
-      }
-    }
-  }
-  return {shape, std::move(parts)};
-}
-
-std::optional<Placement> with_view(const Placement& placement, const std::vector<Shape>& view) {
-  Shape shape;
-  for (const Shape& factors : view) shape.insert(shape.end(), factors.begin(), factors.end());
-  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(placement.device_count()));
-  for (Device device = 0; device < placement.device_count(); ++device) {
-    const std::vector<Part> held = placement.parts(device);
-    if (held.empty()) continue;
-    // From the digits of the first element to those of the last.
-    Box box;
-    for (std::size_t i = 0; i < view.size(); ++i) {
-      std::int64_t stride = product(view[i]);
-      for (const std::int64_t size : view[i]) {
-        stride /= size;
-        box.lo.push_back(held.front().box.lo[i] / stride % size);
-        box.hi.push_back((held.back().box.hi[i] - 1) / stride % size + 1);
-      }
-    }
-    for (std::size_t i = 0; i < box.lo.size(); ++i) {
-      if (box.lo[i] >= box.hi[i]) return std::nullopt;
-    }
-    parts[static_cast<std::size_t>(device)] = {packed_part(std::move(box))};
-  }
-  Placement seen(shape, std::move(parts));
-  if (!(without_view(seen, view) == placement)) return std::nullopt;
-  return seen;
 }
 
 }  // namespace retile

@@ -1,7 +1,8 @@
 // Layouts: which boxes of an array each device of a world holds, however that is said.
 //
-// A type says it where everything divides. Beyond types, a layout may be cut unevenly, see a dimension as a product of
-// factors, live on some devices of a world in any order, hold parts of a sum, or be listed box by box.
+// A type says it where everything divides. Beyond types, a layout may be cut unevenly or dealt out in blocks, see a
+// dimension as a product of factors, live on some devices of a world in any order, hold parts of a sum, have ghost
+// zones or another order in memory, or be listed box by box.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,13 @@ namespace retile {
 enum class UnevenRule {
   ceiling,   // tiles of ⌈n/k⌉, the last ones shorter or empty (XLA)
   nested,    // so for each axis by itself, from major to minor (DTensor)
-  balanced,  // n mod k tiles are one longer (NumPy's array_split)
+  balanced,  // the first n mod k tiles are one longer (NumPy's array_split)
+  last,      // the last n mod k tiles are one longer (2DECOMP&FFT)
 };
 
 const char* name_of(UnevenRule rule);
 std::optional<UnevenRule> find_uneven_rule(std::string_view name);
-constexpr std::string_view uneven_rule_names = "ceil, nested, balanced";
+constexpr std::string_view uneven_rule_names = "ceil, nested, balanced, last";
 
 // What the parts of a value make up together.
 enum class Reduction { sum, max, min };
@@ -41,8 +43,23 @@ constexpr std::string_view reduction_names = "sum, max, min";
 struct Factor {
   std::int64_t size = 1;
   std::vector<AxisPart> axes;  // minor to major
+  // Block-cyclic where it is not 0: blocks of this many elements, of which the last may be shorter, go to the devices
+  // along the axes in turn. The first block goes to device `first`.
+  std::int64_t block = 0;
+  std::int64_t first = 0;
+  std::vector<std::int64_t> tiles = {};  // sizes of the tiles along the axes; none: by the layout's rule
 
   bool operator==(const Factor&) const = default;
+};
+
+// The ghost zones of a dimension: elements that every tile has before and after its own. At the array's ends there are
+// none, unless they wrap: then they are the elements at the other end. A tile without elements has no ghost zones.
+struct Halo {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  bool wraps = false;
+
+  bool operator==(const Halo&) const = default;
 };
 
 // The factors of each dimension, major to minor: their product is the dimension's size.
@@ -56,20 +73,33 @@ struct MeshLayout {
   std::vector<AxisPart> partial;  // axes whose devices' values make up the array's together; in the mesh's order
   Reduction reduction = Reduction::sum;
   std::vector<Device> devices;  // of the world, in row-major order of the mesh; none: 0, 1, 2, …
+  std::vector<Halo> halo = {};  // by dimension; none: no ghost zones
+  std::vector<int> order = {};  // dimensions of a tile in memory, outermost first; none: 0, 1, 2, …
 
   bool operator==(const MeshLayout&) const = default;
 };
 
-// Listed: the boxes of each device of the world, perhaps none. They lie in memory one after the other, row-major.
+// Listed: the boxes of each device of the world, perhaps none. They lie in memory one after the other, row-major unless
+// there is an order.
 struct BoxLayout {
   Shape shape;
   std::vector<std::vector<Box>> boxes;
+  std::vector<Halo> halo = {};  // as above, around the only box of each device
+  std::vector<int> order = {};
 
   bool operator==(const BoxLayout&) const = default;
 };
 
 // Of more devices, boxes are not listed: each takes memory.
 constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
+
+// The array that a movement is of, which may be larger than that of its ends. Where a target's halo wraps, it goes on
+// beyond its ends: there, every holder of an element also holds what is equal to it, in the same memory. Its dimensions
+// may be seen in factors, of which the outermost may reach beyond the end.
+struct MovedArray {
+  std::vector<Halo> margins;  // by dimension, how far it goes on; none: nowhere
+  std::vector<Shape> view;    // factors of each dimension, major to minor; none: one for each
+};
 
 // Well-formed by construction. Sizes may be 0: an empty array.
 class Layout {
@@ -86,6 +116,7 @@ class Layout {
     int axis = -1;    // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
     int device = -1;  // index into the listed devices; -1: none of them
     Fault fault;
+    bool is_of_order = false;  // the fault is in the order of dimensions
   };
   static std::optional<MeshFault> find_fault(const MeshLayout& layout);
 
@@ -93,6 +124,8 @@ class Layout {
     int device = -1;  // -1: the layout as a whole
     int box = -1;     // index into the device's boxes
     Fault fault;
+    int dimension = -1;        // whose halo is at fault; -1: none
+    bool is_of_order = false;  // the fault is in the order of dimensions
   };
   static std::optional<BoxFault> find_fault(const BoxLayout& layout);
 
@@ -105,6 +138,11 @@ class Layout {
   bool is_partial() const { return !partial().empty(); }
   // The axes along which they differ.
   const std::vector<AxisPart>& partial() const;
+  // The ghost zones by dimension; none where there are none at all.
+  const std::vector<Halo>& halo() const;
+  // Whether its tiles are those that mesh, view and rule say, row-major and without ghost zones: not dealt out in
+  // blocks or listed.
+  bool is_plain() const;
   // The parts of a partial layout side by side: a dimension in front for each of its axes, major to minor, which the
   // axis cuts. Any other layout as it is.
   Layout stacked() const;
@@ -118,6 +156,8 @@ class Layout {
   // What the devices of a world of so many hold; of a partial layout, of the stacked parts.
   Placement placement(std::int64_t world) const;
   Placement placement() const { return placement(device_count()); }
+  // The same as boxes of a movement's array.
+  Placement placement(std::int64_t world, const MovedArray& array) const;
 
   bool operator==(const Layout& other) const = default;
 
@@ -125,8 +165,12 @@ class Layout {
   std::variant<DistributedType, MeshLayout, BoxLayout> form_;
 };
 
-// The tile with this coordinate along the axes together, by the rule. No tile is larger than the first.
+// The tile with this coordinate along the axes together, by the rule.
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate);
+
+// Elements of a factor that the device with this coordinate along its axes holds, and the most that one holds.
+std::int64_t held_size(const Factor& factor, UnevenRule rule, std::int64_t coordinate);
+std::int64_t most_held(const Factor& factor, UnevenRule rule);
 
 // The device's coordinate along the axes together, given minor to major.
 std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axes, Device device);
@@ -137,11 +181,16 @@ bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
 // How many tiles the axes make.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 
-// Boxes of an array whose dimensions are cut into factors (major to minor), as parts of the array as it is. No view:
-// the same placement.
-Placement without_view(const Placement& placement, const std::vector<Shape>& view);
-// The other way round: nothing where some device's parts are no box in the view.
-std::optional<Placement> with_view(const Placement& placement, const std::vector<Shape>& view);
+// The array of a movement to a layout, in this view: longer where the layout's halo wraps.
+MovedArray moved_array(const Layout& target, std::vector<Shape> view = {});
+
+// Placements by which what devices lack can be counted: each element once on a device. That is as they are moved, but
+// for ghost zones that wrap round a whole dimension, which have elements of the same tile once more.
+struct DistinctEnds {
+  Placement source;
+  Placement target;
+};
+DistinctEnds distinct_ends(const Layout& source, const Layout& target, std::int64_t world, std::vector<Shape> view);
 
 std::string to_string(const Layout& layout);
 // The same with its mesh: "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
@@ -150,7 +199,11 @@ std::string describe(const Layout& layout);
 // The whole text is one layout. Throws InputError. Types are layouts; beyond them:
 //
 //   [9{x}17, 23]              tiles of 9 and 8: the rule is that of ceilings unless it is named
-//   [2{y,x}5] nested          or balanced
+//   [2{y,x}5] nested          or balanced, last
+//   [(2,5,3){x}10]            tiles of 2, 5 and 3
+//   [1000 cyclic 32{p}]       blocks of 32 to the devices along p in turn; cyclic 32{p} from 1: the first goes to 1
+//   [10{x}40 halo (1,2)]      a ghost zone before and two after each tile; halo 1 on both sides; halo 1 wrap: periodic
+//   [8, 3{x}6] order [1, 0]   tiles lie in memory with dimension 1 outermost: as those of the transposed array
 //   [3*4{x}16*128, 4096]      a dimension of 3 x 16 x 128, cut in its second factor
 //   [8, 16] sum {x}           or max, min: the devices along x hold parts of it
 //   [8{x}32] on [3, 2, 1, 0]  on these devices of the world, in the order of the mesh

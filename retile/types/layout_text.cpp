@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -22,8 +23,8 @@ struct FactorText {
 };
 
 // How much of the grammar is read. A type is a layout whose dimensions have elements and one factor each, with nothing
-// behind the bracket.
-enum class Grammar { type, layout };
+// behind the bracket; cuts are tiles of a rule.
+enum class Grammar { type, cuts, layout };
 
 std::int64_t scan_size(Scanner& scanner, Grammar grammar, const char* what) {
   return grammar == Grammar::type ? scanner.size(what) : scanner.index(what);
@@ -43,16 +44,51 @@ std::vector<AxisPart> scan_axes(Scanner& scanner, const Mesh& mesh, Grammar gram
   return axes;
 }
 
-// factor ::= size [ '{' axes size ]
+// blocks ::= 'cyclic' size '{' axes [ 'from' index ]
+void scan_blocks(Scanner& scanner, const Mesh& mesh, Factor& factor, FactorText& text) {
+  factor.block = scanner.size("the size of a block");
+  scanner.expect("{", "before the axes that blocks are dealt out along");
+  factor.axes = scan_axes(scanner, mesh, Grammar::layout, text.axes);
+  if (scanner.accept_word("from")) factor.first = scanner.index("the device of the first block");
+}
+
+// factor ::= size [ '{' axes size | blocks ] | '(' size { ',' size } ')' '{' axes size
 Factor scan_factor(Scanner& scanner, const Mesh& mesh, Grammar grammar, FactorText& text) {
   Factor factor;
-  factor.size = text.tile = scan_size(scanner, grammar, "a size");
-  text.whole = scanner.last();
-  if (!scanner.accept("{")) return factor;
-  factor.axes = scan_axes(scanner, mesh, grammar, text.axes);
-  factor.size = scan_size(scanner, grammar, "the global size");
+  text.whole.begin = scanner.next_position();
+  const bool is_listed = grammar == Grammar::layout && scanner.accept("(");
+  if (is_listed) {
+    do {
+      factor.tiles.push_back(scanner.index("the size of a tile"));
+    } while (scanner.accept(","));
+    scanner.expect(")", "or ',' after the size of a tile");
+  } else {
+    factor.size = text.tile = scan_size(scanner, grammar, "a size");
+  }
+  if (grammar == Grammar::layout && !is_listed && scanner.accept_word("cyclic")) {
+    scan_blocks(scanner, mesh, factor, text);
+  } else if (is_listed || scanner.looking_at("{")) {
+    scanner.expect("{", "before the axes that tiles lie along");
+    factor.axes = scan_axes(scanner, mesh, grammar, text.axes);
+    factor.size = scan_size(scanner, grammar, "the global size");
+  }
   text.whole.end = scanner.last().end;
   return factor;
+}
+
+// halo ::= 'halo' ( index | '(' index ',' index ')' ) [ 'wrap' ]
+Halo scan_halo(Scanner& scanner) {
+  Halo halo;
+  if (scanner.accept("(")) {
+    halo.before = scanner.index("the ghost zones before a tile");
+    scanner.expect(",", "between the ghost zones before and after a tile");
+    halo.after = scanner.index("the ghost zones after a tile");
+    scanner.expect(")", "after the ghost zones of a tile");
+  } else {
+    halo.before = halo.after = scanner.index("the ghost zones of a tile");
+  }
+  halo.wraps = scanner.accept_word("wrap");
+  return halo;
 }
 
 // interval ::= index ':' index
@@ -77,10 +113,6 @@ Box scan_box(Scanner& scanner, SourceRange& place) {
   return box;
 }
 
-std::int64_t largest_tile(const Factor& factor, UnevenRule rule) {
-  return cut_interval(factor.size, factor.axes, rule, 0).size();
-}
-
 class LayoutScanner {
  public:
   LayoutScanner(Scanner& scanner, const Mesh& mesh, Grammar grammar = Grammar::layout)
@@ -89,6 +121,7 @@ class LayoutScanner {
   Layout scan() {
     begin_ = scanner_.next_position();
     scan_dimensions();
+    scan_order();
     if (scanner_.accept_word("boxes")) return scan_boxes();
     scan_rule();
     scan_partial();
@@ -104,6 +137,7 @@ class LayoutScanner {
     scan_rule();
     scan_partial();
     require_right();
+    layout_.halo.clear();
     return std::move(layout_);
   }
 
@@ -126,7 +160,8 @@ class LayoutScanner {
   void require_no_word() {
     if (!scanner_.looking_at_name() || scanner_.looking_at("\"")) return;
     const std::string word(scanner_.peek_word());
-    const std::vector<std::string> known{"ceil", "nested", "balanced", "sum", "max", "min", "on", "boxes"};
+    const std::vector<std::string> known{"ceil", "nested", "balanced", "last",  "sum",
+                                         "max",  "min",    "on",       "order", "boxes"};
     const auto nearest = nearest_name(word, known);
     if (!nearest || *nearest == word || word.size() < 3) return;  // nothing is like a letter or two
     const std::size_t begin = scanner_.next_position();
@@ -134,7 +169,7 @@ class LayoutScanner {
                   fmt::format("did you mean {}?", *nearest));
   }
 
-  // dimensions ::= '[' [ dimension { ',' dimension } ] ']', dimension ::= factor { '*' factor }
+  // dimensions ::= '[' [ dimension { ',' dimension } ] ']', dimension ::= factor { '*' factor } [ halo ]
   void scan_dimensions() {
     scanner_.expect("[", "at the start of a type");
     if (!scanner_.looking_at("]")) {
@@ -143,7 +178,12 @@ class LayoutScanner {
         std::vector<FactorText>& texts = texts_.emplace_back();
         do {
           factors.push_back(scan_factor(scanner_, mesh_, grammar_, texts.emplace_back()));
-        } while (grammar_ == Grammar::layout && scanner_.accept("*"));
+        } while (grammar_ != Grammar::type && scanner_.accept("*"));
+        layout_.halo.emplace_back();
+        if (grammar_ == Grammar::layout && scanner_.accept_word("halo")) {
+          layout_.halo.back() = scan_halo(scanner_);
+          texts.front().whole.end = scanner_.last().end;
+        }
       } while (scanner_.accept(","));
     }
     scanner_.expect("]", "or ',' after a dimension");
@@ -152,7 +192,22 @@ class LayoutScanner {
   void scan_rule() {
     if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
     if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
+    // Programs have values of this name.
+    if (grammar_ == Grammar::layout && scanner_.accept_word("last")) layout_.rule = UnevenRule::last;
     scanner_.accept_word("ceil");
+  }
+
+  // order ::= 'order' '[' index { ',' index } ']'
+  void scan_order() {
+    const std::size_t begin = scanner_.next_position();
+    if (!scanner_.accept_word("order")) return;
+    scanner_.expect("[", "before an order of dimensions");
+    do {
+      const std::int64_t dimension = scanner_.index("a dimension");
+      layout_.order.push_back(static_cast<int>(std::min<std::int64_t>(dimension, INT_MAX)));
+    } while (scanner_.accept(","));
+    scanner_.expect("]", "or ',' after a dimension");
+    order_ = {begin, scanner_.last().end};
   }
 
   // boxes ::= '{' { box } { ';' { box } } '}'
@@ -160,12 +215,14 @@ class LayoutScanner {
     BoxLayout boxes;
     std::vector<std::vector<SourceRange>> places;
     for (const std::vector<Factor>& factors : layout_.view) {
-      if (factors.size() != 1 || !factors[0].axes.empty()) {
+      if (factors.size() != 1 || !factors[0].axes.empty() || factors[0].block > 0) {
         scanner_.fail({begin_, scanner_.last().end}, "listed boxes are of an array that no axis cuts",
                       "write its shape alone: [8, 4] boxes {...}");
       }
       boxes.shape.push_back(factors[0].size);
     }
+    boxes.halo = layout_.halo;
+    boxes.order = layout_.order;
     scanner_.expect("{", "before listed boxes");
     do {
       boxes.boxes.emplace_back();
@@ -176,8 +233,10 @@ class LayoutScanner {
     } while (scanner_.accept(";"));
     scanner_.expect("}", "or ';' and the boxes of the next device");
     if (const auto found = Layout::find_fault(boxes)) {
-      const SourceRange place =
-          found->device < 0 ? SourceRange{begin_, scanner_.last().end} : at(at(places, found->device), found->box);
+      SourceRange place{begin_, scanner_.last().end};
+      if (found->is_of_order) place = order_;
+      if (found->dimension >= 0) place = at(texts_, found->dimension).front().whole;
+      if (found->device >= 0) place = at(at(places, found->device), found->box);
       scanner_.fail(place, found->fault);
     }
     return Layout(std::move(boxes));
@@ -211,8 +270,8 @@ class LayoutScanner {
   }
 
   void require_tile(const Factor& factor, const FactorText& text) const {
-    const std::int64_t largest = largest_tile(factor, layout_.rule);
-    if (text.tile == largest) return;
+    const std::int64_t largest = most_held(factor, layout_.rule);
+    if (text.tile == largest || factor.block > 0 || !factor.tiles.empty()) return;
     scanner_.fail(
         text.whole,
         fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size, tile_count(factor.axes)),
@@ -220,6 +279,7 @@ class LayoutScanner {
   }
 
   SourceRange place_of(const Layout::MeshFault& found) const {
+    if (found.is_of_order) return order_;
     if (found.dimension < 0 && found.axis >= 0) return at(partial_, found.axis);
     if (found.device >= 0) return at(devices_, found.device);
     if (found.dimension < 0) return {begin_, scanner_.last().end};
@@ -235,6 +295,7 @@ class LayoutScanner {
   std::vector<std::vector<FactorText>> texts_;
   std::vector<SourceRange> partial_;
   std::vector<SourceRange> devices_;
+  SourceRange order_;
 };
 
 std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
@@ -243,17 +304,37 @@ std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
   return text;
 }
 
+std::string to_string(const Factor& factor, const MeshLayout& layout) {
+  const std::string axes = axes_text(layout.mesh, factor.axes);
+  if (factor.block > 0) {
+    const std::string first = factor.first == 0 ? "" : fmt::format(" from {}", factor.first);
+    return fmt::format("{} cyclic {}{{{}}}{}", factor.size, factor.block, axes, first);
+  }
+  if (!factor.tiles.empty()) return fmt::format("({}){{{}}}{}", fmt::join(factor.tiles, ","), axes, factor.size);
+  const std::int64_t tile = most_held(factor, layout.rule);
+  return factor.axes.empty() ? fmt::format("{}", tile) : fmt::format("{}{{{}}}{}", tile, axes, factor.size);
+}
+
+std::string halo_text(const std::vector<Halo>& halo, std::size_t dimension) {
+  if (halo.empty() || (halo[dimension].before == 0 && halo[dimension].after == 0)) return "";
+  const auto& [before, after, wraps] = halo[dimension];
+  const std::string widths = before == after ? fmt::format("{}", before) : fmt::format("({},{})", before, after);
+  return fmt::format(" halo {}{}", widths, wraps ? " wrap" : "");
+}
+
+std::string order_text(const std::vector<int>& order) {
+  return order.empty() ? "" : fmt::format(" order [{}]", fmt::join(order, ", "));
+}
+
 std::string to_string(const MeshLayout& layout) {
   std::string text = "[";
-  for (const std::vector<Factor>& factors : layout.view) {
-    if (text.size() > 1) text += ", ";
-    for (std::size_t j = 0; j < factors.size(); ++j) {
-      text += fmt::format("{}{}", j == 0 ? "" : "*", largest_tile(factors[j], layout.rule));
-      if (factors[j].axes.empty()) continue;
-      text += fmt::format("{{{}}}{}", axes_text(layout.mesh, factors[j].axes), factors[j].size);
-    }
+  for (std::size_t i = 0; i < layout.view.size(); ++i) {
+    if (i > 0) text += ", ";
+    const std::vector<Factor>& factors = layout.view[i];
+    for (std::size_t j = 0; j < factors.size(); ++j) text += (j == 0 ? "" : "*") + to_string(factors[j], layout);
+    text += halo_text(layout.halo, i);
   }
-  text += "]";
+  text += "]" + order_text(layout.order);
   if (layout.rule != UnevenRule::ceiling) text += fmt::format(" {}", name_of(layout.rule));
   text += partial_text(layout.mesh, layout.reduction, layout.partial);
   if (!layout.devices.empty()) text += fmt::format(" on [{}]", fmt::join(layout.devices, ", "));
@@ -261,7 +342,11 @@ std::string to_string(const MeshLayout& layout) {
 }
 
 std::string to_string(const BoxLayout& layout) {
-  std::string text = retile::to_string(layout.shape) + " boxes {";
+  std::string text = "[";
+  for (std::size_t i = 0; i < layout.shape.size(); ++i) {
+    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", layout.shape[i], halo_text(layout.halo, i));
+  }
+  text += "]" + order_text(layout.order) + " boxes {";
   for (std::size_t device = 0; device < layout.boxes.size(); ++device) {
     if (device > 0) text += "; ";
     for (std::size_t i = 0; i < layout.boxes[device].size(); ++i) {
@@ -288,7 +373,9 @@ DistributedType scan_type(Scanner& scanner, const Mesh& mesh) {
   return LayoutScanner(scanner, mesh, Grammar::type).scan_type();
 }
 
-MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh) { return LayoutScanner(scanner, mesh).scan_cuts(); }
+MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh) {
+  return LayoutScanner(scanner, mesh, Grammar::cuts).scan_cuts();
+}
 
 std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes) {
   return axes.empty() ? "" : fmt::format(" {} {{{}}}", name_of(reduction), axes_text(mesh, axes));

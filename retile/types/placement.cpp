@@ -37,6 +37,22 @@ Part packed_part(Box box) {
   return {std::move(box), 0, std::move(strides)};
 }
 
+bool is_packed(const Part& part) {
+  std::int64_t stride = 1;
+  for (std::size_t i = part.strides.size(); i-- > 0;) {
+    const std::int64_t length = part.box.hi[i] - part.box.lo[i];
+    if (length > 1 && part.strides[i] != stride) return false;
+    stride *= length;
+  }
+  return part.offset == 0;
+}
+
+std::int64_t end_of(const Part& part) {
+  std::int64_t end = part.offset + 1;
+  for (std::size_t i = 0; i < part.strides.size(); ++i) end += (part.box.hi[i] - part.box.lo[i] - 1) * part.strides[i];
+  return end;
+}
+
 Placement::Placement(DistributedType type)
     : global_(type.global_shape()),
       extent_(global_),
@@ -65,8 +81,13 @@ Placement::Placement(const Shape& global, const Shape& tile, std::vector<std::in
   clip_to_global();
 }
 
-Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
-    : global_(global), extent_(global), tile_(global), local_(global.size()), source_(std::move(parts)) {
+Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory)
+    : global_(global),
+      extent_(global),
+      tile_(global),
+      local_(global.size()),
+      memory_(std::move(memory)),
+      source_(std::move(parts)) {
   const auto& list = std::get<std::vector<std::vector<Part>>>(source_);
   device_count_ = static_cast<std::int64_t>(list.size());
   is_sorted_ = std::all_of(list.begin(), list.end(), [](const std::vector<Part>& held) {
@@ -75,7 +96,8 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts)
   for (Device device = 0; device < device_count_; ++device) {
     const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
     // Of rank 0 there is no empty box: no box is not one.
-    has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty());
+    has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty()) &&
+                        (held.empty() || is_packed(held.front()));
     const std::int64_t elements = size(device);
     if (elements <= local_size_) continue;
     local_size_ = elements;
@@ -157,8 +179,10 @@ std::optional<Part> Placement::part_around(Device device, const Box& box) const 
 
 std::int64_t Placement::size(Device device) const {
   if (is_even_) return local_size_;
+  const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_);
+  if (list == nullptr) return volume(box(device));
   std::int64_t elements = 0;
-  for (const Part& part : parts(device)) elements += volume(part.box);
+  for (const Part& part : (*list)[static_cast<std::size_t>(device)]) elements = std::max(elements, end_of(part));
   return elements;
 }
 

@@ -28,6 +28,18 @@ std::int64_t place_of(const Part& part, const Shape& element);
 
 // A box that fills a device's memory, row-major.
 Part packed_part(Box box);
+bool is_packed(const Part& part);
+
+// Elements from the start of the device's memory to the end of the part, which has elements.
+std::int64_t end_of(const Part& part);
+
+// The dimensions of the arrays in which devices have their parts.
+struct MemoryDimensions {
+  std::vector<std::size_t> stepped;  // by dimension of the parts, the one that it steps along; none: its own
+  std::vector<int> order;            // outermost first; none: as they come
+
+  std::size_t of(std::size_t dimension) const { return stepped.empty() ? dimension : stepped[dimension]; }
+};
 
 // Tiles of a grid, given by a type, which costs no memory per device, or by a table of corners; or listed parts. A
 // grid's tiles are equally large, but where the array ends before the grid does: there they are shorter, or empty.
@@ -40,10 +52,10 @@ class Placement {
   // the grid of tiles is for is_on_grid() to say: a plan that somebody wrote may be wrong.
   Placement(const Shape& global, const Shape& tile, std::vector<std::int64_t> corners);
   // Any parts, device by device.
-  Placement(const Shape& global, std::vector<std::vector<Part>> parts);
+  Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory = {});
 
   const Shape& global_shape() const { return global_; }
-  // Of the device that holds the most: its box, or the largest of its boxes, and the elements it holds in all.
+  // Of the device that holds the most: its box, or the largest of its boxes, and the elements of its memory.
   const Shape& local_shape() const { return local_; }
   std::int64_t local_size() const { return local_size_; }
   int rank() const { return static_cast<int>(global_.size()); }
@@ -55,8 +67,9 @@ class Placement {
   std::vector<Part> parts(Device device) const;
   // The one of them that a box lies in, which has elements; nothing where it lies in none.
   std::optional<Part> part_around(Device device, const Box& box) const;
+  // Elements of the device's memory, up to where its parts end.
   std::int64_t size(Device device) const;
-  // Whether no device holds more than one box.
+  // Whether no device holds more than one box, and all are packed.
   bool has_single_boxes() const { return !is_listed() || has_single_boxes_; }
   // Whether all tiles of a grid are there and whole.
   bool is_even() const { return is_even_; }
@@ -71,6 +84,9 @@ class Placement {
   const DistributedType* type() const { return std::get_if<DistributedType>(&source_); }
   // Whether its parts are listed: there is no grid.
   bool is_listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
+
+  // Of listed parts: how they lie in devices' memory.
+  const MemoryDimensions& memory_dimensions() const { return memory_; }
 
   // The same parts on every device.
   bool operator==(const Placement& other) const;
@@ -88,6 +104,7 @@ class Placement {
   bool is_even_ = false;
   bool has_single_boxes_ = true;
   bool is_sorted_ = false;  // every device's listed parts, by their corners
+  MemoryDimensions memory_;
   std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
 };
 

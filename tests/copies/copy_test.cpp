@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <tuple>
@@ -343,6 +344,28 @@ TEST(BoxCopy, counts_beyond32_bits) {
   const BoxCopy copy(from, Box{{0, 0}, {std::int64_t{1} << 33, 1}}, Box{{0, 0}, {std::int64_t{1} << 33, 1}}, 8);
   EXPECT_EQ(copy.run_count(), std::int64_t{1} << 33);
   EXPECT_EQ(copy.bytes(), std::int64_t{1} << 36);
+}
+
+// Memory that may only be read: writing the bytes that are there would end the test.
+TEST(BoxCopy, leaves_a_box_alone_that_lies_where_it_goes) {
+  const std::size_t bytes = 4096;
+  void* memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* tile = static_cast<std::byte*>(memory);
+  const Box inside{{1, 2}, {5, 9}};
+  const TileLayout whole(Box{{0, 0}, {6, 12}}, {96, 8});
+  BoxCopy(whole, whole, inside, 8).run(tile, tile);
+  // The inside and the whole of one array.
+  BoxCopy(TileLayout(inside, {96, 8}), whole, inside, 8).run(tile + 96 + 16, tile);
+  munmap(memory, bytes);
+}
+
+TEST(BoxCopy, copies_a_box_that_begins_where_it_goes_and_lies_otherwise) {
+  std::vector<std::byte> tile(64);
+  for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = static_cast<std::byte>(i);
+  const Box box{{0, 0}, {1, 2}};
+  BoxCopy(TileLayout(box, {16, 8}), TileLayout(box, {16, 4}), box, 1).run(tile.data(), tile.data());
+  EXPECT_EQ(std::to_integer<int>(tile[4]), 8);
 }
 
 }  // namespace

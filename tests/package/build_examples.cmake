@@ -34,6 +34,9 @@ endforeach()
 if(LAUNCHER)
   string(REPLACE "|" ";" launcher "${LAUNCHER}")
   expect_output(${SOURCE}/examples/03_mpi_pencils.expected ${launcher} ${WORK}/build/examples/03_mpi_pencils)
+  if(EXISTS ${WORK}/build/examples/04_scalapack)
+    expect_output(${SOURCE}/examples/04_scalapack.expected ${launcher} ${WORK}/build/examples/04_scalapack)
+  endif()
 endif()
 
 # The README's blocks as they stand there.

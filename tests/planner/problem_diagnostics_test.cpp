@@ -264,25 +264,117 @@ TEST(ParseProblem, says_what_is_wrong_with_rules) {
             "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": "
             "\"floor\"}\n"
             "      |                                                                                  ^~~~~~~\n"
-            "hint: use one of ceil, nested, balanced\n");
+            "hint: use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": "nestd")")),
             "problems.jsonl:3:82: error: unknown rule \"nestd\"\n"
             "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": "
             "\"nestd\"}\n"
             "      |                                                                                  ^~~~~~~\n"
-            "hint: did you mean nested? use one of ceil, nested, balanced\n");
+            "hint: did you mean nested? use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(
       fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": {"dst": "padded"})")),
       "problems.jsonl:3:90: error: unknown rule \"padded\"\n"
       "    3 | ...esh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": {\"dst\": "
       "\"padded\"}}\n"
       "      |                                                                                          ^~~~~~~~\n"
-      "hint: use one of ceil, nested, balanced\n");
+      "hint: use one of ceil, nested, balanced, last\n");
   EXPECT_EQ(
       fault_in(text_with(R"("src": [["a"],[]], "dst": [[],[]], "uneven": 1)")),
       "problems.jsonl:3:82: error: \"uneven\" must be a string, not an integer\n"
       "    3 | {\"mesh\": {\"a\": 2}, \"shape\": [8, 6], \"src\": [[\"a\"],[]], \"dst\": [[],[]], \"uneven\": 1}\n"
       "      |                                                                                  ^\n");
+}
+
+TEST(ParseProblem, says_what_is_wrong_with_blocks_and_listed_tiles) {
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "src_cyclic": [3], "dst": [[],[]])")),
+            R"(problems.jsonl:3:70: error: "src_cyclic" has 1 entries instead of 2
+    3 | {"mesh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "src_cyclic": [3], "dst": [[],[]]}
+      |                                                                      ^~~
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "src_cyclic": [0, null], "dst": [[],[]])")),
+            R"(problems.jsonl:3:71: error: "src_cyclic"[0] is 0
+    3 | {"mesh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "src_cyclic": [0, null], "dst": [[],[]]}
+      |                                                                       ^
+hint: sizes start at 1
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "src_cyclic": [[3, 2], null], "dst": [[],[]])")),
+            R"(problems.jsonl:3:71: error: the first block is on device 2 of 2
+    3 | ...sh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "src_cyclic": [[3, 2], null], "dst": [[],[]]}
+      |                                                                      ^~~~~~
+hint: devices along the axes count from 0 to 1
+)");
+  EXPECT_EQ(
+      fault_in(text_with(R"("src": [[],["a"],[]], "src_view": [[4, 2],[6]], "src_cyclic": [3, null], "dst": [[],[]])")),
+      R"(problems.jsonl:3:100: error: a dimension in factors is cut by the rule
+    3 | ...[8, 6], "src": [[],["a"],[]], "src_view": [[4, 2],[6]], "src_cyclic": [3, null], "dst": [[],[]]}
+      |                                                                           ^
+hint: blocks and listed tiles are of dimensions that are whole
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, 3], null])")),
+            R"(problems.jsonl:3:89: error: 2 tiles of 7 in all do not make up 8 along 2 tiles
+    3 | ...": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, 3], null]}
+      |                                                                                      ^~~~~~
+hint: list the size of every tile along the axes
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, "4"], null])")),
+            R"(problems.jsonl:3:93: error: "dst_tiles"[0][1] must be an integer, not a string
+    3 | ... {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, "4"], null]}
+      |                                                                                        ^~~
+)");
+}
+
+TEST(ParseProblem, says_what_is_wrong_with_halos) {
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_halo": [[1, -1], [0, 0]])")),
+            R"(problems.jsonl:3:92: error: "dst_halo"[0][1] is negative
+    3 | ... {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_halo": [[1, -1], [0, 0]]}
+      |                                                                                       ^~
+)");
+  EXPECT_EQ(fault_in(text_with(
+                R"("src": [["a"],[]], "dst": [["a"],[]], "dst_halo": [[3, 2], [0, 0]], "dst_wrap": [true, false])")),
+            R"(problems.jsonl:3:88: error: a halo of 3 and 2 around a tile of 4 wraps round 8 elements more than once
+    3 | ..., "src": [["a"],[]], "dst": [["a"],[]], "dst_halo": [[3, 2], [0, 0]], "dst_wrap": [true, false]}
+      |                                                         ^~~~~~
+hint: a tile and its ghost zones hold each element once
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_wrap": [true, false])")),
+            R"(problems.jsonl:3:87: error: nothing wraps without a halo
+    3 | ...sh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_wrap": [true, false]}
+      |                                                                                      ^~~~~~~~~~~~~
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "src_halo": [[1, 1], [0, 0]], "dst": [["a"],[]])")),
+            R"(problems.jsonl:3:68: error: a source has no halo: its ghost zones are not read
+    3 | ...: {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "src_halo": [[1, 1], [0, 0]], "dst": [["a"],[]]}
+      |                                                                ^~~~~~~~~~~~~~~~
+hint: write the source without it; where tiles lie in a padded array, their strides say so
+)");
+  EXPECT_EQ(
+      fault_in(text_with(
+          R"("src": [["a"],[]], "dst_boxes": [[[[0, 0], [4, 6]]], [[[4, 0], [8, 6]]]], "dst_halo": [[3, 2], [0, 0]], "dst_wrap": [true, false])")),
+      R"(problems.jsonl:3:124: error: a halo of 3 and 2 around a tile of 4 wraps round 8 elements more than once
+    3 | ...[[0, 0], [4, 6]]], [[[4, 0], [8, 6]]]], "dst_halo": [[3, 2], [0, 0]], "dst_wrap": [true, false]}
+      |                                                         ^~~~~~
+hint: a tile and its ghost zones hold each element once
+)");
+}
+
+TEST(ParseProblem, says_what_is_wrong_with_orders) {
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_order": [1, 2])")),
+            R"(problems.jsonl:3:92: error: there is no dimension 2
+    3 | {"mesh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_order": [1, 2]}
+      |                                                                                            ^
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_order": [1, 1])")),
+            R"(problems.jsonl:3:88: error: [1, 1] is no order of 2 dimensions
+    3 | {"mesh": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_order": [1, 1]}
+      |                                                                                        ^~~~~~
+hint: list each dimension once, the outermost in memory first
+)");
+  EXPECT_EQ(fault_in(text_with(R"("src": [[],[]], "src_sum": ["a"], "dst": [["a"],[]], "dst_order": [1, 0])")),
+            R"(problems.jsonl:3:1: error: a sum goes to tiles that are cut by a rule, row-major and without halo
+    3 | {"mesh": {"a": 2}, "shape": [8, 6], "src": [[],[]], "src_sum": ["a"], "dst": [["a"],[]], "dst_or...
+      | ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+hint: redistribute the sum first, then to this layout
+)");
 }
 
 TEST(ParseProblem, says_what_is_wrong_with_devices) {

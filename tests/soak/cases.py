@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from command import Failure, lines_of, problem_text, shown
-from layouts import Ends, Mesh, most_held
+from layouts import Ends, Mesh
 from mutations import mutated
 from problems import choose, draw_problem
 from replay import Wrong, check_statements, replay_plan, require
@@ -144,7 +144,7 @@ def limits(retile, random, counts):
 
     counts.add("limits")
     ends = Ends(problem)
-    larger = max(most_held(ends.source_masks), most_held(ends.target_masks)) * BYTES[problem["dtype"]]
+    larger = max(int(ends.source.sizes.max()), int(ends.target.sizes.max())) * BYTES[problem["dtype"]]
     smallest, command = run(max(1, int(larger * random.uniform(0.8, 3))))
     if smallest is None:
         return
@@ -222,7 +222,7 @@ def draw_manifest(random):
     world = int(choose(random, [2, 4, 6, 8]))
     arrays = []
     while len(arrays) < int(random.integers(1, 8)):
-        array = draw_problem(random, ("even", "uneven", "view", "cyclic", "meshes"))
+        array = draw_problem(random, ("even", "uneven", "view", "cyclic", "form", "meshes"))
         if Ends(array).world <= world and 0 not in array["shape"] and "src_sum" not in array:
             del array["id"]
             arrays.append({"name": f"w{len(arrays)}", **array})

@@ -1,7 +1,7 @@
 """Random problems of every kind, small enough to look at every element on every device."""
 
 import numpy as np
-from layouts import BALANCED, CEIL, NESTED
+from layouts import BALANCED, CEIL, LAST, NESTED, End
 
 MOST_DEVICES = 16
 MOST_ELEMENTS = 4096
@@ -83,7 +83,7 @@ def draw_even(random):
 def draw_uneven(random):
     mesh, rank = draw_mesh(random), int(random.integers(1, 4))
     shape = [int(random.integers(0 if random.random() < 0.05 else 1, 14)) for _ in range(rank)]
-    rules = [CEIL, NESTED, BALANCED]
+    rules = [CEIL, NESTED, BALANCED, LAST]
     problem = {"mesh": mesh, "shape": shape, "src": draw_cuts(random, mesh, rank), "dst": draw_cuts(random, mesh, rank)}
     if random.random() < 0.7:
         problem["uneven"] = choose(random, [*rules, {"src": choose(random, rules), "dst": choose(random, rules)}])
@@ -136,6 +136,50 @@ def draw_cyclic(random):
             cuts += [[], [names[i]] if i < len(names) else [], []]
         problem[side], problem[f"{side}_view"] = cuts, view
     return problem
+
+
+def draw_form(random):
+    """Blocks dealt out in turn and listed tiles, with ghost zones at the target, and other orders in memory."""
+    mesh, rank = draw_mesh(random, "xyz", 8), int(random.integers(1, 4))
+    problem = {"mesh": mesh, "shape": [int(random.integers(1, 14)) for _ in range(rank)]}
+    if random.random() < 0.4:
+        problem["uneven"] = choose(random, [CEIL, NESTED, BALANCED, LAST])
+    for side in ("src", "dst"):
+        problem[side] = draw_cuts(random, mesh, rank)
+        counts = [tiles(mesh, axes) for axes in problem[side]]
+        kinds = [choose(random, ["cyclic", "cyclic", "tiles", "rule"]) for _ in range(rank)]
+        blocks, lists = [None] * rank, [None] * rank
+        for i, (count, kind) in enumerate(zip(counts, kinds, strict=True)):
+            if kind == "cyclic":
+                block, first = int(random.integers(1, 5)), int(random.integers(count))
+                blocks[i] = block if first == 0 else [block, first]
+            if kind == "tiles":
+                lists[i] = np.bincount(random.integers(count, size=problem["shape"][i]), minlength=count).tolist()
+        if "cyclic" in kinds:
+            problem[f"{side}_cyclic"] = blocks
+        if "tiles" in kinds:
+            problem[f"{side}_tiles"] = lists
+        if random.random() < 0.3:
+            problem[f"{side}_order"] = random.permutation(rank).tolist()
+    if random.random() < 0.7:
+        draw_halo(random, problem)
+    return problem
+
+
+def draw_halo(random, problem):
+    """Ghost zones around the target's tiles, where these are one interval."""
+    end = End(problem, "dst")
+    halo, wraps = [], []
+    for i, size in enumerate(problem["shape"]):
+        most = max(int(end.held(index)[i].sum()) for index in range(end.mesh.size))
+        wrap = bool(random.random() < 0.5)
+        room = size if most == size or not wrap else (size - most) // 2
+        width = [int(random.integers(0, min(3, room) + 1)) for _ in range(2)]
+        halo.append([0, 0] if end.cyclic[i] is not None or random.random() < 0.3 else width)
+        wraps.append(wrap)
+    problem["dst_halo"] = halo
+    if any(wraps):
+        problem["dst_wrap"] = wraps
 
 
 def draw_sum(random):
@@ -206,6 +250,7 @@ KINDS = {
     "uneven": draw_uneven,
     "view": draw_view,
     "cyclic": draw_cyclic,
+    "form": draw_form,
     "sum": draw_sum,
     "meshes": draw_meshes,
     "boxes": draw_boxes,

@@ -26,17 +26,27 @@ class Replay:
         self.world = ends.world
         self.stacked = len(ends.source.sum_axes)
         # Steps count factors as dimensions where there is a view.
-        view = plan.get("view")
-        shape = ends.source_masks.shape[1:]
-        if view is not None:
-            factors = [size for dimension in view for size in dimension]
-            require(len(view) == len(ends.shape), "the view has another rank")
-            shape = (*shape[: self.stacked], *factors)
-        self.truth = np.random.default_rng(0).integers(0, 1 << 40, size=shape)
-        self.held = ends.source_masks.reshape(self.world, *shape).copy()
+        self.view = plan.get("view")
+        require(self.view is None or len(self.view) == len(ends.shape), "the view has another rank")
+        stack = ends.source_masks.shape[1 : 1 + self.stacked]
+        truth = np.random.default_rng(0).integers(0, 1 << 40, size=(*stack, *ends.shape))
+        self.truth = self.seen(truth if self.stacked else ends.moved(truth), self.stacked)
+        self.held = self.seen(ends.source_masks, 1 + self.stacked).copy()
         self.values = np.where(self.held, self.truth, -1)
         self.costs = {"paper": [], "volume": []}
-        self.peak = most_held(self.held)
+        self.peak = int(ends.source.sizes.max())
+
+    def seen(self, array, first):
+        """The array in the view's factors, which may reach beyond it, from this dimension on."""
+        if self.view is None:
+            return array
+        padding = [(0, 0)] * first
+        for size, factors in zip(array.shape[first:], self.view, strict=True):
+            reach = int(np.prod(factors, dtype=np.int64))
+            require(reach >= size, "the view is too small")
+            padding.append((0, reach - size))
+        factors = [size for dimension in self.view for size in dimension]
+        return np.pad(array, padding).reshape(*array.shape[:first], *factors)
 
     def run(self):
         for index, step in enumerate(self.plan["steps"]):
@@ -49,16 +59,14 @@ class Replay:
         self.check_end()
 
     def check_end(self):
-        wanted = self.ends.target_masks
-        require(self.held.size == wanted.size, "it ends with another array")
-        held = self.held.reshape(wanted.shape)
+        wanted = self.seen(self.ends.target_masks, 1 + len(self.ends.target.sum_axes))
+        require(self.held.shape == wanted.shape, "it ends with another array")
         for device in range(self.world):
-            require((held[device] == wanted[device]).all(), "device", device, "does not end with its target tile")
+            require((self.held[device] == wanted[device]).all(), "device", device, "does not end with its target tile")
         result = self.truth
         for dimension in reversed(self.ends.reduced):
             result = REDUCTIONS[self.ends.reduce].reduce(result, axis=dimension)
-        result = result.reshape(wanted.shape[1:])
-        values = self.values.reshape(wanted.shape)
+        values = self.values
         require((values[wanted] == np.broadcast_to(result, wanted.shape)[wanted]).all(), "wrong elements at the end")
 
     # --- Steps.
@@ -192,7 +200,7 @@ def check_statements(plan, replay, ends):
     require(cost["optimal"] == (cost["lower_bound"] == cost["total"]), "optimal is", cost["optimal"])
     floor = ends.floor()
     require(floor is None or cost["floor"] == floor, "the floor is", floor, "and not", cost["floor"])
-    sizes = {"source": most_held(ends.source_masks), "target": most_held(ends.target_masks), "peak": replay.peak}
+    sizes = {"source": int(ends.source.sizes.max()), "target": int(ends.target.sizes.max()), "peak": replay.peak}
     for name, size in sizes.items():
         require(memory[name] == size, f"memory: {name} is", size, "and not", memory[name])
     require(memory["peak"] <= memory["bound"], "the peak is above the bound")

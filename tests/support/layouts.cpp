@@ -10,7 +10,7 @@
 namespace retile::test {
 namespace {
 
-const std::vector<UnevenRule> rules{UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced};
+const std::vector<UnevenRule> rules{UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced, UnevenRule::last};
 
 std::vector<AxisPart> some_parts(RandomProblems& random, const Mesh& mesh) {
   if (random.number(3) == 0) return mesh.prime_parts();
@@ -78,7 +78,10 @@ Mesh small_mesh(RandomProblems& random, std::int64_t most_devices) {
 }
 
 Layout any_layout(RandomProblems& random, const Shape& shape, std::int64_t world) {
-  switch (random.number(4)) {
+  switch (random.number(6)) {
+    case 4:
+    case 5:
+      return any_form(random, shape, world);
     case 0:
       return scattered_layout(random, shape, world);
     case 1:
@@ -128,6 +131,47 @@ Layout listed_layout(RandomProblems& random, const Shape& shape, std::int64_t wo
   return Layout(std::move(layout));
 }
 
+Layout any_form(RandomProblems& random, const Shape& shape, std::int64_t world) {
+  MeshLayout layout = uneven_cuts(random, small_mesh(random, world), shape);
+  for (std::vector<Factor>& factors : layout.view) {
+    const std::int64_t count = tile_count(factors[0].axes);
+    switch (random.number(4)) {
+      case 0:
+        break;
+      case 1:
+        factors[0].tiles.assign(static_cast<std::size_t>(count), 0);
+        for (std::int64_t i = 0; i < factors[0].size; ++i) ++factors[0].tiles[random.number(factors[0].tiles.size())];
+        break;
+      default:
+        factors[0].block = static_cast<std::int64_t>(1 + random.number(4));
+        factors[0].first = static_cast<std::int64_t>(random.number(static_cast<std::size_t>(count)));
+    }
+  }
+  if (random.number(3) == 0) {
+    for (const std::int64_t dimension : random.permutation(shape.size())) {
+      layout.order.push_back(static_cast<int>(dimension));
+    }
+  }
+  return Layout(std::move(layout));
+}
+
+Layout with_halo(RandomProblems& random, const Layout& layout) {
+  std::vector<Halo> halo(layout.global_shape().size());
+  for (Halo& one : halo) {
+    if (random.number(3) == 0) continue;
+    one = {static_cast<std::int64_t>(random.number(4)), static_cast<std::int64_t>(random.number(3)),
+           random.number(2) == 0};
+  }
+  if (const BoxLayout* listed = layout.listed()) {
+    BoxLayout boxes = *listed;
+    boxes.halo = halo;
+    return Layout::find_fault(boxes) ? layout : Layout(std::move(boxes));
+  }
+  MeshLayout cuts = *layout.cuts();
+  cuts.halo = halo;
+  return Layout::find_fault(cuts) ? layout : Layout(std::move(cuts));
+}
+
 Problem any_problem(RandomProblems& random) {
   return any_problem(random, static_cast<std::int64_t>(1 + random.number(8)));
 }
@@ -138,6 +182,7 @@ Problem any_problem(RandomProblems& random, std::int64_t world) {
   Layout source = any_layout(random, shape, world);
   while (true) {
     Layout target = any_layout(random, shape, world);
+    if (random.number(3) == 0) target = with_halo(random, target);
     if (!Problem::find_fault(source, target, ElementType::f32)) return {"", std::move(source), std::move(target)};
   }
 }

@@ -32,6 +32,13 @@ Layout scattered_layout(RandomProblems& random, const Shape& shape, std::int64_t
 // Boxes of any sizes, dealt to the world's devices; some boxes have replicas, some devices hold several or none.
 Layout listed_layout(RandomProblems& random, const Shape& shape, std::int64_t world);
 
+// Blocks dealt out in turn, listed tiles or tiles of a rule in each dimension, on a mesh of at most `world` devices;
+// perhaps in another order in memory.
+Layout any_form(RandomProblems& random, const Shape& shape, std::int64_t world);
+
+// The layout with ghost zones in some dimensions, wrapped round or not, where it may have some.
+Layout with_halo(RandomProblems& random, const Layout& layout);
+
 // Between any two of these, in a world of at most so many devices, of some hundred elements at most. May be empty.
 Problem any_problem(RandomProblems& random, std::int64_t world);
 // Of up to 8 devices.

@@ -157,7 +157,7 @@ hint: did you mean "shape"?
             R"(m.jsonl:1:76: error: unknown key "owner"
     1 | {"name": "a", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "owner": "me"}
       |                                                                            ^~~~~~~
-hint: there are name, format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, src_boxes, dst_boxes, uneven, reduce, dtype
+hint: there are name, format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, dst_halo, dst_wrap, src_order, dst_order, uneven, reduce, dtype
 )");
   EXPECT_EQ(
       faults_of(
@@ -175,8 +175,11 @@ TEST(Manifest, takes_all_that_a_problem_has) {
       R"("src_view": [[2, 4]], "dst": [["y"], []], "dst_view": [[4, 2]], "src_devices": [0, 1], "dst_devices": [1, 0], )"
       R"("uneven": {"src": "nested", "dst": "balanced"}, "src_sum": [], "dst_sum": [], "reduce": "max", "dtype": "i8"})",
       R"({"name": "b", "shape": [4], "src_boxes": [[[[0], [4]]]], "dst_boxes": [[[[0], [4]]]]})",
+      R"({"name": "c", "mesh": {"x": 2}, "shape": [9], "src": [["x"]], "src_cyclic": [2], "src_tiles": [null], )"
+      R"("src_order": [0], "dst": [["x"]], "dst_cyclic": [null], "dst_tiles": [[5, 4]], "dst_halo": [[1, 1]], )"
+      R"("dst_wrap": [true], "dst_order": [0]})",
   }));
-  EXPECT_EQ(manifest.problems.size(), 2U);
+  EXPECT_EQ(manifest.problems.size(), 3U);
 }
 
 TEST(Manifest, has_names_and_objects) {

@@ -40,14 +40,15 @@ TEST(UnevenRules, differ_where_sizes_do_not_divide) {
   EXPECT_THAT(lengths(6, axes, UnevenRule::ceiling), ElementsAre(2, 2, 2, 0));
   EXPECT_THAT(lengths(6, axes, UnevenRule::nested), ElementsAre(2, 1, 2, 1));
   EXPECT_THAT(lengths(6, axes, UnevenRule::balanced), ElementsAre(2, 2, 1, 1));
-  for (const UnevenRule rule : {UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced}) {
+  EXPECT_THAT(lengths(6, axes, UnevenRule::last), ElementsAre(1, 1, 2, 2));
+  for (const UnevenRule rule : {UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced, UnevenRule::last}) {
     EXPECT_THAT(lengths(8, axes, rule), ElementsAre(2, 2, 2, 2));
     EXPECT_THAT(lengths(0, axes, rule), ElementsAre(0, 0, 0, 0));
   }
 }
 
 TEST(UnevenRules, have_names) {
-  for (const UnevenRule rule : {UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced}) {
+  for (const UnevenRule rule : {UnevenRule::ceiling, UnevenRule::nested, UnevenRule::balanced, UnevenRule::last}) {
     EXPECT_EQ(find_uneven_rule(name_of(rule)), rule);
   }
   EXPECT_EQ(find_uneven_rule("floor"), std::nullopt);
@@ -392,42 +393,6 @@ TEST(Views, of_two_dimensions_hold_products_of_indices_in_row_major_order) {
 }
 
 // A random placement of one box for each device, perhaps none.
-Placement random_boxes(RandomProblems& random, const Shape& shape, std::size_t devices) {
-  std::vector<std::vector<Part>> parts(devices);
-  for (std::vector<Part>& held : parts) {
-    Box box;
-    for (const std::int64_t size : shape) {
-      box.lo.push_back(static_cast<std::int64_t>(random.number(static_cast<std::size_t>(size))));
-      box.hi.push_back(box.lo.back() + 1 +
-                       static_cast<std::int64_t>(random.number(static_cast<std::size_t>(size - box.lo.back()))));
-    }
-    if (random.number(5) > 0) held.push_back(packed_part(box));
-  }
-  return {shape, std::move(parts)};
-}
-
-TEST(Views, can_be_taken_and_left) {
-  RandomProblems random(12);
-  const std::vector<std::vector<Shape>> views{{{2, 3}}, {{3, 2, 2}, {4}}, {{2, 2}, {3, 2}}, {{4}, {2, 2, 2}}};
-  for (int i = 0; i < 400; ++i) {
-    const std::vector<Shape>& view = random.pick(views);
-    Shape shape;
-    for (const Shape& factors : view) shape.insert(shape.end(), factors.begin(), factors.end());
-    const Placement seen = random_boxes(random, shape, 4);
-    const Placement plain = without_view(seen, view);
-    for (Device device = 0; device < 4; ++device) EXPECT_EQ(plain.size(device), seen.size(device));
-    const auto again = with_view(plain, view);
-    ASSERT_TRUE(again);
-    EXPECT_EQ(*again, seen);
-  }
-}
-
-TEST(Views, show_no_box_where_parts_make_up_none) {
-  const Placement placement({8}, {{packed_part({{1}, {5}})}});
-  EXPECT_EQ(with_view(placement, {{2, 4}}), std::nullopt);
-  EXPECT_EQ(with_view(placement, {{8}}), placement);
-}
-
 // --- What is wrong with layouts that were not written as text.
 
 std::string fault_of(const MeshLayout& layout) {

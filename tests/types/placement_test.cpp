@@ -90,7 +90,7 @@ TEST(Placement, of_rank_0_needs_a_type) {
   EXPECT_EQ(scalar.box(2), (Box{{}, {}}));
   EXPECT_TRUE(is_on_grid(scalar));
   EXPECT_TRUE(is_balanced(scalar));
-  EXPECT_THROW(Placement({}, {}, {}), InternalError);
+  EXPECT_THROW(Placement({}, {}, std::vector<std::int64_t>{}), InternalError);
 }
 
 TEST(Placement, of_a_table_needs_whole_corners) {

@@ -29,6 +29,7 @@ struct DealtDimension {
   std::int64_t block = 0;
   int processes = 1;
   std::vector<AxisPart> axes;  // along which they lie, minor to major
+  int first = 0;               // process of the first block
 };
 
 void require(bool holds, const char* message) {
@@ -37,7 +38,13 @@ void require(bool holds, const char* message) {
 
 // One block for each process, or blocks x processes x elements of a block, cut in the middle.
 DealtDimension dealt(const std::vector<Factor>& factors) {
-  DealtDimension dimension{1, 1, 1, {}};
+  if (const Factor& blocks = factors.front(); blocks.block > 0) {
+    require(blocks.block <= INT_MAX, "blocks of fewer than 2^31 elements");
+    return {blocks.size, blocks.block, static_cast<int>(tile_count(blocks.axes)), blocks.axes,
+            static_cast<int>(blocks.first)};
+  }
+  require(factors.front().tiles.empty(), "blocks in turn");
+  DealtDimension dimension{1, 1, 1, {}, 0};
   const Factor* cut = nullptr;
   for (const Factor& factor : factors) {
     dimension.size *= factor.size;
@@ -46,7 +53,7 @@ DealtDimension dealt(const std::vector<Factor>& factors) {
     require(cut == nullptr, "dimensions that are cut once");
     cut = &factor;
   }
-  if (cut == nullptr) return {dimension.size, dimension.size, 1, {}};
+  if (cut == nullptr) return {dimension.size, dimension.size, 1, {}, 0};
   const std::int64_t count = tile_count(cut->axes);
   require(cut == &factors.front() || cut->size == count, "blocks in turn");
   dimension.block *= (cut->size + count - 1) / count;
@@ -61,7 +68,8 @@ void require_expressible(const Problem& problem) {
           "elements of f32 or f64");
   for (const Layout* layout : {&problem.source(), &problem.target()}) {
     const auto cuts = layout->cuts();
-    require(cuts && cuts->devices.empty() && cuts->partial.empty() && cuts->rule == UnevenRule::ceiling,
+    require(cuts && cuts->devices.empty() && cuts->partial.empty() && cuts->rule == UnevenRule::ceiling &&
+                cuts->halo.empty() && cuts->order.empty(),
             "matrices that are cut along a mesh by ceilings");
     std::int64_t processes = 1;
     for (const std::vector<Factor>& factors : cuts->view) processes *= dealt(factors).processes;
@@ -89,8 +97,7 @@ class BlockLayout {
     Cblacs_gridmap(&context_, ranks.data(), rows.processes, rows.processes, columns.processes);
     std::int64_t leading = 1;  // this rank's rows
     for (const Factor& factor : cuts.view[1]) {
-      leading *=
-          cut_interval(factor.size, factor.axes, cuts.rule, coordinate_along(cuts.mesh, factor.axes, rank)).size();
+      leading *= held_size(factor, cuts.rule, coordinate_along(cuts.mesh, factor.axes, rank));
     }
     constexpr int dense = 1;
     descriptor_ = {dense,
@@ -99,8 +106,8 @@ class BlockLayout {
                    static_cast<int>(columns.size),
                    static_cast<int>(rows.block),
                    static_cast<int>(columns.block),
-                   0,
-                   0,
+                   rows.first,
+                   columns.first,
                    std::max(1, static_cast<int>(leading))};
   }
   BlockLayout(const BlockLayout&) = delete;

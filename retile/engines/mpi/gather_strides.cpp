@@ -10,7 +10,7 @@ std::vector<Strides> gather_strides(const std::vector<Strides>& mine, const Plac
   const std::vector<Device> devices = ranks.devices_of(world.rank());
   std::vector<std::int64_t> sent;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    const Strides strides = mine.empty() ? strides_of(placement.box(devices[i]), element_size) : mine[i];
+    const Strides strides = mine.empty() ? packed_strides(placement, devices[i], element_size) : mine[i];
     sent.insert(sent.end(), strides.begin(), strides.end());
   }
   std::vector<std::int64_t> received(sent.size() * static_cast<std::size_t>(world.size()));
@@ -18,11 +18,12 @@ std::vector<Strides> gather_strides(const std::vector<Strides>& mine, const Plac
   check(MPI_Allgather(sent.data(), count, MPI_INT64_T, received.data(), count, MPI_INT64_T, world.get()),
         "MPI_Allgather");
   std::vector<Strides> all(static_cast<std::size_t>(placement.device_count()));
+  const auto dimensions = static_cast<std::ptrdiff_t>(packed_strides(placement, 0, element_size).size());
   auto next = received.begin();
   for (int rank = 0; rank < world.size(); ++rank) {
     for (const Device device : ranks.devices_of(rank)) {
-      all[static_cast<std::size_t>(device)].assign(next, next + placement.rank());
-      next += placement.rank();
+      all[static_cast<std::size_t>(device)].assign(next, next + dimensions);
+      next += dimensions;
     }
   }
   return all;

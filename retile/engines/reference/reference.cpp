@@ -145,7 +145,9 @@ class ReferenceRun final : public PreparedRun {
   TileLayout layout(const Placement& placement, const std::vector<Strides>& strides, Device device,
                     const Part& part) const {
     if (strides.empty()) return layout_of(part, element_size_);
-    return {placement.box(device), strides[static_cast<std::size_t>(device)]};
+    const Strides& given = strides[static_cast<std::size_t>(device)];
+    if (placement.has_single_boxes()) return {placement.box(device), given};
+    return layout_of(laid_out(part, placement.memory_dimensions(), given, element_size_), element_size_);
   }
 
   std::vector<HeldBoxes> take_in(std::span<const std::byte* const> sources) const {
@@ -187,18 +189,24 @@ class ReferenceRun final : public PreparedRun {
     RunStatistics statistics;
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, use, reference_memory);
     const std::vector<std::int64_t> kept = kept_bytes(use);
-    const auto measure = [&](const std::vector<HeldBoxes>& before, const std::vector<HeldBoxes>& after) {
-      for (std::size_t device = 0; device < before.size(); ++device) {
-        const std::int64_t moved = bytes_of(before[device]) + (after.empty() ? 0 : bytes_of(after[device]));
+    // What an array that goes on beyond its ends has twice is in memory once.
+    const auto bytes_in = [&](const HeldBoxes& held, const Placement& placement, std::size_t device) {
+      return std::min(bytes_of(held), placement.size(static_cast<Device>(device)) * element_size_);
+    };
+    const auto measure = [&](const Placement& before, const std::vector<HeldBoxes>& after, const Placement& placement) {
+      for (std::size_t device = 0; device < boxes.size(); ++device) {
+        const std::int64_t moved =
+            bytes_in(boxes[device], before, device) + (after.empty() ? 0 : bytes_in(after[device], placement, device));
         statistics.peak_measured = std::max(statistics.peak_measured, kept[device] + moved);
       }
     };
-    measure(boxes, {});
+    measure(movement_.source, {}, movement_.source);
     std::vector<std::int64_t> received(boxes.size());
-    for (const Step& step : movement_.steps) {
+    for (std::size_t i = 0; i < movement_.steps.size(); ++i) {
+      const Step& step = movement_.steps[i];
       StepRun run(step, boxes, element_size_);
       run.run();
-      measure(boxes, run.boxes());
+      measure(movement_.before(i), run.boxes(), step.after);
       for (std::size_t device = 0; device < received.size(); ++device) received[device] += run.received()[device];
       boxes = run.take_boxes();
     }

@@ -1,0 +1,267 @@
+// What the devices of a world hold by a layout.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/types/held_runs.h"
+#include "retile/types/layout.h"
+
+namespace retile {
+namespace {
+
+// --- Intervals along one dimension.
+
+// What is held of a factor, whose size is known.
+struct HeldFactor {
+  std::int64_t size = 1;
+  Interval held;
+};
+
+// What is then held of the dimension, whose factors come major to minor: runs of neighbouring elements, ascending.
+std::vector<Interval> held_intervals(const std::vector<HeldFactor>& factors) {
+  std::vector<Interval> runs{{0, 1}};
+  std::int64_t stride = 1;  // of the factor in the dimension
+  for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
+    const Interval& held = factor->held;
+    std::vector<Interval> longer;
+    const bool is_whole = runs.size() == 1 && runs[0] == Interval{0, stride};
+    if (held.size() > 0 && is_whole) longer.push_back({held.lo * stride, held.hi * stride});
+    for (std::int64_t i = held.lo; i < held.hi && !is_whole; ++i) {
+      for (const Interval& run : runs) longer.push_back({run.lo + i * stride, run.hi + i * stride});
+    }
+    runs = std::move(longer);
+    stride *= factor->size;
+  }
+  return runs;
+}
+
+std::vector<Interval> held_blocks(const Factor& factor, std::int64_t coordinate) {
+  const std::int64_t count = tile_count(factor.axes);
+  std::vector<Interval> blocks;
+  // A round may be longer than the dimension, and then than 63 bits.
+  const std::int64_t last = (factor.size - 1) / factor.block;
+  for (std::int64_t block = (coordinate - factor.first + count) % count; block <= last; block += count) {
+    const std::int64_t begin = block * factor.block;
+    blocks.push_back({begin, begin + std::min(factor.block, factor.size - begin)});
+  }
+  return blocks;
+}
+
+Interval tile_of(const Factor& factor, UnevenRule rule, std::int64_t coordinate) {
+  if (factor.tiles.empty()) return cut_interval(factor.size, factor.axes, rule, coordinate);
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < coordinate; ++i) begin += factor.tiles[static_cast<std::size_t>(i)];
+  return {begin, begin + factor.tiles[static_cast<std::size_t>(coordinate)]};
+}
+
+std::vector<Interval> held_intervals(const MeshLayout& layout, const std::vector<Factor>& factors, Device device) {
+  std::vector<HeldFactor> held;
+  for (const Factor& factor : factors) {
+    const std::int64_t coordinate = coordinate_along(layout.mesh, factor.axes, device);
+    if (factor.block > 0) return held_blocks(factor, coordinate);
+    held.push_back({factor.size, tile_of(factor, layout.rule, coordinate)});
+  }
+  return held_intervals(held);
+}
+
+// --- Ghost zones, and arrays that go on beyond their ends.
+
+// One tile with its ghost zones: at the array's ends cut off, or wrapped round.
+std::vector<HeldRun> runs_with_halo(const Interval& tile, const Halo& halo, std::int64_t size) {
+  const Interval grown{tile.lo - halo.before, tile.hi + halo.after};
+  if (!halo.wraps) return joined_runs({intersect(grown, {0, size})});
+  return joined_runs({{grown.lo + size, std::min(size, grown.hi + size)},
+                      intersect(grown, {0, size}),
+                      {std::max<std::int64_t>(0, grown.lo - size), grown.hi - size}});
+}
+
+// The same elements wherever the array, going on beyond its ends, has them again.
+std::vector<HeldRun> runs_again(const std::vector<HeldRun>& runs, const Halo& margin, std::int64_t size) {
+  std::vector<HeldRun> again;
+  for (const std::int64_t shift : {margin.before - size, margin.before, margin.before + size}) {
+    for (const HeldRun& run : runs) {
+      const Interval moved{run.interval.lo + shift, run.interval.hi + shift};
+      const Interval inside = intersect(moved, {0, size + margin.before + margin.after});
+      if (inside.size() > 0) again.push_back({inside, run.start + (inside.lo - moved.lo) * run.step, run.step});
+    }
+  }
+  return again;
+}
+
+// Adds a dimension of a device's own array. `margin` is null where the array ends where it ends.
+void add_dimension(LocalArray& array, const std::vector<Interval>& held, const Halo& halo, const Halo* margin,
+                   std::int64_t size) {
+  const bool is_grown = !held.empty() && (halo.before > 0 || halo.after > 0);
+  std::vector<HeldRun> runs = is_grown ? runs_with_halo(held.front(), halo, size) : joined_runs(held);
+  std::int64_t length = 0;
+  for (const HeldRun& run : runs) length += run.interval.size();
+  if (margin != nullptr && is_grown) {
+    const std::int64_t begin = held.front().lo - halo.before + margin->before;
+    runs = {{{begin, begin + length}, 0, 1}};
+  } else if (margin != nullptr) {
+    runs = runs_again(runs, *margin, size);
+  }
+  array.runs.push_back(std::move(runs));
+  array.shape.push_back(length);
+}
+
+class Placer {
+ public:
+  Placer(Shape shape, const std::vector<Halo>& halo, const std::vector<int>& order, const MovedArray& array)
+      : shape_(std::move(shape)), halo_(halo), order_(order), array_(array) {}
+
+  // A device's own array, by what it holds of each dimension before ghost zones; behind what it has already.
+  void add(const std::vector<std::vector<Interval>>& held, std::vector<Part>& parts, std::int64_t offset) const {
+    LocalArray array{{}, {}, offset};
+    for (std::size_t i = 0; i < shape_.size(); ++i) {
+      const bool goes_on = !array_.margins.empty() && array_.margins[i].wraps;
+      add_dimension(array, held[i], halo_.empty() ? Halo{} : halo_[i], goes_on ? &array_.margins[i] : nullptr,
+                    shape_[i]);
+    }
+    for (Part& part : parts_of(array, order_, array_.view)) parts.push_back(std::move(part));
+  }
+
+  Placement placement(std::vector<std::vector<Part>> parts) const {
+    Shape shape;
+    MemoryDimensions memory{{}, order_};
+    for (std::size_t i = 0; i < shape_.size(); ++i) {
+      const bool goes_on = !array_.margins.empty() && array_.margins[i].wraps;
+      const Shape whole{shape_[i] + (goes_on ? array_.margins[i].before + array_.margins[i].after : 0)};
+      const Shape& factors = array_.view.empty() ? whole : array_.view[i];
+      shape.insert(shape.end(), factors.begin(), factors.end());
+      memory.stepped.insert(memory.stepped.end(), factors.size(), i);
+    }
+    return {shape, std::move(parts), std::move(memory)};
+  }
+
+ private:
+  const Shape shape_;
+  const std::vector<Halo>& halo_;
+  const std::vector<int>& order_;
+  const MovedArray& array_;
+};
+
+Placement placement_of(const BoxLayout& layout, std::int64_t world, const MovedArray& array) {
+  const Placer placer(layout.shape, layout.halo, layout.order, array);
+  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
+  for (std::size_t device = 0; device < layout.boxes.size(); ++device) {
+    std::int64_t offset = 0;
+    for (const Box& box : layout.boxes[device]) {
+      if (volume(box) == 0) continue;
+      std::vector<std::vector<Interval>> held;
+      for (std::size_t i = 0; i < box.lo.size(); ++i) held.push_back({{box.lo[i], box.hi[i]}});
+      placer.add(held, parts[device], std::exchange(offset, offset + volume(box)));
+    }
+  }
+  return placer.placement(std::move(parts));
+}
+
+Placement placement_of(const MeshLayout& layout, const Shape& shape, std::int64_t world, const MovedArray& array) {
+  const Placer placer(shape, layout.halo, layout.order, array);
+  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
+  std::vector<std::vector<Interval>> held(layout.view.size());
+  for (Device index = 0; index < layout.mesh.device_count(); ++index) {
+    for (std::size_t i = 0; i < held.size(); ++i) held[i] = held_intervals(layout, layout.view[i], index);
+    for (std::vector<Interval>& intervals : held)
+      std::erase_if(intervals, [](Interval one) { return one.size() == 0; });
+    const Device device = layout.devices.empty() ? index : layout.devices[static_cast<std::size_t>(index)];
+    placer.add(held, parts[static_cast<std::size_t>(device)], 0);
+  }
+  return placer.placement(std::move(parts));
+}
+
+// The most elements that a device holds of a dimension, ghost zones included.
+std::int64_t most_held(const MeshLayout& layout, std::size_t dimension) {
+  const std::vector<Factor>& factors = layout.view[dimension];
+  std::int64_t most = 1;
+  for (const Factor& factor : factors) most *= most_held(factor, layout.rule);
+  if (layout.halo.empty()) return most;
+  const Halo& halo = layout.halo[dimension];
+  if (halo.wraps) return most + halo.before + halo.after;
+  for (std::int64_t i = 0; i < tile_count(factors[0].axes) && factors.size() == 1 && factors[0].block == 0; ++i) {
+    const Interval tile = tile_of(factors[0], layout.rule, i);
+    if (tile.size() == 0) continue;
+    most =
+        std::max(most, intersect(Interval{tile.lo - halo.before, tile.hi + halo.after}, {0, factors[0].size}).size());
+  }
+  return most;
+}
+
+}  // namespace
+
+std::int64_t Layout::local_size() const {
+  if (const DistributedType* even = type()) return even->local_size();
+  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, device_count(), {}).local_size();
+  const auto& layout = std::get<MeshLayout>(form_);
+  std::int64_t largest = 1;
+  for (std::size_t i = 0; i < layout.view.size(); ++i) largest *= most_held(layout, i);
+  return largest;
+}
+
+Placement Layout::placement(std::int64_t world) const { return placement(world, {}); }
+
+Placement Layout::placement(std::int64_t world, const MovedArray& array) const {
+  ensure(world >= device_count(), "the layout's devices are in the world");
+  if (is_partial()) return stacked().placement(world, array);
+  const bool is_own = array.margins.empty() && array.view.empty();
+  if (type() != nullptr && world == device_count() && is_own) return Placement(*type());
+  if (world > most_listed_world) {
+    throw InputError(fmt::format("{} devices are too many to list what they hold", world),
+                     fmt::format("beyond types of one mesh, worlds have up to {} devices", most_listed_world));
+  }
+  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, world, array);
+  return placement_of(*cuts(), global_shape(), world, array);
+}
+
+MovedArray moved_array(const Layout& target, std::vector<Shape> view) {
+  MovedArray array{target.halo(), std::move(view)};
+  const bool wraps = std::any_of(array.margins.begin(), array.margins.end(), [](const Halo& one) { return one.wraps; });
+  if (!wraps) array.margins.clear();
+  return array;
+}
+
+namespace {
+
+// Whether tiles are whole along the dimension.
+bool is_whole(const Layout& layout, std::size_t dimension) {
+  const std::int64_t size = layout.global_shape()[dimension];
+  if (const BoxLayout* listed = layout.listed()) {
+    return std::any_of(listed->boxes.begin(), listed->boxes.end(), [&](const std::vector<Box>& boxes) {
+      return !boxes.empty() && boxes[0].hi[dimension] - boxes[0].lo[dimension] == size;
+    });
+  }
+  const MeshLayout cuts = *layout.cuts();
+  return cuts.view[dimension].size() == 1 && most_held(cuts.view[dimension][0], cuts.rule) == size;
+}
+
+Layout with_halo(const Layout& layout, std::vector<Halo> halo) {
+  if (const BoxLayout* listed = layout.listed()) {
+    BoxLayout boxes = *listed;
+    boxes.halo = std::move(halo);
+    return Layout(std::move(boxes));
+  }
+  MeshLayout cuts = *layout.cuts();
+  cuts.halo = std::move(halo);
+  return Layout(std::move(cuts));
+}
+
+}  // namespace
+
+DistinctEnds distinct_ends(const Layout& source, const Layout& target, std::int64_t world, std::vector<Shape> view) {
+  std::vector<Halo> halo = target.halo();
+  bool has_repeats = false;
+  for (std::size_t i = 0; i < halo.size(); ++i) {
+    if (!halo[i].wraps || !is_whole(target, i)) continue;
+    halo[i] = {};
+    if (!view.empty()) view[i] = {target.global_shape()[i]};
+    has_repeats = true;
+  }
+  const Layout distinct = has_repeats ? with_halo(target, std::move(halo)) : target;
+  const MovedArray array = moved_array(distinct, std::move(view));
+  return {source.placement(world, array), distinct.placement(world, array)};
+}
+
+}  // namespace retile
