@@ -1,7 +1,8 @@
 """A rank's part of a plan, carried by the messages of a process group of PyTorch.
 
 Every rank packs, sends, receives and unpacks its own boxes; what lies together in memory is sent from and received into
-its place. Messages are cut so that little is held beside tiles, and no group is made.
+its place. Messages are cut so that little is held beside tiles, and no group is made. They belong to a call
+(`_agreement.py`), which gives their tag and waits for them, so that ranks that disagree are told.
 """
 
 import collections
@@ -13,10 +14,10 @@ import torch
 import torch.distributed as dist
 
 from retile import _retile
+from retile._agreement import Call, backend_of, has_tags
 from retile._elements import ELEMENT_TYPES
 from retile._retile import Layout, Plan
 
-TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
 STAGED_MESSAGES = 2  # held at once beside tiles: one of the longest each way
 
@@ -130,14 +131,14 @@ def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequen
     )
 
 
-def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int) -> torch.Tensor:
+def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int, call: Call) -> torch.Tensor:
     """The rank's tile of the target, of this shape. `staging` is in bytes."""
     for number, stage in enumerate(stages):
         result = tile.new_empty(shape if number + 1 == len(stages) else (stage.elements,))
         if stage.reduction is not None:
             combine(tile, result, stage.reduction, staging)
         else:
-            exchange(tile, result, stage, staging // tile.element_size())
+            exchange(tile, result, stage, staging // tile.element_size(), call)
         tile = result
     return tile
 
@@ -168,10 +169,11 @@ def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
     return total
 
 
-def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int) -> None:
-    pending: collections.deque = collections.deque()
+def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int, call: Call) -> None:
+    pending: collections.deque[Begun] = collections.deque()
     copies = iter(stage.copies)
     held = 0  # elements, beside the tiles
+    messages = TaggedMessages(call) if has_tags(call.group, tile.device.type) else BatchedMessages(call)
 
     def copy_own() -> None:  # while the first messages are on their way
         for source, target in copies:
@@ -179,46 +181,98 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
 
     early = []
     if tile.device.type == "cpu" and stage.receives_in_place():  # NCCL wants both ways of a round at once
-        for message in stage.receives():
-            early.append(dist.irecv(as_bytes(message.in_place(result)), message.peer, tag=TAG))
+        early = messages.begin([messages.receive(one.in_place(result), one.peer) for one in stage.receives()])
     for one in stage.rounds:
         while pending and held + one.staged > staging:
             copy_own()
-            held -= finish(*pending.popleft(), result)
-        pending.append((one, *begin(one, tile, result, bool(early))))
+            held -= pending.popleft().finish(result, messages)
+        pending.append(begin(one, tile, result, messages, bool(early)))
         held += one.staged
     copy_own()
     while pending:
-        finish(*pending.popleft(), result)
-    for work in early:
-        work.wait()
+        pending.popleft().finish(result, messages)
+    messages.wait(early)
 
 
-def begin(one: Round, tile: torch.Tensor, result: torch.Tensor, is_received: bool) -> tuple:
-    """What is under way, what is sent, and what is received if not straight into the result."""
-    messages, sent, received = [], None, None
-    is_through_host = tile.device.type != "cpu" and f"{tile.device.type}:gloo" in dist.get_backend_config()
+@dataclasses.dataclass
+class Begun:
+    """A round that is under way. What is sent is kept until it has arrived."""
+
+    round: Round
+    works: list[tuple[dist.Work, int]]
+    sent: torch.Tensor | None
+    received: torch.Tensor | None  # where it is not received straight into the result
+
+    def finish(self, result: torch.Tensor, messages: "TaggedMessages | BatchedMessages") -> int:
+        """Elements that were staged."""
+        messages.wait(self.works)
+        if self.received is not None:
+            self.round.receive.unpack(self.received, result)
+        return self.round.staged
+
+
+def begin(
+    one: Round,
+    tile: torch.Tensor,
+    result: torch.Tensor,
+    messages: "TaggedMessages | BatchedMessages",
+    is_received: bool,
+) -> Begun:
+    begun = Begun(one, [], None, None)
+    is_through_host = tile.device.type != "cpu" and backend_of(messages.call.group, tile.device.type) == "gloo"
     if one.receive is not None and not is_received:
         if one.receive.is_in_place and not is_through_host:
             place = one.receive.in_place(result)
         else:
-            place = received = result.new_empty(one.receive.elements, device="cpu" if is_through_host else None)
-        messages.append(dist.P2POp(dist.irecv, as_bytes(place), one.receive.peer, tag=TAG))
+            device = "cpu" if is_through_host else None
+            place = begun.received = result.new_empty(one.receive.elements, device=device)
+        begun.works.append(messages.receive(place, one.receive.peer))
     if one.send is not None:
         sent = one.send.pack(tile)
-        sent = sent.cpu() if is_through_host else sent
-        messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
-    return dist.batch_isend_irecv(messages) if messages else [], sent, received
+        begun.sent = sent.cpu() if is_through_host else sent
+        begun.works.append(messages.send(begun.sent, one.send.peer))
+    begun.works = messages.begin(begun.works)
+    return begun
 
 
-def finish(
-    one: Round, works: list, sent: torch.Tensor | None, received: torch.Tensor | None, result: torch.Tensor
-) -> int:
-    for work in works:
-        work.wait()
-    if received is not None:
-        one.receive.unpack(received, result)
-    return one.staged
+class TaggedMessages:
+    """Messages of a call over a backend that knows tags: each is under way at once, and waits up to the time limit."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def send(self, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
+        return self.call.begin(self.call.group.send, as_bytes(tensor), peer)
+
+    def receive(self, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
+        return self.call.begin(self.call.group.recv, as_bytes(tensor), peer)
+
+    def begin(self, works: list) -> list:
+        return works
+
+    def wait(self, works: list) -> None:
+        for work, peer in works:
+            self.call.wait(work, peer)
+
+
+class BatchedMessages:
+    """Messages of a call over a backend like NCCL, where all of a round begin at once, and the device waits for them."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def send(self, tensor: torch.Tensor, peer: int) -> dist.P2POp:
+        return dist.P2POp(dist.isend, as_bytes(tensor), peer, self.call.group)
+
+    def receive(self, tensor: torch.Tensor, peer: int) -> dist.P2POp:
+        return dist.P2POp(dist.irecv, as_bytes(tensor), peer, self.call.group)
+
+    def begin(self, works: list) -> list:
+        return dist.batch_isend_irecv(works) if works else []
+
+    def wait(self, works: list) -> None:
+        for work in works:
+            work.wait()
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
