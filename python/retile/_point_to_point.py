@@ -7,6 +7,7 @@ its place. Messages are cut so that little is held beside tiles, and no group is
 
 import collections
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -19,13 +20,19 @@ from retile._elements import ELEMENT_TYPES
 from retile._retile import Layout, Plan
 
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
-STAGED_MESSAGES = 2  # held at once beside tiles: one of the longest each way
+STAGED_MESSAGES = 2  # held at once beside tiles at least: one of the longest each way
+LEAST_STAGING_BYTES = 2**21  # where memory is not limited: small tensors have all of their messages under way at once
 
 
 def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
     """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
     tile = max(source.local_size, target.local_size) * itemsize
     return min(max(tile // (8 if is_limited else 2), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
+
+
+def staging_bytes(message: int, is_limited: bool) -> int:
+    """How much is held beside tiles at most, where messages are so long."""
+    return max(STAGED_MESSAGES * message, 0 if is_limited else LEAST_STAGING_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +81,9 @@ class Message:
             region.of(tensor).copy_(part)
 
     def parts(self, buffer: torch.Tensor) -> Iterator[tuple[Region, torch.Tensor]]:
+        if len(self.regions) == 1:
+            yield self.regions[0], buffer.view(self.regions[0].shape)
+            return
         sizes = [math.prod(region.shape) for region in self.regions]
         for region, part in zip(self.regions, buffer.split(sizes), strict=True):
             yield region, part.view(region.shape)
@@ -93,11 +103,13 @@ class Stage:
     rounds: tuple[Round, ...]
     reduction: str | None
 
-    def receives(self) -> list[Message]:
-        return [one.receive for one in self.rounds if one.receive is not None]
+    @functools.cached_property
+    def staged(self) -> int:
+        """Elements, where all rounds are under way at once."""
+        return sum(one.staged for one in self.rounds)
 
     def receives_in_place(self) -> bool:
-        return all(message.is_in_place for message in self.receives())
+        return all(one.receive.is_in_place for one in self.rounds if one.receive is not None)
 
 
 def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequence[int]) -> tuple[Stage, ...]:
@@ -170,76 +182,83 @@ def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
 
 
 def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int, call: Call) -> None:
-    pending: collections.deque[Begun] = collections.deque()
+    messages = TaggedMessages(call) if has_tags(call.group, tile.device.type) else BatchedMessages(call)
+    rounds = [Exchanged(one, tile, result, messages) for one in stage.rounds]
+    pending: collections.deque[Exchanged] = collections.deque()
     copies = iter(stage.copies)
     held = 0  # elements, beside the tiles
-    messages = TaggedMessages(call) if has_tags(call.group, tile.device.type) else BatchedMessages(call)
 
     def copy_own() -> None:  # while the first messages are on their way
         for source, target in copies:
             target.of(result).copy_(source.of(tile))
 
-    early = []
-    if tile.device.type == "cpu" and stage.receives_in_place():  # NCCL wants both ways of a round at once
-        early = messages.begin([messages.receive(one.in_place(result), one.peer) for one in stage.receives()])
-    for one in stage.rounds:
-        while pending and held + one.staged > staging:
+    if messages.may_receive_early and (stage.staged <= staging or stage.receives_in_place()):
+        for one in rounds:
+            one.receive()
+    for one in rounds:
+        while pending and held + one.round.staged > staging:
             copy_own()
-            held -= pending.popleft().finish(result, messages)
-        pending.append(begin(one, tile, result, messages, bool(early)))
-        held += one.staged
+            held -= pending.popleft().finish()
+        one.begin()
+        pending.append(one)
+        held += one.round.staged
     copy_own()
-    while pending:
-        pending.popleft().finish(result, messages)
-    messages.wait(early)
+    for one in pending:
+        one.finish()
 
 
-@dataclasses.dataclass
-class Begun:
-    """A round that is under way. What is sent is kept until it has arrived."""
+class Exchanged:
+    """A round as it is carried out. What is sent is kept until it has arrived."""
 
-    round: Round
-    works: list[tuple[dist.Work, int]]
-    sent: torch.Tensor | None
-    received: torch.Tensor | None  # where it is not received straight into the result
+    def __init__(
+        self, one: Round, tile: torch.Tensor, result: torch.Tensor, messages: "TaggedMessages | BatchedMessages"
+    ) -> None:
+        self.round, self.tile, self.result, self.messages = one, tile, result, messages
+        self.works: list = []
+        self.sent: torch.Tensor | None = None
+        self.received: torch.Tensor | None = None  # where it is not received straight into the result
+        self.is_receiving = False
+        self.is_through_host = tile.device.type != "cpu" and messages.has_host_buffers(tile.device.type)
 
-    def finish(self, result: torch.Tensor, messages: "TaggedMessages | BatchedMessages") -> int:
-        """Elements that were staged."""
-        messages.wait(self.works)
-        if self.received is not None:
-            self.round.receive.unpack(self.received, result)
-        return self.round.staged
-
-
-def begin(
-    one: Round,
-    tile: torch.Tensor,
-    result: torch.Tensor,
-    messages: "TaggedMessages | BatchedMessages",
-    is_received: bool,
-) -> Begun:
-    begun = Begun(one, [], None, None)
-    is_through_host = tile.device.type != "cpu" and backend_of(messages.call.group, tile.device.type) == "gloo"
-    if one.receive is not None and not is_received:
-        if one.receive.is_in_place and not is_through_host:
-            place = one.receive.in_place(result)
+    def receive(self) -> None:
+        message = self.round.receive
+        if message is None or self.is_receiving:
+            return
+        self.is_receiving = True
+        if message.is_in_place and not self.is_through_host:
+            place = message.in_place(self.result)
         else:
-            device = "cpu" if is_through_host else None
-            place = begun.received = result.new_empty(one.receive.elements, device=device)
-        begun.works.append(messages.receive(place, one.receive.peer))
-    if one.send is not None:
-        sent = one.send.pack(tile)
-        begun.sent = sent.cpu() if is_through_host else sent
-        begun.works.append(messages.send(begun.sent, one.send.peer))
-    begun.works = messages.begin(begun.works)
-    return begun
+            device = "cpu" if self.is_through_host else None
+            place = self.received = self.result.new_empty(message.elements, device=device)
+        self.works.append(self.messages.receive(place, message.peer))
+
+    def begin(self) -> None:
+        self.receive()
+        if self.round.send is not None:
+            sent = self.round.send.pack(self.tile)
+            self.sent = sent.cpu() if self.is_through_host else sent
+            self.works.append(self.messages.send(self.sent, self.round.send.peer))
+        self.works = self.messages.begin(self.works)
+
+    def finish(self) -> int:
+        """Elements that were staged."""
+        self.messages.wait(self.works)
+        if self.received is not None:
+            self.round.receive.unpack(self.received, self.result)
+        self.sent = self.received = None
+        return self.round.staged
 
 
 class TaggedMessages:
     """Messages of a call over a backend that knows tags: each is under way at once, and waits up to the time limit."""
 
+    may_receive_early = True  # so that senders need not wait for their receivers
+
     def __init__(self, call: Call) -> None:
         self.call = call
+
+    def has_host_buffers(self, device_type: str) -> bool:
+        return backend_of(self.call.group, device_type) == "gloo"
 
     def send(self, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
         return self.call.begin(self.call.group.send, as_bytes(tensor), peer)
@@ -258,8 +277,13 @@ class TaggedMessages:
 class BatchedMessages:
     """Messages of a call over a backend like NCCL, where all of a round begin at once, and the device waits for them."""
 
+    may_receive_early = False
+
     def __init__(self, call: Call) -> None:
         self.call = call
+
+    def has_host_buffers(self, device_type: str) -> bool:
+        return False
 
     def send(self, tensor: torch.Tensor, peer: int) -> dist.P2POp:
         return dist.P2POp(dist.isend, as_bytes(tensor), peer, self.call.group)

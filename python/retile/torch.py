@@ -203,14 +203,17 @@ class _Movement:
             *self.layouts, element, options.planner, "volume", options.memory_limit, True, self.staging, EXCHANGE_WEIGHT
         )
 
+    @property
+    def is_limited(self) -> bool:
+        return self.request.options.memory_limit is not None
+
     @functools.cached_property
     def message(self) -> int:
-        is_limited = self.request.options.memory_limit is not None
-        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, is_limited)
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.is_limited)
 
     @functools.cached_property
     def staging(self) -> int:
-        return _point_to_point.STAGED_MESSAGES * self.message
+        return _point_to_point.staging_bytes(self.message, self.is_limited)
 
     @functools.cached_property
     def ranks(self) -> tuple[int, ...]:

@@ -6,11 +6,13 @@
 Takes the folder of a checkout of PyTorch at the version that is installed; its files are PyTorch's and are not part of this
 project. Each file runs twice in processes of its own, in the second run with plans enabled in every process that it starts.
 Prints the tests that pass without plans and not with them, with the last line of their errors. Exit status: 0 where there are
-none, 1 where there are some, 2 where there is nothing to compare. Needs retile, PyTorch and pytest; not a part of `make test`.
+none, 1 where there are some, 2 where there is nothing to compare. Needs retile, PyTorch, pytest and expecttest, which PyTorch's
+tests import; not a part of `make test`.
 """
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,11 +46,13 @@ def run(file, options, folder, is_enabled):
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", f"--junitxml={report}", file.name]
     if options.select:
         command += ["-k", options.select]
+    process = subprocess.Popen(
+        command, cwd=file.parent, env=environment, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     try:
-        subprocess.run(
-            command, cwd=file.parent, env=environment, timeout=options.seconds, stdout=subprocess.DEVNULL, check=False
-        )
+        process.wait(options.seconds)
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with the ranks that it started
         print(f"{file.name} took more than {options.seconds} s", file=sys.stderr)
     return outcomes_of(report) if report.exists() else {}
 
@@ -84,6 +88,8 @@ def main():
             plain, enabled = (run(file, options, Path(folder), is_enabled) for is_enabled in (False, True))
         passed = [test for test, outcome in plain.items() if outcome == ""]
         lost = [(test, enabled.get(test, "did not run")) for test in passed if enabled.get(test, "did not run") != ""]
+        if not passed:
+            print(*(f"  {test}: {outcome}" for test, outcome in plain.items() if outcome), sep="\n", file=sys.stderr)
         print(f"{name}: {len(passed)} pass without plans, {len(passed) - len(lost)} of them with", flush=True)
         for test, reason in lost:
             print(f"  {test}: {reason}", flush=True)
