@@ -1,11 +1,13 @@
 """A rank's part of a plan, carried by the messages of a process group of PyTorch.
 
 Every rank packs, sends, receives and unpacks its own boxes; what lies together in memory is sent from and received into
-its place. Messages are cut so that little is held beside tiles, and no group is made.
+its place. Messages are cut so that little is held beside tiles, and no group is made. They belong to a call
+(`_agreement.py`), which gives their tag and waits for them, so that ranks that disagree are told.
 """
 
 import collections
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -13,18 +15,24 @@ import torch
 import torch.distributed as dist
 
 from retile import _retile
+from retile._agreement import Call, backend_of, has_tags
 from retile._elements import ELEMENT_TYPES
 from retile._retile import Layout, Plan
 
-TAG = 7311  # apart from messages of the caller's own, where a backend knows tags
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
-STAGED_MESSAGES = 2  # held at once beside tiles: one of the longest each way
+STAGED_MESSAGES = 2  # held at once beside tiles at least: one of the longest each way
+LEAST_STAGING_BYTES = 2**21  # where memory is not limited: small tensors have all of their messages under way at once
 
 
 def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
     """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
     tile = max(source.local_size, target.local_size) * itemsize
     return min(max(tile // (8 if is_limited else 2), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
+
+
+def staging_bytes(message: int, is_limited: bool) -> int:
+    """How much is held beside tiles at most, where messages are so long."""
+    return max(STAGED_MESSAGES * message, 0 if is_limited else LEAST_STAGING_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +81,9 @@ class Message:
             region.of(tensor).copy_(part)
 
     def parts(self, buffer: torch.Tensor) -> Iterator[tuple[Region, torch.Tensor]]:
+        if len(self.regions) == 1:
+            yield self.regions[0], buffer.view(self.regions[0].shape)
+            return
         sizes = [math.prod(region.shape) for region in self.regions]
         for region, part in zip(self.regions, buffer.split(sizes), strict=True):
             yield region, part.view(region.shape)
@@ -92,11 +103,13 @@ class Stage:
     rounds: tuple[Round, ...]
     reduction: str | None
 
-    def receives(self) -> list[Message]:
-        return [one.receive for one in self.rounds if one.receive is not None]
+    @functools.cached_property
+    def staged(self) -> int:
+        """Elements, where all rounds are under way at once."""
+        return sum(one.staged for one in self.rounds)
 
     def receives_in_place(self) -> bool:
-        return all(message.is_in_place for message in self.receives())
+        return all(one.receive.is_in_place for one in self.rounds if one.receive is not None)
 
 
 def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequence[int]) -> tuple[Stage, ...]:
@@ -130,14 +143,14 @@ def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequen
     )
 
 
-def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int) -> torch.Tensor:
+def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int, call: Call) -> torch.Tensor:
     """The rank's tile of the target, of this shape. `staging` is in bytes."""
     for number, stage in enumerate(stages):
         result = tile.new_empty(shape if number + 1 == len(stages) else (stage.elements,))
         if stage.reduction is not None:
             combine(tile, result, stage.reduction, staging)
         else:
-            exchange(tile, result, stage, staging // tile.element_size())
+            exchange(tile, result, stage, staging // tile.element_size(), call)
         tile = result
     return tile
 
@@ -168,8 +181,10 @@ def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
     return total
 
 
-def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int) -> None:
-    pending: collections.deque = collections.deque()
+def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int, call: Call) -> None:
+    messages = TaggedMessages(call) if has_tags(call.group, tile.device.type) else BatchedMessages(call)
+    rounds = [Exchanged(one, tile, result, messages) for one in stage.rounds]
+    pending: collections.deque[Exchanged] = collections.deque()
     copies = iter(stage.copies)
     held = 0  # elements, beside the tiles
 
@@ -177,48 +192,111 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
         for source, target in copies:
             target.of(result).copy_(source.of(tile))
 
-    early = []
-    if tile.device.type == "cpu" and stage.receives_in_place():  # NCCL wants both ways of a round at once
-        for message in stage.receives():
-            early.append(dist.irecv(as_bytes(message.in_place(result)), message.peer, tag=TAG))
-    for one in stage.rounds:
-        while pending and held + one.staged > staging:
+    if messages.may_receive_early and (stage.staged <= staging or stage.receives_in_place()):
+        for one in rounds:
+            one.receive()
+    for one in rounds:
+        while pending and held + one.round.staged > staging:
             copy_own()
-            held -= finish(*pending.popleft(), result)
-        pending.append((one, *begin(one, tile, result, bool(early))))
-        held += one.staged
+            held -= pending.popleft().finish()
+        one.begin()
+        pending.append(one)
+        held += one.round.staged
     copy_own()
-    while pending:
-        finish(*pending.popleft(), result)
-    for work in early:
-        work.wait()
+    for one in pending:
+        one.finish()
 
 
-def begin(one: Round, tile: torch.Tensor, result: torch.Tensor, is_received: bool) -> tuple:
-    """What is under way, what is sent, and what is received if not straight into the result."""
-    messages, sent, received = [], None, None
-    is_through_host = tile.device.type != "cpu" and f"{tile.device.type}:gloo" in dist.get_backend_config()
-    if one.receive is not None and not is_received:
-        if one.receive.is_in_place and not is_through_host:
-            place = one.receive.in_place(result)
+class Exchanged:
+    """A round as it is carried out. What is sent is kept until it has arrived."""
+
+    def __init__(
+        self, one: Round, tile: torch.Tensor, result: torch.Tensor, messages: "TaggedMessages | BatchedMessages"
+    ) -> None:
+        self.round, self.tile, self.result, self.messages = one, tile, result, messages
+        self.works: list = []
+        self.sent: torch.Tensor | None = None
+        self.received: torch.Tensor | None = None  # where it is not received straight into the result
+        self.is_receiving = False
+        self.is_through_host = tile.device.type != "cpu" and messages.has_host_buffers(tile.device.type)
+
+    def receive(self) -> None:
+        message = self.round.receive
+        if message is None or self.is_receiving:
+            return
+        self.is_receiving = True
+        if message.is_in_place and not self.is_through_host:
+            place = message.in_place(self.result)
         else:
-            place = received = result.new_empty(one.receive.elements, device="cpu" if is_through_host else None)
-        messages.append(dist.P2POp(dist.irecv, as_bytes(place), one.receive.peer, tag=TAG))
-    if one.send is not None:
-        sent = one.send.pack(tile)
-        sent = sent.cpu() if is_through_host else sent
-        messages.append(dist.P2POp(dist.isend, as_bytes(sent), one.send.peer, tag=TAG))
-    return dist.batch_isend_irecv(messages) if messages else [], sent, received
+            device = "cpu" if self.is_through_host else None
+            place = self.received = self.result.new_empty(message.elements, device=device)
+        self.works.append(self.messages.receive(place, message.peer))
+
+    def begin(self) -> None:
+        self.receive()
+        if self.round.send is not None:
+            sent = self.round.send.pack(self.tile)
+            self.sent = sent.cpu() if self.is_through_host else sent
+            self.works.append(self.messages.send(self.sent, self.round.send.peer))
+        self.works = self.messages.begin(self.works)
+
+    def finish(self) -> int:
+        """Elements that were staged."""
+        self.messages.wait(self.works)
+        if self.received is not None:
+            self.round.receive.unpack(self.received, self.result)
+        self.sent = self.received = None
+        return self.round.staged
 
 
-def finish(
-    one: Round, works: list, sent: torch.Tensor | None, received: torch.Tensor | None, result: torch.Tensor
-) -> int:
-    for work in works:
-        work.wait()
-    if received is not None:
-        one.receive.unpack(received, result)
-    return one.staged
+class TaggedMessages:
+    """Messages of a call over a backend that knows tags: each is under way at once, and waits up to the time limit."""
+
+    may_receive_early = True  # so that senders need not wait for their receivers
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def has_host_buffers(self, device_type: str) -> bool:
+        return backend_of(self.call.group, device_type) == "gloo"
+
+    def send(self, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
+        return self.call.begin(self.call.group.send, as_bytes(tensor), peer)
+
+    def receive(self, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
+        return self.call.begin(self.call.group.recv, as_bytes(tensor), peer)
+
+    def begin(self, works: list) -> list:
+        return works
+
+    def wait(self, works: list) -> None:
+        for work, peer in works:
+            self.call.wait(work, peer)
+
+
+class BatchedMessages:
+    """Messages of a call over a backend like NCCL, where all of a round begin at once, and the device waits for them."""
+
+    may_receive_early = False
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def has_host_buffers(self, device_type: str) -> bool:
+        return False
+
+    def send(self, tensor: torch.Tensor, peer: int) -> dist.P2POp:
+        return dist.P2POp(dist.isend, as_bytes(tensor), peer, self.call.group)
+
+    def receive(self, tensor: torch.Tensor, peer: int) -> dist.P2POp:
+        return dist.P2POp(dist.irecv, as_bytes(tensor), peer, self.call.group)
+
+    def begin(self, works: list) -> list:
+        return dist.batch_isend_irecv(works) if works else []
+
+    def wait(self, works: list) -> None:
+        for work in works:
+            work.wait()
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

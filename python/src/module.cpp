@@ -35,6 +35,7 @@ std::string text_of(const Diagnostic& diagnostic) {
 
 NB_MODULE(_retile, module) {
   module.attr("__version__") = RETILE_VERSION;
+  nb::set_leak_warnings(false);  // frameworks keep plans and functions of ours alive at the end of a process
   nb::register_exception_translator(translate);
   bind_layouts(module);
   bind_plans(module);

@@ -5,7 +5,7 @@
 //   DeviceMesh([[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp'))    DeviceMesh((dp=2, tp=2), 'cuda', stride=(2, 1))
 //
 // A dimension that is cut in strides is seen as a product of factors. Sizes that do not divide are cut by nested
-// ceilings.
+// ceilings; there, strides are read as another order of the mesh's dimensions, as FSDP over TP means them.
 #include "retile/interchange/dtensor.h"
 
 #include <fmt/format.h>
@@ -91,11 +91,20 @@ MeshLayout simplest(MeshLayout layout) {
 
 // --- From placements.
 
+// A fault, and the mesh's dimension whose placement it is in.
+struct PlacementFault {
+  int axis = 0;
+  Fault fault;
+};
+
 // Takes placements one by one; a fault says what is wrong with the last of them.
 class PlacementReader {
  public:
   PlacementReader(const Shape& shape, const PlacedMesh& mesh)
-      : shape_(shape), layout_{mesh.mesh, {}, UnevenRule::nested, {}, Reduction::sum, mesh.devices} {
+      : shape_(shape),
+        layout_{mesh.mesh, {}, UnevenRule::nested, {}, Reduction::sum, mesh.devices},
+        cuts_(shape.size()),
+        stride_faults_(shape.size()) {
     for (const std::int64_t size : shape) layout_.view.push_back({{size, {}}});
   }
 
@@ -127,20 +136,55 @@ class PlacementReader {
                  "there is one for each dimension of the mesh"};
   }
 
+  // After the last placement: strides that do not divide become an order of axes, or are at fault.
+  std::optional<PlacementFault> find_order_fault() {
+    for (std::size_t dimension = 0; dimension < shape_.size(); ++dimension) {
+      if (!stride_faults_[dimension]) continue;
+      const auto axes = find_order(cuts_[dimension]);
+      if (!axes) return stride_faults_[dimension];
+      layout_.view[dimension] = {{shape_[dimension], *axes}};
+    }
+    return std::nullopt;
+  }
+
+  // Once there is no fault.
   Layout layout() const { return Layout(simplest(layout_)); }
 
  private:
+  struct Cut {
+    AxisPart axis;
+    std::int64_t parts;  // that are there before, as if dimensions of the mesh were taken from the last to the first
+  };
+
+  // Axes from minor to major, in the order in which each finds as many parts as it says; nullopt where there is none.
+  static std::optional<std::vector<AxisPart>> find_order(const std::vector<Cut>& cuts) {
+    std::vector<AxisPart> axes;
+    for (std::size_t i = cuts.size(); i-- > 0;) {
+      std::int64_t parts = 1;
+      std::size_t place = axes.size();
+      while (place > 0 && parts < cuts[i].parts) parts *= axes[--place].size;
+      if (parts != cuts[i].parts) return std::nullopt;
+      axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(place), cuts[i].axis);
+    }
+    return axes;
+  }
+
   std::optional<Fault> cut(const DTensorPlacement& placement, const AxisPart& axis) {
     if (auto fault = find_dimension_fault(placement.dimension)) return fault;
     const std::int64_t from_front = placement.dimension < 0 ? static_cast<std::int64_t>(shape_.size()) : 0;
     const auto dimension = static_cast<std::size_t>(placement.dimension + from_front);
-    std::vector<Factor>& factors = layout_.view[dimension];
     const std::int64_t parts = placement.split_factor;
+    cuts_[dimension].push_back({axis, parts});
+    if (stride_faults_[dimension]) return std::nullopt;
+    std::vector<Factor>& factors = layout_.view[dimension];
     // Strides are of parts that are equally large.
     const bool is_even = parts == 1 || uncut_evenly(factors);
     if (is_even && cut_below(factors, parts, axis)) return std::nullopt;
-    return Fault{fmt::format("dimension {} of {} does not divide into these strides", dimension, shape_[dimension]),
-                 fmt::format("{} parts of what is left of it are each cut into {} tiles", parts, axis.size)};
+    stride_faults_[dimension] = {
+        axis.axis,
+        {fmt::format("dimension {} of {} does not divide into these strides", dimension, shape_[dimension]),
+         fmt::format("{} parts of what is left of it are each cut into {} tiles", parts, axis.size)}};
+    return std::nullopt;
   }
 
   static bool uncut_evenly(const std::vector<Factor>& factors) {
@@ -161,6 +205,8 @@ class PlacementReader {
 
   const Shape& shape_;
   MeshLayout layout_;
+  std::vector<std::vector<Cut>> cuts_;                        // of each dimension, in the mesh's order
+  std::vector<std::optional<PlacementFault>> stride_faults_;  // of each dimension
   int axis_ = 0;
 };
 
@@ -189,6 +235,9 @@ class PlacementScanner {
     }
     scanner_.expect_end("the placements");
     require_none({begin, scanner_.last().end}, reader_.find_count_fault());
+    if (const auto found = reader_.find_order_fault()) {
+      require_none(places_[static_cast<std::size_t>(found->axis)], found->fault);
+    }
     return reader_.layout();
   }
 
@@ -203,7 +252,8 @@ class PlacementScanner {
     const std::size_t begin = scanner_.next_position();
     if (const auto fault = reader_.find_excess()) scanner_.fail_here(fault->message, fault->hint);
     const auto take = [&](const DTensorPlacement& placement) {
-      require_none({begin, scanner_.last().end}, reader_.take(placement));
+      places_.push_back({begin, scanner_.last().end});
+      require_none(places_.back(), reader_.take(placement));
     };
     const std::string kind = scanner_.name("a placement");
     if (kind == "Shard" || kind == "S") {
@@ -258,11 +308,13 @@ class PlacementScanner {
       scanner_.fail(place, fmt::format("parts that make up a '{}' are not known", name),
                     fmt::format("use one of {}", reduction_names));
     }
+    places_.push_back(place);
     require_none(place, reader_.take({Kind::partial, 0, 1, *reduction}));
   }
 
   Scanner& scanner_;
   PlacementReader reader_;
+  std::vector<SourceRange> places_;  // of the placements
 };
 
 // '(' [ name '=' size { ',' … } ] ')': the axes of a mesh that numbers its devices by strides
@@ -452,6 +504,7 @@ Layout dtensor_layout(const PlacedMesh& mesh, const std::vector<DTensorPlacement
   };
   for (const DTensorPlacement& placement : placements) require_none(reader.take(placement));
   require_none(reader.find_count_fault());
+  if (auto found = reader.find_order_fault()) require_none(std::move(found->fault));
   return reader.layout();
 }
 

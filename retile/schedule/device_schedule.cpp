@@ -108,6 +108,11 @@ DeviceStage stage_of(const Stage& stage, Device device, const DeviceScheduleOpti
   return result;
 }
 
+// None where the device's array is packed, however many boxes it holds.
+std::vector<Strides> given(const Strides& strides) {
+  return strides.empty() ? std::vector<Strides>() : std::vector<Strides>{strides};
+}
+
 // Of all devices: those of others do not matter.
 std::vector<Strides> spread(const std::vector<Strides>& own, Device device, std::int64_t devices) {
   if (own.empty()) return {};
@@ -122,9 +127,10 @@ std::vector<DeviceStage> device_schedule(const Plan& plan, Device device, const 
   const Movement& movement = plan.movement;
   require_element_size(movement, options.element_size);
   const std::vector<Device> devices{device};
-  const BufferStrides own = require_strides({strides_in_view({options.source}, plan.view, movement.source, devices),
-                                             strides_in_view({options.target}, plan.view, movement.target(), devices)},
-                                            movement.source, movement.target(), devices, options.element_size);
+  const BufferStrides own =
+      require_strides({strides_in_view(given(options.source), plan.view, movement.source, devices),
+                       strides_in_view(given(options.target), plan.view, movement.target(), devices)},
+                      movement.source, movement.target(), devices, options.element_size);
   const BufferStrides strides{spread(own.sources, device, movement.source.device_count()),
                               spread(own.targets, device, movement.source.device_count())};
   std::vector<Stage> stages = make_schedule(movement, options.element_size, strides);

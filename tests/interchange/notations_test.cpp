@@ -237,6 +237,30 @@ hint: 3 parts of what is left of it are each cut into 2 tiles
             "(_StridedShard(dim=0, sf=6), _StridedShard(dim=0, sf=2), Shard(dim=0))");
 }
 
+TEST(DTensorPlacements, strides_that_do_not_divide_are_another_order) {
+  const auto in_order = [](const Shape& shape, const std::string& sizes, const std::string& transposed) {
+    const std::string parts = sizes.substr(sizes.rfind('=') + 1);
+    return read("(_StridedShard(dim=0, sf=" + parts + "), Shard(dim=0))", shape, sizes).placement().size(0) ==
+           read("(Shard(dim=0), Shard(dim=0))", shape, transposed).placement().size(0);
+  };
+  EXPECT_EQ(shown("(_StridedShard(dim=0, sf=2), Shard(dim=0))", {10}, "dp=2,tp=2"),
+            "[3{dp,tp}10] nested on {dp: 2, tp: 2}");
+  EXPECT_EQ(shown("(_StridedShard(dim=0, sf=6), _StridedShard(dim=0, sf=2), Shard(dim=0))", {25}, "x=2,y=3,z=2"),
+            "[3{x,y,z}25] nested on {x: 2, y: 3, z: 2}");
+  // Vocabularies and an inner size of models in use, on FSDP over TP.
+  EXPECT_TRUE(in_order({151936}, "dp=32,tp=8", "tp=8,dp=32"));
+  EXPECT_TRUE(in_order({128256}, "dp=64,tp=8", "tp=8,dp=64"));
+  EXPECT_TRUE(in_order({129280}, "dp=64,tp=8", "tp=8,dp=64"));
+  EXPECT_TRUE(in_order({11008}, "dp=64,tp=8", "tp=8,dp=64"));
+  printed(read("(_StridedShard(dim=0, sf=2), Shard(dim=0))", {10}, "dp=2,tp=2"), Notation::dtensor);
+  EXPECT_EQ(fault("(_StridedShard(dim=0, sf=3), Shard(dim=0))", {10}, "dp=2,tp=2"),
+            R"(sharding:1:2: error: dimension 0 of 10 does not divide into these strides
+    1 | (_StridedShard(dim=0, sf=3), Shard(dim=0))
+      |  ^~~~~~~~~~~~~~~~~~~~~~~~~
+hint: 3 parts of what is left of it are each cut into 2 tiles
+)");
+}
+
 // Recorded with PyTorch.
 TEST(DTensorPlacements, tiles_are_those_of_pytorch) {
   int count = 0;

@@ -1,11 +1,20 @@
 """Tensors of PyTorch, moved by plans between eight processes. Skipped without PyTorch (make test-torch)."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch installs it")
 
-from torch_cases import CASES
+import torch_agreement_cases
+import torch_cases
+from test_docs import DOCS, blocks_of
 from torch_ranks import run_cases
+
+CASES = torch_cases.CASES + torch_agreement_cases.CASES
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +25,16 @@ def outcomes(tmp_path_factory):
 @pytest.mark.parametrize("name", [case.__name__ for case in CASES])
 def test_in_all_ranks(outcomes, name):
     assert outcomes[name] == ""
+
+
+def test_the_pages_script_prints_what_the_page_says(tmp_path):
+    page = (DOCS / "from-pytorch.md").read_text()
+    (script,) = blocks_of(page)
+    command, expected = re.search(r"```\n(torchrun .*)\n((?:.*\n)*?)```", page).groups()
+    (tmp_path / "reshard.py").write_text(script)
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", *command.split()[1:]],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert result.stdout == expected, result.stderr
+    assert "nanobind" not in result.stderr

@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import retile
 import retile.torch
-from retile import _point_to_point
+from retile import _agreement, _point_to_point
 from retile.torch import enabled, explain, plan_of, redistribute
 
 CASES = []
@@ -204,6 +204,35 @@ def strided_shards_are_moved():
 
 
 @case
+def strided_shards_of_several_boxes_are_moved():
+    mesh, tensor = mesh_of(8), tensor_of(48, 5)
+    strided, rank = [_StridedShard(0, split_factor=3)], dist.get_rank()
+    local = torch.cat([part.chunk(8)[rank] for part in tensor.chunk(3)])
+    for source in ([Shard(0)], [Shard(1)], [Replicate()]):
+        moved = redistribute(put(tensor, mesh, source), strided)
+        assert torch.equal(moved.to_local(), local)
+        assert_moved(redistribute(moved, source), tensor, mesh, source)
+    lying = put(tensor, mesh, strided, local.t().contiguous().t())  # other strides in memory
+    assert_moved(redistribute(lying, [Shard(1)]), tensor, mesh, [Shard(1)])
+    total = redistribute(put(tensor, mesh, [Partial()], tensor.clone()), strided)
+    assert torch.equal(total.to_local(), local * 8)
+
+
+@case
+def strided_shards_need_not_divide():
+    """FSDP over TP cuts along the mesh's last dimension first."""
+    mesh = mesh_of(2, 4, names=("dp", "tp"))
+    strided = [_StridedShard(0, split_factor=4), Shard(0)]
+    for rows in (13, 30, 3, 151):
+        tensor, (x, y) = tensor_of(rows, 3), mesh.get_coordinate()
+        chunks = (*tensor.chunk(4), *[tensor[:0]] * 4)[y].chunk(2)
+        local = (*chunks, tensor[:0])[x].contiguous()
+        moved = redistribute(put(tensor, mesh, strided, local), [Replicate(), Replicate()])
+        assert_moved(moved, tensor, mesh, [Replicate(), Replicate()])
+        assert torch.equal(redistribute(moved, strided).to_local(), local)
+
+
+@case
 def other_meshes_are_reached():
     tensor = tensor_of(10, 12)
     mesh, flat, backwards = mesh_of(2, 4), mesh_of(8), mesh_of(4, 2, ranks=[7, 6, 5, 4, 3, 2, 1, 0])
@@ -340,6 +369,78 @@ def gradients_of_sums_are_replicated():
     assert_moved(dt.grad, tensor, mesh, [Replicate(), Shard(0)])
 
 
+@case
+def gradients_of_sums_that_stay_open_stay_open():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    placements = [Partial(), Shard(0)], [Partial(), Shard(1)]
+    found = []
+    for move in (lambda dt: dt.redistribute(mesh, placements[1]), lambda dt: redistribute(dt, placements[1])):
+        dt = put(tensor, mesh, placements[0], slice_of(tensor, mesh, [Replicate(), Shard(0)]).clone()).requires_grad_()
+        moved = move(dt)
+        weight = put(tensor, mesh, placements[1], slice_of(tensor, mesh, [Replicate(), Shard(1)]).clone())
+        for gradient in (weight, put(tensor, mesh, [Replicate(), Shard(1)])):
+            dt.grad = None
+            moved.backward(gradient, retain_graph=True)
+            found.append((dt.grad.placements, dt.grad.to_local()))
+    assert [one[0] for one in found[:2]] == [(Partial(), Shard(0)), (Replicate(), Shard(0))]
+    for theirs, ours in zip(found[:2], found[2:], strict=True):
+        assert theirs[0] == ours[0] and torch.equal(theirs[1], ours[1])
+
+
+@case
+def gradients_cross_meshes():
+    """Also where a rank is in one of them only."""
+    tensor, rank = tensor_of(8, 12), dist.get_rank()
+    trainers, servers = mesh_of(2, 2), mesh_of(4, ranks=[2, 3, 4, 5])
+    dt = put(tensor, trainers, [Shard(0), Shard(1)], None if rank < 4 else torch.empty(0)).requires_grad_()
+    moved = redistribute(dt, servers, [Shard(1)])
+    gradient = put(tensor * 3, servers, [Shard(1)], None if 2 <= rank < 6 else torch.empty(0, 0))
+    moved.backward(gradient)
+    if rank < 4:
+        assert_moved(dt.grad, tensor * 3, trainers, [Shard(0), Shard(1)])
+
+
+@case
+def tensors_are_cast_before_they_move():
+    mesh, tensor = mesh_of(8), tensor_of(16, 24) / 3
+    for backward in (None, torch.bfloat16):
+        dt = put(tensor, mesh, [Shard(0)]).requires_grad_()
+        moved = redistribute(dt, [Shard(1)], forward_dtype=torch.bfloat16, backward_dtype=backward)
+        assert_moved(moved.detach(), tensor.bfloat16(), mesh, [Shard(1)])
+        moved.backward(put(tensor.bfloat16(), mesh, [Shard(1)]))
+        assert_moved(dt.grad, tensor.bfloat16().float(), mesh, [Shard(0)])
+    same = redistribute(dt.detach(), [Shard(0)], forward_dtype=torch.float64)
+    assert_moved(same, tensor.double(), mesh, [Shard(0)])
+
+
+@case
+def arguments_come_in_dtensors_order():
+    mesh, flat, tensor = mesh_of(2, 4), mesh_of(8), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Shard(0), Shard(1)])
+    assert_moved(redistribute(dt, mesh, [Shard(1), Shard(0)]), tensor, mesh, [Shard(1), Shard(0)])
+    assert_moved(redistribute(dt, flat, [Shard(1)], async_op=True), tensor, flat, [Shard(1)])
+    assert_moved(redistribute(dt, placements=[Replicate()] * 2), tensor, mesh, [Replicate()] * 2)
+    assert_moved(redistribute(dt, device_mesh=flat, placements=[Shard(0)]), tensor, flat, [Shard(0)])
+    assert plan_of(dt, flat, [Shard(1)]).target.device_count == 8
+
+
+@case
+def averages_are_sums_that_are_divided():
+    mesh, tensor = mesh_of(2, 4), tensor_of(8, 12)
+    own = slice_of(tensor, mesh, [Replicate(), Shard(0)]) + 100 * mesh.get_coordinate()[0]
+    for target in ([Replicate(), Shard(0)], [Shard(0), Shard(1)]):
+        moved = redistribute(put(tensor, mesh, [Partial("avg"), Shard(0)], own), target)
+        assert_moved(moved, tensor + 50, mesh, target)
+    kept = redistribute(put(tensor, mesh, [Partial("avg"), Shard(0)], own), [Partial("avg"), Replicate()])
+    assert torch.equal(kept.to_local(), tensor + 100 * mesh.get_coordinate()[0])
+    mixed = redistribute(put(tensor, mesh, [Partial("avg"), Partial("sum")], tensor.clone()), [Shard(0), Shard(1)])
+    assert_moved(mixed, tensor * 4, mesh, [Shard(0), Shard(1)])
+    whole = put(tensor.int(), mesh, [Partial("avg"), Replicate()], tensor.int())
+    assert message_of(redistribute, whole, [Replicate()] * 2) == (
+        "(Partial(avg), Replicate()) of torch.int32 is no average of such elements"
+    )
+
+
 ANY_DEVICE = list(CASES)  # where tensors are matters to none of these
 
 
@@ -366,26 +467,25 @@ def the_compiler_sees_one_operation():
     assert_moved(dt.grad, tensor * 2, mesh, [Shard(0), Replicate()])
     torch.library.opcheck(
         torch.ops.retile.redistribute.default,
-        (dt.to_local().detach(), *(retile.torch._text_of(mesh, one) for one in ((Shard(0), Replicate()),) * 2),
-         (16, 24), "auto", None),
+        (dt.to_local().detach(), retile.torch._request_text(*[mesh, (Shard(0), Replicate())] * 2, ("auto", None)),
+         (16, 24), torch.float32, torch.float32),
         test_utils=("test_schema", "test_faketensor"),
     )  # fmt: skip
 
 
 @case
-def the_compiler_makes_a_graph_for_each_shape():
+def compiled_functions_take_any_shape():
     mesh = mesh_of(2, 4)
 
     def function(x):
         return redistribute(x, [Shard(1), Shard(0)]) + 1
 
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=False)
-    for rows in (8, 16, 24):
-        tensor = tensor_of(rows, 16)
-        assert_moved(compiled(put(tensor, mesh, [Shard(0), Shard(1)])), tensor + 1, mesh, [Shard(1), Shard(0)])
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
-    message = message_of(compiled, put(tensor, mesh, [Shard(0), Shard(1)]), error=Exception)
-    assert "the shape is not known when the graph is made: use torch.compile(…, dynamic=False)" in message
+    for dynamic in (None, True):
+        torch.compiler.reset()
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+        for rows in (8, 16, 21):  # the last of which does not divide
+            tensor = tensor_of(rows, 16)
+            assert_moved(compiled(put(tensor, mesh, [Shard(0), Shard(1)])), tensor + 1, mesh, [Shard(1), Shard(0)])
 
 
 @case
@@ -520,6 +620,82 @@ def shards_in_an_order_of_their_own_stay_with_dtensor():
         assert torch.equal(dt.full_tensor(), tensor)
 
 
+def statistics_of(function):
+    """What the function gives where plans are enabled, how many movements went by plans, and why others did not."""
+    before = retile.torch.statistics()
+    with enabled():
+        result = function()
+    after = retile.torch.statistics()
+    left = {reason: count - before.left.get(reason, 0) for reason, count in after.left.items()}
+    return result, after.moved - before.moved, {reason: count for reason, count in left.items() if count}
+
+
+@case
+def redistributions_are_counted():
+    mesh, tensor = mesh_of(8), tensor_of(8, 16)
+    product = put(tensor, mesh, [Partial("product")], tensor.clamp(max=1))
+    _, moved, left = statistics_of(lambda: product.redistribute(mesh, [Replicate()]))
+    assert (moved, left) == (0, {f"{Partial('product')!r} is no placement that retile knows": 1})
+    waited, moved, left = statistics_of(
+        lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
+    )
+    assert (moved, left) == (0, {"async_op": 1}) and torch.equal(waited, tensor)
+    _, moved, left = statistics_of(lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]))
+    assert (moved, left) == (1, {})
+    total = retile.torch.statistics()
+    assert str(total).startswith(f"{total.moved} by plans, {sum(total.left.values())} left to DTensor\n  ")
+
+
+@case
+def sums_of_masked_rows_and_of_powers_go_by_plans():
+    mesh, tensor = mesh_of(8), tensor_of(16, 24)
+    indices = torch.tensor([0, 3, 15, 7, 7])
+    table, positions = put(tensor, mesh, [Shard(0)]), put(indices, mesh, [Replicate()])
+    embed = torch.nn.functional.embedding
+    found, moved, left = statistics_of(lambda: embed(positions, table).full_tensor())
+    assert torch.equal(found, tensor[indices])
+    assert (moved, left) == (1, {"a target that is a sum, to which nothing is moved": 1})  # where indices are masked
+    for exponent in (2, 3):
+        norm, moved, left = statistics_of(lambda p=exponent: torch.linalg.vector_norm(table, p).full_tensor())
+        torch.testing.assert_close(norm, torch.linalg.vector_norm(tensor, exponent))
+        assert moved == 1 and not left, (moved, left)
+    mean, moved, left = statistics_of(lambda: table.mean().full_tensor())
+    assert mean == tensor.mean() and moved == 1 and not left, (moved, left)
+
+
+@case
+def compiled_functions_go_by_plans():
+    """Of other shapes, DTensor's own where the compiler makes a graph for any shape."""
+    mesh = mesh_of(2, 4)
+
+    def function(x):
+        return x.redistribute(mesh, [Shard(1), Shard(0)]) + 1
+
+    with enabled():
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        for rows in (8, 16, 24):
+            tensor = tensor_of(rows, 16)
+            assert_moved(compiled(put(tensor, mesh, [Shard(0), Shard(1)])), tensor + 1, mesh, [Shard(1), Shard(0)])
+
+
+@case
+def ranks_in_one_process_stay_with_dtensor():
+    """LocalTensorMode has all ranks' tensors in one; a threaded process group has no messages."""
+    try:
+        from torch.distributed._local_tensor import LocalTensorMode
+    except ImportError:
+        return
+    mesh, tensor = mesh_of(8), tensor_of(16, 24)
+    with enabled(), LocalTensorMode(8):
+        local = put(tensor, mesh, [Replicate()], tensor.clone()).redistribute(mesh, [Shard(0)]).to_local()
+    assert tuple(local.shape) == (2, 24)
+    with mock.patch.object(_agreement, "BACKENDS_WITHOUT_MESSAGES", frozenset({"gloo"})):
+        dt = put(tensor, mesh, [Shard(0)])
+        _, moved, left = statistics_of(lambda: dt.redistribute(mesh, [Shard(1)]))
+        assert (moved, left) == (0, {"the backend 'gloo' has no messages between processes": 1})
+        assert message_of(redistribute, dt, [Replicate()]) == "the backend 'gloo' has no messages between processes"
+
+
 @case
 def versions_that_retile_does_not_know_are_refused():
     own = torch.distributed.tensor._redistribute.redistribute_local_tensor
@@ -559,9 +735,19 @@ def plans_can_be_seen_before_they_run():
     mesh, tensor = mesh_of(2, 4, names=("dp", "tp")), tensor_of(16, 24)
     dt = put(tensor, mesh, [Shard(0), Replicate()])
     assert [step.op for step in plan_of(dt, [Shard(1), Shard(1)]).steps] == ["exchange"]
-    assert explain(dt, [Replicate(), Replicate()], planner="paper").startswith(
-        "mesh {dp: 2, tp: 4}  // planner paper\n  [8{dp}16, 24]  // 192 elements per device\n"
+    rank = dist.get_rank()
+    assert explain(dt, [Replicate(), Replicate()], planner="paper") == (
+        "mesh {dp: 2, tp: 4}  // planner paper\n"
+        "  [8{dp}16, 24]  // 192 elements per device, (Shard(dim=0), Replicate())\n"
+        "    -> allgather(0; 2)  // cost 192\n"
+        "  [16, 24]       // 384, (Replicate(), Replicate())\n"
+        "// cost 192 (volume, optimal over all plans), floor 192\n"
+        "// peak 384 elements per device, no more than the larger of source and target\n"
+        f"// rank {rank} sends 768 bytes in 1 message, and receives 768 bytes in 1 message\n"
     )
+    alone = put(tensor, mesh_of(2, ranks=[1, 2]), [Shard(0)], None if rank in (1, 2) else torch.empty(0))
+    taken = "sends 384 bytes in 1 message, and receives 384 bytes in 1 message" if rank in (1, 2) else "takes no part"
+    assert explain(alone, [Shard(1)]).endswith(f"// rank {rank} {taken}\n")
 
 
 @case
@@ -578,16 +764,17 @@ def memory_limits_name_the_smallest_that_works():
 def everything_that_is_wrong_is_said_at_once():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
     dt = put(tensor, mesh, [Shard(0), Replicate()])
-    assert message_of(redistribute, dt, [Shard(2), Partial("avg"), Partial()]) == (
-        f"{Partial('avg')!r} is no placement that retile knows\n"
+    assert message_of(redistribute, dt, [Shard(2), Partial("product"), Partial()]) == (
+        f"{Partial('product')!r} is no placement that retile knows\n"
         "there are 3 placements for a mesh of 2 dimensions\n"
         "Shard(dim=2) cuts a dimension that a tensor of 2 dimensions has not\n"
-        f"{Partial('avg')!r} cannot be a target: the source is no such sum on this mesh"
+        f"{Partial('product')!r} cannot be a target: the source is no such sum on this mesh"
     )
     assert message_of(redistribute, tensor, [Shard(0)]) == "Tensor is no DTensor"
     assert message_of(redistribute, dt, [Shard(0), Shard(0)], planner="fast") == (
         "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
     )
+    assert message_of(redistribute, dt, mesh, [Shard(0), Shard(0)], mesh=mesh) == "the mesh is given twice"
     assert message_of(redistribute, dt, Shard(0)) == (
         "Shard(dim=0) is no list of placements, one for each dimension of the mesh"
     )

@@ -111,6 +111,8 @@ TEST(DeviceSchedule, moves_what_the_plan_moves) {
                                                                   {"[5{x}9, 8]", "[9, 1{y,x}8]"},
                                                                   {"[3{y}9, 7] nested", "[9, 2{y}7] balanced"},
                                                                   {"[2*4{y}16, 8]", "[4*4{x}8, 8]"},
+                                                                  {"[3*1{x}2]", "[3{x}6]"},  // several boxes
+                                                                  {"[3{x}6]", "[3*1{x}2]"},
                                                                   {"[8{x}16, 8]", "[8{x}16, 8]"}};
   for (const auto& [source, target] : problems) {
     for (const PlannerKind planner : {PlannerKind::wide, PlannerKind::direct}) {

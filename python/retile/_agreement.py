@@ -1,0 +1,368 @@
+"""Ranks of a process group that move something together: what they call, in which order, and who is missing.
+
+A call has a number, counted by the ranks that take part, and a fingerprint of what is moved. Both are in the tag of its
+messages, so that messages of different calls never meet, and while ranks agree nothing else is needed. A rank that has
+waited for PATIENCE seconds writes what it does on a board, the store of the process group, and reads what the others wrote.
+So all ranks find out within seconds that they disagree, and by the time limit who has not come. A call that fails breaks the
+connections of its process group: nothing else ends the wait for a message.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from retile import _retile
+from retile._errors import InputError
+
+TIME_LIMIT = 60.0  # seconds for which a rank waits for the others, unless it is told otherwise
+PATIENCE = 1.0  # seconds of waiting after which a rank asks why
+PERIOD = 0.5  # seconds between two looks at the board
+OLDEST = 10.0  # seconds for which a record on the board counts, clocks that differ included
+GRACE = 3.0  # seconds for which a rank whose connections were broken looks for the reason
+TAGS = 2**31 - 1  # those from 0; the last one is never sent
+BACKENDS_WITH_TAGS = frozenset({"gloo", "mpi", "ucc"})
+BACKENDS_WITHOUT_MESSAGES = frozenset({"threaded", "fake"})
+
+
+class AgreementError(RuntimeError):
+    """Ranks did not take part in one call; the message says which, and what they did instead."""
+
+    __module__ = "retile.torch"
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """What a call moves: the same for all ranks that take part."""
+
+    text: str
+
+    @functools.cached_property
+    def fingerprint(self) -> int:
+        return int.from_bytes(hashlib.blake2b(f"{_retile.__version__} {self.text}".encode(), digest_size=7).digest())
+
+
+class Participants:
+    """Ranks of a process group that make calls together, and how many they have made. Ranks are those of the world."""
+
+    def __init__(self, group: dist.ProcessGroup, ranks: tuple[int, ...]) -> None:
+        self.group = group
+        self.ranks = ranks
+        self.name = hashlib.blake2b(json.dumps(ranks).encode(), digest_size=8).hexdigest()
+        self.calls = 0
+        self.met: set[int] = set()  # fingerprints of what was moved already
+        self.positions = {rank: dist.get_group_rank(group, rank) for rank in ranks}
+
+    def __str__(self) -> str:
+        return named(self.ranks)
+
+
+class Call:
+    """One movement, as this rank takes part in it."""
+
+    def __init__(self, participants: Participants, subject: Subject, time_limit: float) -> None:
+        participants.calls += 1
+        self.participants = participants
+        self.group = participants.group
+        self.subject = subject
+        self.number = participants.calls
+        self.tag = (subject.fingerprint + self.number * 0x9E3779B1) % TAGS
+        self.time_limit = time_limit
+        self.began = time.monotonic()
+        self.waits_for: int | None = None
+        self.verdict = ""  # why it cannot be finished
+
+    def place(self, name: Any) -> str:
+        """On the board, of what concerns this call."""
+        return f"retile/{self.participants.name}/{self.number}/{name}"
+
+    def record(self) -> dict[str, Any]:
+        """What this rank does."""
+        return {
+            "time": time.time(),
+            "rank": dist.get_rank(),
+            "participants": self.participants.name,
+            "number": self.number,
+            "ranks": self.participants.ranks,
+            "fingerprint": self.subject.fingerprint,
+            "text": self.subject.text,
+            "waits_for": self.waits_for,
+            "counts": _group_state(self.group).counts(),
+            "verdict": self.verdict,
+        }
+
+    def begin(self, start: Any, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
+        """A message to or from a peer; `start` is `send` or `recv` of the group. Throws AgreementError."""
+        try:
+            return start([tensor], self.participants.positions[peer], self.tag), peer
+        except RuntimeError as error:
+            raise AgreementError(self.reason(peer, error)) from error
+
+    def wait(self, work: dist.Work, peer: int) -> None:
+        """Until the work is done. Throws AgreementError."""
+        self.waits_for = peer
+        try:
+            work.wait(datetime.timedelta(seconds=self.time_limit + GRACE))
+        except RuntimeError as error:
+            raise AgreementError(self.reason(peer, error)) from error
+
+    def reason(self, peer: int, error: Exception) -> str:
+        """Of a wait that broke: the verdict, or what the rank that broke the connection says."""
+        end = time.monotonic() + GRACE
+        while not self.verdict and time.monotonic() < end:
+            with contextlib.suppress(RuntimeError):  # of a store that is gone
+                judge(self, oldest_failure=self.time_limit + OLDEST)
+            time.sleep(PERIOD / 5)
+        return self.verdict or self.tell(f"the connection to rank {peer} broke: {error}")
+
+    def tell(self, fault: str) -> str:
+        return f"{fault}\n  in call {self.number} of {self.participants}: {self.subject.text}"
+
+
+@dataclasses.dataclass
+class GroupState:
+    """What this process knows of a process group."""
+
+    participants: dict[tuple[int, ...], Participants] = dataclasses.field(default_factory=dict)
+    backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names by types of devices
+    call: Call | None = None  # that is under way
+    has_board: bool = True  # until its store is gone, with the process that has it
+
+    def counts(self) -> dict[str, int]:
+        """Calls that were begun."""
+        return {one.name: one.calls for one in self.participants.values()}
+
+
+_states: dict[dist.ProcessGroup, GroupState] = {}
+_lock = threading.Lock()
+_watcher: threading.Thread | None = None
+
+
+def _group_state(group: dist.ProcessGroup) -> GroupState:
+    state = _states.get(group)
+    if state is None:
+        for other in [one for one in _states if one not in dist.distributed_c10d._world.pg_map]:
+            del _states[other]  # it was destroyed
+        state = _states[group] = GroupState()
+    return state
+
+
+def store_of(group: dist.ProcessGroup) -> dist.Store:
+    return dist.distributed_c10d._world.pg_map[group][1]
+
+
+def backend_of(group: dist.ProcessGroup, device_type: str) -> str:
+    """Its name. Throws InputError where no messages go from such a device to another process."""
+    known = _group_state(group).backends
+    if device_type not in known:
+        try:
+            known[device_type] = group._get_backend(torch.device(device_type)).name()
+        except RuntimeError:
+            raise InputError(f"the process group has no backend for tensors on {device_type}") from None
+    if known[device_type] in BACKENDS_WITHOUT_MESSAGES:
+        raise InputError(f"the backend '{known[device_type]}' has no messages between processes")
+    return known[device_type]
+
+
+def has_tags(group: dist.ProcessGroup, device_type: str) -> bool:
+    return backend_of(group, device_type) in BACKENDS_WITH_TAGS
+
+
+def participants_of(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> Participants:
+    """Throws InputError where some are not in the group."""
+    state = _group_state(group)
+    found = state.participants.get(ranks)
+    if found is None:
+        members = set(dist.get_process_group_ranks(group))
+        absent = [rank for rank in ranks if rank not in members]
+        if absent:
+            raise InputError(
+                f"the process group of {named(sorted(members))} has no {named(absent)}, which a mesh names"
+            )
+        found = state.participants[ranks] = Participants(group, ranks)
+    return found
+
+
+@contextlib.contextmanager
+def calling(participants: Participants, subject: Subject, time_limit: float, device_type: str) -> Iterator[Call]:
+    """A call of this rank. One that fails is told to the others, whatever the reason."""
+    state = _group_state(participants.group)
+    with _lock:
+        if state.call is not None:
+            raise InputError(
+                "another thread moves a tensor over this process group\n"
+                "hint: give each thread a group of its own, group=torch.distributed.new_group()"
+            )
+        call = state.call = Call(participants, subject, time_limit)
+        if _watcher is None:
+            _start_watcher()
+    try:
+        if not has_tags(participants.group, device_type):
+            meet(call)
+        yield call
+    except BaseException as error:
+        call.verdict = call.verdict or str(error) or type(error).__name__
+        with contextlib.suppress(RuntimeError):
+            write(call)
+        raise
+    finally:
+        state.call = None
+
+
+# --- The board. Records are written again and again while they are true, so that an old one says nothing.
+
+
+def write(call: Call) -> None:
+    store = store_of(call.group)
+    store.set(f"retile/{dist.get_rank()}", json.dumps(call.record()))
+    if call.verdict:
+        store.compare_set(call.place("failure"), "", json.dumps(call.record()))  # the first one is the reason
+
+
+def read(store: dist.Store, place: str, oldest: float = OLDEST) -> dict[str, Any] | None:
+    """A record that is no more than so many seconds old."""
+    record = json.loads(store.get(place)) if store.check([place]) else None
+    return record if record is not None and abs(time.time() - record["time"]) < oldest else None
+
+
+def judge(call: Call, *, is_over: bool = False, oldest_failure: float = OLDEST) -> None:
+    """Gives the verdict where the call cannot be finished; `is_over` says that its time is."""
+    store = store_of(call.group)
+    failed = read(store, call.place("failure"), oldest_failure)
+    fault = "" if failed is None else f"rank {failed['rank']} failed: {failed['verdict']}"
+    peer = None if call.waits_for is None else read(store, f"retile/{call.waits_for}")
+    if not fault and peer is not None:
+        fault = find_disagreement(call, peer)
+    if not fault and is_over:
+        fault = find_missing(call)
+    if fault:
+        call.verdict = call.tell(fault)
+
+
+def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
+    """Why this rank and the one it waits for cannot both finish what they do; nothing where they can."""
+    name, number = peer["participants"], peer["number"]
+    if name == call.participants.name:  # where numbers differ, one of them is behind
+        is_other = number == call.number and peer["fingerprint"] != call.subject.fingerprint
+        return f"ranks disagree: rank {peer['rank']} moves {peer['text']}" if is_other else ""
+    own = _group_state(call.group).counts()
+    is_this_call_to_come = peer["counts"].get(call.participants.name, 0) < call.number
+    if dist.get_rank() not in peer["ranks"] or own.get(name, 0) >= number or not is_this_call_to_come:
+        return ""
+    return f"ranks disagree: rank {peer['rank']} is in call {number} of {named(peer['ranks'])}: {peer['text']}"
+
+
+def find_missing(call: Call) -> str:
+    """The rank that others wait for, directly or through others, and that is not in the call itself."""
+    store, chain = store_of(call.group), [dist.get_rank()]
+    rank, record = call.waits_for, None
+    while rank is not None and rank not in chain:
+        record = read(store, f"retile/{rank}")
+        if record is None or [record["participants"], record["number"]] != [call.participants.name, call.number]:
+            break
+        chain.append(rank)
+        rank = record["waits_for"]
+    if rank is None or rank in chain:
+        return f"ranks waited for each other for {call.time_limit:g} s"
+    elsewhere = "" if record is None else f"\n  rank {rank} is in call {record['number']} of {named(record['ranks'])}"
+    return (
+        f"rank {rank} did not take part within {call.time_limit:g} s{elsewhere}\n"
+        "hint: every rank of both meshes makes the call, and enabled() is entered by all ranks or by none"
+    )
+
+
+def named(ranks: Any) -> str:
+    """`ranks 0 to 3, 7`."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(texts)}"
+
+
+# --- The watcher: a thread that looks at the board for calls that take long.
+
+
+def _start_watcher() -> None:
+    global _watcher
+    _watcher = threading.Thread(target=_watch, name="retile", daemon=True)
+    _watcher.start()
+
+
+def _forget() -> None:  # in a process that was forked, which has no such thread
+    global _watcher
+    _watcher = None
+    _states.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(PERIOD)
+        for state in list(_states.values()):
+            call = state.call
+            is_late = call is not None and not call.verdict and time.monotonic() - call.began > PATIENCE
+            if is_late and state.has_board:
+                try:
+                    _look_after(call, state)
+                except (RuntimeError, KeyError):
+                    state.has_board = False
+
+
+def _look_after(call: Call, state: GroupState) -> None:
+    write(call)
+    judge(call, is_over=time.monotonic() - call.began > call.time_limit)
+    if call.verdict and state.call is call:
+        write(call)
+        break_connections(call)
+
+
+def break_connections(call: Call) -> None:
+    """Ends what this rank waits for: a backend that times out in one message gives all of them up."""
+    nothing = torch.empty(1, dtype=torch.uint8)
+    for rank, position in call.participants.positions.items():
+        if rank != dist.get_rank():
+            with contextlib.suppress(RuntimeError):  # where the connection is broken already, nothing times out
+                call.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
+
+
+# --- Without tags: ranks meet before they move something for the first time.
+
+
+def meet(call: Call) -> None:
+    """Returns when all ranks of the call are in it. Throws AgreementError."""
+    if call.subject.fingerprint in call.participants.met:
+        return
+    store, place = store_of(call.group), call.place
+    own = json.dumps([call.subject.fingerprint, call.subject.text, dist.get_rank()])
+    fingerprint, text, rank = json.loads(store.compare_set(place("first"), "", own))
+    if fingerprint != call.subject.fingerprint:
+        store.set(place("end"), f"ranks disagree: rank {dist.get_rank()} moves {call.subject.text}")
+        raise AgreementError(call.tell(f"ranks disagree: rank {rank} moves {text}"))
+    store.set(place(dist.get_rank()), "")
+    if store.add(place("count"), 1) == len(call.participants.ranks):
+        store.set(place("end"), "")
+    try:
+        store.wait([place("end")], datetime.timedelta(seconds=call.time_limit))
+    except RuntimeError:
+        missing = [rank for rank in call.participants.ranks if not store.check([place(rank)])]
+        raise AgreementError(call.tell(f"{named(missing)} did not take part within {call.time_limit:g} s")) from None
+    fault = store.get(place("end")).decode()
+    if fault:
+        raise AgreementError(call.tell(fault))
+    call.participants.met.add(call.subject.fingerprint)

@@ -1,0 +1,223 @@
+"""What ranks of `retile.torch` are told where they do not agree, as every rank of eight sees it. Run by test_torch.py.
+
+A call that fails breaks the connections of its group, so that each case has a group of its own.
+"""
+
+import threading
+import time
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch_cases import DEVICE, assert_moved, mesh_of, message_of, put, slice_of, tensor_of
+
+import retile
+from retile import _agreement
+from retile.torch import AgreementError, enabled, redistribute
+
+CASES = []
+ROWS, COLUMNS = [Shard(0)], [Shard(1)]
+SECONDS = 20  # within which every rank is told, also on a machine that has much else to do
+ROWS_TO_COLUMNS = "from (Shard(dim=0),) to (Shard(dim=1),) on mesh {dim_0: 8} of ranks 0 to 7"
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def rows_of(tensor, mesh=None):
+    return put(tensor, mesh or mesh_of(8), ROWS)
+
+
+def told(function, *arguments, error=AgreementError, **keywords):
+    """What a rank is told, and that it does not take long."""
+    start = time.monotonic()
+    message = message_of(function, *arguments, error=error, **keywords)
+    assert time.monotonic() - start < SECONDS, message
+    return message
+
+
+# --- Ranks that disagree.
+
+
+@case
+def other_elements_are_told():
+    group, is_other = dist.new_group(), dist.get_rank() == 3
+    tensor = tensor_of(16, 24, dtype=torch.bfloat16 if is_other else torch.float32)
+    message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
+    assert "ranks disagree: rank " in message, message
+    assert f"bfloat16[16, 24] {ROWS_TO_COLUMNS}" in message and f"float32[16, 24] {ROWS_TO_COLUMNS}" in message
+
+
+@case
+def other_elements_of_an_empty_source_are_told():
+    group, is_sender = dist.new_group(), dist.get_rank() < 4
+    trainers, servers = mesh_of(4), mesh_of(4, ranks=[4, 5, 6, 7])
+    tensor = tensor_of(8, 12, dtype=torch.bfloat16)
+    local = None if is_sender else torch.empty(0)  # of the default type
+    dt = put(tensor, trainers, ROWS, local)
+    message = told(redistribute, dt, servers, COLUMNS, group=group)
+    assert "ranks disagree" in message and "bfloat16[8, 12]" in message and "float32[8, 12]" in message, message
+
+
+@case
+def other_orders_of_calls_are_told():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    targets = [COLUMNS, [Replicate()]] if dist.get_rank() < 4 else [[Replicate()], COLUMNS]
+
+    def call():
+        for target in targets:
+            redistribute(rows_of(tensor), target, group=group)
+
+    message = told(call)
+    assert "ranks disagree" in message and "in call 1 of ranks 0 to 7: float32[16, 24] from" in message, message
+
+
+@case
+def other_meshes_of_calls_are_told():
+    group, tensor, pair = dist.new_group(), tensor_of(16, 24), mesh_of(2)
+    dt = rows_of(tensor, pair if dist.get_rank() == 0 else None)
+    message = told(redistribute, dt, COLUMNS, group=group, time_limit=SECONDS)
+    assert "ranks disagree" in message, message
+    if dist.get_rank() == 0:
+        assert "rank 1 is in call 1 of ranks 0 to 7" in message, message
+
+
+@case
+def tiles_that_are_not_those_of_their_layouts_are_told():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    wrong = "this rank's tile has shape [3, 24], and (Shard(dim=0),) makes it [2, 24]"
+    if dist.get_rank() == 2:
+        dt = put(tensor, mesh_of(8), ROWS, torch.zeros(3, 24))
+        assert told(redistribute, dt, COLUMNS, group=group, error=retile.InputError) == wrong
+    else:
+        message = told(redistribute, rows_of(tensor), COLUMNS, group=group)
+        assert f"rank 2 failed: {wrong}" in message, message
+
+
+# --- Ranks that do not come.
+
+
+@case
+def missing_ranks_are_named():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    if dist.get_rank() == 5:
+        return
+    message = told(redistribute, rows_of(tensor), COLUMNS, group=group, time_limit=3)
+    assert "rank 5 did not take part within 3 s" in message, message
+    assert f"in call 1 of ranks 0 to 7: float32[16, 24] {ROWS_TO_COLUMNS}" in message
+
+
+@case
+def ranks_that_call_less_often_are_named():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    moved = redistribute(rows_of(tensor), COLUMNS, group=group)
+    assert_moved(moved, tensor, moved.device_mesh, COLUMNS)
+    if dist.get_rank() != 0:
+        message = told(redistribute, rows_of(tensor), COLUMNS, group=group, time_limit=3)
+        assert "rank 0 did not take part within 3 s" in message and "in call 2 of ranks 0 to 7" in message, message
+
+
+@case
+def ranks_where_plans_are_not_enabled_are_named():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    if dist.get_rank() == 6:
+        return
+    with enabled(group=group, time_limit=3):
+        message = told(rows_of(tensor).redistribute, placements=COLUMNS)
+    assert "rank 6 did not take part within 3 s" in message, message
+    assert message.count("enabled() is entered by all ranks or by none") >= 1
+
+
+@case
+def ranks_that_come_late_are_waited_for():
+    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    if dist.get_rank() == 4:
+        time.sleep(3 * _agreement.PATIENCE)
+    assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
+
+
+@case
+def calls_of_some_ranks_are_counted_apart():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    halves = [mesh_of(4), mesh_of(4, ranks=[4, 5, 6, 7])]
+    own = halves[dist.get_rank() // 4]
+    for _ in range(2 + 3 * (dist.get_rank() // 4)):
+        assert_moved(redistribute(rows_of(tensor, own), COLUMNS, group=group), tensor, own, COLUMNS)
+    moved = redistribute(put(tensor, halves[0], ROWS), halves[1], COLUMNS, group=group)
+    if dist.get_rank() >= 4:
+        assert_moved(moved, tensor, halves[1], COLUMNS)
+
+
+# --- Backends without tags: ranks meet when they move something for the first time.
+
+
+@case
+def ranks_meet_where_there_are_no_tags():
+    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    rank = dist.get_rank()
+    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+        for _ in range(2):
+            assert_moved(redistribute(rows_of(tensor), COLUMNS, group=group), tensor, mesh, COLUMNS)
+        other = tensor.bfloat16() if rank == 3 else tensor
+        message = told(redistribute, rows_of(other), [Replicate()], group=group)
+        assert "ranks disagree: rank " in message, message
+        if rank != 5:
+            message = told(redistribute, rows_of(tensor.double()), COLUMNS, group=group, time_limit=3)
+            assert "rank 5 did not take part within 3 s" in message, message
+
+
+# --- Process groups.
+
+
+@case
+def messages_go_over_the_group_that_is_given():
+    everybody = dist.get_process_group_ranks(dist.group.WORLD)
+    backwards, some = dist.new_group(everybody), dist.new_group([2, 3, 4, 5])
+    tensor, mesh = tensor_of(16, 24), mesh_of(4, ranks=[5, 4, 2, 3])
+    for group in (backwards, some):
+        if dist.get_rank() in (2, 3, 4, 5):
+            assert_moved(redistribute(rows_of(tensor, mesh), COLUMNS, group=group), tensor, mesh, COLUMNS)
+    if dist.get_rank() in (2, 3, 4, 5):
+        message = message_of(redistribute, rows_of(tensor), COLUMNS, group=some)
+        assert message == "the process group of ranks 2 to 5 has no ranks 0 to 1, 6 to 7, which a mesh names"
+        with enabled(group=some):
+            assert_moved(rows_of(tensor, mesh).redistribute(mesh, COLUMNS), tensor, mesh, COLUMNS)
+
+
+@case
+def meshes_of_ranks_that_do_not_exist_are_refused():
+    mesh = DeviceMesh(DEVICE, torch.arange(16), _init_backend=False, _rank=dist.get_rank())
+    dt = DTensor.from_local(torch.zeros(1, 16), mesh, ROWS, run_check=False)
+    message = message_of(redistribute, dt, COLUMNS)
+    assert message == "the process group of ranks 0 to 7 has no ranks 8 to 15, which a mesh names"
+
+
+@case
+def threads_have_groups_of_their_own():
+    groups, mesh = [dist.new_group() for _ in range(4)], mesh_of(8)
+    found = {}
+
+    def run(number, group):
+        tensor = tensor_of(64, 64) + number
+        try:
+            for _ in range(10):
+                moved = redistribute(rows_of(tensor, mesh), COLUMNS, group=group)
+                assert torch.equal(moved.to_local(), slice_of(tensor, mesh, COLUMNS))
+            found[number] = ""
+        except Exception as error:
+            found[number] = str(error)
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(groups)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == dict.fromkeys(range(4), "")
+    state = _agreement._group_state(groups[0])
+    state.call = mock.Mock(verdict="")  # of another thread
+    message = message_of(redistribute, rows_of(tensor_of(8, 8)), COLUMNS, group=groups[0])
+    assert message.startswith("another thread moves a tensor over this process group\nhint: give each thread a group")
