@@ -149,6 +149,11 @@ Transfer::~Transfer() = default;
 
 const std::vector<Device>& Transfer::devices() const { return state_->devices(); }
 
+TileBytes Transfer::tile_bytes(std::size_t array, std::size_t device) const {
+  const Rooms& rooms = state_->rooms[array];
+  return {rooms.sources[device].end, rooms.targets[device].end};
+}
+
 TransferStatistics Transfer::run(std::span<const ArrayMemory> arrays) {
   std::vector<std::span<const std::byte>> from;
   std::vector<std::byte*> to;
