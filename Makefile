@@ -101,7 +101,7 @@ lint: build/clang/build.ninja ## check format (clang-format, ruff) and code (cla
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@tools/lint-python.sh
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
-	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|evaluation|tools|bench)/.*'
+	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|c|evaluation|tools|bench)/.*'
 
 format: ## format all sources in place
 	@tools/install-dependencies.sh clang-format
@@ -148,4 +148,4 @@ test-%: build-%
 # Kept, although make sees them as intermediate.
 .PRECIOUS: build/%/build.ninja build-%
 
-FORMATTED_FILES = find retile evaluation python tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null
+FORMATTED_FILES = find retile c evaluation python tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null

@@ -56,6 +56,12 @@ struct TileRoom {
   bool is_packed = true;
 };
 
+// Bytes that the memory of a device's tiles must have.
+struct TileBytes {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+};
+
 // Layouts are those of all tiles, or one for each of this process's devices; none: row-major and packed from the start
 // of the spans. Elements of a target do not share memory; those of a source may.
 struct RedistributeOptions {
@@ -76,6 +82,9 @@ class ByteRedistribution {
 
   // The devices of this process, ascending: those whose tiles it is given, in this order.
   const std::vector<Device>& devices() const { return devices_; }
+
+  // Of the device that is the n-th of this process.
+  TileBytes tile_bytes(std::size_t n) const { return {source_rooms_[n].end, target_rooms_[n].end}; }
 
   // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile.
   // Nothing but the targets' elements is written. With several processes, each runs equally often; a run makes no

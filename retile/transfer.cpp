@@ -148,6 +148,11 @@ Transfer::~Transfer() = default;
 
 const std::vector<Device>& Transfer::devices() const { return state_->devices(); }
 
+TileBytes Transfer::tile_bytes(std::size_t array, std::size_t device) const {
+  const Rooms& rooms = state_->rooms[array];
+  return {rooms.sources[device].end, rooms.targets[device].end};
+}
+
 void Transfer::check(std::span<const ArrayMemory> arrays) const {
   state_->prepared->processes().do_together([&] { (void)state_->require_memory(arrays); });
 }

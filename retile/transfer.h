@@ -68,6 +68,9 @@ class Transfer {
   // The devices of this process, ascending.
   const std::vector<Device>& devices() const;
 
+  // Of the n-th array on the device that is the n-th of this process.
+  TileBytes tile_bytes(std::size_t array, std::size_t device) const;
+
   // Moves all arrays, given in any order. No target overlaps another tile. Nothing but the targets' elements is
   // written. With several processes, each runs equally often, as in ByteRedistribution::run(): no call is collective,
   // and where one process cannot run, those that wait for it throw as well.
