@@ -13,7 +13,6 @@
 #include "retile/base/json.h"
 #include "retile/checking/made_array.h"
 #include "retile/checking/made_sum.h"
-#include "retile/memory/available_memory.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -67,7 +66,12 @@ class TileRun {
     for (const Device device : devices_) {
       tiles.push_back({box_of_tile(source_, device), engine_.allocate(bytes_of(source_, device))});
     }
-    engine_.for_each(tiles.size(), [&](std::size_t i) { fill(tiles[i], devices_[i]); });
+    engine_.for_each(tiles.size(), [&](std::size_t i) {
+      if (engine_.has_host_memory()) return fill(tiles[i], devices_[i]);
+      Tile host{tiles[i].box, Buffer(tiles[i].bytes.size())};
+      fill(host, devices_[i]);
+      engine_.store({host.bytes.begin(), host.bytes.end()}, tiles[i].bytes.data());
+    });
     return tiles;
   }
 
@@ -82,10 +86,16 @@ class TileRun {
   }
 
   std::optional<std::string> difference_of(std::size_t i) const {
-    const Device device = devices_[i];
-    if (sum_) return sum_->find_difference(target_.parts(device), device, targets_[i].bytes.data());
-    if (!are_parts_) return find_difference(array_, targets_[i], device, target_.box(device));
-    return find_difference(array_, targets_[i].bytes.data(), device, target_parts_->parts(device));
+    if (engine_.has_host_memory()) return difference_of(targets_[i], devices_[i]);
+    Tile host{targets_[i].box, Buffer(targets_[i].bytes.size())};
+    engine_.load(targets_[i].bytes.data(), {host.bytes.begin(), host.bytes.end()});
+    return difference_of(host, devices_[i]);
+  }
+
+  std::optional<std::string> difference_of(const Tile& tile, Device device) const {
+    if (sum_) return sum_->find_difference(target_.parts(device), device, tile.bytes.data());
+    if (!are_parts_) return find_difference(array_, tile, device, target_.box(device));
+    return find_difference(array_, tile.bytes.data(), device, target_parts_->parts(device));
   }
 
   std::size_t bytes_of(const Placement& placement, Device device) const {
@@ -95,10 +105,13 @@ class TileRun {
   RunStatistics execute_kept() {
     targets_.clear();
     for (const Device device : devices_) {
-      targets_.push_back({box_of_tile(target_, device), Buffer(bytes_of(target_, device))});
+      const std::size_t bytes = bytes_of(target_, device);
+      targets_.push_back(
+          {box_of_tile(target_, device), engine_.has_host_memory() ? Buffer(bytes) : engine_.allocate(bytes)});
     }
     engine_.for_each(targets_.size(), [&](std::size_t i) {
       Buffer& bytes = targets_[i].bytes;
+      if (!engine_.has_host_memory()) return engine_.store(std::vector<std::byte>(bytes.size()), bytes.data());
       if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
     });
     std::vector<const std::byte*> from;
@@ -142,7 +155,7 @@ void require_memory(const Plan& plan, const Engine& engine, const RunOptions& op
   const std::int64_t peak = engine.predict_peak_bytes(plan.movement, options.element_size, options.tiles);
   const auto per_device = checked_add(peak, bookkeeping_bytes);
   const auto needed = checked_multiply(per_device.value_or(INT64_MAX), devices);
-  const auto available = available_memory();
+  const auto available = engine.available_memory();
   if (needed && (!available || *needed <= *available)) return;
   throw RuntimeError(fmt::format("the run needs {} bytes for the tiles of {} devices, and {} are free",
                                  needed.value_or(INT64_MAX), devices, available.value_or(0)));

@@ -48,6 +48,14 @@ class BoxCopy {
   // Whether short runs that follow each other on one side are far apart on the other.
   bool is_transposing() const;
 
+  // The loops over the runs, outermost first, some perhaps of one iteration. Strides are in bytes.
+  struct Loop {
+    std::int64_t count = 1;
+    std::int64_t from_stride = 0;
+    std::int64_t to_stride = 0;
+  };
+  const std::vector<Loop>& loops() const { return loops_; }
+
   // A box that lies where it is copied to is left alone: tiles may be the inside and the whole of one array.
   void run(const std::byte* from_tile, std::byte* to_tile, Stores stores = Stores::cached) const;
   // Ranges that do not overlap may run at the same time.
@@ -60,12 +68,6 @@ class BoxCopy {
  private:
   friend class BoxPacking;
 
-  // Strides are in bytes.
-  struct Loop {
-    std::int64_t count = 1;
-    std::int64_t from_stride = 0;
-    std::int64_t to_stride = 0;
-  };
   // Where an iteration of a loop starts. Offsets may lie before the memory: a piece of a packed box starts in the
   // middle.
   struct Place {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,14 @@ class PreparedStreams : public Work {
 
   // Whether other processes may still look at what the streams keep, or at the staging, after the execution.
   virtual bool is_staging_read() const { return false; }
+};
+
+// The parts of one device's tile: rows of so many elements, one after the other, that become one.
+struct PartsToCombine {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t row_elements = 0;
 };
 
 // Nanoseconds of this host's steady clock.
@@ -140,6 +149,11 @@ class Backend {
   virtual std::int64_t listed_bytes() const = 0;                         // at most, of a run's lists of pieces
   // Throws RuntimeError if there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // See Engine.
+  virtual bool has_host_memory() const { return true; }
+  virtual void load(const std::byte*, std::span<std::byte>) const {}           // of memory that is not the host's
+  virtual void store(std::span<const std::byte>, std::byte*) const {}          // likewise
+  virtual std::optional<std::int64_t> available_memory() const { return {}; }  // likewise
   // Frees streams and their staging when nobody reads them any more.
   virtual void retire(std::shared_ptr<PreparedStreams> /*streams*/, Buffer /*staging*/) {}
   virtual bool is_shared(const std::byte*) const { return true; }
@@ -150,6 +164,8 @@ class Backend {
 
   // Calls task(0) to task(count - 1) in any order, at once if the engine can.
   virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
+  // Combines the parts that tiles hold, each as combine_rows() does; ends when that is done.
+  virtual void combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles);
   // See Engine.
   virtual std::vector<bool> find_staged(const Streams& streams) const {
     return std::vector<bool>(streams.streams.size());

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "retile/memory/available_memory.h"
 #include "retile/schedule/streams.h"
 
 namespace retile {
@@ -23,6 +25,16 @@ std::unique_ptr<PreparedRun> Engine::prepare_transfer(std::vector<Streams>) {
 std::vector<bool> Engine::find_staged(const Streams& streams) const {
   return std::vector<bool>(streams.streams.size());
 }
+
+void Engine::load(const std::byte* tile, std::span<std::byte> to) const {
+  if (!to.empty()) std::memcpy(to.data(), tile, to.size());
+}
+
+void Engine::store(std::span<const std::byte> from, std::byte* tile) const {
+  if (!from.empty()) std::memcpy(tile, from.data(), from.size());
+}
+
+std::optional<std::int64_t> Engine::available_memory() const { return retile::available_memory(); }
 
 void Engine::for_each(std::size_t count, const std::function<void(std::size_t)>& task) {
   for (std::size_t i = 0; i < count; ++i) task(i);

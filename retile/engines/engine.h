@@ -117,6 +117,14 @@ class Engine {
   // RuntimeError where there is none.
   virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
 
+  // Whether this process reads and writes tiles by itself. Otherwise they lie in memory of a device, load() and store()
+  // copy between that and the host's, and runs take no other kind.
+  virtual bool has_host_memory() const { return true; }
+  virtual void load(const std::byte* tile, std::span<std::byte> to) const;
+  virtual void store(std::span<const std::byte> from, std::byte* tile) const;
+  // Bytes that are free for tiles; nothing where that is not known.
+  virtual std::optional<std::int64_t> available_memory() const;
+
   // A movement that find_faults() finds no fault in, between buffers that lie as the strides of this process's devices
   // say. Throws RuntimeError where these are wrong (see require_strides()).
   virtual std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,

@@ -433,27 +433,13 @@ class MovementRun final : public StagedRun {
   Peaks peaks() const override { return {kept_peak_, kept_->memory.peak()}; }
 
   void combine(const RunPart& part, const TilePointers& tiles) override {
-    const ReduceStep& reduce = *part.reduction;
-    struct Task {
-      std::size_t slot;
-      std::int64_t first;
-      std::int64_t count;
-    };
-    const std::int64_t length = std::max<std::int64_t>(1, combined_bytes / element_size_);
-    std::vector<Task> tasks;
+    std::vector<PartsToCombine> parts;
     for (std::size_t i = 0; i < devices().size(); ++i) {
       const std::int64_t elements = sizes_.of(part.to, devices()[i]);
-      for (std::int64_t first = 0; first < elements; first += length) {
-        tasks.push_back({i, first, std::min(length, elements - first)});
-      }
+      if (elements == 0) continue;
+      parts.push_back({tiles.sources[i], tiles.targets[i], sizes_.of(part.from, devices()[i]) / elements, elements});
     }
-    backend().for_each(tasks.size(), [&](std::size_t task) {
-      const auto& [slot, first, count] = tasks[task];
-      const Device device = devices()[slot];
-      const std::int64_t elements = sizes_.of(part.to, device);
-      combine_rows(reduce.reduction, reduce.element, sizes_.of(part.from, device) / elements, elements, first, count,
-                   tiles.sources[slot], tiles.targets[slot]);
-    });
+    backend().combine(*part.reduction, parts);
   }
 
  private:
@@ -626,6 +612,16 @@ class StagedEngine final : public Engine {
     return backend_->devices_on_machine(device_count);
   }
   Buffer allocate(std::size_t bytes) override { return backend_->allocate(bytes); }
+  bool has_host_memory() const override { return backend_->has_host_memory(); }
+  void load(const std::byte* tile, std::span<std::byte> to) const override {
+    has_host_memory() ? Engine::load(tile, to) : backend_->load(tile, to);
+  }
+  void store(std::span<const std::byte> from, std::byte* tile) const override {
+    has_host_memory() ? Engine::store(from, tile) : backend_->store(from, tile);
+  }
+  std::optional<std::int64_t> available_memory() const override {
+    return has_host_memory() ? Engine::available_memory() : backend_->available_memory();
+  }
   EngineMemory memory() const override { return backend_->memory(); }
   Executor executor(TileOwner owner) const override { return backend_->executor(owner); }
   const Processes& processes() const override { return backend_->processes(); }
@@ -651,6 +647,26 @@ class StagedEngine final : public Engine {
 
 std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Backend> backend) {
   return std::make_unique<StagedEngine>(std::move(backend));
+}
+
+void Backend::combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles) {
+  struct Task {
+    const PartsToCombine* parts;
+    std::int64_t first;
+    std::int64_t count;
+  };
+  const std::int64_t length = std::max<std::int64_t>(1, combined_bytes / bytes_of(reduce.element));
+  std::vector<Task> tasks;
+  for (const PartsToCombine& parts : tiles) {
+    for (std::int64_t first = 0; first < parts.row_elements; first += length) {
+      tasks.push_back({&parts, first, std::min(length, parts.row_elements - first)});
+    }
+  }
+  for_each(tasks.size(), [&](std::size_t task) {
+    const auto& [parts, first, count] = tasks[task];
+    combine_rows(reduce.reduction, reduce.element, parts->rows, parts->row_elements, first, count, parts->in,
+                 parts->out);
+  });
 }
 
 void give_back_private(const std::byte* pages, std::size_t bytes) {

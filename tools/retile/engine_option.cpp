@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "retile/base/error.h"
+#ifdef RETILE_HAS_CUDA
+#include "retile/engines/cuda/cuda_engine.h"
+#endif
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
@@ -30,11 +33,12 @@ void check_engine_options(const EngineArguments& arguments) {
 void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice) {
   arguments.command = &command;
   const bool has_all = choice == EngineChoice::all;
-  add_value(command, "--engine", arguments.engine,
-            fmt::format("threads: all devices in this process;{}\n"
-                        "mpi: devices are MPI ranks, the default where mpirun starts several",
-                        has_all ? " reference: slow and obviously right;" : ""),
-            "NAME", known_name(has_all ? "threads, reference, mpi" : "threads, mpi"));
+  add_value(
+      command, "--engine", arguments.engine,
+      fmt::format("threads: all devices in this process;{}\n"
+                  "mpi: devices are MPI ranks, the default where mpirun starts several",
+                  has_all ? " reference: slow and obviously right;\ncuda: all devices on one GPU, arrays alone;" : ""),
+      "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, mpi"));
   command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
       ->check(whole_number(1, most_threads))
       ->type_name("N");
@@ -57,6 +61,18 @@ int thread_count(const EngineArguments& arguments) {
   return arguments.threads > 0 ? arguments.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+namespace {
+
+std::unique_ptr<Engine> make_gpu_engine() {
+#ifdef RETILE_HAS_CUDA
+  return cuda::make_cuda_engine();
+#else
+  throw RuntimeError("this retile was built without CUDA");
+#endif
+}
+
+}  // namespace
+
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
   check_engine_options(arguments);
   if (arguments.engine == "mpi") {
@@ -67,6 +83,7 @@ std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
     return make_job_engine(options);
   }
   if (arguments.engine == "reference") return make_reference_engine();
+  if (arguments.engine == "cuda") return make_gpu_engine();
   ThreadsOptions options;
   options.threads = arguments.threads;
   return make_threads_engine(options);

@@ -73,6 +73,7 @@ int run_program(const Arguments& arguments) {
   if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
+  if (arguments.engine.engine == "cuda") throw UsageError("--engine cuda moves arrays; programs run on threads or mpi");
   runtime::ProgramRunOptions options;
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;

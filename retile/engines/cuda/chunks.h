@@ -1,0 +1,32 @@
+// The pieces of streams as chunks, which blocks of GPU threads copy (chunk_copy.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "retile/engines/cuda/chunk_copy.h"
+#include "retile/schedule/streams.h"
+
+namespace retile::cuda {
+
+struct ChunkTable {
+  std::vector<ChunkShape> shapes;
+  std::vector<ChunkPiece> pieces;
+  std::vector<Chunk> chunks;  // by where they begin in the targets: blocks that run together fill the same sectors
+  bool is_aligned = true;     // most chunks are, to vectors, in tiles that are
+};
+
+// What a box of a shape becomes: several chunk shapes where its loops are cut, each so many bytes from the box's start.
+struct ChunkBox {
+  ChunkShape shape;
+  std::int64_t from_offset = 0;
+  std::int64_t to_offset = 0;
+};
+std::vector<ChunkBox> cut_into_chunks(const PieceShape& shape);
+
+// The listed pieces of the streams that `takes` chooses. Tiles are numbered array by array. Throws RuntimeError where
+// they are more than 32 bits can count.
+ChunkTable make_chunks(const Streams& streams, const std::function<bool(const Stream&)>& takes);
+
+}  // namespace retile::cuda
