@@ -74,7 +74,7 @@ std::optional<Shape> array_strides(const std::vector<Part>& parts, const MemoryD
 }
 
 DimensionOrder order_of(const MemoryDimensions& memory, std::size_t rank) {
-  if (memory.order.empty()) return as_they_come(rank);
+  if (memory.order.empty()) return numbers_below(rank);
   return {memory.order.begin(), memory.order.end()};
 }
 
