@@ -412,8 +412,22 @@ def _known(
 
 
 def _may_be_known(dt: DTensor, placements: tuple[Any, ...]) -> bool:
-    is_plain = not _is_watched() and type(dt._local_tensor) is torch.Tensor
+    is_plain = not _is_watched() and type(dt._local_tensor) is torch.Tensor and not _is_masked(dt)
     return is_plain and all(isinstance(placement, Placement) for placement in placements)
+
+
+def _is_masked(dt: DTensor | DTensorSpec) -> bool:
+    """Whether it is a sum of rows of an embedding, of which each rank is to mask those that it has not."""
+    return any(hasattr(placement, "mask_buffer") for placement in dt.placements)
+
+
+def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:
+    """As _MaskPartial does it before it adds up."""
+    for placement in placements:
+        if hasattr(placement, "mask_buffer"):
+            placement.mask_buffer.apply_mask(tile)
+            placement.mask_buffer.release_mask()
+    return tile
 
 
 def _has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:
@@ -437,8 +451,12 @@ def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, o
         not isinstance(options.memory_limit, int) or isinstance(options.memory_limit, bool)
     ):
         yield f"memory_limit is a whole number of bytes, not {options.memory_limit!r}"
+    if options.time_limit is not None and not (isinstance(options.time_limit, (int, float)) and options.time_limit > 0):
+        yield f"time_limit is a number of seconds above 0, not {options.time_limit!r}"
     if _has_own_order(dt):
         yield "the source's shards are in an order of their own (shard_order), which retile does not know"
+    if _is_masked(dt) and _is_watched():
+        yield "the source is a masked sum, which cannot be moved in a graph"
     for placement in (*dt.placements, *placements):
         try:
             _values_of(placement)
@@ -510,6 +528,8 @@ def _arguments(dt: Any, device_mesh: Any, placements: Any, mesh: Any) -> tuple[D
 
 @torch.compiler.assume_constant_result
 def _group_name(group: dist.ProcessGroup | None) -> str:
+    if group is not None and not isinstance(group, dist.ProcessGroup):
+        raise InputError("group is no process group that this rank is in")
     return "" if group is None or group is dist.group.WORLD else group.group_name
 
 
@@ -553,7 +573,7 @@ def redistribute(
     if not is_differentiated and not is_cast and mesh in (None, dt.device_mesh):
         if _are_same(placements, dt.placements):
             return dt.redistribute(placements=placements)  # the same tile, as of DTensor's own
-        if mesh is None and _may_be_known(dt, placements):
+        if (mesh is None or mesh is dt.device_mesh) and _may_be_known(dt, placements):
             process_group = dist.group.WORLD if group is None else group
             movement, spec = _known(dt._spec, placements, options, id(dt.device_mesh), process_group)
             _statistics.moved += 1
@@ -666,7 +686,7 @@ class _Redistribute(torch.autograd.Function):
         if dt.device_mesh != mesh or not _are_same(dt.placements, placements):
             request = _request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
             _statistics.moved += 1
-            tile = _move(tile, request, tuple(dt.shape))
+            tile = _move(_masked(tile, dt.placements), request, tuple(dt.shape))
         return DTensor(tile, DTensorSpec(mesh, placements, tensor_meta=meta), requires_grad=dt.requires_grad)
 
     @staticmethod
@@ -674,7 +694,7 @@ class _Redistribute(torch.autograd.Function):
         own_dtype, dtype = ctx.dtypes
         mesh, placements = ctx.source.mesh, _flowing_back(gradient, ctx.source)
         try:
-            _ = [_values_of(placement) for placement in gradient.placements]
+            _check(gradient, placements, mesh, ctx.options)
             moved = _Redistribute.apply(gradient, mesh, placements, ctx.options, dtype, gradient.dtype)
         except InputError:
             if gradient.device_mesh != mesh:
@@ -732,20 +752,11 @@ def _find_obstacle(tile: torch.Tensor, current: Any, target: Any, is_async: bool
     if _has_own_order(current) or _has_own_order(target):
         return "shards in an order of their own"
     sums = [(own, one) for own, one in zip(current.placements, target.placements, strict=True) if one.is_partial()]
-    if any(own != one or hasattr(one, "mask_buffer") for own, one in sums):
+    if any(own != one for own, one in sums) or _is_masked(target):
         return "a target that is a sum, to which nothing is moved"
-    if _is_watched() and any(hasattr(one, "mask_buffer") for one in current.placements):
+    if _is_watched() and _is_masked(current):
         return "a masked sum, of which a graph is made"
     return ""
-
-
-def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:
-    """Of rows of an embedding, those that this rank has; as _MaskPartial does before it adds up."""
-    for placement in placements:
-        if hasattr(placement, "mask_buffer"):
-            placement.mask_buffer.apply_mask(tile)
-            placement.mask_buffer.release_mask()
-    return tile
 
 
 def _moved_by_plan(

@@ -392,9 +392,10 @@ def gradients_cross_meshes():
     """Also where a rank is in one of them only."""
     tensor, rank = tensor_of(8, 12), dist.get_rank()
     trainers, servers = mesh_of(2, 2), mesh_of(4, ranks=[2, 3, 4, 5])
-    dt = put(tensor, trainers, [Shard(0), Shard(1)], None if rank < 4 else torch.empty(0)).requires_grad_()
+    nothing = tensor.new_empty(0)
+    dt = put(tensor, trainers, [Shard(0), Shard(1)], None if rank < 4 else nothing).requires_grad_()
     moved = redistribute(dt, servers, [Shard(1)])
-    gradient = put(tensor * 3, servers, [Shard(1)], None if 2 <= rank < 6 else torch.empty(0, 0))
+    gradient = put(tensor * 3, servers, [Shard(1)], None if 2 <= rank < 6 else tensor.new_empty(0, 0))
     moved.backward(gradient)
     if rank < 4:
         assert_moved(dt.grad, tensor * 3, trainers, [Shard(0), Shard(1)])
@@ -655,6 +656,8 @@ def sums_of_masked_rows_and_of_powers_go_by_plans():
     found, moved, left = statistics_of(lambda: embed(positions, table).full_tensor())
     assert torch.equal(found, tensor[indices])
     assert (moved, left) == (1, {"a target that is a sum, to which nothing is moved": 1})  # where indices are masked
+    masked = embed(positions, table)
+    assert_moved(redistribute(masked, [Shard(0)]), tensor[indices], mesh, [Shard(0)])
     for exponent in (2, 3):
         norm, moved, left = statistics_of(lambda p=exponent: torch.linalg.vector_norm(table, p).full_tensor())
         torch.testing.assert_close(norm, torch.linalg.vector_norm(tensor, exponent))
@@ -783,6 +786,10 @@ def everything_that_is_wrong_is_said_at_once():
         f"{Shard!r} is no placement that retile knows\n"
         "mesh is a DeviceMesh, not (2, 4)"
     )
+    assert message_of(redistribute, dt, [Shard(1)] * 2, time_limit=0, memory_limit=True) == (
+        "memory_limit is a whole number of bytes, not True\ntime_limit is a number of seconds above 0, not 0"
+    )
+    assert message_of(redistribute, dt, [Shard(1)] * 2, group=8) == "group is no process group that this rank is in"
     scalar = put(torch.tensor(1.0), mesh, [Replicate(), Replicate()])
     assert message_of(redistribute, scalar, (one for one in [Shard(0), Replicate()])) == (
         "Shard(dim=0) cuts a dimension that a tensor of 0 dimensions has not"
