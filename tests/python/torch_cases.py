@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import retile
 import retile.torch
-from retile import _agreement, _point_to_point
+from retile import _agreement, _movements, _point_to_point
 from retile.torch import enabled, explain, plan_of, redistribute
 
 CASES = []
@@ -154,9 +154,9 @@ def aligned_gathers_are_one_collective_where_that_is_fast():
         ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()], [0, 4, 2, 6, 1, 5, 3, 7], 0),
     ]
     with (
-        mock.patch("retile.torch._has_fast_gather", return_value=True),
+        mock.patch("retile._movements.has_fast_gather", return_value=True),
         mock.patch.object(dist, "all_gather_into_tensor", gathered),
-        mock.patch("retile.torch._meet_first"),
+        mock.patch("retile._movements._meet_first"),
     ):
         for shape, source, target, ranks, calls in moves:
             mesh, tensor = mesh_of(2, 4, ranks=ranks), tensor_of(*shape, dtype=torch.bfloat16)
@@ -468,7 +468,7 @@ def the_compiler_sees_one_operation():
     assert_moved(dt.grad, tensor * 2, mesh, [Shard(0), Replicate()])
     torch.library.opcheck(
         torch.ops.retile.redistribute.default,
-        (dt.to_local().detach(), retile.torch._request_text(*[mesh, (Shard(0), Replicate())] * 2, ("auto", None)),
+        (dt.to_local().detach(), _movements.request_text(*[mesh, (Shard(0), Replicate())] * 2, ("auto", None)),
          (16, 24), torch.float32, torch.float32),
         test_utils=("test_schema", "test_faketensor"),
     )  # fmt: skip
@@ -543,21 +543,19 @@ def flattened_meshes_keep_uneven_shards():
 # --- Inside DTensor.
 
 
+def statistics_of(function):
+    """What the function gives where plans are enabled, how many movements went by plans, and why others did not."""
+    before = retile.torch.statistics()
+    with enabled():
+        result = function()
+    after = retile.torch.statistics()
+    left = {reason: count - before.left.get(reason, 0) for reason, count in after.left.items()}
+    return result, after.moved - before.moved, {reason: count for reason, count in left.items() if count}
+
+
 def counted(function):
-    """What the function gives where plans are enabled, and how many movements it took."""
-    moved = []
-    move = retile.torch._move
-
-    def counting(*arguments):
-        moved.append(arguments[1:3])
-        return move(*arguments)
-
-    retile.torch._move = counting
-    try:
-        with enabled():
-            return function(), len(moved)
-    finally:
-        retile.torch._move = move
+    result, moved, _ = statistics_of(function)
+    return result, moved
 
 
 @case
@@ -619,16 +617,6 @@ def shards_in_an_order_of_their_own_stay_with_dtensor():
     )
     with enabled():
         assert torch.equal(dt.full_tensor(), tensor)
-
-
-def statistics_of(function):
-    """What the function gives where plans are enabled, how many movements went by plans, and why others did not."""
-    before = retile.torch.statistics()
-    with enabled():
-        result = function()
-    after = retile.torch.statistics()
-    left = {reason: count - before.left.get(reason, 0) for reason, count in after.left.items()}
-    return result, after.moved - before.moved, {reason: count for reason, count in left.items() if count}
 
 
 @case
