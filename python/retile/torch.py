@@ -72,7 +72,7 @@ def _may_be_known(dt: DTensor, placements: tuple[Any, ...]) -> bool:
 
 def _is_masked(dt: DTensor | DTensorSpec) -> bool:
     """Whether it is a sum of rows of an embedding, of which each rank is to mask those that it has not."""
-    return any(hasattr(placement, "mask_buffer") for placement in dt.placements)
+    return any(type(placement).__name__ == "_MaskPartial" for placement in dt.placements)
 
 
 def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:

@@ -371,20 +371,21 @@ def gradients_of_sums_are_replicated():
 
 @case
 def gradients_of_sums_that_stay_open_stay_open():
+    """Where what flows back is a part of a sum itself; as in DTensor's own, in versions that move such tensors."""
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
-    placements = [Partial(), Shard(0)], [Partial(), Shard(1)]
-    found = []
-    for move in (lambda dt: dt.redistribute(mesh, placements[1]), lambda dt: redistribute(dt, placements[1])):
-        dt = put(tensor, mesh, placements[0], slice_of(tensor, mesh, [Replicate(), Shard(0)]).clone()).requires_grad_()
-        moved = move(dt)
-        weight = put(tensor, mesh, placements[1], slice_of(tensor, mesh, [Replicate(), Shard(1)]).clone())
-        for gradient in (weight, put(tensor, mesh, [Replicate(), Shard(1)])):
+    dt = put(tensor, mesh, [Partial(), Shard(0)], slice_of(tensor, mesh, [Replicate(), Shard(0)]).clone())
+    own = redistribute(dt.requires_grad_(), [Partial(), Shard(1)])
+    try:
+        moves = [own, dt.redistribute(mesh, [Partial(), Shard(1)])]
+    except RuntimeError:
+        moves = [own]
+    for kind in (Partial(), Replicate()):
+        gradient = put(tensor, mesh, [kind, Shard(1)], slice_of(tensor, mesh, [Replicate(), Shard(1)]).clone())
+        for moved in moves:
             dt.grad = None
             moved.backward(gradient, retain_graph=True)
-            found.append((dt.grad.placements, dt.grad.to_local()))
-    assert [one[0] for one in found[:2]] == [(Partial(), Shard(0)), (Replicate(), Shard(0))]
-    for theirs, ours in zip(found[:2], found[2:], strict=True):
-        assert theirs[0] == ours[0] and torch.equal(theirs[1], ours[1])
+            assert dt.grad.placements == (kind, Shard(0))
+            assert torch.equal(dt.grad.to_local(), slice_of(tensor, mesh, [Replicate(), Shard(0)]))
 
 
 @case
