@@ -26,7 +26,7 @@ struct Arguments {
 
 // A tile and its ghost zones, row-major.
 struct Padded {
-  Padded(const Arguments& arguments, MPI_Comm grid) : arguments(arguments), grid(grid) {
+  Padded(const Arguments& given, MPI_Comm cartesian) : arguments(given), grid(cartesian) {
     MPI_Comm_size(grid, &ranks);
     std::array<int, 2> periodic{};
     MPI_Cart_get(grid, 2, processes.data(), periodic.data(), place.data());

@@ -79,6 +79,7 @@ class Call:
         self.tag = (subject.fingerprint + self.number * 0x9E3779B1) % TAGS
         self.time_limit = time_limit
         self.began = time.monotonic()
+        self.is_watched = False  # where there are no tags, ranks meet instead
         self.waits_for: int | None = None
         self.verdict = ""  # why it cannot be finished
 
@@ -207,7 +208,8 @@ def calling(participants: Participants, subject: Subject, time_limit: float, dev
         if _watcher is None:
             _start_watcher()
     try:
-        if not has_tags(participants.group, device_type):
+        call.is_watched = has_tags(participants.group, device_type)
+        if not call.is_watched:
             meet(call)
         yield call
     except BaseException as error:
@@ -316,8 +318,9 @@ def _watch() -> None:
         time.sleep(PERIOD)
         for state in list(_states.values()):
             call = state.call
-            is_late = call is not None and not call.verdict and time.monotonic() - call.began > PATIENCE
-            if is_late and state.has_board:
+            if call is None or not call.is_watched or call.verdict or not state.has_board:
+                continue
+            if time.monotonic() - call.began > PATIENCE:
                 try:
                     _look_after(call, state)
                 except (RuntimeError, KeyError):

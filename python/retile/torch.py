@@ -18,8 +18,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -30,418 +28,80 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, _redistribute
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor.placement_types import Placement
-from torch.utils._python_dispatch import _disable_current_modes
 
-from retile import _agreement, _point_to_point, _retile
-from retile._agreement import TIME_LIMIT, AgreementError, Subject, named
-from retile._elements import element_type
+from retile import _agreement
+from retile._agreement import AgreementError
 from retile._errors import InputError
+from retile._movements import (
+    Movement,
+    Options,
+    carry_out,
+    has_fast_gather,
+    is_watched,
+    move_tile,
+    movement_of,
+    operation,
+    request_text,
+    values_of,
+)
 from retile._retile import Layout, Plan
-from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
 __all__ = ["AgreementError", "Statistics", "enabled", "explain", "plan_of", "redistribute", "statistics"]
 
 OLDEST_VERSION = (2, 6)
-# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
-# tile to tile, and one step is better than two.
-EXCHANGE_WEIGHT = 0.5
 
 
-# --- What moves: a problem as values, which torch.compile carries as a constant text.
-
-
-@dataclasses.dataclass(frozen=True)
-class _End:
-    """A DeviceMesh, and the placements of a tensor on it."""
-
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    ranks: tuple[int, ...]
-    placements: tuple[tuple[str, int, float], ...]
-
-    @property
-    def mesh(self) -> tuple[Any, ...]:
-        return self.names, self.sizes, self.ranks
-
-    @property
-    def is_sum(self) -> bool:
-        return any(kind not in ("replicate", "shard") for kind, *_ in self.placements)
-
-    def layout(self, shape: Sequence[int]) -> Layout:
-        values = [("sum", 0, 1) if kind in ("avg", "norm") else (kind, *rest) for kind, *rest in self.placements]
-        return dtensor_layout(*self.mesh, values, shape)
-
-    def without_sums(self) -> "_End":
-        """What flows back to a part of a sum is what flows back to the sum."""
-        kept = [one if one[0] == "shard" else ("replicate", 0, 1) for one in self.placements]
-        return dataclasses.replace(self, placements=tuple(kept))
-
-    def local_shape(self, shape: Sequence[Any], rank: int) -> list[Any]:
-        """Of a rank's tile, where sizes are symbols: nested ceilings. Where they are numbers, `layout` knows it."""
-        if rank not in self.ranks:
-            return [0] * len(shape)
-        local, position = list(shape), self.ranks.index(rank)
-        for axis, (size, (kind, dim, factor)) in enumerate(zip(self.sizes, self.placements, strict=True)):
-            coordinate = position // math.prod(self.sizes[axis + 1 :]) % size
-            if kind == "shard" and factor != 1:
-                raise InputError("a strided shard of a shape that is not known when the graph is made")
-            if kind == "shard":
-                part = (local[dim] + size - 1) // size
-                local[dim] = torch.sym_min(part, torch.sym_max(local[dim] - part * coordinate, 0))
-        return local
-
-    def __str__(self) -> str:
-        placements = ", ".join(map(_placement_text, self.placements))
-        return f"({placements}{',' if len(self.placements) == 1 else ''})"
-
-    def mesh_text(self) -> str:
-        axes = ", ".join(f"{name}: {size}" for name, size in zip(self.names, self.sizes, strict=True))
-        return f"mesh {{{axes}}} of {named(self.ranks)}"
-
-
-def _values_of(placement: Any) -> tuple[str, int, float]:
-    """What it is, of a shard its dimension and split factor, of a norm its exponent. Averages and norms are sums inside."""
-    if type(placement) is Partial and placement.reduce_op == "avg":
-        return "avg", 0, 1
-    if type(placement).__name__ == "_NormPartial":
-        return "norm", 0, float(placement.norm_type)
-    if type(placement).__name__ == "_MaskPartial" and placement.reduce_op == "sum":
-        return "sum", 0, 1  # of tiles that are masked before (_masked)
-    return placement_values(placement)
-
-
-def _placement_text(values: tuple[str, int, float]) -> str:
-    kind, dim, factor = values
-    if kind == "shard":
-        return f"Shard(dim={dim})" if factor == 1 else f"_StridedShard(dim={dim}, sf={factor})"
-    return {"replicate": "Replicate()", "norm": f"_NormPartial({factor:g})"}.get(kind, f"Partial({kind})")
-
-
-_meshes: dict[tuple[Any, ...], DeviceMesh] = {}  # by their values: the last ones, whose groups are there already
-
-
-# Meshes are equal if their ranks are. What depends on a mesh's groups is cached by identity too: groups may be destroyed,
-# and made again for an equal mesh. An entry keeps its mesh alive, and so its identity.
-
-
-@functools.lru_cache(maxsize=4096)
-def _end_of(mesh: DeviceMesh, placements: tuple[Placement, ...], _identity: int) -> _End:
-    with _disable_current_modes():
-        end = _End(*device_mesh_values(mesh), tuple(map(_values_of, placements)))
-    _meshes[end.mesh] = mesh
-    return end
-
-
-@dataclasses.dataclass(frozen=True)
-class _Options:
-    """How a tensor is moved. `group` is the name of a process group, '' of the default one."""
-
-    planner: str = "auto"
-    memory_limit: int | None = None
-    group: str = ""
-    time_limit: float | None = None  # seconds; TIME_LIMIT unless told
-
-    def process_group(self) -> dist.ProcessGroup:
-        return dist.distributed_c10d._resolve_process_group(self.group) if self.group else dist.group.WORLD
-
-
-@dataclasses.dataclass(frozen=True)
-class _Request:
-    """Where a tensor is, where it shall be, and how it gets there."""
-
-    source: _End
-    target: _End
-    options: _Options
-
-    @functools.cached_property
-    def text(self) -> str:
-        return json.dumps(dataclasses.astuple(self))
-
-    @functools.cached_property
-    def back(self) -> str:
-        """The way that gradients take, as text."""
-        return _Request(self.target.without_sums(), self.source.without_sums(), self.options).text
-
-
-@functools.lru_cache(maxsize=4096)
-def _parsed(text: str) -> _Request:
-    def end_of(names: list, sizes: list, ranks: list, placements: list) -> _End:
-        return _End(tuple(names), tuple(sizes), tuple(ranks), tuple(map(tuple, placements)))
-
-    source, target, options = json.loads(text)
-    return _Request(end_of(*source), end_of(*target), _Options(*options))
-
-
-@torch.compiler.assume_constant_result
-def _request_text(
-    source: DeviceMesh,
-    source_placements: tuple[Placement, ...],
-    target: DeviceMesh,
-    target_placements: tuple[Placement, ...],
-    options: tuple[Any, ...],
-) -> str:
-    ends = _end_of(source, source_placements, id(source)), _end_of(target, target_placements, id(target))
-    return _Request(*ends, _Options(*options)).text
-
-
-@dataclasses.dataclass(frozen=True)
-class _Movement:
-    """From one layout to another, as one rank does it."""
-
-    request: _Request
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    @functools.cached_property
-    def layouts(self) -> tuple[Layout, Layout]:
-        return self.request.source.layout(self.shape), self.request.target.layout(self.shape)
-
-    @functools.cached_property
-    def plan(self) -> Plan:
-        options, element = self.request.options, element_type(self.dtype)
-        return _retile.plan(
-            *self.layouts, element, options.planner, "volume", options.memory_limit, True, self.staging, EXCHANGE_WEIGHT
-        )
-
-    @property
-    def is_limited(self) -> bool:
-        return self.request.options.memory_limit is not None
-
-    @functools.cached_property
-    def message(self) -> int:
-        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.is_limited)
-
-    @functools.cached_property
-    def staging(self) -> int:
-        return _point_to_point.staging_bytes(self.message, self.is_limited)
-
-    @functools.cached_property
-    def ranks(self) -> tuple[int, ...]:
-        """Those that take part."""
-        return tuple(sorted({*self.request.source.ranks, *self.request.target.ranks}))
-
-    @functools.cached_property
-    def subject(self) -> Subject:
-        source, target, options = self.request.source, self.request.target, self.request.options
-        where = f" on {source.mesh_text()}" if source.mesh != target.mesh else ""
-        planner = f", planner {options.planner}" if options.planner != "auto" else ""
-        limit = f", memory_limit {options.memory_limit}" if options.memory_limit is not None else ""
-        name = str(self.dtype).removeprefix("torch.")
-        ends = f"from {source}{where} to {target} on {target.mesh_text()}"
-        return Subject(f"{name}{list(self.shape)} {ends}{planner}{limit}")
-
-    @functools.cached_property
-    def divisor(self) -> int:
-        """Of the sum, where it is an average."""
-        source, target = self.request.source, self.request.target
-        sizes = zip(source.sizes, source.placements, strict=True)
-        kept = target.placements if source.mesh == target.mesh else ()
-        return math.prod(
-            size for axis, (size, one) in enumerate(sizes) if one[0] == "avg" and one not in kept[axis : axis + 1]
-        )
-
-    @functools.cached_property
-    def norm(self) -> float | None:
-        """The exponent, where the sum is one of powers."""
-        return next((factor for kind, _, factor in self.request.source.placements if kind == "norm"), None)
-
-    @functools.cached_property
-    def gathered_axis(self) -> int | None:
-        """The mesh's dimension along which tiles are to be gathered one after the other, where that is all to do."""
-        mesh = _meshes[self.request.source.mesh]
-        steps = _retile.plan(*self.layouts, element_type(self.dtype), "auto", "paper", None, True, 0).steps
-        if len(steps) != 1 or steps[0].op != "allgather" or steps[0].local_in[1:] != steps[0].local_out[1:]:
-            return None
-        groups = sorted(steps[0].groups)
-        if any(len({self.layouts[0].tile_shape(rank) for rank in group}) > 1 for group in groups):
-            return None
-        for axis, size in enumerate(mesh.shape):
-            ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
-            is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch know no other
-            if is_in_order and groups == sorted(ranks.tolist()):
-                return axis
-        return None
-
-    @functools.cached_property
-    def local_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of this rank's tiles: source and target."""
-        rank = dist.get_rank()
-        return self.layouts[0].tile_shape(rank), self.layouts[1].tile_shape(rank)
-
-    @functools.cached_property
-    def are_boxes_single(self) -> bool:
-        """Whether this rank's tile of the source is one box, whose elements may lie apart."""
-        rank = dist.get_rank()
-        return rank >= self.layouts[0].device_count or len(self.layouts[0].boxes(rank)) <= 1
-
-    @functools.cached_property
-    def participants(self) -> _agreement.Participants | None:
-        """None on a rank that no mesh names."""
-        group = self.request.options.process_group()
-        return _agreement.participants_of(group, self.ranks) if dist.get_rank() in self.ranks else None
-
-    def stages(self, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
-        """What this rank does with a tile of these strides; none where it is packed."""
-        found = self.known_stages.get(strides)
-        if found is None:
-            found = self.known_stages[strides] = _point_to_point.schedule(
-                self.plan, dist.get_rank(), self.dtype.itemsize, self.message, strides
-            )
-        return found
-
-    @functools.cached_property
-    def known_stages(self) -> dict[tuple[int, ...], tuple[_point_to_point.Stage, ...]]:
-        return {}
-
-    def find_tile_fault(self, tile: torch.Tensor) -> str:
-        """What is wrong with this rank's tile of the source; a rank outside its mesh has none."""
-        expected = self.local_shapes[0]
-        if tile.shape == expected or dist.get_rank() not in self.request.source.ranks:
-            return ""
-        return f"this rank's tile has shape {list(tile.shape)}, and {self.request.source} makes it {list(expected)}"
-
-
-@functools.lru_cache(maxsize=4096)
-def _movement(request: str, shape: tuple[int, ...], dtype: torch.dtype, _group: Any) -> _Movement:
-    """Throws InputError where there is no such movement. `_group` is the process group, which may be made anew."""
-    movement = _Movement(_parsed(request), shape, dtype)
-    source = {kind for kind, *_ in movement.request.source.placements} - {"replicate", "shard"}
-    if movement.norm is not None and len(source) > 1:
-        raise InputError("a norm and another sum cannot be open at once")
-    if movement.divisor != 1 and not (dtype.is_floating_point or dtype.is_complex):
-        raise InputError(f"{movement.request.source} of {dtype} is no average of such elements")
-    _ = movement.plan  # which may be refused
-    _ = movement.participants
-    return movement
-
-
-def _movement_of(request: str, shape: tuple[int, ...], dtype: torch.dtype) -> _Movement:
-    return _movement(request, shape, dtype, _parsed(request).options.process_group())
-
-
-# --- Moving it: an operation on this rank's tile.
-
-
-def _carry_out(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
-    if movement.participants is None:
-        return tile.new_empty(movement.local_shapes[1])
-    if movement.norm is not None:
-        tile = tile**movement.norm
-    result = _moved(movement, tile)
-    if movement.divisor != 1:
-        result /= movement.divisor
-    return result if movement.norm is None else result ** (1 / movement.norm)
-
-
-def _moved(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
-    participants, kind = movement.participants, tile.device.type
-    _meet_first(tile.device, participants.group)
-    time_limit = movement.request.options.time_limit
-    with _agreement.calling(participants, movement.subject, time_limit or TIME_LIMIT, kind) as call:
-        fault = movement.find_tile_fault(tile)
-        if fault:
-            raise InputError(fault)
-        is_gathered = _has_fast_gather(tile.device, participants.group) and movement.gathered_axis is not None
-        if is_gathered or movement.request.source.is_sum or not movement.are_boxes_single:
-            tile = tile.contiguous()
-        if is_gathered:
-            return _gathered(movement, tile)
-        stages = movement.stages(() if tile.is_contiguous() else tile.stride())
-        return _point_to_point.move(tile, stages, movement.local_shapes[1], movement.staging, call)
-
-
-def _gathered(movement: _Movement, tile: torch.Tensor) -> torch.Tensor:
-    result = tile.new_empty(movement.local_shapes[1])
-    ends = (_point_to_point.as_bytes(end.view(-1)) for end in (result, tile))
-    group = _meshes[movement.request.source.mesh].get_group(movement.gathered_axis)
-    dist.all_gather_into_tensor(*ends, group=group)
-    return result
-
-
-_SCHEMA = "(Tensor tile, str request, SymInt[] shape, ScalarType dtype, ScalarType gradient_dtype) -> Tensor"
-
-
-@torch.library.custom_op("retile::redistribute", mutates_args=(), schema=_SCHEMA)
-def _operation(
-    tile: torch.Tensor, request: str, shape: Sequence[int], dtype: torch.dtype, gradient_dtype: torch.dtype
-) -> torch.Tensor:
-    """Cast, then moved; gradients likewise on their way back."""
-    return _carry_out(_movement_of(request, tuple(shape), dtype), tile.to(dtype))
-
-
-@_operation.register_fake
-def _(tile, request, shape, dtype, gradient_dtype):
-    if any(isinstance(length, torch.SymInt) for length in shape):
-        return tile.new_empty(_parsed(request).target.local_shape(shape, dist.get_rank()), dtype=dtype)
-    return tile.new_empty(_movement_of(request, tuple(shape), dtype).local_shapes[1], dtype=dtype)
-
-
-def _keep(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    tile, ctx.request, ctx.shape, _, ctx.gradient_dtype = inputs
-    ctx.dtype = tile.dtype
-
-
-def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
-    moved = _operation(gradient, _parsed(ctx.request).back, ctx.shape, ctx.gradient_dtype, gradient.dtype)
-    return moved.to(ctx.dtype), None, None, None, None
-
-
-_operation.register_autograd(_move_back, setup_context=_keep)
-
-
-def _is_watched() -> bool:
-    """Whether a compiler looks on, or a mode: they are to see an operation, not what it does."""
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
-
-
-def _move(tile: torch.Tensor, request: str, shape: tuple[int, ...]) -> torch.Tensor:
-    if _is_watched() or type(tile) is not torch.Tensor:
-        return _operation(tile, request, shape, tile.dtype, tile.dtype)
-    return _carry_out(_movement_of(request, shape, tile.dtype), tile)
+# --- Tensors that come again.
 
 
 @functools.lru_cache(maxsize=4096)
 def _known(
     source: DTensorSpec, placements: tuple[Placement, ...], options: tuple[Any, ...], _identity: int, _group: Any
-) -> tuple[_Movement, DTensorSpec]:
+) -> tuple[Movement, DTensorSpec]:
     """On one mesh: how a tensor moves, and what it is then. Checked, and found at once for tensors that come again."""
     mesh, placements = _check(source, placements, None, options)
-    request = _request_text(mesh, source.placements, mesh, placements, options)
-    movement = _movement_of(request, tuple(source.shape), source.tensor_meta.dtype)
+    request = request_text(mesh, source.placements, mesh, placements, options)
+    movement = movement_of(request, tuple(source.shape), source.tensor_meta.dtype)
     return movement, DTensorSpec(mesh, placements, tensor_meta=source.tensor_meta)
 
 
 def _may_be_known(dt: DTensor, placements: tuple[Any, ...]) -> bool:
-    is_plain = not _is_watched() and type(dt._local_tensor) is torch.Tensor
+    is_plain = not is_watched() and type(dt._local_tensor) is torch.Tensor and not _is_masked(dt)
     return is_plain and all(isinstance(placement, Placement) for placement in placements)
 
 
-def _has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:
-    """NCCL has; over gloo, messages are as fast."""
-    return device.type == "cuda" and "nccl" in _agreement.backend_of(group, device.type)
+def _is_masked(dt: DTensor | DTensorSpec) -> bool:
+    """Whether it is a sum of rows of an embedding, of which each rank is to mask those that it has not."""
+    return any(type(placement).__name__ == "_MaskPartial" for placement in dt.placements)
 
 
-@functools.lru_cache
-def _meet_first(device: torch.device, group: dist.ProcessGroup) -> None:
-    """All ranks of an NCCL group have to take part in the first thing that it does."""
-    if _has_fast_gather(device, group):
-        dist.all_reduce(torch.zeros(1, device=device), group=group)
+def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:
+    """As _MaskPartial does it before it adds up."""
+    for placement in placements:
+        if hasattr(placement, "mask_buffer"):
+            placement.mask_buffer.apply_mask(tile)
+            placement.mask_buffer.release_mask()
+    return tile
 
 
 # --- Bad input.
 
 
-def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, options: _Options) -> Iterator[str]:
+def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, options: Options) -> Iterator[str]:
     """Everything that is wrong with what was given."""
     if options.memory_limit is not None and (
         not isinstance(options.memory_limit, int) or isinstance(options.memory_limit, bool)
     ):
         yield f"memory_limit is a whole number of bytes, not {options.memory_limit!r}"
+    if options.time_limit is not None and not (isinstance(options.time_limit, (int, float)) and options.time_limit > 0):
+        yield f"time_limit is a number of seconds above 0, not {options.time_limit!r}"
     if _has_own_order(dt):
         yield "the source's shards are in an order of their own (shard_order), which retile does not know"
+    if _is_masked(dt) and is_watched():
+        yield "the source is a masked sum, which cannot be moved in a graph"
     for placement in (*dt.placements, *placements):
         try:
-            _values_of(placement)
+            values_of(placement)
         except InputError as error:
             yield str(error)
     if isinstance(mesh, DeviceMesh) and len(placements) != mesh.ndim:
@@ -477,7 +137,7 @@ def _check(
     dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: DeviceMesh | None, options: tuple[Any, ...]
 ) -> tuple[DeviceMesh, tuple[Placement, ...]]:
     mesh = dt.device_mesh if mesh is None else mesh
-    faults = dict.fromkeys(_faults(dt, placements, mesh, _Options(*options)))
+    faults = dict.fromkeys(_faults(dt, placements, mesh, Options(*options)))
     if faults:
         raise InputError("\n".join(faults))
     return mesh, tuple(_from_the_front(placement, dt.ndim) for placement in placements)
@@ -510,6 +170,8 @@ def _arguments(dt: Any, device_mesh: Any, placements: Any, mesh: Any) -> tuple[D
 
 @torch.compiler.assume_constant_result
 def _group_name(group: dist.ProcessGroup | None) -> str:
+    if group is not None and not isinstance(group, dist.ProcessGroup):
+        raise InputError("group is no process group that this rank is in")
     return "" if group is None or group is dist.group.WORLD else group.group_name
 
 
@@ -553,11 +215,11 @@ def redistribute(
     if not is_differentiated and not is_cast and mesh in (None, dt.device_mesh):
         if _are_same(placements, dt.placements):
             return dt.redistribute(placements=placements)  # the same tile, as of DTensor's own
-        if mesh is None and _may_be_known(dt, placements):
+        if (mesh is None or mesh is dt.device_mesh) and _may_be_known(dt, placements):
             process_group = dist.group.WORLD if group is None else group
             movement, spec = _known(dt._spec, placements, options, id(dt.device_mesh), process_group)
             _statistics.moved += 1
-            return DTensor(_carry_out(movement, dt._local_tensor), spec, requires_grad=False)
+            return DTensor(carry_out(movement, dt._local_tensor), spec, requires_grad=False)
     mesh, placements = _check(dt, placements, mesh, options)
     dtypes = forward_dtype or dt.dtype, backward_dtype or dt.dtype
     if torch.compiler.is_compiling():
@@ -575,8 +237,8 @@ def _compiled(
 ) -> DTensor:
     """For a compiler that knows no functions of DTensors: an operation on tiles. Gradients are never parts of sums here."""
     kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
-    request = _request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
-    tile = _operation(dt.to_local(grad_placements=kept), request, dt.shape, dtype, gradient_dtype)
+    request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
+    tile = operation(dt.to_local(grad_placements=kept), request, dt.shape, dtype, gradient_dtype)
     return DTensor.from_local(tile, mesh, placements, run_check=False, shape=dt.shape, stride=dt.stride())
 
 
@@ -592,14 +254,14 @@ def plan_of(
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
     memory_limit = max_bytes if memory_limit is None else memory_limit
-    return _movement_to(dt, device_mesh, placements, mesh, _Options(planner, memory_limit)).plan
+    return _movement_to(dt, device_mesh, placements, mesh, Options(planner, memory_limit)).plan
 
 
-def _movement_to(dt: DTensor, device_mesh: Any, placements: Any, mesh: Any, options: _Options) -> _Movement:
+def _movement_to(dt: DTensor, device_mesh: Any, placements: Any, mesh: Any, options: Options) -> Movement:
     values = dataclasses.astuple(options)
     mesh, placements = _check(dt, *reversed(_arguments(dt, device_mesh, placements, mesh)), values)
-    request = _request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, values)
-    return _movement_of(request, tuple(dt.shape), dt.dtype)
+    request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, values)
+    return movement_of(request, tuple(dt.shape), dt.dtype)
 
 
 def explain(
@@ -614,11 +276,11 @@ def explain(
 ) -> str:
     """What `redistribute` would do, as text: the plan with placements beside its types, and what this rank sends."""
     memory_limit = max_bytes if memory_limit is None else memory_limit
-    movement = _movement_to(dt, device_mesh, placements, mesh, _Options(planner, memory_limit))
+    movement = _movement_to(dt, device_mesh, placements, mesh, Options(planner, memory_limit))
     return _explained(movement, dt._local_tensor)
 
 
-def _explained(movement: _Movement, tile: torch.Tensor) -> str:
+def _explained(movement: Movement, tile: torch.Tensor) -> str:
     lines = movement.plan.explain().splitlines()
     stops = [number for number, line in enumerate(lines) if line.startswith("  [")]
     for number in stops:
@@ -628,7 +290,7 @@ def _explained(movement: _Movement, tile: torch.Tensor) -> str:
     return "\n".join([*lines, *_traffic(movement, tile)]) + "\n"
 
 
-def _placements_of(line: str, movement: _Movement) -> str:
+def _placements_of(line: str, movement: Movement) -> str:
     """Of a type between source and target; nothing where DTensor cannot say it."""
     try:
         return Layout(line.split("//")[0].strip(), movement.layouts[0].mesh).to_notation("dtensor")[1]
@@ -636,13 +298,13 @@ def _placements_of(line: str, movement: _Movement) -> str:
         return ""
 
 
-def _traffic(movement: _Movement, tile: torch.Tensor) -> Iterator[str]:
+def _traffic(movement: Movement, tile: torch.Tensor) -> Iterator[str]:
     """What this rank does in the plan."""
     rank, itemsize = dist.get_rank(), movement.dtype.itemsize
     if movement.participants is None:
         yield f"// rank {rank} takes no part"
         return
-    if _has_fast_gather(tile.device, movement.participants.group) and movement.gathered_axis is not None:
+    if has_fast_gather(tile.device, movement.participants.group) and movement.gathered_axis is not None:
         yield f"// by all_gather_into_tensor along {movement.request.source.names[movement.gathered_axis]}"
         return
     rounds = [one for stage in movement.stages(()) for one in stage.rounds]
@@ -664,9 +326,9 @@ class _Redistribute(torch.autograd.Function):
         tile = dt._local_tensor.to(forward_dtype)
         meta = TensorMeta(dt.shape, dt.stride(), forward_dtype)
         if dt.device_mesh != mesh or not _are_same(dt.placements, placements):
-            request = _request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
+            request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
             _statistics.moved += 1
-            tile = _move(tile, request, tuple(dt.shape))
+            tile = move_tile(_masked(tile, dt.placements), request, tuple(dt.shape))
         return DTensor(tile, DTensorSpec(mesh, placements, tensor_meta=meta), requires_grad=dt.requires_grad)
 
     @staticmethod
@@ -674,7 +336,7 @@ class _Redistribute(torch.autograd.Function):
         own_dtype, dtype = ctx.dtypes
         mesh, placements = ctx.source.mesh, _flowing_back(gradient, ctx.source)
         try:
-            _ = [_values_of(placement) for placement in gradient.placements]
+            _check(gradient, placements, mesh, ctx.options)
             moved = _Redistribute.apply(gradient, mesh, placements, ctx.options, dtype, gradient.dtype)
         except InputError:
             if gradient.device_mesh != mesh:
@@ -732,20 +394,11 @@ def _find_obstacle(tile: torch.Tensor, current: Any, target: Any, is_async: bool
     if _has_own_order(current) or _has_own_order(target):
         return "shards in an order of their own"
     sums = [(own, one) for own, one in zip(current.placements, target.placements, strict=True) if one.is_partial()]
-    if any(own != one or hasattr(one, "mask_buffer") for own, one in sums):
+    if any(own != one for own, one in sums) or _is_masked(target):
         return "a target that is a sum, to which nothing is moved"
-    if _is_watched() and any(hasattr(one, "mask_buffer") for one in current.placements):
+    if is_watched() and _is_masked(current):
         return "a masked sum, of which a graph is made"
     return ""
-
-
-def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:
-    """Of rows of an embedding, those that this rank has; as _MaskPartial does before it adds up."""
-    for placement in placements:
-        if hasattr(placement, "mask_buffer"):
-            placement.mask_buffer.apply_mask(tile)
-            placement.mask_buffer.release_mask()
-    return tile
 
 
 def _moved_by_plan(
@@ -758,8 +411,8 @@ def _moved_by_plan(
     reason = _find_obstacle(tile, current, target, is_async)
     if not reason:
         try:
-            request = _request_text(*ends[0], *ends[1], options)
-            movement = _movement_of(request, tuple(current.shape), tile.dtype)
+            request = request_text(*ends[0], *ends[1], options)
+            movement = movement_of(request, tuple(current.shape), tile.dtype)
             if movement.participants is None:
                 return None
             _agreement.backend_of(movement.participants.group, current.mesh.device_type)
@@ -769,7 +422,7 @@ def _moved_by_plan(
         _statistics.left[reason] = _statistics.left.get(reason, 0) + 1
         return None
     _statistics.moved += 1
-    return _move(_masked(tile, current.placements), request, tuple(current.shape))
+    return move_tile(_masked(tile, current.placements), request, tuple(current.shape))
 
 
 def _patched_modules() -> list[Any]:

@@ -233,7 +233,7 @@ TEST(Usage, values_that_an_option_does_not_take) {
        "--planner: 'best' is unknown; use one of: auto, wide, paper, direct, lean, gather-slice, xla",
        "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "steam"},
-       "--engine: 'steam' is unknown; use one of: threads, reference, mpi",
+       "--engine: 'steam' is unknown; use one of: threads, reference, cuda, mpi",
        "run"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--staging", "1KiB"},
        "--staging: '1KiB' is no size from 4096 to 1073741824 bytes; write 4096 or 8MiB",

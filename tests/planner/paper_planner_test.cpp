@@ -126,18 +126,6 @@ TEST(PaperPlanner, all_planners_solve_the_problems_of_the_file) {
 
 // --- The shape of plans: thm:normal-form, but for one permutation that stands before the allgathers.
 
-// A slice or a gather is a move between a dimension and itself here.
-std::vector<Move> changes_of(const StepOperation& operation) {
-  std::vector<Move> moves;
-  const auto add = [&](const std::vector<DimensionFactor>& factors) {
-    for (const DimensionFactor& change : factors) moves.push_back({change.dimension, change.dimension, change.factor});
-  };
-  if (const auto* slice = std::get_if<SliceStep>(&operation)) add(slice->slices);
-  if (const auto* gather = std::get_if<GatherStep>(&operation)) add(gather->gathers);
-  if (const auto* alltoall = std::get_if<AllToAllStep>(&operation)) moves = alltoall->moves;
-  return moves;
-}
-
 void expect_normal_form(const Problem& problem) {
   const Plan plan = make_plan(problem, paper_planning().options);
   const std::string where = describe(problem) + ": " + steps_of(plan);

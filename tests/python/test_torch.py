@@ -30,7 +30,7 @@ def test_in_all_ranks(outcomes, name):
 def test_the_pages_script_prints_what_the_page_says(tmp_path):
     page = (DOCS / "from-pytorch.md").read_text()
     (script,) = blocks_of(page)
-    command, expected = re.search(r"```\n(torchrun .*)\n((?:.*\n)*?)```", page).groups()
+    command, expected = re.search(r"```\n\$ (torchrun .*)\n((?:.*\n)*?)```", page).groups()
     (tmp_path / "reshard.py").write_text(script)
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", *command.split()[1:]],

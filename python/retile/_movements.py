@@ -1,0 +1,394 @@
+"""Movements of DTensors: from a mesh and placements to others, as one rank plans and carries them out.
+
+A movement is asked for by a request, which has a text, so that torch.compile carries it as a constant.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Partial
+from torch.distributed.tensor.placement_types import Placement
+from torch.utils._python_dispatch import _disable_current_modes
+
+from retile import _agreement, _point_to_point, _retile
+from retile._agreement import TIME_LIMIT, Subject, named
+from retile._elements import element_type
+from retile._errors import InputError
+from retile._retile import Layout, Plan
+from retile._shardings import device_mesh_values, dtensor_layout, placement_values
+
+# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
+# tile to tile, and one step is better than two.
+EXCHANGE_WEIGHT = 0.5
+
+
+# --- What moves: a problem as values, which torch.compile carries as a constant text.
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """A DeviceMesh, and the placements of a tensor on it."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    ranks: tuple[int, ...]
+    placements: tuple[tuple[str, int, float], ...]
+
+    @property
+    def mesh(self) -> tuple[Any, ...]:
+        return self.names, self.sizes, self.ranks
+
+    @property
+    def is_sum(self) -> bool:
+        return any(kind not in ("replicate", "shard") for kind, *_ in self.placements)
+
+    def layout(self, shape: Sequence[int]) -> Layout:
+        values = [("sum", 0, 1) if kind in ("avg", "norm") else (kind, *rest) for kind, *rest in self.placements]
+        return dtensor_layout(*self.mesh, values, shape)
+
+    def without_sums(self) -> "End":
+        """What flows back to a part of a sum is what flows back to the sum."""
+        kept = [one if one[0] == "shard" else ("replicate", 0, 1) for one in self.placements]
+        return dataclasses.replace(self, placements=tuple(kept))
+
+    def local_shape(self, shape: Sequence[Any], rank: int) -> list[Any]:
+        """Of a rank's tile, where sizes are symbols: nested ceilings. Where they are numbers, `layout` knows it."""
+        if rank not in self.ranks:
+            return [0] * len(shape)
+        local, position = list(shape), self.ranks.index(rank)
+        for axis, (size, (kind, dim, factor)) in enumerate(zip(self.sizes, self.placements, strict=True)):
+            coordinate = position // math.prod(self.sizes[axis + 1 :]) % size
+            if kind == "shard" and factor != 1:
+                raise InputError("a strided shard of a shape that is not known when the graph is made")
+            if kind == "shard":
+                part = (local[dim] + size - 1) // size
+                local[dim] = torch.sym_min(part, torch.sym_max(local[dim] - part * coordinate, 0))
+        return local
+
+    def __str__(self) -> str:
+        placements = ", ".join(map(placement_text, self.placements))
+        return f"({placements}{',' if len(self.placements) == 1 else ''})"
+
+    def mesh_text(self) -> str:
+        axes = ", ".join(f"{name}: {size}" for name, size in zip(self.names, self.sizes, strict=True))
+        return f"mesh {{{axes}}} of {named(self.ranks)}"
+
+
+def values_of(placement: Any) -> tuple[str, int, float]:
+    """What it is, of a shard its dimension and split factor, of a norm its exponent. Averages and norms are sums inside."""
+    if type(placement) is Partial and placement.reduce_op == "avg":
+        return "avg", 0, 1
+    if type(placement).__name__ == "_NormPartial":
+        return "norm", 0, float(placement.norm_type)
+    if type(placement).__name__ == "_MaskPartial" and placement.reduce_op == "sum":
+        return "sum", 0, 1  # of tiles that are masked before (_masked)
+    return placement_values(placement)
+
+
+def placement_text(values: tuple[str, int, float]) -> str:
+    kind, dim, factor = values
+    if kind == "shard":
+        return f"Shard(dim={dim})" if factor == 1 else f"_StridedShard(dim={dim}, sf={factor})"
+    return {"replicate": "Replicate()", "norm": f"_NormPartial({factor:g})"}.get(kind, f"Partial({kind})")
+
+
+_meshes: dict[tuple[Any, ...], DeviceMesh] = {}  # by their values: the last ones, whose groups are there already
+
+
+# Meshes are equal if their ranks are. What depends on a mesh's groups is cached by identity too: groups may be destroyed,
+# and made again for an equal mesh. An entry keeps its mesh alive, and so its identity.
+
+
+@functools.lru_cache(maxsize=4096)
+def end_of(mesh: DeviceMesh, placements: tuple[Placement, ...], _identity: int) -> End:
+    with _disable_current_modes():
+        end = End(*device_mesh_values(mesh), tuple(map(values_of, placements)))
+    _meshes[end.mesh] = mesh
+    return end
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a tensor is moved. `group` is the name of a process group, '' of the default one."""
+
+    planner: str = "auto"
+    memory_limit: int | None = None
+    group: str = ""
+    time_limit: float | None = None  # seconds; TIME_LIMIT unless told
+
+    def process_group(self) -> dist.ProcessGroup:
+        return dist.distributed_c10d._resolve_process_group(self.group) if self.group else dist.group.WORLD
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Where a tensor is, where it shall be, and how it gets there."""
+
+    source: End
+    target: End
+    options: Options
+
+    @functools.cached_property
+    def text(self) -> str:
+        return json.dumps(dataclasses.astuple(self))
+
+    @functools.cached_property
+    def back(self) -> str:
+        """The way that gradients take, as text."""
+        return Request(self.target.without_sums(), self.source.without_sums(), self.options).text
+
+
+@functools.lru_cache(maxsize=4096)
+def parsed(text: str) -> Request:
+    def read(names: list, sizes: list, ranks: list, placements: list) -> End:
+        return End(tuple(names), tuple(sizes), tuple(ranks), tuple(map(tuple, placements)))
+
+    source, target, options = json.loads(text)
+    return Request(read(*source), read(*target), Options(*options))
+
+
+@torch.compiler.assume_constant_result
+def request_text(
+    source: DeviceMesh,
+    source_placements: tuple[Placement, ...],
+    target: DeviceMesh,
+    target_placements: tuple[Placement, ...],
+    options: tuple[Any, ...],
+) -> str:
+    ends = end_of(source, source_placements, id(source)), end_of(target, target_placements, id(target))
+    return Request(*ends, Options(*options)).text
+
+
+@dataclasses.dataclass(frozen=True)
+class Movement:
+    """From one layout to another, as one rank does it."""
+
+    request: Request
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @functools.cached_property
+    def layouts(self) -> tuple[Layout, Layout]:
+        return self.request.source.layout(self.shape), self.request.target.layout(self.shape)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        options, element = self.request.options, element_type(self.dtype)
+        return _retile.plan(
+            *self.layouts, element, options.planner, "volume", options.memory_limit, True, self.staging, EXCHANGE_WEIGHT
+        )
+
+    @property
+    def is_limited(self) -> bool:
+        return self.request.options.memory_limit is not None
+
+    @functools.cached_property
+    def message(self) -> int:
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.is_limited)
+
+    @functools.cached_property
+    def staging(self) -> int:
+        return _point_to_point.staging_bytes(self.message, self.is_limited)
+
+    @functools.cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """Those that take part."""
+        return tuple(sorted({*self.request.source.ranks, *self.request.target.ranks}))
+
+    @functools.cached_property
+    def subject(self) -> Subject:
+        source, target, options = self.request.source, self.request.target, self.request.options
+        where = f" on {source.mesh_text()}" if source.mesh != target.mesh else ""
+        planner = f", planner {options.planner}" if options.planner != "auto" else ""
+        limit = f", memory_limit {options.memory_limit}" if options.memory_limit is not None else ""
+        name = str(self.dtype).removeprefix("torch.")
+        ends = f"from {source}{where} to {target} on {target.mesh_text()}"
+        return Subject(f"{name}{list(self.shape)} {ends}{planner}{limit}")
+
+    @functools.cached_property
+    def divisor(self) -> int:
+        """Of the sum, where it is an average."""
+        source, target = self.request.source, self.request.target
+        sizes = zip(source.sizes, source.placements, strict=True)
+        kept = target.placements if source.mesh == target.mesh else ()
+        return math.prod(
+            size for axis, (size, one) in enumerate(sizes) if one[0] == "avg" and one not in kept[axis : axis + 1]
+        )
+
+    @functools.cached_property
+    def norm(self) -> float | None:
+        """The exponent, where the sum is one of powers."""
+        return next((factor for kind, _, factor in self.request.source.placements if kind == "norm"), None)
+
+    @functools.cached_property
+    def gathered_axis(self) -> int | None:
+        """The mesh's dimension along which tiles are to be gathered one after the other, where that is all to do."""
+        mesh = _meshes[self.request.source.mesh]
+        steps = _retile.plan(*self.layouts, element_type(self.dtype), "auto", "paper", None, True, 0).steps
+        if len(steps) != 1 or steps[0].op != "allgather" or steps[0].local_in[1:] != steps[0].local_out[1:]:
+            return None
+        groups = sorted(steps[0].groups)
+        if any(len({self.layouts[0].tile_shape(rank) for rank in group}) > 1 for group in groups):
+            return None
+        for axis, size in enumerate(mesh.shape):
+            ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
+            is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch know no other
+            if is_in_order and groups == sorted(ranks.tolist()):
+                return axis
+        return None
+
+    @functools.cached_property
+    def local_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of this rank's tiles: source and target."""
+        rank = dist.get_rank()
+        return self.layouts[0].tile_shape(rank), self.layouts[1].tile_shape(rank)
+
+    @functools.cached_property
+    def are_boxes_single(self) -> bool:
+        """Whether this rank's tile of the source is one box, whose elements may lie apart."""
+        rank = dist.get_rank()
+        return rank >= self.layouts[0].device_count or len(self.layouts[0].boxes(rank)) <= 1
+
+    @functools.cached_property
+    def participants(self) -> _agreement.Participants | None:
+        """None on a rank that no mesh names."""
+        group = self.request.options.process_group()
+        return _agreement.participants_of(group, self.ranks) if dist.get_rank() in self.ranks else None
+
+    def stages(self, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
+        """What this rank does with a tile of these strides; none where it is packed."""
+        found = self.known_stages.get(strides)
+        if found is None:
+            found = self.known_stages[strides] = _point_to_point.schedule(
+                self.plan, dist.get_rank(), self.dtype.itemsize, self.message, strides
+            )
+        return found
+
+    @functools.cached_property
+    def known_stages(self) -> dict[tuple[int, ...], tuple[_point_to_point.Stage, ...]]:
+        return {}
+
+    def find_tile_fault(self, tile: torch.Tensor) -> str:
+        """What is wrong with this rank's tile of the source; a rank outside its mesh has none."""
+        expected = self.local_shapes[0]
+        if tile.shape == expected or dist.get_rank() not in self.request.source.ranks:
+            return ""
+        return f"this rank's tile has shape {list(tile.shape)}, and {self.request.source} makes it {list(expected)}"
+
+
+@functools.lru_cache(maxsize=4096)
+def known_movement(request: str, shape: tuple[int, ...], dtype: torch.dtype, _group: Any) -> Movement:
+    """Throws InputError where there is no such movement. `_group` is the process group, which may be made anew."""
+    movement = Movement(parsed(request), shape, dtype)
+    source = {kind for kind, *_ in movement.request.source.placements} - {"replicate", "shard"}
+    if movement.norm is not None and len(source) > 1:
+        raise InputError("a norm and another sum cannot be open at once")
+    if movement.divisor != 1 and not (dtype.is_floating_point or dtype.is_complex):
+        raise InputError(f"{movement.request.source} of {dtype} is no average of such elements")
+    _ = movement.plan  # which may be refused
+    _ = movement.participants
+    return movement
+
+
+def movement_of(request: str, shape: tuple[int, ...], dtype: torch.dtype) -> Movement:
+    return known_movement(request, shape, dtype, parsed(request).options.process_group())
+
+
+# --- Moving it: an operation on this rank's tile.
+
+
+def carry_out(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+    if movement.participants is None:
+        return tile.new_empty(movement.local_shapes[1])
+    if movement.norm is not None:
+        tile = tile**movement.norm
+    result = _moved(movement, tile)
+    if movement.divisor != 1:
+        result /= movement.divisor
+    return result if movement.norm is None else result ** (1 / movement.norm)
+
+
+def _moved(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+    participants, kind = movement.participants, tile.device.type
+    _meet_first(tile.device, participants.group)
+    time_limit = movement.request.options.time_limit
+    with _agreement.calling(participants, movement.subject, time_limit or TIME_LIMIT, kind) as call:
+        fault = movement.find_tile_fault(tile)
+        if fault:
+            raise InputError(fault)
+        is_gathered = has_fast_gather(tile.device, participants.group) and movement.gathered_axis is not None
+        if is_gathered or movement.request.source.is_sum or not movement.are_boxes_single:
+            tile = tile.contiguous()
+        if is_gathered:
+            return _gathered(movement, tile)
+        stages = movement.stages(() if tile.is_contiguous() else tile.stride())
+        return _point_to_point.move(tile, stages, movement.local_shapes[1], movement.staging, call)
+
+
+def _gathered(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+    result = tile.new_empty(movement.local_shapes[1])
+    ends = (_point_to_point.as_bytes(end.view(-1)) for end in (result, tile))
+    group = _meshes[movement.request.source.mesh].get_group(movement.gathered_axis)
+    dist.all_gather_into_tensor(*ends, group=group)
+    return result
+
+
+_SCHEMA = "(Tensor tile, str request, SymInt[] shape, ScalarType dtype, ScalarType gradient_dtype) -> Tensor"
+
+
+@torch.library.custom_op("retile::redistribute", mutates_args=(), schema=_SCHEMA)
+def operation(
+    tile: torch.Tensor, request: str, shape: Sequence[int], dtype: torch.dtype, gradient_dtype: torch.dtype
+) -> torch.Tensor:
+    """Cast, then moved; gradients likewise on their way back."""
+    return carry_out(movement_of(request, tuple(shape), dtype), tile.to(dtype))
+
+
+@operation.register_fake
+def _(tile, request, shape, dtype, gradient_dtype):
+    if any(isinstance(length, torch.SymInt) for length in shape):
+        return tile.new_empty(parsed(request).target.local_shape(shape, dist.get_rank()), dtype=dtype)
+    return tile.new_empty(movement_of(request, tuple(shape), dtype).local_shapes[1], dtype=dtype)
+
+
+def _keep(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    tile, ctx.request, ctx.shape, _, ctx.gradient_dtype = inputs
+    ctx.dtype = tile.dtype
+
+
+def _move_back(ctx: Any, gradient: torch.Tensor) -> tuple:
+    moved = operation(gradient, parsed(ctx.request).back, ctx.shape, ctx.gradient_dtype, gradient.dtype)
+    return moved.to(ctx.dtype), None, None, None, None
+
+
+operation.register_autograd(_move_back, setup_context=_keep)
+
+
+def is_watched() -> bool:
+    """Whether a compiler looks on, or a mode: they are to see an operation, not what it does."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def move_tile(tile: torch.Tensor, request: str, shape: tuple[int, ...]) -> torch.Tensor:
+    if is_watched() or type(tile) is not torch.Tensor:
+        return operation(tile, request, shape, tile.dtype, tile.dtype)
+    return carry_out(movement_of(request, shape, tile.dtype), tile)
+
+
+def has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:
+    """NCCL has; over gloo, messages are as fast."""
+    return device.type == "cuda" and "nccl" in _agreement.backend_of(group, device.type)
+
+
+@functools.lru_cache
+def _meet_first(device: torch.device, group: dist.ProcessGroup) -> None:
+    """All ranks of an NCCL group have to take part in the first thing that it does."""
+    if has_fast_gather(device, group):
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
