@@ -115,12 +115,15 @@ class Backend {
     at_start,       // not at all: they are done when they have started
   };
   virtual Progress progress() const = 0;
-  // Works until the first is done, and on what else was begun meanwhile.
+  // Works until this is done, and on what else was begun meanwhile.
   virtual void finish(Work& work) {
     while (!work.is_done()) work.advance();
   }
+  // Work that goes on when any work of the backend's does, from its beginning to its end.
   virtual void begin(Work& /*work*/) {}
   virtual void end(Work& /*work*/) {}
+  // Does what can be done of it now. False if that was nothing.
+  virtual bool advance_begun() { return false; }
 
   // Tells the processes that wait for this one that it has failed, and why. Takes no memory. Nothing runs after that.
   virtual void tell_failure(std::string_view /*text*/) noexcept {}

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <new>
 #include <sstream>
 #include <utility>
@@ -144,6 +145,11 @@ void Processes::do_together(const std::function<void()>& action) const {
 void Processes::require_same(const std::string& what, std::span<const Named> mine) const {
   std::string lines;
   for (const Named& one : mine) lines += fmt::format("{}\n{}\n", one.name, one.text);
+  // Most often they agree, which one number tells.
+  const auto number = static_cast<std::int64_t>(std::hash<std::string>()(lines) >> 1U);
+  std::int64_t range[] = {number, -number};
+  most(range);
+  if (range[0] == -range[1]) return;
   const std::string first = share(lines);
   std::optional<std::string> difference;
   if (first != lines) difference = find_difference(first, lines, rank());

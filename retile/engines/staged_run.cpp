@@ -83,7 +83,7 @@ class StagedRun : public PreparedRun, private Work {
       thread_.get();
     } else if (is_begun_) {
       guarded([&] {
-        if (!advance()) backend().look_for_failure();
+        if (!is_done() && !backend().advance_begun()) backend().look_for_failure();
       });
       if (!is_done()) return false;
       leave();

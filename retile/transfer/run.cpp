@@ -33,7 +33,17 @@ void require_same(const TransferPlan& plan, const Processes& processes, std::str
   for (const Problem& problem : plan.manifest().problems) mix(retile::to_json(problem));
   const auto mine = static_cast<std::int64_t>(number >> 1U);
   if (processes.least(mine) == processes.most(mine)) return;
-  throw RuntimeError("the processes were given different transfers");
+  std::vector<Processes::Named> named{{"the way", how.empty() ? "from source to target" : std::string(how)},
+                                      {"the cap", fmt::format("{} bytes", plan.max_bytes())},
+                                      {"the number of arrays", std::to_string(plan.manifest().arrays.size())}};
+  for (std::size_t i = 0; i < plan.manifest().arrays.size(); ++i) {
+    const NamedArray& array = plan.manifest().arrays[i];
+    named.push_back({fmt::format("the name of array {}", i), fmt::format("\"{}\"", array.name)});
+    named.push_back({fmt::format("array {}", i), to_string(plan.manifest().problems[array.problem])});
+  }
+  named.push_back({"the plan", to_json(plan)});
+  processes.require_same("transfers", named);
+  throw RuntimeError("the ranks were given different transfers");
 }
 
 // `peaks` are of all devices.

@@ -116,11 +116,16 @@ int Job::new_tag() { return static_cast<int>(first_tag + tags_++ % (tag_limit_ -
 void Job::finish(Work& work) {
   Waiting waiting(*this);
   while (!work.is_done()) {
-    bool has_worked = work.advance();
     // Whoever this rank waits for may wait for it in another run.
-    for (Work* other : begun_) has_worked = (other != &work && other->advance()) || has_worked;
-    has_worked ? waiting.reset() : waiting.pause();
+    const bool has_worked = work.advance();
+    advance_begun() || has_worked ? waiting.reset() : waiting.pause();
   }
+}
+
+bool Job::advance_begun() {
+  bool has_worked = false;
+  for (Work* work : begun_) has_worked = work->advance() || has_worked;
+  return has_worked;
 }
 
 void Job::retire(std::shared_ptr<PreparedStreams> streams, Buffer staging) {

@@ -48,6 +48,7 @@ class Job {
   void finish(Work& work);
   void begin(Work& work) { begun_.push_back(&work); }
   void end(Work& work) { std::erase(begun_, &work); }
+  bool advance_begun();
   void retire(std::shared_ptr<PreparedStreams> streams, Buffer staging);
   void free_retired();
 

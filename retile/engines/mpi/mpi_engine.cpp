@@ -59,6 +59,7 @@ class MpiBackend final : public Backend {
   void finish(Work& work) override { job_->finish(work); }
   void begin(Work& work) override { job_->begin(work); }
   void end(Work& work) override { job_->end(work); }
+  bool advance_begun() override { return job_->advance_begun(); }
   void retire(std::shared_ptr<PreparedStreams> streams, Buffer staging) override {
     job_->retire(std::move(streams), std::move(staging));
   }

@@ -62,9 +62,8 @@ void NearSender::list(const PackedStreams& packed, const std::function<const Lan
   is_listed_ = true;
   for (OutLane& lane : lanes_) {
     lane.lane = find_lane(lane.member);
-    if (lane.lane == nullptr) continue;
-    lane.cursor.emplace(*lane.lane);
-    lane.shortest_run = shortest_run_of(*lane.lane);
+    if (lane.lane != nullptr) lane.cursor.emplace(*lane.lane);
+    lane.shortest_run = 0;  // it is not read: receivers have no lists
   }
 }
 

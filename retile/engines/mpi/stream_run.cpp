@@ -369,6 +369,7 @@ class StreamRun final : public PreparedStreams {
     }
     if (round_ < streams_.rounds) return has_worked;
     is_done_ = are_lanes_done();
+    if (is_done_) finish_stores(stores_);
     return is_done_ || advance_lanes(LaneRun::all_rounds) || has_worked;
   }
 

@@ -56,6 +56,23 @@ TEST_F(ProcessesOfRanks, hear_the_first_that_has_a_text) {
   EXPECT_EQ(processes_.first_text(std::nullopt), std::nullopt);
 }
 
+TEST_F(ProcessesOfRanks, say_what_they_were_given_differently) {
+  const int last = job_size() - 1;
+  const bool differs = job_rank() == last && last > 0;
+  const auto error = [&](std::vector<Processes::Named> mine) {
+    return error_of([&] { processes_.require_same("things", mine); });
+  };
+  const std::string rank = std::to_string(last);
+  EXPECT_EQ(error({{"a", "1"}, {"b", "2"}}), "");
+  const std::string changed = error({{"a", "1"}, {"b", differs ? "3" : "2"}});
+  std::vector<Processes::Named> longer{{"a", "1"}};
+  if (differs) longer.push_back({"b", "2"});
+  const std::string added = error(longer);
+  if (last == 0) return;
+  EXPECT_EQ(changed, "the ranks were given different things: b is 2 on rank 0 and 3 on rank " + rank);
+  EXPECT_EQ(added, "the ranks were given different things: b is missing on rank 0 and 2 on rank " + rank);
+}
+
 TEST_F(ProcessesOfRanks, fail_together_and_keep_the_place) {
   const Diagnostic expected = diagnose({"sample.spmd", "q = a / b\n"}, {4, 9}, "something", "do something else");
   try {

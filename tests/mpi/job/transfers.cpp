@@ -183,7 +183,7 @@ TEST(Transfers, that_differ_between_ranks_are_refused_by_all) {
                         DistributedType::cut(mesh, {job_size()}, {{}}));
   const Manifest manifest = transfer::make_manifest({{job_rank() == 1 ? "a" : "b", problem}});
   EXPECT_EQ(error_of([&] { transfer::PreparedTransfer(TransferPlan(manifest, 1 << 20), *engine); }),
-            "the processes were given different transfers");
+            "the ranks were given different transfers: the name of array 0 is \"b\" on rank 0 and \"a\" on rank 1");
 }
 
 TEST(Transfers, of_memory_that_does_not_fit_on_one_rank_are_refused_by_all) {
