@@ -22,6 +22,7 @@
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
+//   the same over messages of the caller's own                transfer/rank_transfer.h, transfer/claims.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -52,6 +53,8 @@
 #include "retile/tensors/lowering.h"
 #include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
+#include "retile/transfer/claims.h"
+#include "retile/transfer/rank_transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/layout.h"
