@@ -35,7 +35,7 @@ from retile._errors import InputError
 from retile._retile import Layout, Plan
 from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
-__all__ = ["enabled", "explain", "plan_of", "redistribute"]
+__all__ = ["Transfer", "enabled", "explain", "plan_of", "redistribute"]
 
 OLDEST_VERSION = (2, 6)
 # What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
@@ -468,3 +468,6 @@ def enabled() -> Iterator[None]:
     finally:
         for module, original in originals:
             module.redistribute_local_tensor = original
+
+
+from retile._torch_transfer import Transfer  # noqa: E402
