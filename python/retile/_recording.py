@@ -26,6 +26,14 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+class Crossing(Exception):
+    """A dimension of a view goes on in the next dimension of its base, and not at its beginning: after so many steps."""
+
+    def __init__(self, dimension: int, steps: int):
+        super().__init__()
+        self.dimension, self.steps = dimension, steps
+
+
 class Run:
     """A dimension of a view that stays in one dimension of its base: how many steps it takes, how far apart they are
     there, and how far apart in the memory that it is copied to."""
@@ -37,22 +45,23 @@ class Run:
 def _runs(view: torch.Tensor, base: torch.Tensor, strides: Sequence[int], start: Sequence[int]) -> Iterator[Run]:
     """Of a view on a base without gaps. `strides` are those of the memory, `start` is the view's first element in the base."""
     order = sorted((i for i in range(base.dim()) if base.shape[i] > 1), key=lambda i: (base.stride(i), -i))
-    for count, step, stride in zip(view.shape, view.stride(), strides, strict=True):
+    for i, (count, step, stride) in enumerate(zip(view.shape, view.stride(), strides, strict=True)):
+        below = 1  # steps of the view for one of these
         while count > 1:
             inside = [i for i in order if base.stride(i) <= step]
             if not inside or step % base.stride(inside[-1]) != 0:
                 raise InputError("a view steps over elements as no box does")
             dimension = inside[-1]
             own = step // base.stride(dimension)
-            if start[dimension] + (count - 1) * own < base.shape[dimension]:
+            left = base.shape[dimension] - start[dimension]  # in the dimension
+            if (count - 1) * own < left:
                 yield Run(dimension, count, own, stride)
                 break
-            # It goes on in the next dimension of the base.
             length = base.shape[dimension] // own
             if base.shape[dimension] % own != 0 or start[dimension] >= own or count % length != 0:
-                raise InputError("a view steps over elements as no box does")
+                raise Crossing(i, below * -(-left // own))
             yield Run(dimension, length, own, stride)
-            count, step, stride = count // length, step * length, stride * length
+            count, step, stride, below = count // length, step * length, stride * length, below * length
 
 
 def _first_element(view: torch.Tensor, base: torch.Tensor) -> list[int]:
@@ -69,8 +78,15 @@ def boxes_of(view: torch.Tensor, base: torch.Tensor, memory: torch.Tensor) -> It
     if 0 in view.shape:
         return
     start = _first_element(view, base)
+    try:
+        runs = sorted(_runs(view, base, memory.stride(), start), key=lambda run: run.step)
+    except Crossing as crossing:
+        i, steps = crossing.dimension, crossing.steps
+        for first, count in ((0, steps), (steps, view.shape[i] - steps)):
+            yield from boxes_of(view.narrow(i, first, count), base, memory.narrow(i, first, count))
+        return
     lengths, strides, listed = [1] * base.dim(), [0] * base.dim(), []
-    for run in sorted(_runs(view, base, memory.stride(), start), key=lambda run: run.step):
+    for run in runs:
         i = run.dimension
         if run.step == lengths[i] and (lengths[i] == 1 or run.stride == lengths[i] * strides[i]):
             strides[i] = run.stride if lengths[i] == 1 else strides[i]
@@ -113,6 +129,7 @@ class Recorder(TorchDispatchMode):
         if func in (aten.cat.default, aten.stack.default):
             dimension = args[1] if len(args) > 1 else kwargs.get("dim", 0)
             parts = list(args[0])
+            self._require_traced(parts)
             if func is aten.stack.default:
                 dimension %= parts[0].dim() + 1
                 parts = [part.unsqueeze(dimension) for part in parts]
@@ -134,16 +151,18 @@ class Recorder(TorchDispatchMode):
 
     def _copied(self, func: Any, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         dtype = kwargs.get("dtype") or tensor.dtype
-        if not tensor.dtype.is_floating_point or not dtype.is_floating_point or dtype.itemsize < tensor.itemsize:
-            if dtype != tensor.dtype:
-                raise InputError(f'the loader converts "{self._name_of(tensor)}" to {dtype}: what is converted is rounded')
+        is_wider = tensor.dtype.is_floating_point and dtype.is_floating_point and dtype.itemsize > tensor.itemsize
+        if dtype != tensor.dtype and not is_wider:
+            raise InputError(f'the loader converts "{self._name_of(tensor)}" to {dtype}, which may lose bits')
         return torch.empty_like(tensor, dtype=dtype, memory_format=kwargs.get("memory_format") or torch.preserve_format)
 
-    def _made_of(self, result: torch.Tensor, parts: list[torch.Tensor], dimension: int | None) -> torch.Tensor:
-        """A new tensor, made of others side by side along a dimension, or of one."""
+    def _require_traced(self, parts: list[torch.Tensor]) -> None:
         if not all(self._is_traced(part) for part in parts):
             traced = next(part for part in parts if self._is_traced(part))
             raise InputError(f'the loader joins "{self._name_of(traced)}" with a tensor that has data')
+
+    def _made_of(self, result: torch.Tensor, parts: list[torch.Tensor], dimension: int | None) -> torch.Tensor:
+        """A new tensor, made of others side by side along a dimension, or of one."""
         self._bases[_storage(result)] = result
         made, first = [], 0
         for part in parts:

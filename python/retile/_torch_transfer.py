@@ -1,5 +1,8 @@
 """Whole models of PyTorch's tensors, between the ranks of any process group that carries tensors of the host."""
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -7,9 +10,10 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
 from retile._errors import InputError
+from retile._recording import Recorder
 from retile._retile import Layout
 from retile._shardings import device_mesh_values, dtensor_layout, placement_values
-from retile._transfer import Memory
+from retile._transfer import Memory, catalogue_of
 from retile._transfer import Transfer as _Transfer
 
 TAG = 25713  # of messages, so that no others of the group are taken for them
@@ -66,9 +70,30 @@ class Transfer(_Transfer):
     def __init__(
         self, *, group: Any = None, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None
     ):
-        """`group` is the default one unless told; `host` names the host that this rank is on, the system's name unless
-        told."""
-        super().__init__(_ProcessGroup(group), max_bytes, verify, host)
+        """`group` is the default one unless told, or one of your own: see `retile._transfer.Group`. `host` names the host
+        that this rank is on, the system's name unless told."""
+        super().__init__(group if hasattr(group, "gather") else _ProcessGroup(group), max_bytes, verify, host)
+
+    @contextlib.contextmanager
+    def record(self, model: torch.nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:
+        """Adds as targets what a loader of weights copies into the model.
+
+            with t.record(model) as weights:
+                model.load_weights(weights)
+
+        `weights` are the arrays that other ranks add as sources, by their names, as tensors without data: the loader may
+        take views of them, copy, widen and join them. Ranks that record wait here until all others are in record() or
+        commit(), which tells what the loader does that cannot be recorded.
+        """
+        arrays = [(name, shape, getattr(torch, dtype)) for name, shape, dtype in catalogue_of(self._gather_sources())]
+        recorder = Recorder(arrays, itertools.chain(model.parameters(), model.buffers()))
+        try:
+            with recorder:
+                yield recorder.weights
+        except InputError as error:
+            self._faults.append(str(error))
+        for name, (lo, hi), memory in recorder.copies:
+            self._add(name, memory, None, list(zip(lo, hi, strict=True)), None, True)
 
     def _memory_of(self, array: Any) -> Memory:
         if not isinstance(array, torch.Tensor):

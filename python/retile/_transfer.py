@@ -5,6 +5,7 @@ Plans, packing and checks are the library's. Here ranks tell each other what the
 
 import dataclasses
 import difflib
+import functools
 import socket
 import threading
 import time
@@ -58,6 +59,11 @@ class Claim:
         return [self.box] if self.box is not None else [((0,) * len(self.shape), self.shape)]
 
 
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 @dataclasses.dataclass(frozen=True)
 class Memory:
     """An array of some framework as it lies in memory."""
@@ -70,7 +76,7 @@ class Memory:
 
     @property
     def dtype_name(self) -> str:
-        return str(self.dtype).removeprefix("torch.")
+        return _name_of(self.dtype)
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
@@ -103,6 +109,24 @@ class Tile:
         is_converted = self.claim.dtype != self.memory.dtype_name
         stored = ELEMENT_TYPES[self.memory.dtype_name] if is_converted else None
         return number, self.is_target, address, strides, box, stored
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a rank claims, for the others. Many arrays have one claim, which is there once."""
+
+    claims: list[Claim]
+    names: list[str]
+    numbers: list[int]  # by name: which claim
+
+
+def declaration_of(tiles: Iterable[Tile]) -> Declaration:
+    claims: dict[Claim, int] = {}
+    names, numbers = [], []
+    for tile in tiles:
+        names.append(tile.name)
+        numbers.append(claims.setdefault(tile.claim, len(claims)))
+    return Declaration(list(claims), names, numbers)
 
 
 def box_of(box: Any, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -139,41 +163,33 @@ def _require(faults: Iterable[str]) -> None:
         raise InputError("\n".join(listed))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
-    """Who has, or wants, which part of an array: ranks, ascending, and numbers of claims."""
-
-    holders: tuple[tuple[int, int], ...]
-
-    def claims(self, all_claims: Sequence[Claim]) -> list[tuple[int, Claim]]:
-        return [(rank, all_claims[number]) for rank, number in self.holders]
+# Who has, or wants, which part of an array: ranks, ascending, and numbers of claims.
+Holders = tuple[tuple[int, int], ...]
 
 
 class _Comparison:
     """The arrays that all ranks have and want: what is wrong with them, and their kinds."""
 
-    def __init__(self, sources: Sequence[Sequence[tuple[str, Claim]]], targets: Sequence[Sequence[tuple[str, Claim]]]):
+    def __init__(self, sources: Sequence[Declaration], targets: Sequence[Declaration]):
         self.ranks = len(sources)
-        self.claims: list[Claim] = []
         self._numbers: dict[Claim, int] = {}
         self.sources, self.targets = self._by_name(sources), self._by_name(targets)
+        self.claims = list(self._numbers)
         self.faults: list[str] = []
         self.kinds: list[tuple[Any, ...]] = []
         self.arrays: list[tuple[str, int]] = []
         self._compare()
 
-    def _by_name(self, lists: Sequence[Sequence[tuple[str, Claim]]]) -> dict[str, list[tuple[int, int]]]:
+    def _by_name(self, declarations: Sequence[Declaration]) -> dict[str, list[tuple[int, int]]]:
         by_name: dict[str, list[tuple[int, int]]] = {}
-        for rank, own in enumerate(lists):
-            for name, claim in own:
-                number = self._numbers.setdefault(claim, len(self.claims))
-                if number == len(self.claims):
-                    self.claims.append(claim)
-                by_name.setdefault(name, []).append((rank, number))
+        for rank, declaration in enumerate(declarations):
+            holders = [(rank, self._numbers.setdefault(claim, len(self._numbers))) for claim in declaration.claims]
+            for name, number in zip(declaration.names, declaration.numbers, strict=True):
+                by_name.setdefault(name, []).append(holders[number])
         return by_name
 
     def _compare(self) -> None:
-        known: dict[tuple[_Side, _Side], int | list[str]] = {}  # the number of the kind, or its faults
+        known: dict[tuple[Holders, Holders], int | list[str]] = {}  # the number of the kind, or its faults
         for name in self.targets:
             if name not in self.sources:
                 near = difflib.get_close_matches(name, self.sources, 1)
@@ -184,7 +200,7 @@ class _Comparison:
         for name, holders in self.sources.items():
             if name not in self.targets:
                 continue
-            sides = _Side(tuple(holders)), _Side(tuple(self.targets[name]))
+            sides = tuple(holders), tuple(self.targets[name])
             if sides not in known:
                 known[sides] = self._kind_of(*sides)
             found = known[sides]
@@ -193,8 +209,8 @@ class _Comparison:
             else:
                 self.faults += [f'"{name}": {fault}' for fault in found]
 
-    def _kind_of(self, source: _Side, target: _Side) -> int | list[str]:
-        ends = source.claims(self.claims), target.claims(self.claims)
+    def _kind_of(self, *sides: Holders) -> int | list[str]:
+        ends = [[(rank, self.claims[number]) for rank, number in holders] for holders in sides]
         faults = self._type_faults(*ends)
         shapes = {claim.shape: rank for side in reversed(ends) for rank, claim in reversed(side) if claim.shape is not None}
         if len(shapes) > 1:
@@ -205,8 +221,9 @@ class _Comparison:
             faults.append(f"ranks say that it has {' and '.join(map(str, sorted(ranks)))} dimensions")
         if faults:
             return faults
-        shape = next(iter(shapes), None) or self._bounds(ends[0])
-        layouts = [self._layout_of(side, shape, faults, word) for side, word in zip(ends, ("has", "wants"), strict=True)]
+        shape = next(iter(shapes)) if shapes else _shape_of(ends[0])
+        words = ("has", "wants")
+        layouts = [self._layout_of(side, shape, faults, word) for side, word in zip(ends, words, strict=True)]
         if faults:
             return faults
         self.kinds.append((list(shape), element_type(ends[0][0][1].dtype), *layouts))
@@ -227,11 +244,6 @@ class _Comparison:
             "hint: add_sources(…, dtype=…) converts while it packs"
         ]
 
-    def _bounds(self, side: list[tuple[int, Claim]]) -> tuple[int, ...]:
-        """The smallest array in which all boxes lie."""
-        corners = [hi for rank, claim in side for _, hi in claim.boxes(rank)]
-        return tuple(map(max, zip(*corners, strict=True)))
-
     def _layout_of(self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], word: str) -> Any:
         """Of all ranks: the layout that they agree on, or the boxes of each."""
         layout = side[0][1].layout
@@ -251,10 +263,31 @@ class _Comparison:
         for rank, claim in side:
             boxes[rank] += claim.boxes(rank)
         for rank, own in enumerate(boxes):
+            twice = next((box for i, box in enumerate(own) if box in own[:i]), None)
+            if twice is not None:
+                faults.append(f"rank {rank} {word} {_text_of(twice)} twice")
             for box in own:
                 if any(hi > length for hi, length in zip(box[1], shape, strict=True)):
                     faults.append(f"rank {rank} {word} {_text_of(box)} of an array of {list(shape)}")
         return boxes
+
+
+def catalogue_of(declarations: Sequence[Declaration]) -> list[tuple[str, tuple[int, ...], str]]:
+    """The arrays that ranks have: names, shapes and types. What ranks disagree on is for _Comparison to tell."""
+    claims: dict[str, list[tuple[int, Claim]]] = {}
+    for rank, declaration in enumerate(declarations):
+        for name, number in zip(declaration.names, declaration.numbers, strict=True):
+            claims.setdefault(name, []).append((rank, declaration.claims[number]))
+    return [(name, _shape_of(held), held[0][1].dtype) for name, held in claims.items()]
+
+
+def _shape_of(side: Sequence[tuple[int, Claim]]) -> tuple[int, ...]:
+    """As a claim says it, or of the smallest array in which all boxes lie."""
+    said = next((claim.shape for _, claim in side if claim.shape is not None), None)
+    if said is not None:
+        return said
+    corners = [hi for rank, claim in side for _, hi in claim.boxes(rank)]
+    return tuple(map(max, zip(*corners, strict=True)))
 
 
 # --- Executions.
@@ -426,7 +459,7 @@ class Transfer:
         self._host = socket.gethostname() if host is None else host
         self._tiles: list[Tile] = []
         self._faults: list[str] = []
-        self._catalogue: list[list[tuple[str, Claim]]] | None = None  # the sources of all ranks
+        self._catalogue: list[Declaration] | None = None  # the sources of all ranks
         self._kinds: list[tuple[Any, ...]] = []
         self._arrays: list[tuple[str, int]] = []
         self._hosts: list[int] = []
@@ -490,7 +523,7 @@ class Transfer:
         if not isinstance(name, str) or not name:
             raise InputError(f"the name of an array is a text, not {name!r}")
         memory = self._memory_of(array)
-        sent = memory.dtype_name if dtype is None else str(self._dtype_of(dtype)).removeprefix("torch.")
+        sent = memory.dtype_name if dtype is None else _name_of(self._dtype_of(dtype))
         if sent != memory.dtype_name:
             floating = ("float16", "bfloat16", "float32", "float64")
             if sent not in floating or memory.dtype_name not in floating:
@@ -521,10 +554,9 @@ class Transfer:
 
     # Plans.
 
-    def _gather_sources(self) -> list[list[tuple[str, Claim]]]:
+    def _gather_sources(self) -> list[Declaration]:
         if self._catalogue is None:
-            own = [(tile.name, tile.claim) for tile in self._tiles if not tile.is_target]
-            self._catalogue = self._group.gather(own)
+            self._catalogue = self._group.gather(declaration_of(tile for tile in self._tiles if not tile.is_target))
         return self._catalogue
 
     def commit(self) -> MessagePlan:
@@ -533,7 +565,7 @@ class Transfer:
         if self._executions:
             raise InputError("commit() is called once")
         sources = self._gather_sources()
-        own = [(tile.name, tile.claim) for tile in self._tiles if tile.is_target]
+        own = declaration_of(tile for tile in self._tiles if tile.is_target)
         settings = {"max_bytes": self._max_bytes, "verify": self._verify}
         found = self._group.gather((own, self._faults, settings, self._host))
         targets, faults, all_settings, hosts = (list(one) for one in zip(*found, strict=True))

@@ -470,4 +470,4 @@ def enabled() -> Iterator[None]:
             module.redistribute_local_tensor = original
 
 
-from retile._torch_transfer import Transfer  # noqa: E402
+from retile._torch_transfer import Transfer
