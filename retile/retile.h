@@ -54,6 +54,7 @@
 #include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
 #include "retile/transfer/claims.h"
+#include "retile/transfer/message_plan.h"
 #include "retile/transfer/rank_transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"

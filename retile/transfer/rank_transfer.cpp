@@ -10,175 +10,20 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
-#include "retile/base/sentences.h"
 #include "retile/copies/convert.h"
 #include "retile/copies/copy.h"
-#include "retile/grids/held_boxes.h"
-#include "retile/schedule/stream_plan.h"
 #include "retile/schedule/streams.h"
 #include "retile/transfer/checksum.h"
-#include "retile/transfer/text.h"
+#include "retile/transfer/message_header.h"
+#include "retile/transfer/message_plan_state.h"
+#include "retile/transfer/rank_memory.h"
 
 namespace retile::transfer {
 namespace {
 
 using TransferPiece = StreamPlan::Piece;
-
-// --- Headers.
-
-enum class Content : std::uint32_t { all = 1, unchanged = 2 };
-
-struct Header {
-  std::uint64_t fingerprint = 0;
-  std::int64_t round = 0;
-  std::int64_t bytes = 0;  // of the message without its header
-  std::int32_t from = 0;
-  std::int32_t to = 0;
-  Content content = Content::all;
-  std::uint32_t checksum = 0;
-};
-constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(Header));
-static_assert(sizeof(Header) == 40, "no bytes lie between the fields, so that every bit of a header is checked");
-
-// What is wrong with a header that came where another one is due; empty where nothing is.
-std::string fault_of(const Header& header, const Header& due) {
-  if (header.fingerprint != due.fingerprint) {
-    return fmt::format("rank {} has another transfer than rank {}, or its message was damaged", due.from, due.to);
-  }
-  if (header.from != due.from || header.to != due.to) {
-    return fmt::format("a message from rank {} to rank {} came from rank {} to rank {}", header.from, header.to,
-                       due.from, due.to);
-  }
-  if (header.round != due.round) {
-    return fmt::format("rank {} sent round {} to rank {}, and round {} is due", due.from, header.round, due.to,
-                       due.round);
-  }
-  const bool is_known = header.content == Content::all || header.content == Content::unchanged;
-  if (header.bytes != due.bytes || !is_known) {
-    return fmt::format("the header of round {} from rank {} to rank {} was damaged", due.round, due.from, due.to);
-  }
-  return "";
-}
-
-// --- Fingerprints.
-
-class Fingerprint {
- public:
-  void add(std::int64_t number) { value_ = mix_bits(value_ ^ static_cast<std::uint64_t>(number)); }
-  void add(const std::string& text) {
-    add(static_cast<std::int64_t>(text.size()));
-    for (const char c : text) add(static_cast<std::int64_t>(c));
-  }
-  void add(const Placement& placement) {
-    for (const std::int64_t length : placement.global_shape()) add(length);
-    for (const HeldBox& held : held_boxes(placement)) {
-      for (const Shape* corner : {&held.box.lo, &held.box.hi}) {
-        for (const std::int64_t index : *corner) add(index);
-      }
-      for (const Device device : held.holders) add(device);
-      add(-1);
-    }
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0;
-};
-
-std::vector<StreamPlan::ArrayClass> classes_of(std::vector<ArrayKind> kinds, const std::vector<KindOfArray>& arrays) {
-  std::vector<StreamPlan::ArrayClass> classes;
-  for (ArrayKind& kind : kinds) {
-    classes.push_back({std::move(kind.source), std::move(kind.target), bytes_of(kind.element_type), {}});
-  }
-  for (std::size_t i = 0; i < arrays.size(); ++i) classes[arrays[i].kind].arrays.push_back(i);
-  return classes;
-}
-
-// Elements that are wanted and that no rank holds.
-void require_held(const std::vector<ArrayKind>& kinds, const std::vector<KindOfArray>& arrays) {
-  std::map<std::size_t, std::string> lacking;  // by kind
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    std::vector<Box> held;
-    for (const HeldBox& box : held_boxes(kinds[i].source)) held.push_back(box.box);
-    for (const HeldBox& wanted : held_boxes(kinds[i].target)) {
-      std::vector<Box> shared;
-      for (const Box& box : held) {
-        if (auto part = intersect(wanted.box, box)) shared.push_back(*std::move(part));
-      }
-      if (const auto missing = find_uncovered(wanted.box, shared)) {
-        lacking[i] = fmt::format("no rank holds {}, which rank {} wants", to_string(*missing), wanted.holders.front());
-        break;
-      }
-    }
-  }
-  Sentences faults;
-  for (const KindOfArray& array : arrays) {
-    const auto found = lacking.find(array.kind);
-    if (found != lacking.end()) faults.add(fmt::format("array \"{}\": {}", array.name, found->second));
-  }
-  if (!faults.empty()) throw InputError(faults.text(), {});
-}
-
-}  // namespace
-
-// --- Plans.
-
-struct MessagePlan::State {
-  State(std::vector<ArrayKind> kinds, std::vector<KindOfArray> all, std::int64_t ranks, const MessageOptions& options)
-      : arrays(std::move(all)),
-        has_checksums(options.has_checksums),
-        streams(classes_of(kinds, arrays), ranks, options.max_bytes, options.hosts, TileUse::kept,
-                {header_bytes, options.most_message_bytes}) {
-    Fingerprint fingerprint;
-    for (const KindOfArray& array : arrays) {
-      fingerprint.add(array.name);
-      fingerprint.add(static_cast<std::int64_t>(array.kind));
-    }
-    for (const ArrayKind& kind : kinds) {
-      element_types.push_back(kind.element_type);
-      fingerprint.add(static_cast<std::int64_t>(kind.element_type));
-      fingerprint.add(kind.source);
-      fingerprint.add(kind.target);
-    }
-    for (const std::int64_t host : options.hosts) fingerprint.add(host);
-    for (const std::int64_t value :
-         {ranks, rounds(StreamPhase::from_sources), rounds(StreamPhase::passed_on), std::int64_t{has_checksums}}) {
-      fingerprint.add(value);
-    }
-    number = fingerprint.value();
-  }
-
-  std::int64_t rounds(StreamPhase phase) const { return streams.rounds(phase); }
-  const DeviceLoad& load(Device rank) const { return streams.loads()[static_cast<std::size_t>(rank)]; }
-
-  std::vector<KindOfArray> arrays;
-  std::vector<ElementType> element_types;  // by kind
-  bool has_checksums;
-  StreamPlan streams;
-  std::uint64_t number = 0;
-};
-
-MessagePlan::MessagePlan(std::vector<ArrayKind> kinds, std::vector<KindOfArray> arrays, std::int64_t ranks,
-                         const MessageOptions& options) {
-  require_held(kinds, arrays);
-  state_ = std::make_shared<const State>(std::move(kinds), std::move(arrays), ranks, options);
-}
-
-std::uint64_t MessagePlan::fingerprint() const { return state_->number; }
-std::int64_t MessagePlan::rounds() const {
-  return state_->rounds(StreamPhase::from_sources) + state_->rounds(StreamPhase::passed_on);
-}
-std::int64_t MessagePlan::sent_bytes(Device rank) const { return state_->load(rank).sent; }
-std::int64_t MessagePlan::received_bytes(Device rank) const { return state_->load(rank).received; }
-std::int64_t MessagePlan::staged_bytes(Device rank) const { return state_->load(rank).staging; }
-std::string MessagePlan::text() const { return to_string(state_->streams); }
-
-// --- One rank.
-
-namespace {
 
 // Bytes that are converted, checked or copied at once, in the first-level cache. A multiple of Checksum::unit.
 constexpr std::int64_t block_bytes = 16 << 10;
@@ -282,173 +127,42 @@ std::uint64_t digest_of(std::span<const std::byte> bytes) {
   return std::max<std::uint64_t>(1, digest);
 }
 
-// A box in memory, as it was given or as the rank's placement has it.
-struct Room {
-  Box box;
-  std::byte* first;
-  Strides strides;
-  ElementType stored;
-};
-
 }  // namespace
 
 struct RankTransfer::State {
   State(MessagePlan plan_given, Device own) : plan(std::move(plan_given)), rank(own) {}
 
-  const StreamPlan& streams() const { return plan.state_->streams; }
-  std::int64_t rounds(StreamPhase phase) const { return plan.state_->rounds(phase); }
+  const StreamPlan& streams() const { return plan.state().streams; }
+  std::int64_t rounds(StreamPhase phase) const { return plan.state().rounds(phase); }
 
-  // --- Memory.
-
-  const std::string& name_of(std::size_t array) const { return plan.state_->arrays[array].name; }
-  static const char* word(TransferSide side) { return side == TransferSide::source ? "source" : "target"; }
-  std::vector<std::vector<Room>>& rooms_on(TransferSide side) {
-    return side == TransferSide::source ? source_rooms : target_rooms;
-  }
-
-  const std::vector<Part>& parts_of(std::size_t kind, TransferSide side) {
-    const auto [found, is_new] = parts.try_emplace({kind, side});
-    const StreamPlan::ArrayClass& sides = streams().classes()[kind];
-    if (is_new) found->second = (side == TransferSide::source ? sides.source : sides.target).parts(rank);
-    return found->second;
-  }
-
-  void add_rooms(const TileMemory& memory, Sentences& faults) {
-    const std::size_t kind = plan.state_->arrays[memory.array].kind;
-    const ElementType wanted = plan.state_->element_types[kind];
-    const ElementType stored = memory.stored.value_or(wanted);
-    const auto fail = [&](std::string_view what) {
-      faults.add(fmt::format("the {} of \"{}\" on rank {} {}", word(memory.side), name_of(memory.array), rank, what));
-    };
-    if (stored != wanted && (memory.side == TransferSide::target || !can_convert(stored, wanted))) {
-      return fail(fmt::format("has elements of {}, which are not converted to {}", retile::name_of(stored),
-                              retile::name_of(wanted)));
-    }
-    const std::int64_t size = bytes_of(stored);
-    std::vector<Room> added;
-    if (memory.box) {
-      added.push_back({*memory.box, memory.data, strides_of({*memory.box, memory.strides}, size), stored});
-    } else {
-      for (const Part& part : parts_of(kind, memory.side)) {
-        Strides strides = part.strides;
-        for (std::int64_t& stride : strides) stride *= size;
-        added.push_back({part.box, memory.data + part.offset * size, std::move(strides), stored});
-      }
-      if (!memory.strides.empty() && added.size() > 1) return fail("is several boxes, which lie without gaps");
-      if (!memory.strides.empty() && !added.empty()) added.front().strides = memory.strides;
-    }
-    for (Room& room : added) {
-      if (volume(room.box) == 0) continue;
-      if (room.strides.size() != room.box.lo.size()) return fail("has strides of another number of dimensions");
-      if (room.first == nullptr) return fail("is null");
-      if (memory.side == TransferSide::target && has_shared_elements(room, size)) {
-        return fail("has elements that share memory");
-      }
-      rooms_on(memory.side)[memory.array].push_back(std::move(room));
-    }
-  }
-
-  static bool has_shared_elements(const Room& room, std::int64_t size) {
-    const Placement placement(room.box.hi, {{packed_part(room.box)}});
-    const std::array<Device, 1> device{0};
-    try {
-      require_strides({{}, {room.strides}}, placement, placement, device, size);
-    } catch (const RuntimeError&) {
-      return true;
-    }
-    return false;
-  }
-
-  // Targets that overlap sources would be read after they were written. Those that overlap each other are told where
-  // both lie without gaps: boxes of one matrix lie between each other.
-  void find_overlaps(Sentences& faults) const {
-    struct Range {
-      const std::byte* begin;
-      const std::byte* end;
-      std::size_t array;
-      TransferSide side;
-      bool is_packed;
-    };
-    std::vector<Range> ranges;
-    for (const TransferSide side : {TransferSide::source, TransferSide::target}) {
-      const auto& rooms = side == TransferSide::source ? source_rooms : target_rooms;
-      for (std::size_t array = 0; array < rooms.size(); ++array) {
-        for (const Room& room : rooms[array]) {
-          const std::int64_t size = bytes_of(room.stored);
-          const auto reach = reach_of({room.box, room.strides}, size);
-          ensure(reach.has_value(), "memory is within 62 bits");
-          const bool is_packed = reach->end - reach->begin == volume(room.box) * size;
-          ranges.push_back({room.first + reach->begin, room.first + reach->end, array, side, is_packed});
-        }
-      }
-    }
-    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-    std::vector<const Range*> open;  // those that reach beyond the last one's beginning
-    for (const Range& range : ranges) {
-      std::erase_if(open, [&](const Range* one) { return one->end <= range.begin; });
-      for (const Range* other : open) {
-        const bool are_targets = other->side == TransferSide::target && range.side == TransferSide::target;
-        const bool are_sources = other->side == TransferSide::source && range.side == TransferSide::source;
-        if (are_sources || (are_targets && (!other->is_packed || !range.is_packed))) continue;
-        faults.add(fmt::format("the {} of \"{}\" on rank {} overlaps the {} of \"{}\"", word(range.side),
-                               name_of(range.array), rank, word(other->side), name_of(other->array)));
-        break;
-      }
-      open.push_back(&range);
-    }
-  }
-
-  void require_rooms(Sentences& faults) {
-    for (std::size_t array = 0; array < plan.state_->arrays.size(); ++array) {
-      for (const TransferSide side : {TransferSide::source, TransferSide::target}) {
-        for (const Part& part : parts_of(plan.state_->arrays[array].kind, side)) {
-          if (find_room(array, side, part.box) != nullptr) continue;
-          faults.add(fmt::format("the {} of \"{}\" on rank {} has no memory for {}", word(side), name_of(array), rank,
-                                 to_string(part.box)));
-          break;
-        }
-      }
-    }
-  }
-
-  const Room* find_room(std::size_t array, TransferSide side, const Box& box) {
-    const std::vector<Room>& rooms = rooms_on(side)[array];
-    const auto found =
-        std::find_if(rooms.begin(), rooms.end(), [&](const Room& room) { return contains(room.box, box); });
-    return found == rooms.end() ? nullptr : &*found;
-  }
-
-  // --- Lanes.
-
-  void add_piece(Lane& lane, const TransferPiece& piece, TransferSide side) {
-    const Room* room = find_room(piece.array, side, piece.box);
-    ensure(room != nullptr, "pieces lie in memory");
-    const ElementType element_type = plan.state_->element_types[piece.array_class];
-    std::byte* first = room->first;
+  void add_piece(Lane& lane, const RankMemory& memory, const TransferPiece& piece, TransferSide side) {
+    const Room& room = memory.room_around(piece.array, side, piece.box);
+    const ElementType element_type = plan.state().element_types[piece.array_class];
+    std::byte* first = room.first;
     Shape extent(piece.box.lo.size());
     for (std::size_t i = 0; i < extent.size(); ++i) {
       extent[i] = piece.box.hi[i] - piece.box.lo[i];
-      first += (piece.box.lo[i] - room->box.lo[i]) * room->strides[i];
+      first += (piece.box.lo[i] - room.box.lo[i]) * room.strides[i];
     }
     lane.bytes += volume(piece.box) * bytes_of(element_type);
-    lane.pieces.push_back({first, packings.number_of(extent, room->strides, room->stored, element_type),
+    lane.pieces.push_back({first, packings.number_of(extent, room.strides, room.stored, element_type),
                            static_cast<std::uint32_t>(piece.array), lane.bytes});
   }
 
   // In an order that both ends know.
-  void add_pieces(Lane& lane, std::vector<TransferPiece>& pieces, TransferSide side) {
+  void add_pieces(Lane& lane, const RankMemory& memory, std::vector<TransferPiece>& pieces, TransferSide side) {
     std::sort(pieces.begin(), pieces.end(), [](const TransferPiece& a, const TransferPiece& b) {
       return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo);
     });
-    for (const TransferPiece& piece : pieces) add_piece(lane, piece, side);
+    for (const TransferPiece& piece : pieces) add_piece(lane, memory, piece, side);
   }
 
-  void add_lanes() {
+  void add_lanes(const RankMemory& memory) {
     std::vector<TransferPiece> pieces;
     const auto list = [&](const TransferPiece& piece) { pieces.push_back(piece); };
     streams().visit_kept(rank, list);
-    add_pieces(kept_from, pieces, TransferSide::source);
-    add_pieces(kept_to, pieces, TransferSide::target);
+    add_pieces(kept_from, memory, pieces, TransferSide::source);
+    add_pieces(kept_to, memory, pieces, TransferSide::target);
     for (const StreamPlan::Stream& stream : streams().streams()) {
       if (stream.from != rank && stream.to != rank) continue;
       const bool is_sent = stream.from == rank;
@@ -457,7 +171,7 @@ struct RankTransfer::State {
       streams().visit_pieces(stream, list);
       Lane& lane = (is_sent ? sent : received)[is_passed_on ? 1 : 0].emplace_back();
       lane.peer = is_sent ? stream.to : stream.from;
-      add_pieces(lane, pieces, is_sent && !is_passed_on ? TransferSide::source : TransferSide::target);
+      add_pieces(lane, memory, pieces, is_sent && !is_passed_on ? TransferSide::source : TransferSide::target);
     }
     for (const StreamPhase phase : {StreamPhase::from_sources, StreamPhase::passed_on}) place_lanes(phase);
   }
@@ -539,15 +253,12 @@ struct RankTransfer::State {
     }
   }
 
-  Header header_of(Device from, Device to, std::int64_t round, std::int64_t bytes) const {
+  MessageHeader header_of(Device from, Device to, std::int64_t round, std::int64_t bytes) const {
     return {plan.fingerprint(), round, bytes, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
   }
 
   MessagePlan plan;
   Device rank;
-  std::map<std::pair<std::size_t, TransferSide>, std::vector<Part>> parts;  // by kind
-  std::vector<std::vector<Room>> source_rooms;                              // by array
-  std::vector<std::vector<Room>> target_rooms;
   Packings packings;
   Lane kept_from;
   Lane kept_to;
@@ -559,20 +270,9 @@ struct RankTransfer::State {
 
 RankTransfer::RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory)
     : state_(std::make_unique<State>(plan, rank)) {
-  Sentences faults;
-  state_->source_rooms.resize(plan.state_->arrays.size());
-  state_->target_rooms.resize(plan.state_->arrays.size());
-  for (const TileMemory& one : memory) state_->add_rooms(one, faults);
-  if (faults.empty()) state_->require_rooms(faults);
-  if (faults.empty()) state_->find_overlaps(faults);
-  if (!faults.empty()) throw RuntimeError(faults.text());
-  state_->add_lanes();
+  state_->add_lanes(RankMemory(plan, rank, memory));
   ensure(staged_bytes() <= plan.staged_bytes(rank), "a rank stages no more than the plan says");
   state_->staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged_bytes()));
-  // What only adding lanes needs.
-  state_->source_rooms = {};
-  state_->target_rooms = {};
-  state_->parts.clear();
 }
 
 RankTransfer::RankTransfer(RankTransfer&&) noexcept = default;
@@ -584,7 +284,7 @@ std::int64_t RankTransfer::first_passed_on() const { return state_->rounds(Strea
 std::int64_t RankTransfer::staged_bytes() const { return rounds_in_flight * state_->round_bytes; }
 
 std::vector<std::int64_t> RankTransfer::last_rounds() const {
-  std::vector<std::int64_t> last(state_->plan.state_->arrays.size(), -1);
+  std::vector<std::int64_t> last(state_->plan.state().arrays.size(), -1);
   for (std::size_t phase = 0; phase < state_->received.size(); ++phase) {
     const std::int64_t before = phase == 0 ? 0 : first_passed_on();
     const std::int64_t rounds = phase == 0 ? first_passed_on() : this->rounds() - before;
@@ -621,10 +321,10 @@ std::int64_t RankTransfer::pack(std::int64_t round, Device peer, bool only_chang
   Checksum checksum;
   State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
     state_->pack_range(lane, block, out + at);
-    if (state_->plan.state_->has_checksums) checksum.add({out + at, static_cast<std::size_t>(block.size())});
+    if (state_->plan.state().has_checksums) checksum.add({out + at, static_cast<std::size_t>(block.size())});
   });
-  Header header = state_->header_of(state_->rank, peer, round, range.size());
-  if (state_->plan.state_->has_checksums) header.checksum = checksum.value();
+  MessageHeader header = state_->header_of(state_->rank, peer, round, range.size());
+  if (state_->plan.state().has_checksums) header.checksum = checksum.value();
   std::uint64_t& last = lane.digests[static_cast<std::size_t>(place.round)];
   const std::uint64_t digest = only_changed ? digest_of({out, static_cast<std::size_t>(range.size())}) : 0;
   if (std::exchange(last, digest) == digest && digest != 0) header.content = Content::unchanged;
@@ -638,12 +338,12 @@ void RankTransfer::unpack(std::int64_t round, Device peer) const {
   const ByteRange range = State::range_of(lane, place);
   const std::byte* const message = state_->staging_of(lane, round);
   const std::byte* const in = message + header_bytes;
-  Header header;
+  MessageHeader header;
   std::memcpy(&header, message, sizeof header);
   const std::string fault = fault_of(header, state_->header_of(peer, state_->rank, round, range.size()));
   if (!fault.empty()) throw RuntimeError(fault);
   if (header.content == Content::unchanged) return;
-  const bool has_checksum = state_->plan.state_->has_checksums;
+  const bool has_checksum = state_->plan.state().has_checksums;
   Checksum checksum;
   State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
     if (has_checksum) checksum.add({in + at, static_cast<std::size_t>(block.size())});
