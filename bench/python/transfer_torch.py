@@ -78,14 +78,21 @@ class Model:
         self.table = model_of(options)
         self.tensors = {}
         for i, (name, (shape, cut)) in enumerate(self.table.items()):
-            mesh, placements = (self.trainers, self.servers)[not self.is_trainer], placements_of(cut)[not self.is_trainer]
+            mesh, placements = (
+                (self.trainers, self.servers)[not self.is_trainer],
+                placements_of(cut)[not self.is_trainer],
+            )
             tile = tile_of(tensor_of(shape, i), mesh, placements)
-            self.tensors[name] = dtensor_of(tile if self.is_trainer else torch.zeros_like(tile), mesh, placements, shape)
+            self.tensors[name] = dtensor_of(
+                tile if self.is_trainer else torch.zeros_like(tile), mesh, placements, shape
+            )
         # To whom redistribute() is to move something, a rank says so with a tensor without elements.
         self.sources = {
             name: self.tensors[name]
             if self.is_trainer
-            else dtensor_of(torch.empty((0,) * len(shape), dtype=torch.bfloat16), self.trainers, placements_of(cut)[0], shape)
+            else dtensor_of(
+                torch.empty((0,) * len(shape), dtype=torch.bfloat16), self.trainers, placements_of(cut)[0], shape
+            )
             for name, (shape, cut) in self.table.items()
         }
 

@@ -50,9 +50,7 @@ class Transfer(_Transfer):
         work.wait()
     """
 
-    def __init__(
-        self, comm: Any, *, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None
-    ):
+    def __init__(self, comm: Any, *, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None):
         """`host` names the host that this rank is on; the system's name unless told."""
         group: Group = _Communicator(comm) if hasattr(comm, "Get_rank") else comm
         super().__init__(group, max_bytes, verify, host)

@@ -72,7 +72,8 @@ class Transfer(_Transfer):
     ):
         """`group` is the default one unless told, or one of your own: see `retile._transfer.Group`. `host` names the host
         that this rank is on, the system's name unless told."""
-        super().__init__(group if hasattr(group, "gather") else _ProcessGroup(group), max_bytes, verify, host)
+        is_own = group is not None and not isinstance(group, dist.ProcessGroup)
+        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host)
 
     @contextlib.contextmanager
     def record(self, model: torch.nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:
@@ -113,7 +114,8 @@ class Transfer(_Transfer):
         if not isinstance(array, DTensor):
             return None
         names, sizes, ranks = device_mesh_values(array.device_mesh)
-        places = {rank: place for place, rank in enumerate(self._group.world)}
+        world = getattr(self._group, "world", range(self._group.size))
+        places = {rank: place for place, rank in enumerate(world)}
         missing = [rank for rank in ranks if rank not in places]
         if missing:
             raise InputError(f"rank {missing[0]} of its mesh is not in the group")

@@ -19,6 +19,7 @@ from retile._retile import Layout, MessagePlan
 
 MOST_MESSAGE_BYTES = 4 << 20  # longer ones are no faster over gloo, and stage more
 MOST_TOLD = 20  # faults
+FLOATING = {"float16", "bfloat16", "float32", "float64"}  # which are converted into each other
 _abandoned: list[Any] = []  # transfers whose group failed, and may still write to their staging
 
 
@@ -49,14 +50,19 @@ class Claim:
     """Which part of an array a rank has or wants: by a layout of all ranks, a box, or the whole array of a shape."""
 
     dtype: str  # as it is sent
+    element: str  # the same as retile names it, or another one of that size
     layout: Layout | None = None
     box: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # the first elements, and those beyond the last
     shape: tuple[int, ...] | None = None  # of the array; None where it is not known
 
     def boxes(self, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
         if self.layout is not None:
-            return self.layout.boxes(rank) if rank < self.layout.device_count else []
+            return _boxes_in(self.layout, rank)
         return [self.box] if self.box is not None else [((0,) * len(self.shape), self.shape)]
+
+
+def _boxes_in(layout: Layout, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
+    return layout.boxes(rank) if rank < layout.device_count else []
 
 
 @functools.cache
@@ -149,7 +155,7 @@ def _text_of(box: tuple[Sequence[int], Sequence[int]]) -> str:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """"rank 3", "ranks 0, 1 and 4"."""
+    """ "rank 3", "ranks 0, 1 and 4"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
@@ -212,7 +218,9 @@ class _Comparison:
     def _kind_of(self, *sides: Holders) -> int | list[str]:
         ends = [[(rank, self.claims[number]) for rank, number in holders] for holders in sides]
         faults = self._type_faults(*ends)
-        shapes = {claim.shape: rank for side in reversed(ends) for rank, claim in reversed(side) if claim.shape is not None}
+        shapes = {
+            claim.shape: rank for side in reversed(ends) for rank, claim in reversed(side) if claim.shape is not None
+        }
         if len(shapes) > 1:
             ranks = [f"{list(shape)} on rank {rank}" for shape, rank in sorted(shapes.items(), key=lambda one: one[1])]
             faults.append("ranks say that it has different shapes: " + ", ".join(ranks))
@@ -226,7 +234,7 @@ class _Comparison:
         layouts = [self._layout_of(side, shape, faults, word) for side, word in zip(ends, words, strict=True)]
         if faults:
             return faults
-        self.kinds.append((list(shape), element_type(ends[0][0][1].dtype), *layouts))
+        self.kinds.append((list(shape), ends[0][0][1].element, *layouts))
         return len(self.kinds) - 1
 
     @staticmethod
@@ -252,7 +260,7 @@ class _Comparison:
                 faults.append(f"a layout is of {claimed.device_count} devices, and there are {self.ranks} ranks")
                 return None
             there = {rank for rank, claim in side if claim.layout == claimed}
-            missing = [rank for rank in range(self.ranks) if rank not in there and Claim("", claimed).boxes(rank)]
+            missing = [rank for rank in range(self.ranks) if rank not in there and _boxes_in(claimed, rank)]
             if missing:
                 faults.append(f"{_ranks_text(missing)} did not add a tile, which the layout {claimed} gives")
         if faults:
@@ -338,6 +346,7 @@ class Work:
         self._progress = threading.Condition()
         self._done = -1  # rounds that are unpacked, but for the first
         self._is_through = False
+        self._is_agreed = False
         self._error: BaseException | None = None  # of messages: the rank goes on, so that nobody waits for it
         self._failure: BaseException | None = None  # of the group: nobody can go on
         self._report = Report()
@@ -351,14 +360,19 @@ class Work:
             self._wait_for(self._round_of(name))
             return
         self._thread.join()
+        if not self._is_agreed and self._failure is None:
+            self._agree()
         if self._failure is not None:
             raise self._failure
-        group = self._execution.group
+
+    def _agree(self) -> None:
+        """Ranks tell each other whether what came was right."""
+        group, self._is_agreed = self._execution.group, True
         if group.most(int(self._error is not None)) == 0:
             return
         self._execution.rank.forget_sent()
         texts = group.gather("" if self._error is None else str(self._error))
-        raise RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
+        self._failure = RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
 
     @property
     def report(self) -> Report:
@@ -482,7 +496,9 @@ class Transfer:
 
     # What ranks add.
 
-    def add_source(self, name: str, array: Any, layout: Layout | None = None, *, box: Any = None, dtype: Any = None) -> None:
+    def add_source(
+        self, name: str, array: Any, layout: Layout | None = None, *, box: Any = None, dtype: Any = None
+    ) -> None:
         """Memory of this rank's with a part of the array `name`: its tile of a layout of all ranks, a box (a pair for each
         dimension), or without both all of it. With `dtype`, elements are converted while they are packed.
 
@@ -523,20 +539,18 @@ class Transfer:
         if not isinstance(name, str) or not name:
             raise InputError(f"the name of an array is a text, not {name!r}")
         memory = self._memory_of(array)
-        sent = memory.dtype_name if dtype is None else _name_of(self._dtype_of(dtype))
-        if sent != memory.dtype_name:
-            floating = ("float16", "bfloat16", "float32", "float64")
-            if sent not in floating or memory.dtype_name not in floating:
-                raise InputError(f"elements of {memory.dtype_name} are not converted to {sent}")
-        element_type(memory.dtype)
+        dtype = memory.dtype if dtype is None else self._dtype_of(dtype)
+        sent, element = _name_of(dtype), element_type(dtype)
+        if sent != memory.dtype_name and not {sent, memory.dtype_name} <= FLOATING:
+            raise InputError(f"elements of {memory.dtype_name} are not converted to {sent}")
         if layout is None:
             layout = self._layout_of(array) if box is None else None
         if layout is not None and box is not None:
             raise InputError("a layout and a box are given, and one of them is enough")
         if box is not None:
-            return Tile(name, Claim(sent, box=box_of(box, memory.shape)), array, memory, is_target)
+            return Tile(name, Claim(sent, element, box=box_of(box, memory.shape)), array, memory, is_target)
         if layout is None:
-            return Tile(name, Claim(sent, shape=memory.shape), array, memory, is_target)
+            return Tile(name, Claim(sent, element, shape=memory.shape), array, memory, is_target)
         if not isinstance(layout, Layout):
             raise InputError(f"layout is a retile.Layout, not {type(layout).__name__}")
         if layout.partial:
@@ -545,9 +559,9 @@ class Transfer:
         expected = layout.tile_shape(rank) if rank < layout.device_count else memory.shape
         if tuple(expected) != memory.shape:
             raise InputError(f"it has shape {list(memory.shape)}, and the layout {layout} gives {list(expected)}")
-        if len(Claim(sent, layout).boxes(rank)) > 1 and not memory.is_packed:
+        if len(_boxes_in(layout, rank)) > 1 and not memory.is_packed:
             raise InputError("a tile of several boxes lies without gaps")
-        return Tile(name, Claim(sent, layout, shape=tuple(layout.shape)), array, memory, is_target)
+        return Tile(name, Claim(sent, element, layout, shape=tuple(layout.shape)), array, memory, is_target)
 
     def _dtype_of(self, dtype: Any) -> Any:
         return dtype
@@ -590,7 +604,13 @@ class Transfer:
             return self._executions[only]
         arrays = self._arrays if only is None else [one for one in self._arrays if _is_below(one[0], only)]
         plan = MessagePlan(
-            self._kinds, arrays, self._group.size, self._max_bytes, self._hosts, MOST_MESSAGE_BYTES, self._verify is not None
+            self._kinds,
+            arrays,
+            self._group.size,
+            self._max_bytes,
+            self._hosts,
+            MOST_MESSAGE_BYTES,
+            self._verify is not None,
         )
         error, execution = "", None
         try:

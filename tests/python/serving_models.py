@@ -202,7 +202,10 @@ class Gpt2(Llama):
 
     @classmethod
     def attention(cls, prefix):
-        return {f"{prefix}.c_attn.weight": (HIDDEN, 3 * HEADS * WIDTH), f"{prefix}.c_proj.weight": (HEADS * WIDTH, HIDDEN)}
+        return {
+            f"{prefix}.c_attn.weight": (HIDDEN, 3 * HEADS * WIDTH),
+            f"{prefix}.c_proj.weight": (HEADS * WIDTH, HIDDEN),
+        }
 
     def add_attention(self, prefix, bias=False):
         self.add(f"{prefix}.c_attn.weight", 3 * HEADS * WIDTH // self.ranks, HIDDEN)

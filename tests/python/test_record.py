@@ -22,7 +22,9 @@ def checkpoint_of(family):
 def add_rows(t, weights, rank):
     """A trainer's half of the rows of each, as FSDP cuts them."""
     for name, weight in weights.items():
-        layout = retile.Layout.cut(retile.Mesh({"fsdp": TRAINERS}), weight.shape, [["fsdp"]] + [[]] * (weight.dim() - 1))
+        layout = retile.Layout.cut(
+            retile.Mesh({"fsdp": TRAINERS}), weight.shape, [["fsdp"]] + [[]] * (weight.dim() - 1)
+        )
         (lo, hi), *_ = layout.boxes(rank)
         t.add_source(name, weight[lo[0] : hi[0]].clone(), layout)
 
@@ -133,7 +135,7 @@ def test_what_a_loader_computes_is_told_on_all_ranks():
         'rank 1: the loader converts "w" to torch.bfloat16, which may lose bits'
     )
     assert told(lambda model, weights: torch.zeros(4, 6).copy_(weights["w"])) == (
-        "rank 1: the loader copies \"w\" to memory that is none of the model's"
+        'rank 1: the loader copies "w" to memory that is none of the model\'s'
     )
     assert told(lambda model, weights: model.weight.data.copy_(weights["v"])) == (
         'rank 1: the loader copies "v" of shape [6] to shape [4, 6]'

@@ -118,6 +118,22 @@ def test_ranks_may_want_boxes_that_overlap_and_leave_some_out():
     everywhere(4, action)
 
 
+def test_arrays_may_be_scalars_and_have_no_elements():
+    arrays = {"scalar": np.array(3.5), "empty": np.zeros((0, 3)), "flag": np.array([True, False]), "wide": np.arange(3)}
+
+    def action(group):
+        t = retile.Transfer(group)
+        targets = {name: np.zeros_like(array) for name, array in arrays.items()}
+        (t.add_targets(targets) if group.rank else t.add_sources(arrays))
+        t.commit()
+        work = t.start()
+        for _ in range(2):
+            work.wait()
+        assert group.rank == 0 or all((targets[name] == array).all() for name, array in arrays.items())
+
+    everywhere(2, action)
+
+
 def test_elements_are_converted_while_they_are_packed():
     array = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
     rows = retile.Layout("[5{x}9, 5]", retile.Mesh({"x": 2}))
@@ -207,6 +223,24 @@ def test_only_what_changed_is_sent():
     for name in arrays:
         np.testing.assert_array_equal(targets[name], sources[name])
     assert min(lengths) < max(lengths) / 5
+
+
+def test_what_was_moved_alone_in_between_counts():
+    """An array that changes, is moved alone, and changes back has changed."""
+
+    def action(group):
+        t = retile.Transfer(group)
+        source, target = np.zeros(4), np.ones(4)
+        (t.add_target("w", target) if group.rank else t.add_source("w", source))
+        t.commit()
+        t.start(changed=True).wait()
+        source[:] = 5
+        t.start(only=["w"]).wait()
+        source[:] = 0
+        t.start(changed=True).wait()
+        return target
+
+    assert not everywhere(2, action)[1].any()
 
 
 def test_memory_that_moved_is_found():

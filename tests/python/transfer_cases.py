@@ -20,7 +20,10 @@ def is_trainer():
 def weights(dtype=torch.float32):
     """As FSDP and tensor parallelism cut them: shapes, and placements on the trainers' 2 x 2 and the servers' 4."""
     generator = torch.Generator().manual_seed(1)
-    table = {"embed": ((24, 16), [Shard(0), Shard(0)], [Shard(0)]), "norm": ((16,), [Shard(0), Replicate()], [Replicate()])}
+    table = {
+        "embed": ((24, 16), [Shard(0), Shard(0)], [Shard(0)]),
+        "norm": ((16,), [Shard(0), Replicate()], [Replicate()]),
+    }
     for i in range(3):
         table[f"layers.{i}.q"] = ((16, 16), [Shard(1), Shard(0)], [Shard(0)])
         table[f"layers.{i}.o"] = ((16, 16), [Shard(0), Shard(1)], [Shard(1)])
@@ -47,7 +50,9 @@ def tile_of(tensor, mesh, placements):
 
 def sources_of(model, mesh):
     return {
-        name: DTensor.from_local(tile_of(tensor, mesh, source), mesh, source, shape=tensor.shape, stride=tensor.stride())
+        name: DTensor.from_local(
+            tile_of(tensor, mesh, source), mesh, source, shape=tensor.shape, stride=tensor.stride()
+        )
         for name, (tensor, source, _) in model.items()
     }
 
@@ -55,7 +60,11 @@ def sources_of(model, mesh):
 def targets_of(model, mesh, dtype=None):
     return {
         name: DTensor.from_local(
-            torch.zeros_like(tile_of(tensor, mesh, target), dtype=dtype), mesh, target, shape=tensor.shape, stride=tensor.stride()
+            torch.zeros_like(tile_of(tensor, mesh, target), dtype=dtype),
+            mesh,
+            target,
+            shape=tensor.shape,
+            stride=tensor.stride(),
         )
         for name, (tensor, _, target) in model.items()
     }
@@ -114,6 +123,23 @@ def boxes_go_to_memory_that_is_there():
     if not is_trainer():
         expected = torch.cat([one[slice(*box)] for one, box in zip((q, k, v), rows, strict=True)])
         assert torch.equal(fused.data, expected)
+
+
+def norms_on_sub_meshes_are_replicas():
+    """As FSDP2 has them beside tensor parallelism: each row of the mesh is a mesh of its own."""
+    trainers, _ = meshes()
+    norm = torch.arange(10.0)
+    t = retile.torch.Transfer()
+    if is_trainer():
+        fsdp = trainers["fsdp"]
+        t.add_source("norm", DTensor.from_local(tile_of(norm, fsdp, [Shard(0)]), fsdp, [Shard(0)]))
+    target = torch.zeros(10)
+    t.add_target("norm", target)
+    plan = t.commit()
+    t.start().wait()
+    assert torch.equal(target, norm)
+    assert {plan.sent_bytes(rank) for rank in TRAINERS} == {60}  # half of what six ranks want of a half
+    assert plan.received_bytes(5) == 40
 
 
 def any_group_carries_it():
@@ -186,6 +212,19 @@ def what_changed_is_sent():
         assert torch.equal(targets["embed"].to_local(), tile_of(model["embed"][0], servers, [Shard(0)]))
 
 
+def elements_of_any_size_are_moved():
+    bits = torch.arange(64, dtype=torch.uint8)
+    tensors = {
+        str(dtype): bits.view(dtype) for dtype in (torch.float8_e4m3fn, torch.int64, torch.bfloat16, torch.complex128)
+    }
+    t = retile.torch.Transfer()
+    targets = {name: torch.empty_like(tensor) for name, tensor in tensors.items()}
+    (t.add_targets(targets) if dist.get_rank() else t.add_sources(tensors))
+    t.commit()
+    t.start().wait()
+    assert dist.get_rank() == 0 or all(torch.equal(target.view(torch.uint8), bits) for target in targets.values())
+
+
 def tensors_that_moved_are_found():
     t = retile.torch.Transfer()
     parameter = torch.nn.Parameter(torch.full((4,), 1.0))
@@ -242,9 +281,11 @@ def what_is_wrong_is_told_everywhere():
 CASES = [
     servers_get_what_trainers_have,
     boxes_go_to_memory_that_is_there,
+    norms_on_sub_meshes_are_replicas,
     any_group_carries_it,
     layers_are_waited_for,
     what_changed_is_sent,
+    elements_of_any_size_are_moved,
     tensors_that_moved_are_found,
     what_is_wrong_is_told_everywhere,
 ]
