@@ -23,6 +23,7 @@
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   matrices of ScaLAPACK as layouts                          scalapack.h
 //   the arrays of a whole model, moved                        transfer.h
+//   the same over messages of the caller's own                transfer/rank_transfer.h, transfer/claims.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -54,6 +55,9 @@
 #include "retile/tensors/lowering.h"
 #include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
+#include "retile/transfer/claims.h"
+#include "retile/transfer/message_plan.h"
+#include "retile/transfer/rank_transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
 #include "retile/types/layout.h"

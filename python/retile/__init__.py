@@ -22,6 +22,7 @@ from typing import overload as _overload
 from retile import _elements, _retile
 from retile._errors import InputError, MemoryLimitError
 from retile._numpy import redistribute
+from retile._numpy_transfer import Transfer
 from retile._retile import Account, Explanation, Layout, Mesh, Plan, Step, __version__
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Mesh",
     "Plan",
     "Step",
+    "Transfer",
     "__version__",
     "explain",
     "parse_ends",

@@ -46,7 +46,7 @@ from retile._movements import (
 )
 from retile._retile import Layout, Plan
 
-__all__ = ["AgreementError", "Statistics", "enabled", "explain", "plan_of", "redistribute", "statistics"]
+__all__ = ["AgreementError", "Statistics", "Transfer", "enabled", "explain", "plan_of", "redistribute", "statistics"]
 
 OLDEST_VERSION = (2, 6)
 
@@ -473,3 +473,6 @@ def enabled(*, group: dist.ProcessGroup | None = None, time_limit: float | None 
     finally:
         for module, original in originals:
             module.redistribute_local_tensor = original
+
+
+from retile._torch_transfer import Transfer

@@ -42,6 +42,7 @@ NB_MODULE(_retile, module) {
   bind_runs(module);
   bind_explanations(module);
   bind_tensors(module);
+  bind_transfers(module);
 }
 
 }  // namespace retile::python

@@ -39,9 +39,10 @@ Hosts even_hosts(std::int64_t devices, std::int64_t count) {
 }
 
 StreamPlan::StreamPlan(std::vector<ArrayClass> classes, std::int64_t device_count, std::int64_t max_bytes, Hosts hosts,
-                       TileUse sources)
+                       TileUse sources, MessageForm form)
     : max_bytes_(max_bytes),
       sources_(sources),
+      form_(form),
       hosts_(std::move(hosts)),
       classes_(std::move(classes)),
       loads_(index(device_count)) {
@@ -204,7 +205,7 @@ std::vector<std::int64_t> StreamPlan::staging_at(std::int64_t rounds, StreamPhas
   std::vector<std::int64_t> staging(loads_.size());
   for (const Stream& stream : streams_) {
     if (stream.phase != phase) continue;
-    const std::int64_t part = rounds_in_flight * divide_up(stream.bytes, rounds);
+    const std::int64_t part = rounds_in_flight * (divide_up(stream.bytes, rounds) + form_.header_bytes);
     staging[index(stream.from)] += part;
     staging[index(stream.to)] += part;
   }
@@ -238,7 +239,7 @@ std::int64_t StreamPlan::message_limit(StreamPhase phase) const {
     if (hosts_[from] != hosts_[static_cast<std::size_t>(stream.to)]) ++crossing[from];
   }
   const std::int64_t most = most_of(crossing);
-  return most == 0 ? most_message_bytes : std::max(most_crossing_bytes / most, least_crossing_message_bytes);
+  return most == 0 ? form_.most_bytes : std::max(most_crossing_bytes / most, least_crossing_message_bytes);
 }
 
 std::int64_t StreamPlan::choose_rounds(StreamPhase phase) {

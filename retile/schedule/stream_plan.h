@@ -28,6 +28,12 @@ constexpr std::int64_t most_message_bytes = 256 << 10;
 constexpr std::int64_t most_crossing_bytes = 512 << 10;
 constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
 
+// Messages of whoever carries them.
+struct MessageForm {
+  std::int64_t header_bytes = 0;                 // staged with each message
+  std::int64_t most_bytes = most_message_bytes;  // between devices of one host, where the cap allows more
+};
+
 // Where devices are: a number by device that those of one host have in common; none: all are on one host.
 using Hosts = std::vector<std::int64_t>;
 
@@ -70,7 +76,7 @@ class StreamPlan {
   // rounds and sources are kept (transfer/in_place.h says which caps are large enough if they are donated), or the
   // arrays' bytes do not fit in 63 bits.
   StreamPlan(std::vector<ArrayClass> classes, std::int64_t device_count, std::int64_t max_bytes, Hosts hosts,
-             TileUse sources);
+             TileUse sources, MessageForm form = {});
 
   std::int64_t max_bytes() const { return max_bytes_; }
   TileUse sources() const { return sources_; }
@@ -151,6 +157,7 @@ class StreamPlan {
 
   std::int64_t max_bytes_;
   TileUse sources_;
+  MessageForm form_;
   Hosts hosts_;
   DeviceSets sets_;
   std::vector<ArrayClass> classes_;

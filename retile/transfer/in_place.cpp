@@ -195,7 +195,7 @@ void require_cap(const TransferPlan& plan, const InPlaceFigures& figures) {
       fmt::format("the smallest cap that works in place is {} bytes", group_digits(figures.least_cap)));
 }
 
-std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures) {
+std::int64_t messages_of(const StreamPlan& plan, const InPlaceFigures& figures) {
   std::int64_t count = 0;
   for (const TransferPlan::Stream& stream : plan.streams()) {
     count +=

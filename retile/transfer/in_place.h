@@ -38,8 +38,8 @@ InPlaceFigures choose_in_place(const TransferPlan& plan);
 // Throws MemoryLimitError where the plan's cap is too small in place.
 void require_cap(const TransferPlan& plan, const InPlaceFigures& figures);
 
-// Messages of all rounds, as in TransferPlan::messages().
-std::int64_t messages_of(const TransferPlan& plan, const InPlaceFigures& figures);
+// Messages of all rounds, as in StreamPlan::messages().
+std::int64_t messages_of(const StreamPlan& plan, const InPlaceFigures& figures);
 
 // When pages of sources go: the last rounds that read them, by source tile of this process, array by array and device
 // by device.

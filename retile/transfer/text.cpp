@@ -21,7 +21,7 @@ struct Range {
   std::int64_t most = 0;
 };
 
-Range range_of(const TransferPlan& plan, Field field) {
+Range range_of(const StreamPlan& plan, Field field) {
   Range range;
   for (const DeviceLoad& load : plan.loads()) {
     const std::int64_t bytes = load.*field;
@@ -43,25 +43,25 @@ std::string text_of(const Range& range) {
 }
 
 // Of the device that has the most.
-const DeviceLoad& fullest(const TransferPlan& plan) {
+const DeviceLoad& fullest(const StreamPlan& plan) {
   return *std::max_element(plan.loads().begin(), plan.loads().end(),
                            [](const DeviceLoad& a, const DeviceLoad& b) { return a.peak() < b.peak(); });
 }
 
-std::int64_t sum_of(const TransferPlan& plan, Field field) {
+std::int64_t sum_of(const StreamPlan& plan, Field field) {
   std::int64_t sum = 0;
   for (const DeviceLoad& load : plan.loads()) sum += load.*field;
   return sum;
 }
 
 // What the busiest device sends beyond the bound, in percent.
-double gap_of(const TransferPlan& plan) {
+double gap_of(const StreamPlan& plan) {
   const std::int64_t most = range_of(plan, &DeviceLoad::sent).most;
   if (most == 0) return 0;
   return 100.0 * static_cast<double>(most - plan.sent_bound()) / static_cast<double>(plan.sent_bound());
 }
 
-Json json_of(const TransferPlan& plan, Field field) {
+Json json_of(const StreamPlan& plan, Field field) {
   Json list = Json::array();
   for (const DeviceLoad& load : plan.loads()) list.push_back(load.*field);
   return list;
@@ -69,11 +69,11 @@ Json json_of(const TransferPlan& plan, Field field) {
 
 }  // namespace
 
-std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) {
-  std::string text = fmt::format(
-      "{} of {} on {}, {} to move\n", count_of(static_cast<std::int64_t>(plan.manifest().arrays.size()), "array"),
-      count_of(static_cast<std::int64_t>(plan.manifest().problems.size()), "kind"),
-      count_of(plan.device_count(), "device"), count_of(sum_of(plan, &DeviceLoad::lacking), "byte"));
+std::string to_string(const StreamPlan& plan, const InPlaceFigures* in_place) {
+  std::string text =
+      fmt::format("{} of {} on {}, {} to move\n", count_of(static_cast<std::int64_t>(plan.array_count()), "array"),
+                  count_of(static_cast<std::int64_t>(plan.classes().size()), "kind"),
+                  count_of(plan.device_count(), "device"), count_of(sum_of(plan, &DeviceLoad::lacking), "byte"));
   text += fmt::format("sent      {}; at least {} by the busiest, gap {:.3f} %\n",
                       text_of(range_of(plan, &DeviceLoad::sent)), group_digits(plan.sent_bound()), gap_of(plan));
   const bool is_floor = std::all_of(plan.loads().begin(), plan.loads().end(),
@@ -102,11 +102,11 @@ std::string to_string(const TransferPlan& plan, const InPlaceFigures* in_place) 
   return text;
 }
 
-std::string to_json(const TransferPlan& plan, const InPlaceFigures* in_place) {
+std::string to_json(const StreamPlan& plan, const InPlaceFigures* in_place) {
   Json json;
   json["format"] = json_format;
-  json["arrays"] = plan.manifest().arrays.size();
-  json["kinds"] = plan.manifest().problems.size();
+  json["arrays"] = plan.array_count();
+  json["kinds"] = plan.classes().size();
   json["devices"] = plan.device_count();
   json["max_bytes"] = plan.max_bytes();
   json["rounds"] = in_place != nullptr ? in_place->rounds : plan.rounds();

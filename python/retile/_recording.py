@@ -1,0 +1,208 @@
+"""Recorded loaders: which box of which array a loader of weights copies to which place of a model's memory.
+
+The loader runs on tensors without data. Views of those know where they begin and how they step, so that a copy into a
+parameter shows which elements it takes; copies, casts and joined tensors are traced back to what they are made of.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from retile._errors import InputError
+
+aten = torch.ops.aten
+
+MOST_BOXES = 1 << 16  # of one copy
+COPIES = (aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+class Crossing(Exception):
+    """A dimension of a view goes on in the next dimension of its base, and not at its beginning: after so many steps."""
+
+    def __init__(self, dimension: int, steps: int):
+        super().__init__()
+        self.dimension, self.steps = dimension, steps
+
+
+class Run:
+    """A dimension of a view that stays in one dimension of its base: how many steps it takes, how far apart they are
+    there, and how far apart in the memory that it is copied to."""
+
+    def __init__(self, dimension: int, count: int, step: int, stride: int):
+        self.dimension, self.count, self.step, self.stride = dimension, count, step, stride
+
+
+def _runs(view: torch.Tensor, base: torch.Tensor, strides: Sequence[int], start: Sequence[int]) -> Iterator[Run]:
+    """Of a view on a base without gaps. `strides` are those of the memory, `start` is the view's first element in the base."""
+    order = sorted((i for i in range(base.dim()) if base.shape[i] > 1), key=lambda i: (base.stride(i), -i))
+    for i, (count, step, stride) in enumerate(zip(view.shape, view.stride(), strides, strict=True)):
+        below = 1  # steps of the view for one of these
+        while count > 1:
+            inside = [i for i in order if base.stride(i) <= step]
+            if not inside or step % base.stride(inside[-1]) != 0:
+                raise InputError("a view steps over elements as no box does")
+            dimension = inside[-1]
+            own = step // base.stride(dimension)
+            left = base.shape[dimension] - start[dimension]  # in the dimension
+            if (count - 1) * own < left:
+                yield Run(dimension, count, own, stride)
+                break
+            length = base.shape[dimension] // own
+            if base.shape[dimension] % own != 0 or start[dimension] >= own or count % length != 0:
+                raise Crossing(i, below * -(-left // own))
+            yield Run(dimension, length, own, stride)
+            count, step, stride, below = count // length, step * length, stride * length, below * length
+
+
+def _first_element(view: torch.Tensor, base: torch.Tensor) -> list[int]:
+    start, rest = [0] * base.dim(), view.storage_offset() - base.storage_offset()
+    for i in sorted(range(base.dim()), key=lambda i: -base.stride(i)):
+        if base.shape[i] > 1:
+            start[i], rest = divmod(rest, base.stride(i))
+    return start
+
+
+def boxes_of(view: torch.Tensor, base: torch.Tensor, memory: torch.Tensor) -> Iterator[tuple[Any, Any, torch.Tensor]]:
+    """The boxes of the base that a view of it is made of, each with its corners and its part of the memory, which has the
+    view's shape."""
+    if 0 in view.shape:
+        return
+    start = _first_element(view, base)
+    try:
+        runs = sorted(_runs(view, base, memory.stride(), start), key=lambda run: run.step)
+    except Crossing as crossing:
+        i, steps = crossing.dimension, crossing.steps
+        for first, count in ((0, steps), (steps, view.shape[i] - steps)):
+            yield from boxes_of(view.narrow(i, first, count), base, memory.narrow(i, first, count))
+        return
+    lengths, strides, listed = [1] * base.dim(), [0] * base.dim(), []
+    for run in runs:
+        i = run.dimension
+        if run.step == lengths[i] and (lengths[i] == 1 or run.stride == lengths[i] * strides[i]):
+            strides[i] = run.stride if lengths[i] == 1 else strides[i]
+            lengths[i] *= run.count
+        else:
+            listed.append(run)
+    if math.prod(run.count for run in listed) > MOST_BOXES:
+        raise InputError(f"a view is made of more than {MOST_BOXES} boxes")
+    for steps in itertools.product(*(range(run.count) for run in listed)):
+        lo, offset = list(start), memory.storage_offset()
+        for run, step in zip(listed, steps, strict=True):
+            lo[run.dimension] += step * run.step
+            offset += step * run.stride
+        hi = [first + length for first, length in zip(lo, lengths, strict=True)]
+        yield tuple(lo), tuple(hi), memory.as_strided(lengths, strides, offset)
+
+
+class Recorder(TorchDispatchMode):
+    """Records what is copied from its weights into the tensors that are given."""
+
+    def __init__(self, arrays: Iterable[tuple[str, Sequence[int], torch.dtype]], tensors: Iterable[torch.Tensor]):
+        super().__init__()
+        self.weights = [(name, torch.empty(tuple(shape), dtype=dtype, device="meta")) for name, shape, dtype in arrays]
+        self.copies: list[tuple[str, Any, torch.Tensor]] = []  # array, corners of the box, memory
+        self._names = {_storage(tensor): name for name, tensor in self.weights}
+        self._bases = {_storage(tensor): tensor for _, tensor in self.weights}
+        # What tensors that the loader made are made of: boxes, and views of others.
+        self._parts: dict[int, list[tuple[Any, Any, torch.Tensor]]] = {}
+        self._rooms = {_storage(tensor._local_tensor if isinstance(tensor, DTensor) else tensor) for tensor in tensors}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        traced = [one for one in tree_flatten((args, kwargs))[0] if self._is_traced(one)]
+        if not traced:
+            return func(*args, **kwargs)
+        if func is aten.copy_.default:
+            return self._copy(args[0], args[1])
+        if func in COPIES:
+            return self._made_of(self._copied(func, args[0], kwargs), [args[0]], None)
+        if func in (aten.cat.default, aten.stack.default):
+            dimension = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+            parts = list(args[0])
+            self._require_traced(parts)
+            if func is aten.stack.default:
+                dimension %= parts[0].dim() + 1
+                parts = [part.unsqueeze(dimension) for part in parts]
+            return self._made_of(torch.cat(parts, dimension), parts, dimension % parts[0].dim())
+        if all(one.device.type == "meta" for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)):
+            result = func(*args, **kwargs)
+            tensors = [one for one in tree_flatten(result)[0] if isinstance(one, torch.Tensor)]
+            if not func._schema.is_mutable and all(self._is_traced(one) for one in tensors):
+                return result  # views
+        name = self._name_of(traced[0])
+        raise InputError(f'the loader computes with "{name}" ({func.name()}): only what it copies can be recorded')
+
+    def _is_traced(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.device.type == "meta" and _storage(value) in self._bases
+
+    def _name_of(self, tensor: torch.Tensor) -> str:
+        key = _storage(tensor)
+        return self._names[key] if key in self._names else self._name_of(self._parts[key][0][2])
+
+    def _copied(self, func: Any, tensor: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
+        dtype = kwargs.get("dtype") or tensor.dtype
+        is_wider = tensor.dtype.is_floating_point and dtype.is_floating_point and dtype.itemsize > tensor.itemsize
+        if dtype != tensor.dtype and not is_wider:
+            raise InputError(f'the loader converts "{self._name_of(tensor)}" to {dtype}, which may lose bits')
+        return torch.empty_like(tensor, dtype=dtype, memory_format=kwargs.get("memory_format") or torch.preserve_format)
+
+    def _require_traced(self, parts: list[torch.Tensor]) -> None:
+        if not all(self._is_traced(part) for part in parts):
+            traced = next(part for part in parts if self._is_traced(part))
+            raise InputError(f'the loader joins "{self._name_of(traced)}" with a tensor that has data')
+
+    def _made_of(self, result: torch.Tensor, parts: list[torch.Tensor], dimension: int | None) -> torch.Tensor:
+        """A new tensor, made of others side by side along a dimension, or of one."""
+        self._bases[_storage(result)] = result
+        made, first = [], 0
+        for part in parts:
+            lo, hi = [0] * result.dim(), list(result.shape)
+            if dimension is not None:
+                lo[dimension], hi[dimension] = first, first + part.shape[dimension]
+                first = hi[dimension]
+            made.append((lo, hi, part))
+        self._parts[_storage(result)] = made
+        return result
+
+    def _copy(self, memory: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+        if not self._is_traced(view):
+            raise InputError(f'the loader writes to "{self._name_of(memory)}"')
+        name = self._name_of(view)
+        room = memory._local_tensor if isinstance(memory, DTensor) else memory
+        if room.device.type == "meta" or _storage(room) not in self._rooms:
+            raise InputError(f'the loader copies "{name}" to memory that is none of the model\'s')
+        if room.shape != view.shape:
+            raise InputError(f'the loader copies "{name}" of shape {list(view.shape)} to shape {list(room.shape)}')
+        try:
+            self._trace(room.detach(), view)
+        except InputError as error:
+            raise InputError(f'the loader copies "{name}": {error}') from None
+        return memory
+
+    def _trace(self, memory: torch.Tensor, view: torch.Tensor) -> None:
+        key = _storage(view)
+        for lo, hi, room in boxes_of(view, self._bases[key], memory):
+            if key in self._names:
+                self.copies.append((self._names[key], (lo, hi), room))
+                continue
+            for part_lo, part_hi, part in self._parts[key]:
+                first, last = list(map(max, lo, part_lo)), list(map(min, hi, part_hi))
+                if all(a < b for a, b in zip(first, last, strict=True)):
+                    self._trace(_narrowed(room, lo, first, last), _narrowed(part, part_lo, first, last))
+
+
+def _narrowed(tensor: torch.Tensor, corner: Sequence[int], lo: Sequence[int], hi: Sequence[int]) -> torch.Tensor:
+    """The part of a tensor that begins at a corner of an array, from `lo` to `hi` of that array."""
+    for i, origin in enumerate(corner):
+        tensor = tensor.narrow(i, lo[i] - origin, hi[i] - lo[i])
+    return tensor

@@ -1,0 +1,128 @@
+"""Whole models of PyTorch's tensors, between the ranks of any process group that carries tensors of the host."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
+
+from retile._errors import InputError
+from retile._recording import Recorder
+from retile._retile import Layout
+from retile._shardings import device_mesh_values, dtensor_layout, placement_values
+from retile._transfer import Memory, catalogue_of
+from retile._transfer import Transfer as _Transfer
+
+TAG = 25713  # of messages, so that no others of the group are taken for them
+
+
+class _ProcessGroup:
+    """A process group of PyTorch. Ranks are those in the group."""
+
+    def __init__(self, group: Any):
+        self._group = dist.group.WORLD if group is None else group
+        self.rank, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
+        if self.rank < 0:
+            raise InputError("this rank is not in the group")
+        self.world = [dist.get_global_rank(self._group, rank) for rank in range(self.size)]
+
+    def gather(self, value: Any) -> list[Any]:
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, self._group)
+        return values
+
+    def most(self, number: int) -> int:
+        result = torch.tensor([number])
+        dist.all_reduce(result, dist.ReduceOp.MAX, self._group)
+        return int(result)
+
+    def send(self, message: memoryview, peer: int) -> Any:
+        return dist.isend(torch.frombuffer(message, dtype=torch.uint8), self.world[peer], self._group, TAG)
+
+    def receive(self, message: memoryview, peer: int) -> Any:
+        return dist.irecv(torch.frombuffer(message, dtype=torch.uint8), self.world[peer], self._group, TAG)
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+class Transfer(_Transfer):
+    """Moves the tensors of a whole model between the ranks of a process group, within a cap on what a rank holds beside
+    them: from trainers to servers, whose worlds the group joins.
+
+    Every rank adds the tensors that it has and those that it wants: DTensors, tensors with their layout over the ranks of
+    the group, boxes, or whole tensors. No rank knows those of others. `commit` compares and plans, `start` moves, as often
+    as it is called. Tensors are in the memory of the host.
+
+        t = retile.torch.Transfer(group=joint, max_bytes=256 << 20, verify="crc32")
+        t.add_sources(model.named_parameters(), dtype=torch.bfloat16)      # on trainers
+        t.add_target("q_proj", qkv[:64], box=((0, 64), (0, 512)))          # on servers
+        print(t.commit())
+        work = t.start()
+        work.wait("layers.0")
+        work.wait()
+    """
+
+    def __init__(
+        self, *, group: Any = None, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None
+    ):
+        """`group` is the default one unless told, or one of your own: see `retile._transfer.Group`. `host` names the host
+        that this rank is on, the system's name unless told."""
+        is_own = group is not None and not isinstance(group, dist.ProcessGroup)
+        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host)
+
+    @contextlib.contextmanager
+    def record(self, model: torch.nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:
+        """Adds as targets what a loader of weights copies into the model.
+
+            with t.record(model) as weights:
+                model.load_weights(weights)
+
+        `weights` are the arrays that other ranks add as sources, by their names, as tensors without data: the loader may
+        take views of them, copy, widen and join them. Ranks that record wait here until all others are in record() or
+        commit(), which tells what the loader does that cannot be recorded.
+        """
+        arrays = [(name, shape, getattr(torch, dtype)) for name, shape, dtype in catalogue_of(self._gather_sources())]
+        recorder = Recorder(arrays, itertools.chain(model.parameters(), model.buffers()))
+        try:
+            with recorder:
+                yield recorder.weights
+        except InputError as error:
+            self._faults.append(str(error))
+        for name, (lo, hi), memory in recorder.copies:
+            self._add(name, memory, None, list(zip(lo, hi, strict=True)), None, True)
+
+    def _memory_of(self, array: Any) -> Memory:
+        if not isinstance(array, torch.Tensor):
+            raise InputError(f"it is of type {type(array).__name__}, not a tensor")
+        tensor = _local(array)
+        if tensor.device.type != "cpu":
+            raise InputError(f"it is on {tensor.device}, and tensors in the memory of the host are moved")
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
+            raise InputError("it does not lie in memory as its elements are")
+        strides = tuple(stride * tensor.itemsize for stride in tensor.stride())
+        return Memory(tensor.data_ptr(), tuple(tensor.shape), strides, tensor.dtype, tensor.itemsize)
+
+    def _address_of(self, array: torch.Tensor) -> int:
+        return _local(array).data_ptr()
+
+    def _layout_of(self, array: torch.Tensor) -> Layout | None:
+        if not isinstance(array, DTensor):
+            return None
+        names, sizes, ranks = device_mesh_values(array.device_mesh)
+        world = getattr(self._group, "world", range(self._group.size))
+        places = {rank: place for place, rank in enumerate(world)}
+        missing = [rank for rank in ranks if rank not in places]
+        if missing:
+            raise InputError(f"rank {missing[0]} of its mesh is not in the group")
+        placements = [placement_values(one) for one in array.placements]
+        return dtensor_layout(names, sizes, [places[rank] for rank in ranks], placements, array.shape)
+
+    def _dtype_of(self, dtype: Any) -> Any:
+        if not isinstance(dtype, torch.dtype):
+            raise InputError(f"dtype is a type of PyTorch's, not {dtype!r}")
+        return dtype

@@ -1,0 +1,135 @@
+// Transfers of whole models whose messages Python carries: plans, and what one rank packs and unpacks.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace retile::python {
+namespace {
+
+using transfer::ArrayKind;
+using transfer::KindOfArray;
+using transfer::Message;
+using transfer::MessageOptions;
+using transfer::MessagePlan;
+using transfer::RankTransfer;
+using transfer::TileMemory;
+using transfer::TransferSide;
+
+// First elements and those beyond the last.
+using PythonBox = std::pair<Shape, Shape>;
+// What ranks hold: their boxes, rank by rank, or a layout.
+using PythonSide = std::variant<std::vector<std::vector<PythonBox>>, PythonLayout>;
+// Shape, element type, source and target.
+using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide>;
+// The array's number, whether it is a target, the address of its first element, strides in bytes (none: packed), its
+// box (none: the rank's tile) and the type of its elements in memory (none: the array's).
+using PythonMemory =
+    std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>, std::optional<std::string>>;
+
+Placement placement_of(const PythonSide& side, const Shape& shape, std::int64_t ranks) {
+  if (const auto* layout = std::get_if<PythonLayout>(&side)) return layout->layout.placement(ranks);
+  std::vector<std::vector<Box>> boxes;
+  for (const std::vector<PythonBox>& own : std::get<0>(side)) {
+    std::vector<Box>& list = boxes.emplace_back();
+    for (const auto& [lo, hi] : own) list.push_back({lo, hi});
+  }
+  return transfer::placement_of(shape, boxes);
+}
+
+ElementType element_type_of(const std::string& name) {
+  return require(find_element_type(name), "element type", name, element_type_names);
+}
+
+void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
+                       const std::vector<std::pair<std::string, std::size_t>>& arrays, std::int64_t ranks,
+                       std::int64_t max_bytes, const std::vector<std::int64_t>& hosts, std::int64_t most_message_bytes,
+                       bool has_checksums) {
+  std::vector<ArrayKind> values;
+  for (const auto& [shape, element_type, source, target] : kinds) {
+    values.push_back(
+        {placement_of(source, shape, ranks), placement_of(target, shape, ranks), element_type_of(element_type)});
+  }
+  std::vector<KindOfArray> named;
+  for (const auto& [name, kind] : arrays) named.push_back({name, kind});
+  new (self) MessagePlan(std::move(values), std::move(named), ranks,
+                         MessageOptions{max_bytes, most_message_bytes, hosts, has_checksums});
+}
+
+void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank,
+                        const std::vector<PythonMemory>& memory) {
+  std::vector<TileMemory> tiles;
+  for (const auto& [array, is_target, address, strides, box, stored] : memory) {
+    TileMemory& tile = tiles.emplace_back();
+    tile.array = array;
+    tile.side = is_target ? TransferSide::target : TransferSide::source;
+    // NOLINTNEXTLINE(*-reinterpret-cast): frameworks give addresses as numbers
+    tile.data = reinterpret_cast<std::byte*>(address);
+    tile.strides = strides;
+    if (box) tile.box = Box{box->first, box->second};
+    if (stored) tile.stored = element_type_of(*stored);
+  }
+  new (self) RankTransfer(plan, rank, tiles);
+}
+
+// Peers and messages: views of the staging, which live no longer than it.
+nb::list views_of(const std::vector<Message>& messages) {
+  nb::list list;
+  for (const Message& message : messages) {
+    // NOLINTNEXTLINE(*-reinterpret-cast): Python's memory is of characters
+    auto* const data = reinterpret_cast<char*>(message.bytes.data());
+    const nb::object view =
+        nb::steal(PyMemoryView_FromMemory(data, static_cast<Py_ssize_t>(message.bytes.size()), PyBUF_WRITE));
+    if (!view.is_valid()) throw nb::python_error();
+    list.append(nb::make_tuple(message.peer, view));
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_transfers(nb::module_& module) {
+  nb::class_<MessagePlan>(module, "MessagePlan", "Who sends what of a whole model to whom, and in which round.")
+      .def("__init__", &make_message_plan, "kinds"_a, "arrays"_a, "ranks"_a, "max_bytes"_a, "hosts"_a,
+           "most_message_bytes"_a, "has_checksums"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("fingerprint", &MessagePlan::fingerprint)
+      .def_prop_ro("rounds", &MessagePlan::rounds)
+      .def("sent_bytes", &MessagePlan::sent_bytes, "rank"_a)
+      .def("received_bytes", &MessagePlan::received_bytes, "rank"_a)
+      .def("staged_bytes", &MessagePlan::staged_bytes, "rank"_a)
+      .def("__str__", &MessagePlan::text);
+  nb::class_<RankTransfer>(module, "RankTransfer", "What one rank packs, sends, receives and unpacks.")
+      .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("rounds", &RankTransfer::rounds)
+      .def_prop_ro("first_passed_on", &RankTransfer::first_passed_on)
+      .def_prop_ro("staged_bytes", &RankTransfer::staged_bytes)
+      .def("last_rounds", &RankTransfer::last_rounds)
+      .def(
+          "sent", [](const RankTransfer& self, std::int64_t round) { return views_of(self.sent(round)); }, "round"_a,
+          nb::sig("def sent(self, round: int) -> list[tuple[int, memoryview]]"))
+      .def(
+          "received", [](const RankTransfer& self, std::int64_t round) { return views_of(self.received(round)); },
+          "round"_a, nb::sig("def received(self, round: int) -> list[tuple[int, memoryview]]"))
+      .def("copy_kept", &RankTransfer::copy_kept, nb::call_guard<nb::gil_scoped_release>())
+      .def("pack", &RankTransfer::pack, "round"_a, "peer"_a, "only_changed"_a = false,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("unpack", &RankTransfer::unpack, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("forget_sent", &RankTransfer::forget_sent);
+}
+
+}  // namespace retile::python

@@ -1,0 +1,46 @@
+// Headers of messages, by which a receiver knows that a message is the one that is due.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace retile::transfer {
+
+// What follows a header.
+enum class Content : std::uint32_t { all = 1, unchanged = 2 };
+
+struct MessageHeader {
+  std::uint64_t fingerprint = 0;
+  std::int64_t round = 0;
+  std::int64_t bytes = 0;  // of the message without its header
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  Content content = Content::all;
+  std::uint32_t checksum = 0;
+};
+constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(MessageHeader));
+static_assert(sizeof(MessageHeader) == 40, "no bytes lie between the fields, so that every bit of a header is checked");
+
+// What is wrong with a header that came where another one is due; empty where nothing is.
+inline std::string fault_of(const MessageHeader& header, const MessageHeader& due) {
+  if (header.fingerprint != due.fingerprint) {
+    return fmt::format("rank {} has another transfer than rank {}, or its message was damaged", due.from, due.to);
+  }
+  if (header.from != due.from || header.to != due.to) {
+    return fmt::format("a message from rank {} to rank {} came from rank {} to rank {}", header.from, header.to,
+                       due.from, due.to);
+  }
+  if (header.round != due.round) {
+    return fmt::format("rank {} sent round {} to rank {}, and round {} is due", due.from, header.round, due.to,
+                       due.round);
+  }
+  const bool is_known = header.content == Content::all || header.content == Content::unchanged;
+  if (header.bytes != due.bytes || !is_known) {
+    return fmt::format("the header of round {} from rank {} to rank {} was damaged", due.round, due.from, due.to);
+  }
+  return "";
+}
+
+}  // namespace retile::transfer

@@ -1,0 +1,364 @@
+#include "retile/transfer/rank_transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/base/mixing.h"
+#include "retile/copies/convert.h"
+#include "retile/copies/copy.h"
+#include "retile/schedule/streams.h"
+#include "retile/transfer/checksum.h"
+#include "retile/transfer/message_header.h"
+#include "retile/transfer/message_plan_state.h"
+#include "retile/transfer/rank_memory.h"
+
+namespace retile::transfer {
+namespace {
+
+using TransferPiece = StreamPlan::Piece;
+
+// Bytes that are converted, checked or copied at once, in the first-level cache. A multiple of Checksum::unit.
+constexpr std::int64_t block_bytes = 16 << 10;
+
+// How boxes lie in memory. Pieces are many, and such forms few.
+struct Packing {
+  BoxPacking box;
+  ElementType stored;
+  ElementType sent;
+
+  // The bytes of a range of the box as it is sent.
+  void pack(const std::byte* first, ByteRange range, std::byte* out) const {
+    if (stored == sent) return box.pack(first, range, out);
+    const std::int64_t size = bytes_of(sent);
+    const std::int64_t stored_size = bytes_of(stored);
+    std::array<std::byte, block_bytes> elements;
+    std::array<std::byte, block_bytes> converted;
+    const std::int64_t most = block_bytes / std::max(size, stored_size);
+    const std::int64_t end = divide_up(range.end, size);
+    for (std::int64_t begin = range.begin / size; begin < end; begin += most) {
+      const std::int64_t count = std::min(most, end - begin);
+      box.pack(first, {begin * stored_size, (begin + count) * stored_size}, elements.data());
+      convert_elements(stored, sent, count, elements.data(), converted.data());
+      // Rounds cut streams between bytes: an element may be there in part.
+      const ByteRange kept{std::max(range.begin, begin * size), std::min(range.end, (begin + count) * size)};
+      std::memcpy(out + (kept.begin - range.begin), converted.data() + (kept.begin - begin * size),
+                  static_cast<std::size_t>(kept.size()));
+    }
+  }
+};
+
+class Packings {
+ public:
+  std::uint32_t number_of(const Shape& extent, const Strides& strides, ElementType stored, ElementType sent) {
+    const auto [found, is_new] =
+        numbers_.try_emplace({extent, strides, stored, sent}, static_cast<std::uint32_t>(packings_.size()));
+    if (is_new) {
+      const Box box = box_at(Shape(extent.size()), extent);
+      DimensionOrder order(extent.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      packings_.push_back({BoxPacking({box, strides}, box, bytes_of(stored), order), stored, sent});
+    }
+    return found->second;
+  }
+  const Packing& operator[](std::uint32_t number) const { return packings_[number]; }
+
+ private:
+  std::map<std::tuple<Shape, Strides, ElementType, ElementType>, std::uint32_t> numbers_;
+  std::vector<Packing> packings_;
+};
+
+// A box in the rank's memory.
+struct LaidPiece {
+  std::byte* first;
+  std::uint32_t packing;
+  std::uint32_t array;
+  std::int64_t end;  // bytes of the stream up to its end
+};
+
+// What goes between the rank and a peer in one phase and direction.
+struct Lane {
+  Device peer = 0;
+  std::int64_t bytes = 0;
+  std::int64_t staged = 0;  // where its messages begin in the staging of a round
+  std::vector<LaidPiece> pieces;
+  std::vector<std::uint64_t> digests;  // of what was packed last, by round; 0: nothing
+};
+
+// visit(piece, the range of its bytes, where they begin in the range) for the pieces in a range of a lane.
+template <typename Visit>
+void visit_range(const Lane& lane, ByteRange range, Visit visit) {
+  auto piece = std::upper_bound(lane.pieces.begin(), lane.pieces.end(), range.begin,
+                                [](std::int64_t at, const LaidPiece& one) { return at < one.end; });
+  std::int64_t begin = piece == lane.pieces.begin() ? 0 : std::prev(piece)->end;
+  for (std::int64_t at = range.begin; at < range.end; begin = piece->end, ++piece) {
+    const std::int64_t end = std::min(range.end, piece->end);
+    visit(*piece, ByteRange{at - begin, end - begin}, at - range.begin);
+    at = end;
+  }
+}
+
+// The mixing of each word is bijective: what differs in one word never has the same digest. Never 0.
+std::uint64_t digest_of(std::span<const std::byte> bytes) {
+  std::array<std::uint64_t, 4> lanes{1, 2, 3, 4};
+  constexpr std::uint64_t factor = 0x9E3779B97F4A7C15U;
+  const auto add = [&](const std::byte* words) {
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, words + 8 * i, sizeof word);
+      lanes[i] = (lanes[i] ^ word) * factor;
+      lanes[i] ^= lanes[i] >> 32U;
+    }
+  };
+  std::size_t at = 0;
+  for (; at + 32 <= bytes.size(); at += 32) add(bytes.data() + at);
+  std::array<std::byte, 32> rest{};
+  std::memcpy(rest.data(), bytes.data() + at, bytes.size() - at);
+  add(rest.data());
+  std::uint64_t digest = 0;
+  for (const std::uint64_t lane : lanes) digest = mix_bits(digest ^ lane);
+  return std::max<std::uint64_t>(1, digest);
+}
+
+}  // namespace
+
+struct RankTransfer::State {
+  State(MessagePlan plan_given, Device own) : plan(std::move(plan_given)), rank(own) {}
+
+  const StreamPlan& streams() const { return plan.state().streams; }
+  std::int64_t rounds(StreamPhase phase) const { return plan.state().rounds(phase); }
+
+  void add_piece(Lane& lane, const RankMemory& memory, const TransferPiece& piece, TransferSide side) {
+    const Room& room = memory.room_around(piece.array, side, piece.box);
+    const ElementType element_type = plan.state().element_types[piece.array_class];
+    std::byte* first = room.first;
+    Shape extent(piece.box.lo.size());
+    for (std::size_t i = 0; i < extent.size(); ++i) {
+      extent[i] = piece.box.hi[i] - piece.box.lo[i];
+      first += (piece.box.lo[i] - room.box.lo[i]) * room.strides[i];
+    }
+    lane.bytes += volume(piece.box) * bytes_of(element_type);
+    lane.pieces.push_back({first, packings.number_of(extent, room.strides, room.stored, element_type),
+                           static_cast<std::uint32_t>(piece.array), lane.bytes});
+  }
+
+  // In an order that both ends know.
+  void add_pieces(Lane& lane, const RankMemory& memory, std::vector<TransferPiece>& pieces, TransferSide side) {
+    std::sort(pieces.begin(), pieces.end(), [](const TransferPiece& a, const TransferPiece& b) {
+      return std::tie(a.array, a.box.lo) < std::tie(b.array, b.box.lo);
+    });
+    for (const TransferPiece& piece : pieces) add_piece(lane, memory, piece, side);
+  }
+
+  void add_lanes(const RankMemory& memory) {
+    std::vector<TransferPiece> pieces;
+    const auto list = [&](const TransferPiece& piece) { pieces.push_back(piece); };
+    streams().visit_kept(rank, list);
+    add_pieces(kept_from, memory, pieces, TransferSide::source);
+    add_pieces(kept_to, memory, pieces, TransferSide::target);
+    for (const StreamPlan::Stream& stream : streams().streams()) {
+      if (stream.from != rank && stream.to != rank) continue;
+      const bool is_sent = stream.from == rank;
+      const bool is_passed_on = stream.phase == StreamPhase::passed_on;
+      pieces.clear();
+      streams().visit_pieces(stream, list);
+      Lane& lane = (is_sent ? sent : received)[is_passed_on ? 1 : 0].emplace_back();
+      lane.peer = is_sent ? stream.to : stream.from;
+      add_pieces(lane, memory, pieces, is_sent && !is_passed_on ? TransferSide::source : TransferSide::target);
+    }
+    for (const StreamPhase phase : {StreamPhase::from_sources, StreamPhase::passed_on}) place_lanes(phase);
+  }
+
+  void place_lanes(StreamPhase phase) {
+    const std::int64_t ranks = streams().device_count();
+    const std::size_t index = phase == StreamPhase::passed_on ? 1 : 0;
+    const auto sort_by = [&](std::vector<Lane>& lanes, auto distance) {
+      std::sort(lanes.begin(), lanes.end(),
+                [&](const Lane& a, const Lane& b) { return distance(a.peer) < distance(b.peer); });
+    };
+    sort_by(sent[index], [&](Device peer) { return (peer - rank + ranks) % ranks; });
+    sort_by(received[index], [&](Device peer) { return (rank - peer + ranks) % ranks; });
+    std::int64_t staged = 0;
+    for (std::vector<Lane>* lanes : {&sent[index], &received[index]}) {
+      for (Lane& lane : *lanes) {
+        lane.staged = staged;
+        staged += header_bytes + divide_up(lane.bytes, rounds(phase));
+        lane.digests.resize(lanes == &sent[index] ? static_cast<std::size_t>(rounds(phase)) : 0);
+      }
+    }
+    round_bytes = std::max(round_bytes, staged);
+  }
+
+  // --- Messages.
+
+  struct RoundPlace {
+    std::size_t phase;
+    std::int64_t round;  // in the phase
+    std::int64_t rounds;
+  };
+  RoundPlace place_of(std::int64_t round) const {
+    const std::int64_t first = rounds(StreamPhase::from_sources);
+    if (round < first) return {0, round, first};
+    return {1, round - first, rounds(StreamPhase::passed_on)};
+  }
+
+  std::byte* staging_of(const Lane& lane, std::int64_t round) const {
+    return staging.get() + (round % rounds_in_flight) * round_bytes + lane.staged;
+  }
+  static ByteRange range_of(const Lane& lane, const RoundPlace& place) {
+    return part_of(lane.bytes, place.round, place.rounds);
+  }
+
+  std::vector<Message> messages(const std::array<std::vector<Lane>, 2>& lanes, std::int64_t round) const {
+    const RoundPlace place = place_of(round);
+    std::vector<Message> result;
+    for (const Lane& lane : lanes[place.phase]) {
+      const std::int64_t bytes = range_of(lane, place).size();
+      if (bytes == 0) continue;
+      result.push_back({lane.peer, {staging_of(lane, round), static_cast<std::size_t>(header_bytes + bytes)}});
+    }
+    return result;
+  }
+
+  template <typename Lanes>
+  static auto& lane_to(Lanes& lanes, Device peer) {
+    const auto found = std::find_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.peer == peer; });
+    ensure(found != lanes.end(), "messages go where the plan says");
+    return *found;
+  }
+
+  void pack_range(const Lane& lane, ByteRange range, std::byte* out) const {
+    visit_range(lane, range, [&](const LaidPiece& piece, ByteRange bytes, std::int64_t at) {
+      packings[piece.packing].pack(piece.first, bytes, out + at);
+    });
+  }
+  void unpack_range(const Lane& lane, ByteRange range, const std::byte* in) const {
+    visit_range(lane, range, [&](const LaidPiece& piece, ByteRange bytes, std::int64_t at) {
+      packings[piece.packing].box.unpack(in + at, bytes, piece.first);
+    });
+  }
+
+  // visit(a block of the range, where it begins in it).
+  template <typename Visit>
+  static void visit_blocks(ByteRange range, Visit visit) {
+    for (std::int64_t begin = range.begin; begin < range.end; begin += block_bytes) {
+      visit(ByteRange{begin, std::min(range.end, begin + block_bytes)}, begin - range.begin);
+    }
+  }
+
+  MessageHeader header_of(Device from, Device to, std::int64_t round, std::int64_t bytes) const {
+    return {plan.fingerprint(), round, bytes, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
+  }
+
+  MessagePlan plan;
+  Device rank;
+  Packings packings;
+  Lane kept_from;
+  Lane kept_to;
+  std::array<std::vector<Lane>, 2> sent;  // by phase
+  std::array<std::vector<Lane>, 2> received;
+  std::int64_t round_bytes = 0;  // of the staging
+  std::unique_ptr<std::byte[]> staging;
+};
+
+RankTransfer::RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory)
+    : state_(std::make_unique<State>(plan, rank)) {
+  state_->add_lanes(RankMemory(plan, rank, memory));
+  ensure(staged_bytes() <= plan.staged_bytes(rank), "a rank stages no more than the plan says");
+  state_->staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged_bytes()));
+}
+
+RankTransfer::RankTransfer(RankTransfer&&) noexcept = default;
+RankTransfer& RankTransfer::operator=(RankTransfer&&) noexcept = default;
+RankTransfer::~RankTransfer() = default;
+
+std::int64_t RankTransfer::rounds() const { return state_->plan.rounds(); }
+std::int64_t RankTransfer::first_passed_on() const { return state_->rounds(StreamPhase::from_sources); }
+std::int64_t RankTransfer::staged_bytes() const { return rounds_in_flight * state_->round_bytes; }
+
+std::vector<std::int64_t> RankTransfer::last_rounds() const {
+  std::vector<std::int64_t> last(state_->plan.state().arrays.size(), -1);
+  for (std::size_t phase = 0; phase < state_->received.size(); ++phase) {
+    const std::int64_t before = phase == 0 ? 0 : first_passed_on();
+    const std::int64_t rounds = phase == 0 ? first_passed_on() : this->rounds() - before;
+    for (const Lane& lane : state_->received[phase]) {
+      std::int64_t round = 0;
+      for (const LaidPiece& piece : lane.pieces) {
+        while (part_of(lane.bytes, round, rounds).end < piece.end) ++round;
+        last[piece.array] = std::max(last[piece.array], before + round);
+      }
+    }
+  }
+  return last;
+}
+
+std::vector<Message> RankTransfer::sent(std::int64_t round) const { return state_->messages(state_->sent, round); }
+std::vector<Message> RankTransfer::received(std::int64_t round) const {
+  return state_->messages(state_->received, round);
+}
+
+void RankTransfer::copy_kept() const {
+  std::array<std::byte, block_bytes> block;
+  State::visit_blocks({0, state_->kept_from.bytes}, [&](ByteRange range, std::int64_t) {
+    state_->pack_range(state_->kept_from, range, block.data());
+    state_->unpack_range(state_->kept_to, range, block.data());
+  });
+}
+
+std::int64_t RankTransfer::pack(std::int64_t round, Device peer, bool only_changed) {
+  const State::RoundPlace place = state_->place_of(round);
+  Lane& lane = State::lane_to(state_->sent[place.phase], peer);
+  const ByteRange range = State::range_of(lane, place);
+  std::byte* const message = state_->staging_of(lane, round);
+  std::byte* const out = message + header_bytes;
+  Checksum checksum;
+  State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
+    state_->pack_range(lane, block, out + at);
+    if (state_->plan.state().has_checksums) checksum.add({out + at, static_cast<std::size_t>(block.size())});
+  });
+  MessageHeader header = state_->header_of(state_->rank, peer, round, range.size());
+  if (state_->plan.state().has_checksums) header.checksum = checksum.value();
+  std::uint64_t& last = lane.digests[static_cast<std::size_t>(place.round)];
+  const std::uint64_t digest = only_changed ? digest_of({out, static_cast<std::size_t>(range.size())}) : 0;
+  if (std::exchange(last, digest) == digest && digest != 0) header.content = Content::unchanged;
+  std::memcpy(message, &header, sizeof header);
+  return header.content == Content::all ? header_bytes + range.size() : header_bytes;
+}
+
+void RankTransfer::unpack(std::int64_t round, Device peer) const {
+  const State::RoundPlace place = state_->place_of(round);
+  const Lane& lane = State::lane_to(state_->received[place.phase], peer);
+  const ByteRange range = State::range_of(lane, place);
+  const std::byte* const message = state_->staging_of(lane, round);
+  const std::byte* const in = message + header_bytes;
+  MessageHeader header;
+  std::memcpy(&header, message, sizeof header);
+  const std::string fault = fault_of(header, state_->header_of(peer, state_->rank, round, range.size()));
+  if (!fault.empty()) throw RuntimeError(fault);
+  if (header.content == Content::unchanged) return;
+  const bool has_checksum = state_->plan.state().has_checksums;
+  Checksum checksum;
+  State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
+    if (has_checksum) checksum.add({in + at, static_cast<std::size_t>(block.size())});
+    state_->unpack_range(lane, block, in + at);
+  });
+  if (header.checksum == (has_checksum ? checksum.value() : 0)) return;
+  throw RuntimeError(
+      fmt::format("round {} from rank {} to rank {} did not arrive as it was sent: its checksum is wrong", round, peer,
+                  state_->rank));
+}
+
+void RankTransfer::forget_sent() {
+  for (std::vector<Lane>& lanes : state_->sent) {
+    for (Lane& lane : lanes) std::fill(lane.digests.begin(), lane.digests.end(), 0);
+  }
+}
+
+}  // namespace retile::transfer

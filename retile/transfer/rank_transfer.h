@@ -1,0 +1,85 @@
+// A transfer over messages that the caller carries: what one rank packs, sends, receives and unpacks.
+//
+//   const MessagePlan plan(kinds, arrays, ranks, {.max_bytes = 64 << 20});  // the same on every rank
+//   RankTransfer transfer(plan, rank, memory);
+//   transfer.copy_kept();
+//   for (std::int64_t round = 0; round < transfer.rounds(); ++round) {
+//     // start to receive transfer.received(round);
+//     for (const Message& message : transfer.sent(round)) { transfer.pack(round, message.peer); /* send it */ }
+//     for (const Message& message : transfer.received(round)) { /* wait */ transfer.unpack(round, message.peer); }
+//   }
+//
+// Every message begins with a header that names the plan and the round, so that a rank with another plan is told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "retile/memory/tile_layout.h"
+#include "retile/transfer/message_plan.h"
+#include "retile/types/element_type.h"
+
+namespace retile::transfer {
+
+enum class TransferSide { source, target };
+
+// Memory of a rank for a box of an array.
+struct TileMemory {
+  std::size_t array = 0;
+  TransferSide side = TransferSide::source;
+  std::byte* data = nullptr;  // the first element
+  Strides strides;            // none: packed, row-major
+  std::optional<Box> box;     // none: all boxes of the rank, one after the other; then there are strides of one alone
+  // The type of a source's elements, which are converted while they are packed. none: the array's.
+  std::optional<ElementType> stored;
+};
+
+// A message in the rank's staging, its header included. The memory is that of every second round.
+struct Message {
+  Device peer = 0;
+  std::span<std::byte> bytes;
+};
+
+class RankTransfer {
+ public:
+  // Throws RuntimeError with a sentence for each box without memory, for memory whose elements share bytes, for targets
+  // that overlap other memory, and for elements that cannot be converted.
+  RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory);
+  RankTransfer(RankTransfer&&) noexcept;
+  RankTransfer& operator=(RankTransfer&&) noexcept;
+  ~RankTransfer();
+
+  std::int64_t rounds() const;
+  // The first round that sends from target tiles, which are all received before: what hosts pass on. rounds() if none
+  // does.
+  std::int64_t first_passed_on() const;
+  // Bytes of the staging, allocated once.
+  std::int64_t staged_bytes() const;
+  // By array: the round after which the rank has all of it; -1 if it receives nothing of it.
+  std::vector<std::int64_t> last_rounds() const;
+
+  // Nearest peers first, in cyclic order of ranks; none of them empty.
+  std::vector<Message> sent(std::int64_t round) const;
+  std::vector<Message> received(std::int64_t round) const;
+
+  // Copies what the rank holds and wants. Before the first round that is passed on.
+  void copy_kept() const;
+  // The message is sent before the round after the next one is packed. Returns how many bytes of it are to be sent:
+  // all; with `only_changed`, the header alone if the same bytes were packed for this round last time.
+  std::int64_t pack(std::int64_t round, Device peer, bool only_changed = false);
+  // Throws RuntimeError if the message is not the one that is due, or its checksum is wrong. Targets are then
+  // undefined.
+  void unpack(std::int64_t round, Device peer) const;
+  // The next messages are packed as if nothing had been packed before.
+  void forget_sent();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retile::transfer

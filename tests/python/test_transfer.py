@@ -1,0 +1,424 @@
+"""Whole models of NumPy's arrays, between ranks that are threads here."""
+
+import random
+
+import numpy as np
+import pytest
+from thread_group import everywhere, on_ranks, refusal
+
+import retile
+from retile._retile import MessagePlan
+
+
+def slice_of(array, box):
+    return array[tuple(slice(lo, hi) for lo, hi in zip(*box, strict=True))]
+
+
+def tile_of(array, layout, rank):
+    boxes = layout.boxes(rank)
+    assert len(boxes) < 2
+    return slice_of(array, boxes[0]).copy() if boxes else np.empty((0,) * array.ndim, array.dtype)
+
+
+def array_of(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).integers(0, 100, shape).astype(dtype)
+
+
+def random_layout(chance, ranks, shape):
+    """Cut along some axes of some mesh of some ranks, in any order."""
+    sizes = chance.choice([sizes for sizes in ((1,), (2,), (4,), (2, 2), (3,), (2, 3)) if np.prod(sizes) <= ranks])
+    names = "abc"[: len(sizes)]
+    axes = [[] for _ in shape]
+    for name in names:
+        if chance.random() < 0.8:
+            axes[chance.randrange(len(shape))].append(name)
+    devices = chance.sample(range(ranks), int(np.prod(sizes)))
+    return retile.Layout.cut(retile.Mesh(dict(zip(names, sizes, strict=True))), shape, axes, devices=devices)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_rank_gets_what_it_wants(seed):
+    chance = random.Random(seed)
+    ranks = chance.choice([2, 4, 6])
+    arrays = {}
+    for i in range(chance.randrange(1, 8)):
+        shape = tuple(chance.randrange(1, 20) for _ in range(chance.randrange(1, 4)))
+        dtype = chance.choice([np.float32, np.int8, np.int64, np.complex128])
+        arrays[f"a{i}"] = (array_of(shape, dtype, i), *(random_layout(chance, ranks, shape) for _ in range(2)))
+    cap = chance.choice([3000, 100000])
+    host = chance.choice([None, 2])
+
+    def action(group):
+        t = retile.Transfer(
+            group, max_bytes=cap, verify=[None, "crc32"][seed % 2], host=host and str(group.rank % host)
+        )
+        targets = {}
+        for name, (array, source, target) in arrays.items():
+            if group.rank < source.device_count and source.boxes(group.rank):
+                t.add_source(name, tile_of(array, source, group.rank), source)
+            if group.rank < target.device_count and target.boxes(group.rank):
+                targets[name] = np.zeros_like(tile_of(array, target, group.rank))
+                t.add_target(name, targets[name], target)
+        plan = t.commit()
+        for _ in range(2):
+            for target in targets.values():
+                target[...] = 0
+            work = t.start()
+            work.wait()
+            for name, target in targets.items():
+                np.testing.assert_array_equal(target, tile_of(arrays[name][0], arrays[name][2], group.rank))
+        assert work.report.staged_bytes == plan.staged_bytes(group.rank) <= cap
+        assert work.report.received_bytes == plan.received_bytes(group.rank)
+
+    everywhere(ranks, action)
+
+
+def test_boxes_go_to_memory_that_is_there():
+    """Two trainers with halves of q, k and v; two servers with a matrix of q|k|v each, their heads of them."""
+    weights = {name: array_of((8, 6), seed=i) for i, name in enumerate("qkv")}
+    halves = retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group)
+        if group.rank < 2:
+            t.add_sources({name: (tile_of(array, halves, group.rank), halves) for name, array in weights.items()})
+            t.commit()
+            t.start().wait()
+            return
+        first = 4 * (group.rank - 2)
+        fused = np.zeros((12, 6), np.float32)
+        for i, name in enumerate("qkv"):
+            t.add_target(name, fused[4 * i : 4 * i + 4], box=[(first, first + 4), (0, 6)])
+        t.commit()
+        t.start().wait()
+        np.testing.assert_array_equal(fused, np.concatenate([weights[name][first : first + 4] for name in "qkv"]))
+
+    everywhere(4, action)
+
+
+def test_ranks_may_want_boxes_that_overlap_and_leave_some_out():
+    array = array_of((10, 7))
+    wanted = [None, ((0, 6), (0, 7)), ((4, 10), (2, 5)), (slice(0, 10), slice(0, 3))]
+
+    def action(group):
+        t = retile.Transfer(group, verify="crc32")
+        if group.rank == 0:
+            t.add_source("w", array)
+        else:
+            box = wanted[group.rank]
+            pairs = [(one.start, one.stop) if isinstance(one, slice) else one for one in box]
+            target = np.zeros([hi - lo for lo, hi in pairs], np.float32)
+            t.add_target("w", target[:, ::-1] if group.rank == 1 else target, box=box)
+        t.commit()
+        t.start().wait()
+        if group.rank:
+            expected = slice_of(array, list(zip(*pairs, strict=True)))
+            np.testing.assert_array_equal(target[:, ::-1] if group.rank == 1 else target, expected)
+
+    everywhere(4, action)
+
+
+def test_arrays_may_be_scalars_and_have_no_elements():
+    arrays = {"scalar": np.array(3.5), "empty": np.zeros((0, 3)), "flag": np.array([True, False]), "wide": np.arange(3)}
+
+    def action(group):
+        t = retile.Transfer(group)
+        targets = {name: np.zeros_like(array) for name, array in arrays.items()}
+        (t.add_targets(targets) if group.rank else t.add_sources(arrays))
+        t.commit()
+        work = t.start()
+        for _ in range(2):
+            work.wait()
+        assert group.rank == 0 or all((targets[name] == array).all() for name, array in arrays.items())
+
+    everywhere(2, action)
+
+
+def test_elements_are_converted_while_they_are_packed():
+    array = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
+    rows = retile.Layout("[5{x}9, 5]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=2000)
+        t.add_sources([("w", (tile_of(array, rows, group.rank), rows))], dtype=np.float16)
+        target = np.zeros((9, 5), np.float16)  # what a rank keeps is converted, too
+        t.add_target("w", target)
+        t.commit()
+        t.start().wait()
+        np.testing.assert_array_equal(target, array.astype(np.float16))
+
+    everywhere(2, action)
+
+
+def test_arrays_can_be_waited_for():
+    arrays = {f"layers.{i}.w": array_of((64, 64), seed=i) for i in range(8)}
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=20000)
+        targets = {name: np.zeros_like(array) for name, array in arrays.items()}
+        if group.rank == 0:
+            t.add_sources(arrays)
+        else:
+            t.add_targets(targets)
+        assert t.commit().rounds > 8
+        work = t.start()
+        if group.rank:
+            for i in range(8):
+                work.wait(f"layers.{i}")
+                np.testing.assert_array_equal(targets[f"layers.{i}.w"], arrays[f"layers.{i}.w"])
+            with pytest.raises(retile.InputError, match='no array of this transfer is called "layers.9": did you mean'):
+                work.wait("layers.9")
+        work.wait()
+
+    everywhere(2, action)
+
+
+def test_some_arrays_are_moved_alone():
+    arrays = {name: array_of((8, 8), seed=i) for i, name in enumerate(("layers.0.w", "layers.1.w", "norm"))}
+
+    def action(group):
+        t = retile.Transfer(group)
+        targets = {name: np.zeros_like(array) for name, array in arrays.items()}
+        (t.add_targets(targets) if group.rank else t.add_sources(arrays))
+        t.commit()
+        for _ in range(2):
+            t.start(only=["layers.1", "norm"]).wait()
+        if group.rank:
+            assert not targets["layers.0.w"].any()
+            np.testing.assert_array_equal(targets["layers.1.w"], arrays["layers.1.w"])
+            np.testing.assert_array_equal(targets["norm"], arrays["norm"])
+        with pytest.raises(retile.InputError, match='no array of this transfer is called "layers.2"'):
+            t.start(only=["layers.2"])
+        with pytest.raises(retile.InputError, match="ranks want different arrays\nrank 0: norm\nrank 1: layers"):
+            t.start(only=["layers" if group.rank else "norm"])
+
+    everywhere(2, action)
+
+
+def test_only_what_changed_is_sent():
+    """Some elements change, others change back, arrays are moved alone in between: bits are those of a full transfer."""
+    chance = np.random.default_rng(3)
+    arrays = {f"w{i}": array_of((40, 30), seed=i) for i in range(4)}
+    steps = [(chance.integers(4), chance.integers(1200), chance.integers(5) == 0) for _ in range(40)]
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=3000)
+        own = {name: array.copy() for name, array in arrays.items()}
+        targets = {name: np.zeros_like(array) for name, array in arrays.items()}
+        (t.add_targets(targets) if group.rank else t.add_sources(own))
+        t.commit()
+        t.start(changed=True).wait()
+        lengths = []
+        for array, element, is_alone in steps:
+            own[f"w{array}"].reshape(-1)[element] += 1
+            if group.rank == 0 and element % 3 == 0:
+                own[f"w{array}"].reshape(-1)[element] -= 1
+            work = t.start(only=[f"w{array}"]) if is_alone else t.start(changed=element % 4 > 0)
+            work.wait()
+            lengths.append(work.report.sent_bytes)
+        t.start(changed=True).wait()
+        return own if group.rank == 0 else targets, lengths
+
+    (sources, lengths), (targets, _) = everywhere(2, action)
+    for name in arrays:
+        np.testing.assert_array_equal(targets[name], sources[name])
+    assert min(lengths) < max(lengths) / 5
+
+
+def test_what_was_moved_alone_in_between_counts():
+    """An array that changes, is moved alone, and changes back has changed."""
+
+    def action(group):
+        t = retile.Transfer(group)
+        source, target = np.zeros(4), np.ones(4)
+        (t.add_target("w", target) if group.rank else t.add_source("w", source))
+        t.commit()
+        t.start(changed=True).wait()
+        source[:] = 5
+        t.start(only=["w"]).wait()
+        source[:] = 0
+        t.start(changed=True).wait()
+        return target
+
+    assert not everywhere(2, action)[1].any()
+
+
+def test_memory_that_moved_is_found():
+    def action(group):
+        t = retile.Transfer(group)
+        target = np.zeros(4)
+        source = np.arange(4.0)
+        (t.add_target("w", target) if group.rank else t.add_source("w", source))
+        t.commit()
+        t.start().wait()
+        if group.rank == 0:  # as a framework may do
+            tile = t._tiles[0]
+            t._executions[None].tiles[0] = type(tile)(tile.name, tile.claim, source + 10, tile.memory, False)
+        t.start().wait()
+        return target
+
+    assert everywhere(2, action)[1].tolist() == [10, 11, 12, 13]
+
+
+# --- What is wrong is told on all ranks.
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    layout = retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group)
+        if group.rank == 0:
+            t.add_source("w", np.zeros((3, 6)), layout)
+            t.add_source("v", [1, 2])
+        else:
+            t.add_source("w", np.zeros((4, 6)), layout)
+            t.add_target("u", np.zeros(3), box=[(0, 4)])
+        t.commit()
+
+    assert refusal(2, action) == (
+        'rank 0: "w": the source: it has shape [3, 6], and the layout [4{x}8, 6] gives [4, 6]\n'
+        'rank 0: "v": the source: it is of type list, not an array of NumPy\n'
+        'rank 1: "u": the target: memory of shape [3] is no room for box [0:4]'
+    )
+
+
+def test_names_shapes_and_types_of_all_ranks_are_compared():
+    layout = retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group)
+        if group.rank == 0:
+            t.add_sources({"up.w1": np.zeros((8, 6)), "type": np.zeros(3), "shape": np.zeros(3), "rank": np.zeros(3)})
+            t.add_source("tile", np.zeros((4, 6)), layout)
+            t.add_source("lacking", np.zeros(2), box=[(0, 2)])
+            t.add_source("beyond", np.zeros(2), box=[(0, 2)])
+        else:
+            t.add_target("up.w2", np.zeros((8, 6)))
+            t.add_target("type", np.zeros(3, np.float32))
+            t.add_target("shape", np.zeros(4))
+            t.add_target("rank", np.zeros((3, 1)))
+            t.add_target("tile", np.zeros((8, 6)))
+            t.add_target("lacking", np.zeros(1), box=[(0, 1)])
+            t.add_target("beyond", np.zeros(2), box=[(1, 3)])
+        t.commit()
+
+    assert refusal(2, action) == (
+        '"up.w2": rank 1 wants it, and no rank has it: did you mean "up.w1"?\n'
+        '"type": rank 0 sends float64, and rank 1 wants float32\n'
+        "hint: add_sources(…, dtype=…) converts while it packs\n"
+        '"shape": ranks say that it has different shapes: [3] on rank 0, [4] on rank 1\n'
+        '"rank": ranks say that it has different shapes: [3] on rank 0, [3, 1] on rank 1\n'
+        '"rank": ranks say that it has 1 and 2 dimensions\n'
+        '"tile": rank 1 did not add a tile, which the layout [4{x}8, 6] gives\n'
+        '"beyond": rank 1 wants [1:3] of an array of [2]'
+    )
+
+
+def test_elements_that_nobody_has_are_missed():
+    def action(group):
+        t = retile.Transfer(group)
+        if group.rank == 0:
+            t.add_source("w", np.zeros(4), box=[(0, 4)])
+            t.add_source("w", np.zeros(4), box=[(6, 10)])
+        else:
+            t.add_target("w", np.zeros(6), box=[(3, 9)])
+        t.commit()
+
+    assert refusal(2, action) == 'error: array "w": no rank holds [4:6], which rank 1 wants'
+
+
+def test_memory_that_overlaps_is_refused():
+    def action(group):
+        t = retile.Transfer(group)
+        memory = np.zeros(8)
+        t.add_source("w", memory[:4])
+        if group.rank:
+            t.add_target("w", memory[2:6])
+        t.commit()
+
+    assert refusal(2, action) == 'the target of "w" on rank 1 overlaps the source of "w"'
+
+
+def test_settings_are_those_of_all_ranks():
+    def action(group):
+        t = retile.Transfer(group, max_bytes=[100, 200][group.rank], verify=[None, "crc32"][group.rank])
+        t.commit()
+
+    assert refusal(2, action) == "ranks have different max_bytes: 100, 200\nranks have different verify: None, 'crc32'"
+
+
+def test_a_cap_that_is_too_small_is_refused():
+    def action(group):
+        t = retile.Transfer(group, max_bytes=50)
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(100))
+        t.commit()
+
+    results = on_ranks(2, action)
+    assert all(isinstance(result, retile.MemoryLimitError) for result in results)
+    assert "a cap of 50 bytes per device is too small" in str(results[0])
+    assert "the smallest that works is 82 bytes" in str(results[0])
+
+
+def test_arguments_are_checked():
+    with pytest.raises(retile.InputError, match="max_bytes is a whole number of bytes, not '1MiB'"):
+        retile.Transfer(None, max_bytes="1MiB")
+    with pytest.raises(retile.InputError, match='verify is "crc32" or None, not 5'):
+        retile.Transfer(None, verify=5)
+
+    def action(group):
+        t = retile.Transfer(group)
+        with pytest.raises(retile.InputError, match=r"start\(\) comes after commit\(\)"):
+            t.start()
+        t.commit()
+        with pytest.raises(retile.InputError, match=r"sources are added before record\(\) and commit\(\)"):
+            t.add_source("w", np.zeros(1))
+        with pytest.raises(retile.InputError, match=r"targets are added before commit\(\)"):
+            t.add_target("w", np.zeros(1))
+        with pytest.raises(retile.InputError, match=r"commit\(\) is called once"):
+            t.commit()
+        t.start().wait()  # nothing
+
+    everywhere(1, action)
+
+
+def test_damaged_messages_are_told_on_all_ranks():
+    class Damaging:
+        def __init__(self, group):
+            self._group, self.rank, self.size = group, group.rank, group.size
+            self.gather, self.most, self.receive = group.gather, group.most, group.receive
+            self.is_damaging = True
+
+        def send(self, message, peer):
+            if self.rank == 0 and self.is_damaging:
+                message[50] ^= 4
+            return self._group.send(message, peer)
+
+    def action(group):
+        group = Damaging(group)
+        t = retile.Transfer(group, max_bytes=4000, verify="crc32")
+        target = np.zeros(1000)
+        (t.add_target("w", target) if group.rank == 1 else t.add_source("w", np.arange(1000.0)))
+        t.commit()
+        work = t.start()
+        with pytest.raises(RuntimeError) as told:
+            work.wait()
+        group.is_damaging = False
+        t.start(changed=True).wait()
+        assert group.rank != 1 or (target == np.arange(1000.0)).all()
+        return str(told.value)
+
+    # Both hold the array and send half of it; rank 2 only looks on.
+    told = everywhere(3, lambda group: action(group))
+    assert set(told) == {"round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong"}
+
+
+def test_plans_print():
+    def action(group):
+        t = retile.Transfer(group)
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(100))
+        plan = t.commit()
+        assert isinstance(plan, MessagePlan)
+        return str(plan)
+
+    assert everywhere(2, action)[0].splitlines()[0] == "1 array of 1 kind on 2 devices, 800 bytes to move"
