@@ -74,7 +74,8 @@ class Movement:
         """Of a plan, on these devices."""
         mesh = self.source.mesh
         platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
-        return _retile.form_for(platform)
+        elements = max(math.prod(side.shard_shape(self.shape)) for side in (self.source, self.target))
+        return _retile.form_for(platform, elements * self.dtype.itemsize)
 
     def has_known_shape(self) -> bool:
         """Whether all lengths are numbers: those of exported programs may be symbols."""

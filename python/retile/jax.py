@@ -15,7 +15,7 @@ mesh {x: 2, y: 4}  // planner wide
   [2{y}8, 4{x}8]  // 8
 // cost 8 (paper, optimal over all plans), floor 8
 // peak 8 elements per device, no more than the larger of source and target
-// moved by these steps, in the fast form: 2 ppermute
+// moved by these steps, in the collectives form: 2 ppermute
 """
 
 import dataclasses
@@ -320,7 +320,7 @@ def reshard(
     that works. Where JAX moves an array, for want of a plan, a limit is refused.
 
     `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken on GPUs and TPUs), "fast" (on
-    CPU devices), "lean" (in parts, one after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
+    CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.

@@ -268,7 +268,9 @@ def test_plans_can_be_seen_before_they_run():
     assert pickle.loads(pickle.dumps(plan)) == plan
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
     assert plan_of(shape, target) is plan
-    assert explain(x, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
+    assert explain(x, target).endswith("// moved by these steps, in the collectives form: 2 ppermute\n")
+    large = jax.ShapeDtypeStruct((2048, 512), x.dtype, sharding=x.sharding)
+    assert explain(large, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
     assert "collective-permute" in lower_text(x, target)
 
 
@@ -340,13 +342,13 @@ def test_the_compiler_is_not_asked_what_it_would_do(capfd):
 
 def test_memory_limits_choose_the_form():
     mesh = mesh_of({"x": 2, "y": 4})
-    x, target = put(mesh, ROWS, np.tile(ARRAY, (8, 8))), NamedSharding(mesh, COLUMNS)
+    x, target = put(mesh, ROWS, np.tile(ARRAY, (32, 32))), NamedSharding(mesh, COLUMNS)
     movement = retile.jax._movement(x, target)
     fast, lean = (Program(movement, form, plan_for(movement)).bytes for form in ("fast", "lean"))
     assert lean < fast
     assert "in the fast form" in explain(x, target, memory_limit=fast)
     assert "in the lean form" in explain(x, target, memory_limit=fast - 1)
-    assert_moved(reshard(x, target, memory_limit=lean), np.tile(ARRAY, (8, 8)), target)
+    assert_moved(reshard(x, target, memory_limit=lean), np.tile(ARRAY, (32, 32)), target)
     with pytest.raises(retile.MemoryLimitError) as caught:
         reshard(x, target, memory_limit=1000)
     smallest = int(re.fullmatch(

@@ -63,7 +63,7 @@ def test_a_batch_stays_cut_as_it_is(mode, dimension):
     )
     x = put(mesh, P(*before), batch)
     assert_moved(program(x), batch, target)
-    assert collectives_of(program, x) == {"collective-permute"}
+    assert collectives_of(program, x) <= {"all-to-all", "collective-permute"}  # the batch is not gathered
     gradient = jax.jit(jax.grad(lambda x: (program(x) ** 2 / 2).sum()))(x)
     np.testing.assert_array_equal(np.asarray(gradient), batch)
     if mesh.axis_types[0] == EXPLICIT or source(P()):
