@@ -135,7 +135,7 @@ def explain(
     f32[8, 8]
       [2{x}8, 8] on mesh {x: 4}, devices 0 to 3 with x fastest
       [8, 2{x}8] on mesh {x: 4}, devices 0 to 3 with x fastest
-                    bytes moved        peak bytes  steps
+                    bytes moved   bytes in a tile  steps
       XLA                    64                64  alltoall(0 -> 1; 4)
       retile                 64                64  alltoall(0 -> 1; 4)
       floor                  48

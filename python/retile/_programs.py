@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +20,15 @@ from retile._retile import Layout, Plan, TensorProgram
 
 # How an array is moved: by a plan's tensor program in one of three forms, or by XLA's own reshard.
 FORMS = ("collectives", "fast", "lean", "xla")
+
+try:
+    from jax._src.core import remove_explicit_mesh_axis_names as _leaving_batches
+except ImportError:
+    _leaving_batches = contextlib.nullcontext
+
+# JAX's own, as they were when retile was imported: programs may put ours in their place.
+own_reshard = jax.sharding.reshard
+own_constraint = jax.lax.with_sharding_constraint
 
 
 # --- What is to be moved.
@@ -51,11 +61,8 @@ class Movement:
     def is_in_one_order(self) -> bool:
         return self.target_devices() == list(range(self.source.mesh.size))
 
-    def reversed(self) -> "Movement":
-        return dataclasses.replace(self, source=self.target, target=self.source)
-
-    def batched(self, size: int) -> "Movement":
-        return Movement(batched_sharding(self.source), batched_sharding(self.target), (size, *self.shape), self.dtype)
+    def is_on_one_mesh(self) -> bool:
+        return self.source.mesh == self.target.mesh
 
     def layouts(self) -> tuple[Layout, Layout]:
         return (
@@ -67,7 +74,12 @@ class Movement:
         """Of a plan, on these devices."""
         mesh = self.source.mesh
         platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
-        return _retile.form_for(platform)
+        elements = max(math.prod(side.shard_shape(self.shape)) for side in (self.source, self.target))
+        return _retile.form_for(platform, elements * self.dtype.itemsize)
+
+    def has_known_shape(self) -> bool:
+        """Whether all lengths are numbers: those of exported programs may be symbols."""
+        return all(isinstance(length, int) for length in self.shape)
 
     def is_even(self) -> bool:
         """Whether every device has an equal tile, which is what JAX's own arrays have."""
@@ -78,12 +90,23 @@ class Movement:
         )
 
 
-def batched_sharding(sharding: NamedSharding) -> NamedSharding:
-    return NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec))
+def entries_of(sharding: NamedSharding) -> tuple[Any, ...]:
+    """What the spec says of each dimension. JAX does not let specs that speak of sums be iterated."""
+    return tuple(getattr(sharding.spec, "partitions", sharding.spec))
+
+
+def is_open(sharding: NamedSharding) -> bool:
+    """Whether XLA is to choose how a dimension is cut."""
+    return any(entry is PartitionSpec.UNCONSTRAINED for entry in entries_of(sharding))
+
+
+def speaks_of_sums(sharding: NamedSharding) -> bool:
+    return bool(getattr(sharding.spec, "unreduced", None) or getattr(sharding.spec, "reduced", None))
 
 
 def axes_of(entry: Any) -> tuple[str, ...]:
-    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+    """Of an entry of a spec, major to minor; none where it is open."""
+    return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
 
 
 # --- What would move it.
@@ -116,18 +139,23 @@ class Program:
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Inside `jit`."""
-        source, target = self.movement.source, self.movement.target
-        if self.form == "xla":
-            return constrained(x, target)
-        if source.mesh == target.mesh:
+        target = self.movement.target
+        if self.form == "xla" or not self.movement.shape:
+            return moved_by_jax(x, target)
+        if self.movement.is_on_one_mesh():
             return self.per_device(target.spec)(x)
         # Tiles one after the other, in the order of the devices, are the same array on both meshes.
         in_order = PartitionSpec(target.mesh.axis_names)
         return _per_device(lambda tile: tile, target.mesh, in_order, target.spec)(self.tiles(x))
 
     def tiles(self, x: jax.Array) -> jax.Array:
-        """Inside `jit`: the target's tiles one after the other, in the order of the source's devices."""
-        return self.per_device(PartitionSpec(self.movement.source.mesh.axis_names))(x)
+        """Inside `jit`: the target's tiles one after the other, in the order of the source's devices. A number, which has
+        no dimension for that, is the same on all devices."""
+        return self.per_device(PartitionSpec(self.movement.source.mesh.axis_names))(x) if self.movement.shape else x
+
+    def on_source_mesh(self, x: jax.Array) -> jax.Array:
+        """Inside `jit`, what there is to compile: tiles of another mesh's, which are then called by their other name."""
+        return self(x) if self.movement.is_on_one_mesh() else self.tiles(x)
 
     def per_device(self, out_spec: PartitionSpec) -> Callable[[jax.Array], jax.Array]:
         source = self.movement.source
@@ -141,9 +169,9 @@ class Program:
     def tensors(self) -> TensorProgram:
         return _lowered(self.plan, self.movement, self.form)
 
-    @functools.cached_property
+    @property
     def compiled(self) -> Any:
-        return jax.jit(self).lower(self.movement.argument()).compile()
+        return _compiled((self,))
 
     @property
     def temporaries(self) -> int:
@@ -152,48 +180,114 @@ class Program:
 
     @property
     def bytes(self) -> int:
-        memory = self.compiled.memory_analysis()
-        return memory.argument_size_in_bytes + memory.output_size_in_bytes + self.temporaries
+        return bytes_of((self,))
 
     def explain(self) -> str:
         by = "XLA's own reshard"
         if self.form != "xla":
             by = f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
         text = f"{self.plan.explain()}// moved by {by}\n"
-        if (
-            self.movement.source.mesh == self.movement.target.mesh
-            and retile.explain(*self.movement.layouts()).rematerializes
-        ):
+        if self.movement.is_on_one_mesh() and retile.explain(*self.movement.layouts()).rematerializes:
             text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
         return text
 
 
 def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec: PartitionSpec) -> Callable:
-    return jax.shard_map(function, mesh=mesh, in_specs=in_spec, out_specs=out_spec, check_vma=False)
+    """`shard_map` over all axes of a mesh, which need not be the caller's: under `vmap` it would leave out those of the
+    batch, and under another mesh it would refuse."""
+
+    def run(x: jax.Array) -> jax.Array:
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            axes = set(mesh.axis_names)
+            return jax.shard_map(
+                function, mesh=mesh, in_specs=in_spec, out_specs=out_spec, axis_names=axes, check_vma=False
+            )(x)
+
+    return run
 
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What the caller asks of a program: bytes per device at most, and a form."""
+    """What the caller asks of a program: bytes per device at most, and a form. Of the programs to choose from, the best
+    ones, as many as `rank`, are left out: those do not fit beside other arrays."""
 
     memory_limit: int | None = None
     form: str | None = None
+    rank: int = 0
+
+
+# --- Arrays that are moved together are one program.
+
+
+def run_all(programs: Sequence[Program], arrays: Sequence[jax.Array]) -> list[jax.Array]:
+    """Inside `jit`. Arrays on meshes of their own are left as tiles, see `Program.on_source_mesh`."""
+    return [program.on_source_mesh(array) for program, array in zip(programs, arrays, strict=True)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(programs: tuple[Program, ...]) -> Any:
+    """One array is given as it is, several as a list. This is no part of what is traced here, be it under `vmap` or not."""
+    arguments = [program.movement.argument() for program in programs]
+    with _leaving_batches(programs[0].movement.source.mesh.axis_names):
+        if len(programs) == 1:
+            return jax.jit(programs[0].on_source_mesh).lower(*arguments).compile()
+        return jax.jit(functools.partial(run_all, programs)).lower(arguments).compile()
+
+
+def bytes_of(programs: tuple[Program, ...]) -> int:
+    """What a device holds of all these arrays: sources, targets and temporaries, as XLA counts them."""
+    memory = _compiled(programs).memory_analysis()
+    return memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+
+
+def program_for(movement: Movement, wishes: Wishes = Wishes()) -> Program:  # noqa: B008
+    return choice_for((movement,), wishes).programs[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """How arrays are moved together, and how many better ways did not fit."""
+
+    programs: tuple[Program, ...]
+    rank: int
 
 
 @functools.lru_cache(maxsize=4096)
-def program_for(movement: Movement, wishes: Wishes = Wishes()) -> Program:  # noqa: B008
-    programs = _programs(movement, wishes.form)
+def choice_for(movements: tuple[Movement, ...], wishes: Wishes = Wishes()) -> Choice:  # noqa: B008
+    """For arrays that start on one mesh. A memory limit is for all of them together."""
+    choices = _choices(movements, wishes)
     if wishes.memory_limit is None:
-        return next(programs)
-    tried = []
-    for program in programs:
-        tried.append(program.bytes)
-        if tried[-1] <= wishes.memory_limit:
-            return program
-    raise MemoryLimitError(
-        f"a memory limit of {wishes.memory_limit} bytes per device is too small\n"
-        f"hint: the smallest limit that works is {min(tried)} bytes"
-    )
+        return next(choices)
+    leanest = None
+    for choice in choices:
+        # A program of many arrays takes long to compile, so it is not where it cannot fit.
+        least = _least_bytes_of(choice.programs)
+        if least <= wishes.memory_limit and bytes_of(choice.programs) <= wishes.memory_limit:
+            return choice
+        leanest = min((least, choice.rank, choice), leanest or (least, choice.rank, choice))
+    works = bytes_of(leanest[-1].programs)
+    hint = f"the smallest limit that works is {works} bytes" if len(movements) == 1 else f"{works} bytes are enough"
+    raise MemoryLimitError(f"a memory limit of {wishes.memory_limit} bytes per device is too small\nhint: {hint}")
+
+
+def _least_bytes_of(programs: tuple[Program, ...]) -> int:
+    """Sources, targets, and the temporaries of the one that needs most."""
+    every = [program.compiled.memory_analysis() for program in programs]
+    ends = sum(memory.argument_size_in_bytes + memory.output_size_in_bytes for memory in every)
+    return ends + max(memory.temp_size_in_bytes for memory in every)
+
+
+def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice]:
+    """The best program of each array, then the second of each, and so on. Where an array has no more, its last stays."""
+    last: tuple[Program | None, ...] = (None,) * len(movements)
+    rank = 0
+    for row in itertools.zip_longest(*(_programs(movement, wishes.form) for movement in movements)):
+        last = tuple(new or old for new, old in zip(row, last, strict=True))
+        if rank >= wishes.rank:
+            yield Choice(last, rank)
+        rank += 1
+    if rank <= wishes.rank:
+        yield Choice(last, rank)
 
 
 def _programs(movement: Movement, form: str | None) -> Iterator[Program]:
@@ -213,20 +307,60 @@ def _programs(movement: Movement, form: str | None) -> Iterator[Program]:
 def _is_left_to_xla(program: Program) -> bool:
     """Whether XLA does as well by itself, by the model of its rules: on one mesh alone, where it has rules."""
     movement = program.movement
-    if movement.source.mesh != movement.target.mesh:
+    if not movement.is_on_one_mesh():
         return False
     xla = _retile.xla_program(*movement.layouts())
     return xla is not None and program.tensors.is_left_to_compiler(xla)
 
 
-# --- XLA's own.
+# --- JAX's own.
 
 
 def is_explicit(mesh: Any) -> bool:
+    """Whether types of arrays tell how they are cut along every axis."""
     return bool(mesh.axis_types) and all(kind == AxisType.Explicit for kind in mesh.axis_types)
 
 
-def constrained(x: jax.Array, sharding: NamedSharding) -> jax.Array:
-    if is_explicit(sharding.mesh):
-        return jax.sharding.reshard(x, sharding)
-    return jax.lax.with_sharding_constraint(x, sharding)
+def is_automatic(mesh: Any) -> bool:
+    """Whether XLA chooses how arrays are cut, along every axis."""
+    return all(kind == AxisType.Auto for kind in mesh.axis_types)
+
+
+def moved_by_jax(x: jax.Array, target: NamedSharding) -> jax.Array:
+    """Inside `jit`: along explicit axes by JAX's reshard, along automatic ones by a constraint for XLA, along none that
+    are manual: an enclosing `shard_map` has cut the array along those."""
+    if is_explicit(target.mesh) or speaks_of_sums(target):
+        return own_reshard(x, target)
+    if is_automatic(target.mesh):
+        return own_constraint(x, target)
+    explicit, automatic = (_part_along(target, kind) for kind in (AxisType.Explicit, AxisType.Auto))
+    if AxisType.Explicit in target.mesh.axis_types:
+        x = own_reshard(x, explicit)
+    return own_constraint(x, automatic) if AxisType.Auto in target.mesh.axis_types else x
+
+
+def _part_along(target: NamedSharding, kind: AxisType) -> NamedSharding:
+    """What a sharding says of the axes of one type."""
+    kinds = kinds_of(target.mesh)
+    entries = (
+        entry if entry is PartitionSpec.UNCONSTRAINED else tuple(axis for axis in axes_of(entry) if kinds[axis] == kind)
+        for entry in target.spec
+    )
+    return NamedSharding(target.mesh, PartitionSpec(*(entry or None for entry in entries)))
+
+
+def kinds_of(mesh: Any) -> dict[str, AxisType]:
+    return dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+
+
+def why_not_by_jax(target: NamedSharding) -> str | None:
+    """Why `moved_by_jax` cannot give this sharding; None where it can."""
+    kinds = kinds_of(target.mesh)
+    along = [[kinds[axis] for axis in axes_of(entry)] for entry in entries_of(target)]
+    if any(AxisType.Manual in one for one in along):
+        return f"{target.spec} names an axis along which an enclosing shard_map has cut the array"
+    if any(one != sorted(one, key=lambda kind: kind == AxisType.Auto) for one in along):
+        return f"{target.spec} cuts a dimension along an automatic axis first and an explicit one second"
+    if is_open(target) and AxisType.Explicit in target.mesh.axis_types:
+        return f"{target.spec} leaves a dimension open on a mesh with explicit axes"
+    return None

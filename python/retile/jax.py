@@ -15,136 +15,89 @@ mesh {x: 2, y: 4}  // planner wide
   [2{y}8, 4{x}8]  // 8
 // cost 8 (paper, optimal over all plans), floor 8
 // peak 8 elements per device, no more than the larger of source and target
-// moved by these steps, in the fast form: 2 ppermute
+// moved by these steps, in the collectives form: 2 ppermute
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.custom_batching import custom_vmap
-from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from retile._errors import InputError, MemoryLimitError
+from retile._errors import InputError
+from retile._inside_jit import reshard_inside_jit
 from retile._programs import (
     FORMS,
+    Choice,
     Movement,
     Program,
     Wishes,
-    batched_sharding,
-    constrained,
+    choice_for,
+    is_automatic,
     is_explicit,
+    is_open,
+    moved_by_jax,
+    own_reshard,
     program_for,
+    run_all,
+    speaks_of_sums,
+    why_not_by_jax,
 )
 from retile._retile import Plan
 
 __all__ = ["explain", "lower_text", "plan_of", "reshard"]
 
 NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
+OTHER_MESH = "inside jit it is on another mesh"
 
 
-# --- Moving it.
+# --- What is asked for.
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _moved(x: jax.Array, movement: Movement, wishes: Wishes) -> jax.Array:
-    """Inside `jit`. What flows back goes the way back; a batch is one more dimension, not cut."""
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is asked for one array, and who can do it: a plan, unless there is a reason why not."""
 
-    @custom_vmap
-    def move(x: jax.Array) -> jax.Array:
-        return program_for(movement, wishes)(x)
+    movement: Movement
+    asked: NamedSharding  # the target, with its kind of memory
+    is_traced: bool
+    why_no_plan: str | None  # JAX moves the array itself
 
-    @move.def_vmap
-    def move_batch(size: int, _: Any, batch: jax.Array) -> tuple[jax.Array, bool]:
-        return _moved(batch, movement.batched(size), wishes), True
-
-    return move(x)
-
-
-def _moved_back(movement: Movement, wishes: Wishes, _: None, x: jax.Array) -> tuple[jax.Array]:
-    if not is_explicit(movement.target.mesh):
-        x = constrained(x, movement.target)
-    return (_moved(x, movement.reversed(), wishes),)
+    def is_planned_later(self) -> bool:
+        """Inside `jit`, when XLA has chosen. Numbers are left to JAX: there is nothing to plan."""
+        return self.why_no_plan == NOT_KNOWN and bool(self.movement.shape)
 
 
-_moved.defvjp(lambda x, movement, wishes: (_moved(x, movement, wishes), None), _moved_back)
-_moved_in_jit = jax.jit(_moved, static_argnums=(1, 2))
+def _request(x: Any, sharding: Any, source: Any = None, wishes: Wishes = Wishes()) -> Request:  # noqa: B008
+    """Throws, with all that is at fault, where it cannot be."""
+    is_traced = isinstance(x, jax.core.Tracer) or _is_tracing()
+    movement = _movement(x, sharding, source, is_traced)
+    memory_kind = getattr(sharding, "memory_kind", None)
+    asked = movement.target.with_memory_kind(memory_kind) if memory_kind else movement.target
+    request = Request(movement, asked, is_traced, _why_no_plan(x, movement, is_traced))
+    if request.why_no_plan and movement.shape:  # numbers take part in everything
+        if wishes.memory_limit is not None:
+            raise InputError(f"a memory limit cannot be kept, since XLA moves this array: {request.why_no_plan}")
+        if wishes.form is not None and not request.is_planned_later():
+            raise InputError(f"no form can be chosen, since XLA moves this array: {request.why_no_plan}")
+    return request
 
 
-# Inside `jit`, XLA chooses shardings on automatic axes after JAX has traced. So the plan is made when XLA has chosen:
-# this is the array itself until then, and says nothing of how its sharding before has to do with the one after.
+def _is_tracing() -> bool:
+    """Whether what is called here becomes a part of a program, be its arguments known or not."""
+    try:
+        jax.sharding.get_mesh()
+    except ValueError:
+        return True
+    return False
 
 
-@custom_partitioning
-def _to_be_moved(x: jax.Array) -> jax.Array:
-    return x
-
-
-def _move_when_known(mesh: Any, arguments: Any, result: Any) -> Any:
-    source, target = arguments[0].sharding, result.sharding
-    if isinstance(source, NamedSharding) and isinstance(target, NamedSharding):
-        movement = Movement(source, target, tuple(result.shape), np.dtype(result.dtype))
-        if movement.is_even():
-            return mesh, program_for(movement, Wishes(form=movement.best_form())).on_tile, target, (source,)
-    return mesh, lambda tile: tile, target, (target,)
-
-
-def _no_relation(_: Any, arguments: Any, results: Any) -> str:
-    sides = [" ".join(f"{letter}{i}" for i in range(len(results[0].shape))) for letter in "ir"]
-    return " -> ".join(sides)
-
-
-_to_be_moved.def_partition(
-    partition=_move_when_known,
-    infer_sharding_from_operands=lambda mesh, arguments, result: result.sharding,
-    sharding_rule=_no_relation,
-)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _moved_later(x: jax.Array, target: NamedSharding) -> jax.Array:
-    @custom_vmap
-    def move(x: jax.Array) -> jax.Array:
-        return constrained(_to_be_moved(x), target)
-
-    @move.def_vmap
-    def move_batch(_: int, __: Any, batch: jax.Array) -> tuple[jax.Array, bool]:
-        return _moved_later(batch, batched_sharding(target)), True
-
-    return move(x)
-
-
-# What flows back is left to XLA, which alone knows where to.
-_moved_later.defvjp(lambda x, target: (_moved_later(x, target), None), lambda _, __, x: (x,))
-
-
-@functools.lru_cache(maxsize=4096)
-def _jitted(movement: Movement, wishes: Wishes, donate: bool) -> Callable:
-    program = program_for(movement, wishes)
-    donated = (0,) if donate else ()
-    if program.form == "xla":
-        return functools.partial(jax.device_put, device=movement.target, donate=donate)
-    if movement.source.mesh == movement.target.mesh:
-        return jax.jit(program, donate_argnums=donated)
-    # One program has one mesh. So it ends with the tiles, which are then called by their other name.
-    jitted = jax.jit(program.tiles, donate_argnums=donated)
-
-    def run(x: jax.Array) -> jax.Array:
-        tiles = [shard.data for shard in jitted(x).addressable_shards]
-        return jax.make_array_from_single_device_arrays(movement.shape, movement.target, tiles)
-
-    return run
-
-
-# --- What is asked for, and who does it.
-
-
-def _movement(x: Any, sharding: Any, source: Any = None) -> Movement:
+def _movement(x: Any, sharding: Any, source: Any = None, is_traced: bool = False) -> Movement:
     """What is asked for, but for kinds of memory. Throws, with all that is at fault, where it cannot be."""
-    is_traced = isinstance(x, jax.core.Tracer)
     try:
         array = x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)
     except TypeError:
@@ -153,7 +106,7 @@ def _movement(x: Any, sharding: Any, source: Any = None) -> Movement:
     target = _named("sharding", sharding, is_traced, faults)
     given = None if source is None else _named("source", source, is_traced, faults)
     if not faults:
-        found = _find_source(x, given)
+        found = _find_source(x, given, is_traced)
         if found is not None and found.mesh.abstract_mesh == target.mesh.abstract_mesh:
             # These are the same axes, and one side may not know of which devices.
             if isinstance(found.mesh, AbstractMesh):
@@ -174,19 +127,31 @@ def _named(what: str, sharding: Any, is_traced: bool, faults: list[str]) -> Name
             return NamedSharding(mesh, sharding)
         faults.append(f"{sharding} needs a mesh\nhint: with jax.set_mesh(mesh): …, or give a NamedSharding")
     elif isinstance(sharding, NamedSharding):
-        return NamedSharding(sharding.mesh, sharding.spec)
+        return NamedSharding(_as_inside_shard_map(sharding.mesh), sharding.spec)
     else:
         faults.append(f"{what}: {type(sharding).__name__} is no NamedSharding and no PartitionSpec")
     return None
 
 
-def _find_source(x: Any, given: NamedSharding | None) -> NamedSharding | None:
-    """What an array has; inside `jit` what is given, if anything is, or else what explicit axes tell."""
+def _as_inside_shard_map(mesh: Any) -> Any:
+    """The mesh, with axes that are manual where an enclosing `shard_map` has cut arrays along them."""
+    here = jax.sharding.get_abstract_mesh()
+    return here if _is_partly_manual(here) and dict(here.shape) == dict(mesh.shape) else mesh
+
+
+def _is_partly_manual(mesh: Any) -> bool:
+    return jax.sharding.AxisType.Manual in mesh.axis_types
+
+
+def _find_source(x: Any, given: NamedSharding | None, is_traced: bool) -> NamedSharding | None:
+    """What an array has; inside `jit` what explicit axes tell, or else what is given, if anything is."""
     own = getattr(x, "sharding", None)
-    if isinstance(x, jax.core.Tracer):
+    if is_traced:
         own = jax.typeof(x).sharding
-        if given is not None or not is_explicit(own.mesh):
+        if not is_explicit(own.mesh):
             return given
+        if given is not None and given.mesh.abstract_mesh == own.mesh:
+            return NamedSharding(given.mesh, own.spec)  # types do not tell of which devices
     is_named = isinstance(own, NamedSharding) and own.mesh.axis_names
     return NamedSharding(own.mesh, own.spec) if is_named else None
 
@@ -199,11 +164,11 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
             continue
         if len(side.spec) > rank:
             faults.append(f"the {what}'s {side.spec} names {len(side.spec)} dimensions of an array of {rank}")
-        if getattr(side.spec, "unreduced", None) or getattr(side.spec, "reduced", None):
-            faults.append(f"the {what}'s {side.spec} speaks of sums, which is not supported")
-        elif _is_open(side) and not (is_traced and side is target):
+        if is_open(side) and not (is_traced and side is target):
             faults.append(f"the {what}'s {side.spec} leaves a dimension open: only a target inside jit may")
-    if source is None:
+    if is_traced and (fault := why_not_by_jax(target)):
+        faults.append(f"the target's {fault}")
+    if source is None or _is_partly_manual(target.mesh):
         return faults
     if movement.target_devices() is None:
         devices = (
@@ -213,26 +178,35 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
         faults.append("source and target are on different devices: {} and {}".format(*devices))
     elif is_traced and not movement.is_in_one_order():
         faults.append("inside jit, both meshes must list their devices in the same order")
-    elif is_traced and source.mesh != target.mesh and is_explicit(source.mesh):
-        faults.append("inside jit, an array with explicit axes stays on its mesh")
     return faults
 
 
-def _is_open(sharding: NamedSharding) -> bool:
-    return any(entry is PartitionSpec.UNCONSTRAINED for entry in sharding.spec)
-
-
-def _why_no_plan(x: Any, movement: Movement) -> str | None:
-    """Why an array is left to XLA; nothing where a plan moves it."""
+def _why_no_plan(x: Any, movement: Movement, is_traced: bool) -> str | None:
+    """Why an array is left to JAX; None where a plan moves it."""
+    source, target = movement.source, movement.target
     if jax.dtypes.issubdtype(movement.dtype, jax.dtypes.extended):
         return f"its elements are {movement.dtype}"
     if _is_in_host_memory(x):
         return "it is in the host's memory"
-    if movement.source is None:
-        return NOT_KNOWN if isinstance(x, jax.core.Tracer) else "it has no NamedSharding"
-    if _is_open(movement.target):
-        return f"{movement.target.spec} leaves a dimension open"
+    if summed := next((side for side in (source, target) if side is not None and speaks_of_sums(side)), None):
+        return f"{summed.spec} speaks of sums"
+    if not movement.has_known_shape():
+        return f"its shape {movement.shape} has symbols in it"
+    if is_traced and not (is_automatic(target.mesh) or is_explicit(target.mesh)):
+        return "the mesh has axes of several types" if not _is_partly_manual(target.mesh) else "it is in a shard_map"
+    if source is None:
+        return "it has no NamedSharding" if not is_traced else NOT_KNOWN if _may_be_on(x, target) else OTHER_MESH
+    if is_traced and is_explicit(source.mesh) and not movement.is_on_one_mesh():
+        return OTHER_MESH
+    if is_open(target):
+        return f"{target.spec} leaves a dimension open"
     return None if movement.is_even() else f"{movement.shape} is not cut evenly"
+
+
+def _may_be_on(x: Any, target: NamedSharding) -> bool:
+    """Whether nothing else is known. Where a plan is made later, JAX wants one mesh in the whole program."""
+    own = jax.typeof(x).sharding.mesh
+    return own.empty or own == target.mesh.abstract_mesh
 
 
 def _is_in_host_memory(x: Any) -> bool:
@@ -247,51 +221,83 @@ def _names_host_memory(sharding: NamedSharding) -> bool:
     return sharding.memory_kind not in {None, "device", *(device.default_memory().kind for device in devices)}
 
 
-def _mover(x: Any, sharding: Any, source: Any, wishes: Wishes, donate: bool) -> Callable:
-    """Who moves an array: nobody, a plan, a plan that is made later, or XLA. Throws where nobody can."""
-    if sharding is None:
-        return jax.device_put
-    movement = _movement(x, sharding, source)
-    target, why_no_plan = movement.target, _why_no_plan(x, movement)
-    memory_kind = getattr(sharding, "memory_kind", None)
-    asked = target.with_memory_kind(memory_kind) if memory_kind else target
-    if why_no_plan and wishes != Wishes():
-        wish = "a memory limit cannot be kept" if wishes.memory_limit is not None else "no form can be chosen"
-        raise InputError(f"{wish}, since XLA moves this array: {why_no_plan}")
-    if not isinstance(x, jax.core.Tracer):
-        by_xla = functools.partial(jax.device_put, device=asked, donate=donate)
-        move = by_xla if why_no_plan else _jitted(movement, wishes, donate)
-    elif why_no_plan is None:
-        program_for(movement, wishes)  # throws where nothing fits
-        move = functools.partial(_moved_from_source, movement=movement, wishes=wishes)
-    elif why_no_plan == NOT_KNOWN and x.ndim and _may_be_on(x, target.mesh):
-        move = functools.partial(_moved_later, target=target)
-    else:
-        move = functools.partial(_moved_by_xla, target=target)
-    return lambda x: _as_asked(move(x), asked)
+# --- Moving it.
 
 
-def _moved_from_source(x: jax.Array, movement: Movement, wishes: Wishes) -> jax.Array:
-    x = x if is_explicit(movement.source.mesh) else constrained(x, movement.source)
-    return _moved_in_jit(x, movement, wishes)
-
-
-def _may_be_on(x: jax.Array, mesh: Any) -> bool:
-    """Whether nothing else is known. Where a plan is made later, JAX wants one mesh in the whole program."""
-    own = jax.typeof(x).sharding.mesh
-    return own.empty or own == mesh.abstract_mesh
-
-
-def _moved_by_xla(x: jax.Array, target: NamedSharding) -> jax.Array:
+def _move_traced(x: Any, request: Request, wishes: Wishes) -> jax.Array:
     """Inside `jit`."""
-    return constrained(jax.device_put(x, target) if _is_in_host_memory(x) else x, target)
+    movement, target = request.movement, request.movement.target
+    if request.why_no_plan is None or request.is_planned_later():
+        moved = reshard_inside_jit(jnp.asarray(x), movement.source, target, wishes)
+    else:
+        moved = moved_by_jax(jax.device_put(x, target) if _is_in_host_memory(x) else x, target)
+    return jax.device_put(moved, request.asked) if _names_host_memory(request.asked) else moved
 
 
-def _as_asked(moved: jax.Array, asked: NamedSharding) -> jax.Array:
-    """In the memory asked for, and outside `jit` with the very spec: on explicit axes JAX writes it at full length."""
-    is_traced = isinstance(moved, jax.core.Tracer)
-    is_as_asked = not _names_host_memory(asked) if is_traced else moved.sharding == asked
-    return moved if is_as_asked else jax.device_put(moved, asked)
+def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
+    """Outside `jit`."""
+    sides = (getattr(x, "sharding", None), asked)
+    if any(isinstance(side, NamedSharding) and speaks_of_sums(side) for side in sides):
+        return own_reshard(x, asked)
+    return jax.device_put(x, asked, donate=donate)
+
+
+def _move_together(arrays: list[jax.Array], programs: list[Program], donate: bool) -> list[jax.Array]:
+    """Outside `jit`, by one program: devices that are given many at once may wait for each other."""
+    moved = _jitted(tuple(programs), donate)(arrays)
+    return [_on_target_mesh(program.movement, one) for program, one in zip(programs, moved, strict=True)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _jitted(programs: tuple[Program, ...], donate: bool) -> Callable:
+    return jax.jit(functools.partial(run_all, programs), donate_argnums=(0,) if donate else ())
+
+
+def _on_target_mesh(movement: Movement, moved: jax.Array) -> jax.Array:
+    """One program has one mesh. So it ends with the tiles, which are then called by their other name."""
+    if movement.is_on_one_mesh():
+        return moved
+    tiles = [shard.data for shard in moved.addressable_shards]
+    return jax.make_array_from_single_device_arrays(movement.shape, movement.target, tiles)
+
+
+def _choices_by_mesh(requests: list[Request | None], wishes: Wishes) -> list[tuple[list[int], Choice]]:
+    """For each mesh that arrays start on, the numbers of those that plans move, and how. Throws where they do not fit the
+    memory limit, which is for all of them."""
+    numbers: dict[Any, list[int]] = {}
+    for number, request in enumerate(requests):
+        if request is not None and request.why_no_plan is None:
+            numbers.setdefault(request.movement.source.mesh, []).append(number)
+    if len(numbers) > 1 and wishes.memory_limit is not None:
+        raise InputError("a memory limit is for arrays that start on one mesh, and these start on several")
+    return [
+        (some, choice_for(tuple(requests[number].movement for number in some), wishes)) for some in numbers.values()
+    ]
+
+
+def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes, donate: bool) -> list[Any]:
+    moved: dict[int, Any] = {}
+    for numbers, choice in _choices_by_mesh(requests, wishes):
+        programs = dict(zip(numbers, choice.programs, strict=True))
+        # What is left to XLA goes by copies outside `jit`; it is not known what those hold.
+        together = [
+            number
+            for number, program in programs.items()
+            if not requests[number].is_traced and (program.form != "xla" or wishes.memory_limit is not None)
+        ]
+        results = _move_together([arrays[n] for n in together], [programs[n] for n in together], donate)
+        moved.update(zip(together, results, strict=True))
+        wishes = dataclasses.replace(wishes, rank=choice.rank)  # inside `jit`: there is one mesh where there is a limit
+    for number, (array, request) in enumerate(zip(arrays, requests, strict=True)):
+        if request is None:
+            moved[number] = jax.device_put(array)
+        elif request.is_traced:
+            moved[number] = _move_traced(array, request, wishes)
+        else:
+            one = moved[number] if number in moved else _move_by_jax(array, request.asked, donate)
+            # The very spec, and the memory asked for: on explicit axes JAX writes specs at full length.
+            moved[number] = one if one.sharding == request.asked else jax.device_put(one, request.asked)
+    return [moved[number] for number in range(len(arrays))]
 
 
 def reshard(
@@ -306,38 +312,41 @@ def reshard(
     """The same arrays in other shardings: like `jax.device_put`, but by a plan.
 
     `x` is an array or a pytree of them, `sharding` a NamedSharding, a PartitionSpec under `jax.set_mesh`, None to leave
-    arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and can be
-    differentiated; what flows back takes the way back. A program that would hold more than `memory_limit` bytes on a
-    device (source, target and temporaries as XLA counts them) is not used: MemoryLimitError names the smallest limit
-    that works, and where XLA moves an array, for want of a plan, a limit is refused. `form` is how the plan's steps are
-    said to XLA: "collectives" as they are (what is taken on GPUs and TPUs), "fast" (on CPU devices), "lean" (in parts, one
-    after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
+    arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and is transformed as
+    JAX's own are: derivatives of all kinds, and `vmap`, which leaves a batch cut as it is.
+
+    A program that would hold more than `memory_limit` bytes on a device is not used. What counts is all that `reshard`
+    moves in one call: sources, targets and temporaries of all arrays, as XLA counts them. MemoryLimitError names a limit
+    that works. Where JAX moves an array, for want of a plan, a limit is refused.
+
+    `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken on GPUs and TPUs), "fast" (on
+    CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.
     """
     wishes = _wishes(memory_limit, form)
-    leaves, tree = jax.tree.flatten(x)
+    paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(x)
+    paths, leaves = [path for path, _ in paths_and_leaves], [leaf for _, leaf in paths_and_leaves]
     sides = _for_leaves("sharding", sharding, x), _for_leaves("source", source, x)
-    movers, errors = [], {}
-    for number, one in enumerate(zip(leaves, *sides, strict=True)):
+    requests, faults = [], []
+    for path, leaf, *given in zip(paths, leaves, *sides, strict=True):
         try:
-            movers.append(_mover(*one, wishes, donate))
+            requests.append(None if given[0] is None else _request(leaf, *given, wishes))
         except InputError as error:
-            errors[number] = error
-    if errors:
-        kind = MemoryLimitError if all(isinstance(error, MemoryLimitError) for error in errors.values()) else InputError
-        names = (f"array {number}: " if len(leaves) > 1 else "" for number in errors)
-        raise kind("\n".join(f"{name}{error}" for name, error in zip(names, errors.values(), strict=True)))
-    return jax.tree.unflatten(tree, [move(leaf) for move, leaf in zip(movers, leaves, strict=True)])
+            faults.append(f"x{jax.tree_util.keystr(path)}: {error}" if path else str(error))
+    if faults:
+        raise InputError("\n".join(faults))
+    return jax.tree.unflatten(tree, _move_all(leaves, requests, wishes, donate))
 
 
 def _wishes(memory_limit: Any, form: Any) -> Wishes:
-    if not isinstance(memory_limit, (int, np.integer, type(None))):
+    is_number = isinstance(memory_limit, (int, np.integer)) and not isinstance(memory_limit, bool)
+    if memory_limit is not None and not (is_number and memory_limit >= 0):
         raise InputError(f"memory_limit is {memory_limit!r}, no whole number of bytes")
     if form is not None and form not in FORMS:
         raise InputError(f"form is {form!r}\nhint: one of: {', '.join(FORMS)}")
-    return Wishes(memory_limit, form)
+    return Wishes(None if memory_limit is None else int(memory_limit), form)
 
 
 def _for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
@@ -360,11 +369,10 @@ def _is_sharding(value: Any) -> bool:
 
 def _planned(x: Any, sharding: Any, memory_limit: int | None, form: str | None) -> Program:
     wishes = _wishes(memory_limit, form)
-    movement = _movement(x, sharding)
-    why_no_plan = _why_no_plan(x, movement)
-    if why_no_plan:
-        raise InputError(f"there is no plan for this array: {why_no_plan}")
-    return program_for(movement, wishes)
+    request = _request(x, sharding)
+    if request.why_no_plan:
+        raise InputError(f"there is no plan for this array: {request.why_no_plan}")
+    return program_for(request.movement, wishes)
 
 
 def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> Plan:

@@ -118,8 +118,10 @@ void bind_tensors(nb::module_& module) {
   module.def("xla_program", &xla_program, "source"_a, "target"_a, nb::call_guard<nb::gil_scoped_release>(),
              "What XLA does by itself, by the model of its rules; None where that does not say.");
   module.def(
-      "form_for", [](const std::string& platform) { return name_of(form_for(platform)); }, "platform"_a,
-      "The form that is taken on a platform of JAX's unless told otherwise.");
+      "form_for",
+      [](const std::string& platform, std::int64_t tile_bytes) { return name_of(form_for(platform, tile_bytes)); },
+      "platform"_a, "tile_bytes"_a,
+      "The form that is taken on a platform of JAX's for tiles of so many bytes unless told otherwise.");
 }
 
 }  // namespace retile::python

@@ -404,7 +404,7 @@ class Drawing {
 
   showPieces() {
     const step = this.steps[this.step - 1];
-    this.more.hidden = !step;
+    this.getsTitle.parentElement.hidden = !step;
     if (!step) return;
     const plan = this.current, mostRows = 64;
     this.getsTitle.textContent = `Device ${this.device} gets ${
@@ -432,15 +432,21 @@ class Drawing {
     this.gets.replaceChildren(...notes, element("table", {}, element("tbody", {}, ...rows)));
   }
 
+  // Of a step, and in the overview of all steps together.
   showTraffic() {
-    const step = this.steps[this.step - 1];
-    if (!step) return;
-    const {side, per, elements} = step.traffic;
+    const steps = this.step === 0 ? this.steps : [this.steps[this.step - 1]];
+    if (steps.length === 0) {
+      this.traffic.replaceChildren(element("p", {}, "Nobody sends anything."));
+      return;
+    }
+    const {side, per} = steps[0].traffic;
+    const elements = Array.from(
+        {length: side * side}, (_, i) => steps.reduce((sum, step) => sum + of(step.traffic.elements, i), 0));
     const width = 250, left = 34, top = 22, cell = width / side;
-    const most = Array.isArray(elements) ? elements.reduce((a, b) => Math.max(a, b), 0) : elements;
+    const most = elements.reduce((a, b) => Math.max(a, b), 0);
     const nodes = [rectangle({x: left, y: top, width, height: width}, {class: "void"})];
     for (let i = 0; i < side * side; ++i) {
-      const amount = of(elements, i);
+      const amount = elements[i];
       if (!(amount > 0)) continue;
       const row = Math.floor(i / side), column = i % side;
       const inset = Math.min(0.5, cell * 0.06);

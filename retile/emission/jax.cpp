@@ -86,6 +86,120 @@ std::string spec_of(const DistributedType& type) {
   return fmt::format("P({})", fmt::join(entries, ", "));
 }
 
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// AXES and SIZES.
+std::string mesh_constants(const Mesh& mesh) {
+  std::vector<std::string> names;
+  std::vector<std::int64_t> sizes;
+  for (const Axis& axis : mesh.axes()) {
+    names.push_back(quoted(axis.name));
+    sizes.push_back(axis.size);
+  }
+  return fmt::format("AXES = {}  # of the mesh; the last one numbers neighbouring devices\nSIZES = {}\n",
+                     tuple_of(names), tuple_of(sizes));
+}
+
+// Lines that make JAX have so many devices on this machine's processor.
+std::string settings_of(std::int64_t devices, ElementType element) {
+  std::string settings = fmt::format(
+      "    jax.config.update(\"jax_platforms\", \"cpu\")\n"
+      "    jax.config.update(\"jax_num_cpu_devices\", {})\n",
+      devices);
+  if (is_64_bit(element)) settings += "    jax.config.update(\"jax_enable_x64\", True)\n";
+  return settings;
+}
+
+std::string dtype_text(ElementType element) {
+  return element == ElementType::bf16 ? "jnp.bfloat16" : fmt::format("\"{}\"", dtype_of(element));
+}
+
+std::string imports_of(const std::string& code) {
+  std::string text = contains(code, "functools.") ? "import functools\nimport math\n\n" : "import math\n\n";
+  text += "import jax\n";
+  if (contains(code, "jnp.")) text += "import jax.numpy as jnp\n";
+  text += "import numpy as np\n";
+  if (contains(code, "lax.")) text += "from jax import lax\n";
+  const char* single = contains(code, "SingleDeviceSharding") ? ", SingleDeviceSharding" : "";
+  return text + fmt::format("from jax.sharding import NamedSharding, PartitionSpec as P{}\n", single);
+}
+
+std::string module_text(const Plan& plan, ElementType element, const std::string& code) {
+  return fmt::format("\"\"\"{}.\n\n{}\"\"\"\n\n{}\n{}", escaped(summary_of(plan, element)),
+                     escaped(plan_text(plan, "  ")), imports_of(code), code);
+}
+
+// --- Arrays on one device.
+
+// The only device that holds anything; nothing where several do.
+std::optional<Device> find_only_holder(const Placement& placement) {
+  std::optional<Device> holder;
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    if (placement.size(device) == 0) continue;
+    if (holder) return std::nullopt;
+    holder = device;
+  }
+  return holder;
+}
+
+// A sharding of JAX on `mesh`; nothing where it has none for these boxes.
+std::optional<std::string> sharding_text(const Mesh& mesh, const Placement& placement) {
+  if (const auto device = find_only_holder(placement)) {
+    return fmt::format("SingleDeviceSharding(mesh.devices.flat[{}])", *device);
+  }
+  const auto type = find_type(mesh, placement);
+  if (!type) return std::nullopt;
+  return fmt::format("NamedSharding(mesh, {})", spec_of(merge_neighbours(*type)));
+}
+
+// From one device to a mesh or the other way: by copies, since programs of JAX have equal tiles on all devices. Nothing
+// where this is not asked for, or no sharding says the other end.
+std::optional<std::string> emit_copies(const Plan& plan, ElementType element) {
+  const Placement &from = plan.movement.source, &to = plan.movement.target();
+  const bool is_from_one = find_only_holder(from).has_value();
+  if (plan.source.is_partial() || is_from_one == find_only_holder(to).has_value()) return std::nullopt;
+  const auto cuts = (is_from_one ? plan.target : plan.source).cuts();
+  if (!cuts || cuts->mesh.device_count() != from.device_count()) return std::nullopt;
+  const Mesh& mesh = cuts->mesh;
+  const auto source = sharding_text(mesh, from), target = sharding_text(mesh, to);
+  if (!source || !target) return std::nullopt;
+  const std::string code = fmt::format(
+      R"({}SHAPE = {}
+
+
+def source(mesh):
+    return {}
+
+
+def target(mesh):
+    return {}
+
+
+def redistribute(x, mesh):
+    """An array of SHAPE, {} a mesh with these AXES, by copies; outside jit."""
+    return jax.device_put(x, target(mesh))
+
+
+def main():
+    """Moves an array of numbers on devices of this machine's processor, and compares every one."""
+{}    mesh = jax.make_mesh(SIZES, AXES)
+    x = np.arange(math.prod(SHAPE)).astype({}).reshape(SHAPE)
+    y = redistribute(jax.device_put(x, source(mesh)), mesh)
+    assert y.shape == x.shape and y.sharding.is_equivalent_to(target(mesh), y.ndim)
+    for shard in y.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), x[shard.index])
+    print(f"verified on {{mesh.size}} devices")
+
+
+if __name__ == "__main__":
+    main()
+)",
+      mesh_constants(mesh), tuple_of(from.global_shape()), *source, *target,
+      is_from_one ? "from one device to all of" : "to one device from all of",
+      settings_of(mesh.device_count(), element), dtype_text(element));
+  return module_text(plan, element, code);
+}
+
 using namespace tensors;
 
 constexpr const char* zero_after = R"(
@@ -95,8 +209,6 @@ def zero_after(array):
     first = array[(slice(0, 1),) * array.ndim].reshape(())
     return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)
 )";
-
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 // The operands and the result of a statement.
 struct Use {
@@ -184,31 +296,14 @@ class JaxPrinter {
     const char* helper = contains(function, "zero_after(") ? zero_after : "";
     const std::string code = fmt::format("{}{}{}{}\n\n{}\n\n{}\n\n{}", ends(), constants_, helper, branches_, function,
                                          array_function(), main_function());
-    return fmt::format("\"\"\"{}.\n\n{}\"\"\"\n\n{}\n{}", escaped(summary_of(plan_, element_)),
-                       escaped(plan_text(plan_, "  ")), imports_of(code), code);
+    return module_text(plan_, element_, code);
   }
 
  private:
   const Mesh& mesh() const { return ends_.mesh; }
 
-  static std::string imports_of(const std::string& code) {
-    std::string text = contains(code, "functools.") ? "import functools\nimport math\n\n" : "import math\n\n";
-    text += "import jax\n";
-    if (contains(code, "jnp.")) text += "import jax.numpy as jnp\n";
-    text += "import numpy as np\n";
-    if (contains(code, "lax.")) text += "from jax import lax\n";
-    return text + "from jax.sharding import NamedSharding, PartitionSpec as P\n";
-  }
-
   std::string ends() const {
-    std::vector<std::string> names;
-    std::vector<std::int64_t> sizes;
-    for (const Axis& axis : mesh().axes()) {
-      names.push_back(quoted(axis.name));
-      sizes.push_back(axis.size);
-    }
-    std::string text = fmt::format("AXES = {}  # of the mesh; the last one numbers neighbouring devices\nSIZES = {}\n",
-                                   tuple_of(names), tuple_of(sizes));
+    std::string text = mesh_constants(mesh());
     const Shape& shape = plan_.movement.source.global_shape();
     std::string remark;
     if (shape != program_.array()) remark = fmt::format("  # padded: the array has {}", tuple_of(shape));
@@ -418,14 +513,7 @@ class JaxPrinter {
   }
 
   std::string main_function() const {
-    std::string settings = fmt::format(
-        "    jax.config.update(\"jax_platforms\", \"cpu\")\n"
-        "    jax.config.update(\"jax_num_cpu_devices\", {})\n",
-        mesh().device_count());
-    if (is_64_bit(element_)) settings += "    jax.config.update(\"jax_enable_x64\", True)\n";
     const auto* reduce = find_reduce();
-    const std::string dtype =
-        element_ == ElementType::bf16 ? "jnp.bfloat16" : fmt::format("\"{}\"", dtype_of(element_));
     const char* numbers = reduce != nullptr ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
     std::string expected = "x";
     if (reduce != nullptr) {
@@ -447,7 +535,7 @@ class JaxPrinter {
 if __name__ == "__main__":
     main()
 )",
-                       settings, numbers, dtype, expected);
+                       settings_of(mesh().device_count(), element_), numbers, dtype_text(element_), expected);
   }
 
   const ReduceStep* find_reduce() const {
@@ -471,6 +559,7 @@ if __name__ == "__main__":
 }  // namespace
 
 std::string emit_jax(const Plan& plan, ElementType element, tensors::ProgramForm form) {
+  if (auto copies = emit_copies(plan, element)) return *std::move(copies);
   return JaxPrinter(plan, element, form).print();
 }
 

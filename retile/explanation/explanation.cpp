@@ -153,7 +153,7 @@ std::string to_string(const Question& question, const Explanation& explanation, 
   std::string text = Palette::paint(palette.heading, printable(question.heading)) + "\n";
   text += layout_line(question.from, question.source) + layout_line(question.to, question.target);
   text += remarks;
-  text += fmt::format("  {:<7}{:>18}{:>18}  steps\n", "", "bytes moved", "peak bytes");
+  text += fmt::format("  {:<7}{:>18}{:>18}  steps\n", "", "bytes moved", "bytes in a tile");
   if (explanation.xla.account) text += account_row("XLA", *explanation.xla.account);
   text += account_row("retile", explanation.ours);
   text += fmt::format("  {:<7}{:>18}\n", "floor", group_digits(explanation.floor_bytes));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "retile/base/arithmetic.h"
@@ -94,6 +96,35 @@ std::optional<ElementName> find_element(std::string_view name) {
   return std::nullopt;
 }
 
+// 512x512, (512, 512), [512, 512] and 512,512: sizes alone, as NumPy and people write them.
+std::optional<Shape> find_sizes(std::string_view text) {
+  std::string sizes;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(sizes), [](char c) { return c != ' '; });
+  if (sizes.starts_with('(') || sizes.starts_with('[')) {
+    if (!sizes.ends_with(sizes.front() == '(' ? ')' : ']')) return std::nullopt;
+    sizes = sizes.substr(1, sizes.size() - 2);
+    if (sizes.ends_with(',')) sizes.pop_back();
+  }
+  Shape shape;
+  for (const char *next = sizes.data(), *end = next + sizes.size(); next != end; ++next) {
+    const auto [after, error] = std::from_chars(next, end, shape.emplace_back());
+    if (error != std::errc() || shape.back() < 0) return std::nullopt;
+    if (after == end) return shape;
+    if (*after != ',' && *after != 'x') return std::nullopt;
+    next = after;
+  }
+  return std::nullopt;
+}
+
+// Logs and Python shorten what is long.
+void require_whole(const SourceText& text) {
+  for (const std::string_view dots : {"...", "…"}) {
+    if (const std::size_t at = text.text.find(dots); at != std::string::npos) {
+      throw InputError(diagnose(text, {at, at + dots.size()}, "the sharding is cut off here", "give it as a whole"));
+    }
+  }
+}
+
 Layout parse_one(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
   const auto notation = recognise_notation(text.text);
   if (!notation) {
@@ -161,6 +192,9 @@ ArrayText scan_array(Scanner& scanner) {
 }
 
 ArrayText parse_array(const SourceText& source) {
+  if (auto sizes = find_sizes(source.text); sizes && checked_product(*sizes)) {
+    return {ElementType::f32, name_of(ElementType::f32), true, *std::move(sizes)};
+  }
   Scanner scanner(source);
   ArrayText array = scan_array(scanner);
   if (scanner.looking_at("{")) skip_brackets(scanner);  // the order of dimensions in memory
@@ -170,6 +204,8 @@ ArrayText parse_array(const SourceText& source) {
 
 Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
                 const std::optional<PlacedMesh>& mesh) {
+  require_whole(source);
+  require_whole(target);
   const auto is_tiled = [](const SourceText& text) {
     return recognise_notation(text.text) == Notation::xla && !is_named_xla(text.text);
   };

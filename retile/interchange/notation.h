@@ -37,7 +37,7 @@ struct ArrayText {
   Shape shape;
 };
 
-// f32[16,1024,4096]. Throws InputError.
+// f32[16,1024,4096]; sizes alone, as in 16x1024 or (16, 1024), are of f32. Throws InputError.
 ArrayText parse_array(const SourceText& source);
 
 struct Ends {

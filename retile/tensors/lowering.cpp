@@ -325,8 +325,9 @@ const char* name_of(ProgramForm form) { return names.of(form); }
 
 std::optional<ProgramForm> find_program_form(std::string_view name) { return names.find(name); }
 
-ProgramForm form_for(std::string_view platform) {
-  return platform == "cpu" ? ProgramForm::fast : ProgramForm::collectives;
+ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes) {
+  constexpr std::int64_t least_fast_bytes = 256 << 10;
+  return platform == "cpu" && tile_bytes >= least_fast_bytes ? ProgramForm::fast : ProgramForm::collectives;
 }
 
 Executor executor_of_tensors() {

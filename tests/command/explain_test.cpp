@@ -110,7 +110,7 @@ TEST(Explain, tells_what_the_compiler_does_and_what_could_be_done) {
             done(R"(standard input:2: %copy.1, 2 times, f32[8,16,4] taken as per device: [16, 16, 16] in all
   {devices=[2,1,4]<=[4,2]T(1,0)} is [8{b}16, 16, 4{a}16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest
   {devices=[1,8,1]<=[8]} is [16, 2{b,a}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest
-                bytes moved        peak bytes  steps
+                bytes moved   bytes in a tile  steps
   XLA                24,576            16,384  allgather(2; 4), allgather(0; 2), dynslice(1; 8)
   retile              2,048             2,048  alltoall(0 -> 1; 2, 2 -> 1; 4)
   floor               1,792

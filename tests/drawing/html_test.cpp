@@ -215,6 +215,13 @@ TEST_F(Page, opens_where_its_address_says) {
                          "device 0: [0:2, 0:8], 64 bytes"}));
 }
 
+TEST_F(Page, overview_says_who_sends_to_whom) {
+  const std::string page = drawing::to_html({{scene_of("x=4", "[2{x}8, 8]", "[8, 2{x}8]")}});
+  const Json found = run_page(page, press + std::string(R"(
+    return [document.querySelectorAll(".traffic .cell").length, document.querySelector(".more > div").hidden];)"));
+  EXPECT_EQ(found, Json({12, true}));
+}
+
 // The page's geometry is that of the library: slabs lie where the picture without scripts has them.
 TEST_F(Page, places_layers_as_the_library_does) {
   const std::string script = R"(

@@ -404,10 +404,38 @@ TEST(ArrayText, has_the_names_of_compilers) {
   EXPECT_EQ(parsed("s64[]"), "f64[]");
   EXPECT_EQ(parsed("f8e4m3fn[8]"), "i8[8]");
   EXPECT_EQ(parsed("bfloat16[8]"), "bf16[8]");
+  for (const char* sizes : {"512x16", "(512, 16)", "[512,16]", "512, 16", "(512,16,)"}) {
+    EXPECT_EQ(parsed(sizes), "f32[512, 16]") << sizes;
+  }
+  EXPECT_EQ(parsed("(8,)"), "f32[8]");
+  EXPECT_EQ(diagnostic_of([&] { return parsed("512x-1"); }),
+            R"(array:1:1: error: expected an element type, found '512x'
+    1 | 512x-1
+      | ^~~~
+hint: names are letters, digits and _, or any text in double quotes
+)");
   EXPECT_EQ(diagnostic_of([&] { return parsed("f33[8]"); }), R"(array:1:1: error: unknown element type 'f33'
     1 | f33[8]
       | ^~~
 hint: retile moves i8 f16 bf16 i32 f32 f64 c64 c128
+)");
+}
+
+TEST(ParseEnds, says_that_a_sharding_is_cut_off) {
+  const auto parsed = [](const char* source) {
+    return parse_ends({"from", source}, {"to", "{devices=[8,1]<=[8]}"}, {8, 8}, {});
+  };
+  EXPECT_EQ(diagnostic_of([&] { return parsed("{devices=[2,4]0,1,2,3,..."); }),
+            R"(from:1:23: error: the sharding is cut off here
+    1 | {devices=[2,4]0,1,2,3,...
+      |                       ^~~
+hint: give it as a whole
+)");
+  EXPECT_EQ(diagnostic_of([&] { return parsed("NamedSharding(mesh=Mesh('x': 2, …"); }),
+            R"(from:1:33: error: the sharding is cut off here
+    1 | NamedSharding(mesh=Mesh('x': 2, …
+      |                                 ^
+hint: give it as a whole
 )");
 }
 

@@ -83,6 +83,19 @@ def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target, f
     assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
 
 
+ONE = "SingleDeviceSharding(device=CpuDevice(id=3), memory_kind=device)"
+MANY = "NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(('y', 'x')))"
+
+
+@pytest.mark.parametrize(("source", "target"), [(ONE, MANY), (MANY, ONE)], ids=["out", "in"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_arrays_on_one_device_are_copied(tmp_path, source, target, dtype):
+    path = tmp_path / "redistribute.py"
+    emit("jax", "--shape", f"{dtype}[8, 16]", source, target, "--out", str(path))
+    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
+
+
 def as_replicas(code):
     """The module of what partitions do, for XLA's client to run on replicas: it takes partitions from its partitioner
     alone."""

@@ -268,7 +268,9 @@ def test_plans_can_be_seen_before_they_run():
     assert pickle.loads(pickle.dumps(plan)) == plan
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
     assert plan_of(shape, target) is plan
-    assert explain(x, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
+    assert explain(x, target).endswith("// moved by these steps, in the collectives form: 2 ppermute\n")
+    large = jax.ShapeDtypeStruct((2048, 512), x.dtype, sharding=x.sharding)
+    assert explain(large, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
     assert "collective-permute" in lower_text(x, target)
 
 
@@ -340,13 +342,13 @@ def test_the_compiler_is_not_asked_what_it_would_do(capfd):
 
 def test_memory_limits_choose_the_form():
     mesh = mesh_of({"x": 2, "y": 4})
-    x, target = put(mesh, ROWS, np.tile(ARRAY, (8, 8))), NamedSharding(mesh, COLUMNS)
+    x, target = put(mesh, ROWS, np.tile(ARRAY, (32, 32))), NamedSharding(mesh, COLUMNS)
     movement = retile.jax._movement(x, target)
     fast, lean = (Program(movement, form, plan_for(movement)).bytes for form in ("fast", "lean"))
     assert lean < fast
     assert "in the fast form" in explain(x, target, memory_limit=fast)
     assert "in the lean form" in explain(x, target, memory_limit=fast - 1)
-    assert_moved(reshard(x, target, memory_limit=lean), np.tile(ARRAY, (8, 8)), target)
+    assert_moved(reshard(x, target, memory_limit=lean), np.tile(ARRAY, (32, 32)), target)
     with pytest.raises(retile.MemoryLimitError) as caught:
         reshard(x, target, memory_limit=1000)
     smallest = int(re.fullmatch(
@@ -384,7 +386,8 @@ def test_every_fault_of_every_array_is_named():
         f"source and target are on different devices: {devices} and {devices[:4]}"
     )
     assert message_of(reshard, put(mesh), few) == faults
-    assert message_of(reshard, [put(mesh), put(mesh)], few) == f"array 0: {faults}\narray 1: {faults}"
+    assert message_of(reshard, [put(mesh), put(mesh)], few) == f"x[0]: {faults}\nx[1]: {faults}"
+    assert message_of(reshard, {"layers": [{"w": put(mesh)}]}, few) == f"x['layers'][0]['w']: {faults}"
 
 
 def test_shardings_that_are_none_are_refused():
@@ -406,8 +409,8 @@ def test_shardings_that_leave_something_open_are_refused():
         "the target's P('x', UNCONSTRAINED) leaves a dimension open: only a target inside jit may"
     )
     summed = NamedSharding(explicit, P(unreduced={"x"}))
-    assert message_of(reshard, put(explicit), summed) == (
-        f"the target's {summed.spec} speaks of sums, which is not supported"
+    assert message_of(reshard, put(explicit), summed, memory_limit=10**9) == (
+        f"a memory limit cannot be kept, since XLA moves this array: {summed.spec} speaks of sums"
     )
     assert message_of(retile.Layout.from_sharding, summed, (8, 8)) == f"{summed.spec} leaves a sum open"
 
@@ -415,7 +418,7 @@ def test_shardings_that_leave_something_open_are_refused():
 def test_what_is_no_array_is_refused():
     target = NamedSharding(mesh_of({"x": 2, "y": 4}), P())
     assert message_of(plan_of, {"a": ARRAY}, target) == "dict is no array"
-    assert message_of(reshard, ["a", object()], target) == "array 0: str is no array\narray 1: object is no array"
+    assert message_of(reshard, ["a", object()], target) == "x[0]: str is no array\nx[1]: object is no array"
 
 
 def test_trees_that_do_not_lie_above_the_arrays_are_refused():
@@ -432,10 +435,10 @@ def test_memory_limits_are_refused_where_they_cannot_be_kept():
     host = jax.device_put(ARRAY, source.with_memory_kind("pinned_host"))
     keys = jax.device_put(jax.random.split(jax.random.key(7), (8, 8)), source)
     assert message_of(reshard, [ARRAY, jnp.asarray(ARRAY), host, keys], target, memory_limit=10**9) == (
-        f"array 0: {fault}it has no NamedSharding\n"
-        f"array 1: {fault}it has no NamedSharding\n"
-        f"array 2: {fault}it is in the host's memory\n"
-        f"array 3: {fault}its elements are key<fry>"
+        f"x[0]: {fault}it has no NamedSharding\n"
+        f"x[1]: {fault}it has no NamedSharding\n"
+        f"x[2]: {fault}it is in the host's memory\n"
+        f"x[3]: {fault}its elements are key<fry>"
     )
 
     def in_jit(x, target=target, **keywords):
@@ -447,13 +450,37 @@ def test_memory_limits_are_refused_where_they_cannot_be_kept():
     assert in_jit(put(mesh), unconstrained, source=source) == f"{fault}P(UNCONSTRAINED,) leaves a dimension open"
 
 
-def test_memory_limits_are_numbers_and_hold_for_every_array_before_one_moves(mesh):
+def test_memory_limits_are_numbers_of_bytes(mesh):
     x, target = put(mesh), NamedSharding(mesh, COLUMNS)
     for function in (reshard, plan_of):
-        assert message_of(function, x, target, memory_limit="1GB") == "memory_limit is '1GB', no whole number of bytes"
-    with pytest.raises(retile.MemoryLimitError, match=r"(?s)array 1: a memory limit of 2000 .*array 2: a memory limit"):
-        reshard([x, *(put(mesh, ROWS, np.tile(ARRAY, (2, 1))),) * 2], target, memory_limit=2000, donate=True)
-    assert not x.is_deleted()
+        for limit in ("1GB", True, -1, 1.5):
+            assert message_of(function, x, target, memory_limit=limit) == (
+                f"memory_limit is {limit!r}, no whole number of bytes"
+            )
+
+
+def test_a_memory_limit_is_for_all_arrays_of_a_tree(mesh):
+    tree, target = [put(mesh), put(mesh, ROWS, np.tile(ARRAY, (2, 1)))], NamedSharding(mesh, COLUMNS)
+    held = 2 * 3 * ARRAY.nbytes // 8  # both sources and both targets
+    with pytest.raises(retile.MemoryLimitError) as caught:
+        reshard(tree, target, memory_limit=held, donate=True)
+    assert not tree[0].is_deleted()  # before anything moves
+    enough = int(re.fullmatch(
+        f"a memory limit of {held} bytes per device is too small\nhint: (.*) bytes are enough", str(caught.value)
+    )[1])  # fmt: skip
+    assert held < enough <= held + ARRAY.nbytes
+    for move in (reshard, jax.jit(reshard, static_argnames=("sharding", "source", "memory_limit"))):
+        source = None if move is reshard else source_for(mesh)
+        assert_moved(move(tree, sharding=target, source=source, memory_limit=enough)[0], ARRAY, target)
+        with pytest.raises(retile.MemoryLimitError):
+            move(tree, sharding=target, source=source, memory_limit=enough - 1)
+
+
+def test_a_memory_limit_is_for_one_mesh():
+    tree = [put(mesh_of({"x": 2, "y": 4})), put(mesh_of({"x": 4, "y": 2}))]
+    assert message_of(reshard, tree, NamedSharding(mesh_of({"p": 8}), P("p")), memory_limit=10**9) == (
+        "a memory limit is for arrays that start on one mesh, and these start on several"
+    )
 
 
 def test_jit_refuses_what_one_program_cannot_do(mesh):

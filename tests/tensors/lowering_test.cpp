@@ -57,9 +57,10 @@ TEST(Lowering, sends_parts_of_tiles_in_the_lean_form) {
 }
 
 TEST(Lowering, takes_collectives_on_all_platforms_but_cpu) {
-  EXPECT_EQ(form_for("cpu"), ProgramForm::fast);
-  EXPECT_EQ(form_for("gpu"), ProgramForm::collectives);
-  EXPECT_EQ(form_for("tpu"), ProgramForm::collectives);
+  EXPECT_EQ(form_for("cpu", 1 << 20), ProgramForm::fast);
+  EXPECT_EQ(form_for("cpu", 1 << 10), ProgramForm::collectives);
+  EXPECT_EQ(form_for("gpu", 1 << 20), ProgramForm::collectives);
+  EXPECT_EQ(form_for("tpu", 1 << 20), ProgramForm::collectives);
 }
 
 TEST(Lowering, goes_by_messages_where_groups_cannot_be_said) {
