@@ -22,6 +22,7 @@
 //   shardings as XLA, JAX, Shardy, DTensor and MLIR say them  interchange/notation.h, interchange/dtensor.h
 //   memory of the caller's own, moved                         redistribute.h; under MPI mpi.h, not included here
 //   the arrays of a whole model, moved                        transfer.h
+//   arrays in files, from one chunking to another             rechunk.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -47,6 +48,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
+#include "retile/rechunk.h"
 #include "retile/redistribute.h"
 #include "retile/schedule/device_schedule.h"
 #include "retile/tensors/lowering.h"
