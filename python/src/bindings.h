@@ -43,5 +43,6 @@ void bind_plans(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_explanations(nanobind::module_& module);
 void bind_tensors(nanobind::module_& module);
+void bind_files(nanobind::module_& module);
 
 }  // namespace retile::python

@@ -41,6 +41,7 @@ NB_MODULE(_retile, module) {
   bind_runs(module);
   bind_explanations(module);
   bind_tensors(module);
+  bind_files(module);
 }
 
 }  // namespace retile::python

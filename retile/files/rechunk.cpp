@@ -1,15 +1,10 @@
 #include "retile/files/rechunk.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -20,6 +15,7 @@
 #include "retile/files/chunk_reader.h"
 #include "retile/files/chunk_writer.h"
 #include "retile/files/file.h"
+#include "retile/files/process_memory.h"
 #include "retile/files/rechunk_run.h"
 #include "retile/files/store.h"
 #include "retile/plan/text.h"
@@ -29,18 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
-
-constexpr std::int64_t least_program_bytes = 24 << 20;  // code, libraries, stacks and small allocations
-constexpr std::int64_t program_slack = 8 << 20;         // what grows while a run goes on
-
-// A figure of /proc/self/status, in bytes; 0 where the system does not say.
-std::int64_t process_figure(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1)) * 1024;
-  }
-  return 0;
-}
 
 std::string parent_of(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
@@ -143,7 +127,7 @@ RechunkJob prepare_rechunk(const RechunkRequest& request) {
   job.request.source = without_slashes(request.source);
   job.request.target = without_slashes(request.target);
   require_apart(job.request.source, job.request.target);
-  job.program_bytes = std::max(least_program_bytes, process_figure("VmRSS") + program_slack);
+  job.program_bytes = program_memory();
   std::vector<std::string> names;
   const std::vector<StoredArray> sources = open_arrays(job.request.source, names);
   const bool is_store = sources.size() > 1 || !names.front().empty();
@@ -197,6 +181,10 @@ void open_unfinished(const RechunkJob& job, Existing existing) {
   const std::string& target = job.request.target;
   if (fs::exists(target) && existing != Existing::overwrite) {
     throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
+  }
+  // What is replaced is removed with all that is in it.
+  if (fs::exists(target) && metadata_file(target).empty() && !(fs::is_directory(target) && fs::is_empty(target))) {
+    throw InputError(fmt::format("'{}' is no store of Zarr: it is not replaced", target), {});
   }
   if (fs::exists(folder) && existing == Existing::refuse) {
     throw InputError(fmt::format("'{}' is there: an earlier run did not finish", folder),
@@ -343,7 +331,7 @@ RechunkReport run_rechunk(const RechunkJob& job, const RunOptions& options) {
   }
   report.verified = options.verify;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.peak_bytes = process_figure("VmHWM");
+  report.peak_bytes = peak_memory();
   return report;
 }
 

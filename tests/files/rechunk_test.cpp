@@ -271,6 +271,15 @@ TEST_F(Rechunk, replaces_a_target_only_when_told) {
   EXPECT_FALSE(fs::exists(path("b.zarr.old")));
 }
 
+TEST_F(Rechunk, replaces_nothing_but_stores) {
+  write_zarr3(path("a.zarr"), {{4, 4}, {4, 4}});
+  fs::create_directories(path("home/letters"));
+  const RechunkJob job = prepare_rechunk(request("a.zarr", "home", "2,2"));
+  EXPECT_EQ(diagnostic_of([&] { return run_rechunk(job, {Existing::overwrite}); }),
+            "error: '" + path("home") + "' is no store of Zarr: it is not replaced\n");
+  EXPECT_TRUE(fs::exists(path("home/letters")));
+}
+
 // --- Bad input.
 
 TEST_F(Rechunk, refuses_what_it_does_not_know) {

@@ -7,6 +7,7 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/rechunk.h"
 #include "tools/retile/command.h"
+#include "tools/retile/job.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
 #include "tools/retile/usage.h"
@@ -20,15 +21,13 @@ store, or a .npy file where its name ends so. The process never holds more memor
 array is read and written is planned for it, and a cap that is too small is refused with the smallest that
 works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
 
-Examples:
-  maps to time series, in a quarter of a gigabyte
-    retile rechunk maps.zarr series.zarr --chunks 8760,10,10 --max-bytes 256MiB
-  by the names of dimensions, for all arrays of a group that have them
-    retile rechunk era5.zarr series.zarr --chunks time=-1,lat=10,lon=10 --verify
-  what would be read and written, and the least that could be
-    retile rechunk maps.zarr series.zarr --chunks 8760,10,10 --dry-run
-  other codecs, shards, versions
-    retile rechunk a.npy b.zarr --chunks 100,100 --shards 1000,1000 --codec blosc:zstd:5 --format zarr3)";
+Sizes by the names of dimensions, --chunks time=-1,lat=10, hold for all arrays of a group that have them.
+--dry-run prints what would be read and written, and the least that could be.
+
+Example:
+  a year of maps, one a chunk and none of them there yet, to series at each place
+    echo '{"zarr_format": 2, "shape": [365, 90, 180], "chunks": [1, 90, 180], "dtype": "<f4", "order": "C", "filters": null, "compressor": null, "fill_value": 0}' |
+      install -D /dev/stdin maps.zarr/.zarray && retile rechunk maps.zarr series.zarr --chunks 365,10,10 --max-bytes 64MiB --verify)";
 
 struct Arguments {
   RechunkSettings settings;
@@ -49,6 +48,7 @@ RechunkSettings settings_of(const Arguments& arguments) {
 }
 
 int plan_and_run(const Arguments& arguments) {
+  if (is_in_job()) throw UsageError("rechunk runs in one process, without mpirun");
   const RechunkSettings settings = settings_of(arguments);
   const Rechunk rechunk(settings);
   if (arguments.dry_run) {
