@@ -24,6 +24,7 @@
 //   matrices of ScaLAPACK as layouts                          scalapack.h
 //   the arrays of a whole model, moved                        transfer.h
 //   the same over messages of the caller's own                transfer/rank_transfer.h, transfer/claims.h
+//   arrays in files, from one chunking to another             rechunk.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -49,6 +50,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
+#include "retile/rechunk.h"
 #include "retile/redistribute.h"
 #include "retile/scalapack.h"
 #include "retile/schedule/device_schedule.h"

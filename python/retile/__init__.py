@@ -21,6 +21,7 @@ from typing import overload as _overload
 
 from retile import _elements, _retile
 from retile._errors import InputError, MemoryLimitError
+from retile._files import rechunk
 from retile._numpy import redistribute
 from retile._numpy_transfer import Transfer
 from retile._retile import Account, Explanation, Layout, Mesh, Plan, Step, __version__
@@ -40,6 +41,7 @@ __all__ = [
     "parse_ends",
     "parse_problem",
     "plan",
+    "rechunk",
     "redistribute",
 ]
 

@@ -44,5 +44,6 @@ void bind_runs(nanobind::module_& module);
 void bind_explanations(nanobind::module_& module);
 void bind_tensors(nanobind::module_& module);
 void bind_transfers(nanobind::module_& module);
+void bind_files(nanobind::module_& module);
 
 }  // namespace retile::python

@@ -43,6 +43,7 @@ NB_MODULE(_retile, module) {
   bind_explanations(module);
   bind_tensors(module);
   bind_transfers(module);
+  bind_files(module);
 }
 
 }  // namespace retile::python

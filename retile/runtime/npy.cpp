@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -22,10 +21,7 @@
 namespace retile::runtime {
 namespace {
 
-constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::int64_t most_header_bytes = 1 << 16;  // NumPy's are about a hundred
 constexpr std::size_t window_bytes = 1 << 16;
-constexpr std::size_t data_alignment = 64;
 
 [[noreturn]] void fail(const std::string& name, const std::string& message, std::string hint = {}) {
   throw InputError(fmt::format("{}: {}", name, message), std::move(hint));
@@ -69,135 +65,6 @@ OpenFile open_for_reading(const std::string& path) {
   return {status.st_size, read};
 }
 
-// --- The header: a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
-
-class HeaderParser {
- public:
-  HeaderParser(const std::string& name, std::string_view text) : name_(name), text_(text) {}
-
-  NpyHeader parse() {
-    NpyHeader header;
-    bool has_type = false;
-    bool has_order = false;
-    bool has_shape = false;
-    expect('{');
-    while (!accept('}')) {
-      const std::string key = string();
-      expect(':');
-      if (key == "descr" && !std::exchange(has_type, true)) {
-        read_type(header);
-      } else if (key == "fortran_order" && !std::exchange(has_order, true)) {
-        header.fortran_order = boolean();
-      } else if (key == "shape" && !std::exchange(has_shape, true)) {
-        header.shape = shape();
-      } else {
-        fail(name_, fmt::format("its header has '{}' twice, or where it has no meaning", printable(key)));
-      }
-      if (!accept(',')) {
-        expect('}');
-        break;
-      }
-    }
-    skip_space();
-    if (position_ < text_.size()) fail_here("the end of the header");
-    if (!has_type || !has_order || !has_shape) {
-      fail(name_, "its header lacks 'descr', 'fortran_order' or 'shape'");
-    }
-    return header;
-  }
-
- private:
-  void skip_space() {
-    while (position_ < text_.size() && std::strchr(" \t\r\n", text_[position_]) != nullptr) ++position_;
-  }
-
-  bool accept(char symbol) {
-    skip_space();
-    if (position_ == text_.size() || text_[position_] != symbol) return false;
-    ++position_;
-    return true;
-  }
-
-  void expect(char symbol) {
-    if (!accept(symbol)) fail_here(fmt::format("'{}'", symbol));
-  }
-
-  bool accept_word(std::string_view word) {
-    skip_space();
-    if (text_.substr(position_, word.size()) != word) return false;
-    position_ += word.size();
-    return true;
-  }
-
-  std::string string() {
-    const char quote = accept('"') ? '"' : '\'';
-    if (quote == '\'') expect('\'');
-    const std::size_t end = text_.find(quote, position_);
-    if (end == std::string_view::npos) fail_here("the end of a string");
-    std::string value(text_.substr(position_, end - position_));
-    position_ = end + 1;
-    return value;
-  }
-
-  bool boolean() {
-    if (accept_word("True")) return true;
-    if (!accept_word("False")) fail_here("True or False");
-    return false;
-  }
-
-  std::int64_t number() {
-    skip_space();
-    std::int64_t value = 0;
-    const char* begin = text_.data() + position_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error != std::errc() || value < 0) fail_here("a size");
-    position_ += static_cast<std::size_t>(end - begin);
-    return value;
-  }
-
-  Shape shape() {
-    Shape sizes;
-    expect('(');
-    while (!accept(')')) {
-      sizes.push_back(number());
-      if (!accept(',')) {
-        expect(')');
-        break;
-      }
-    }
-    return sizes;
-  }
-
-  void read_type(NpyHeader& header) {
-    skip_space();
-    if (text_.substr(position_, 1) == "[") fail(name_, "it holds records; retile reads arrays of f4, f8 and i4");
-    const std::string type = string();
-    const std::string_view kind = std::string_view(type).substr(std::min<std::size_t>(1, type.size()));
-    const bool known = kind == "f4" || kind == "f8" || kind == "i4";
-    if (!known || (type[0] != '<' && type[0] != '>')) {
-      fail(name_, fmt::format("it holds elements of type '{}'; retile reads f4, f8 and i4", printable(type)),
-           "convert the array before it is saved, as in array.astype('f4')");
-    }
-    header.element = kind == "f4" ? ElementType::f32 : kind == "f8" ? ElementType::f64 : ElementType::i32;
-    header.other_byte_order = (type[0] == '<') != (std::endian::native == std::endian::little);
-  }
-
-  [[noreturn]] void fail_here(const std::string& expected) const {
-    fail(name_, fmt::format("its header is no .npy header: expected {} at '{}'", expected,
-                            printable(text_.substr(position_, 12))));
-  }
-
-  const std::string& name_;
-  std::string_view text_;
-  std::size_t position_ = 0;
-};
-
-std::int64_t little_endian(std::span<const std::byte> bytes) {
-  std::int64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | std::to_integer<std::int64_t>(bytes[i]);
-  return value;
-}
-
 // Elements times their size; nothing where that does not fit in 63 bits.
 std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) return 0;
@@ -206,31 +73,19 @@ std::optional<std::int64_t> data_bytes(const NpyHeader& header) {
 }
 
 NpyHeader read_header(const std::string& name, std::int64_t size, const ReadBytes& read) {
-  std::byte start[12]{};
-  const std::int64_t shortest = 10;  // magic, version, length of the header
-  if (size < shortest) fail(name, "it is too short to be a .npy file");
-  read(0, std::span(start).first(static_cast<std::size_t>(shortest)));
-  if (std::memcmp(start, magic.data(), magic.size()) != 0) fail(name, "it is no .npy file");
-  const int version = std::to_integer<int>(start[6]);
-  if (version < 1 || version > 3) fail(name, fmt::format("it is a .npy file of version {}; 1 to 3 are known", version));
-  const std::size_t length_bytes = version == 1 ? 2 : 4;
-  const std::int64_t header_begin = 8 + static_cast<std::int64_t>(length_bytes);
-  if (size < header_begin) fail(name, "it is too short to be a .npy file");
-  read(8, std::span(start).subspan(8, length_bytes));
-  const std::int64_t length = little_endian(std::span(start).subspan(8, length_bytes));
-  if (length > most_header_bytes || length > size - header_begin) {
-    fail(name, fmt::format("its header claims to have {} bytes", length));
+  const NpyDescription description = read_npy_description(name, size, read);
+  const std::string& type = description.type;
+  if (type == "[") fail(name, "it holds records; retile reads arrays of f4, f8 and i4");
+  const std::string_view kind = std::string_view(type).substr(std::min<std::size_t>(1, type.size()));
+  const bool known = kind == "f4" || kind == "f8" || kind == "i4";
+  if (!known || (type[0] != '<' && type[0] != '>')) {
+    fail(name, fmt::format("it holds elements of type '{}'; retile reads f4, f8 and i4", printable(type)),
+         "convert the array before it is saved, as in array.astype('f4')");
   }
-  std::string text(static_cast<std::size_t>(length), '\0');
-  read(header_begin, std::as_writable_bytes(std::span(text)));
-  NpyHeader header = HeaderParser(name, text).parse();
-  header.data_offset = header_begin + length;
-  const auto bytes = data_bytes(header);
-  if (!bytes || *bytes != size - header.data_offset) {
-    fail(name, fmt::format("its header promises {} bytes of data, and there are {}",
-                           bytes ? fmt::format("{}", *bytes) : "more than 2^63", size - header.data_offset));
-  }
-  return header;
+  const ElementType element = kind == "f4" ? ElementType::f32 : kind == "f8" ? ElementType::f64 : ElementType::i32;
+  require_npy_data(description, bytes_of(element), name, size);
+  return {element, (type[0] == '<') != (std::endian::native == std::endian::little), description.fortran_order,
+          description.shape, description.data_offset};
 }
 
 // --- Data.
@@ -319,15 +174,7 @@ void NpyReader::read_box(const Box& box, std::byte* out) const {
 std::string npy_header_text(ElementType element, const Shape& shape) {
   const char order = std::endian::native == std::endian::little ? '<' : '>';
   const char* kind = element == ElementType::f32 ? "f4" : element == ElementType::f64 ? "f8" : "i4";
-  std::string dictionary = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}", order, kind,
-                                       fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  const std::size_t before = magic.size() + 4;  // version 1.0 and the length, two bytes each
-  const std::size_t total = (before + dictionary.size() + data_alignment) / data_alignment * data_alignment;
-  dictionary.append(total - before - dictionary.size() - 1, ' ');
-  dictionary.push_back('\n');
-  const std::size_t length = dictionary.size();
-  const char prefix[] = {1, 0, static_cast<char>(length & 0xFFU), static_cast<char>(length >> 8U)};
-  return std::string(magic) + std::string(prefix, sizeof prefix) + dictionary;
+  return retile::npy_header_text(fmt::format("{}{}", order, kind), shape);
 }
 
 NpyWriter::NpyWriter(const std::string& path, ElementType element, const Shape& shape, Mode mode,

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include "retile/types/box.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"
+#include "retile/types/npy_header.h"
 
 namespace retile::runtime {
 
@@ -25,8 +25,7 @@ struct NpyHeader {
   bool operator==(const NpyHeader&) const = default;
 };
 
-// Reads as many bytes as the span has, from this place in a file.
-using ReadBytes = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
+using retile::ReadBytes;
 
 // Reads boxes of the array only: a file may be larger than memory.
 class NpyReader {

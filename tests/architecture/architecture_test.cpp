@@ -37,6 +37,9 @@ const std::vector<FolderRule> folder_rules{
     {"checking", {"base", "types", "grids", "plan", "memory", "copies", "schedule", "engines"}},
     {"tensors", {"base", "types", "grids", "collectives", "plan"}},
     {"emission", {"base", "types", "grids", "collectives", "plan", "memory", "schedule", "tensors"}},
+    {"files",
+     {"base", "types", "grids", "collectives", "plan", "costs", "planner", "memory", "copies", "schedule", "engines",
+      "interchange"}},
     {"transfer",
      {"base", "types", "grids", "collectives", "plan", "costs", "planner", "memory", "copies", "schedule", "engines",
       "checking"}},
@@ -65,6 +68,7 @@ const std::vector<NamespaceRule> namespace_rules{
     {"retile/transfer[/.].*", {"retile::transfer"}},
     {"retile/language/.*", {"retile::language"}},
     {"retile/runtime/.*", {"retile::runtime"}},
+    {"retile/files/.*", {"retile::files"}},
     {"retile/drawing/.*", {"retile::drawing"}},
     {"retile/interchange/.*", {"retile::interchange"}},
     {"retile/tensors/.*", {"retile::tensors"}},
@@ -93,6 +97,7 @@ const std::vector<LibraryRule> library_rules{
     {"mpi\\.h", "retile/(engines/mpi/.*|mpi\\.h)", "retile/engines/mpi"},
     {"nlohmann/.*", "(retile|evaluation)/.*\\.cpp", "a .cpp file of the library"},
     {"CLI/.*", "tools/.*", "tools"},
+    {"(blosc|zstd|lz4|zlib)\\.h", "retile/files/codec\\.cpp", "retile/files/codec.cpp"},
     {"Eigen/.*", "retile/(runtime|copies)/.*\\.cpp", "a .cpp file of retile/runtime or retile/copies"},
 };
 

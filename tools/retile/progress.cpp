@@ -25,19 +25,32 @@ void clear_progress() {
 }
 
 Progress::Progress(std::string action, std::size_t total)
-    : action_(std::move(action)), total_(total), enabled_(total > 1 && isatty(STDERR_FILENO) != 0) {}
+    : action_(std::move(action)),
+      total_(static_cast<std::int64_t>(total)),
+      enabled_(total > 1 && isatty(STDERR_FILENO) != 0) {}
 
-void Progress::advance() {
-  ++done_;
+Progress::Progress(std::string action, Bytes total)
+    : Progress(std::move(action), static_cast<std::size_t>(total.count)) {
+  is_bytes_ = true;
+}
+
+void Progress::reach(std::int64_t done) {
+  done_ = done;
   const Clock::time_point now = Clock::now();
   if (!enabled_ || now - start_ < patience || now - drawn_ < redraw_interval) return;
   drawn_ = now;
   is_visible = true;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left = elapsed / static_cast<double>(done_) * static_cast<double>(total_ - done_);
-  const std::size_t filled = bar_width * done_ / total_;
-  const std::string bar = fmt::format("\r\033[K{} [{:=<{}}{:{}}] {}/{}, {:.0f} s left", action_, "", filled, "",
-                                      bar_width - filled, done_, total_, left);
+  const auto filled = static_cast<std::size_t>(static_cast<double>(bar_width) * static_cast<double>(done_) /
+                                               static_cast<double>(total_));
+  constexpr double megabyte = 1e6;
+  const std::string figures =
+      is_bytes_ ? fmt::format("{:.0f}/{:.0f} MB, {:.0f} MB/s", static_cast<double>(done_) / megabyte,
+                              static_cast<double>(total_) / megabyte, static_cast<double>(done_) / megabyte / elapsed)
+                : fmt::format("{}/{}", done_, total_);
+  const std::string bar = fmt::format("\r\033[K{} [{:=<{}}{:{}}] {}, {:.0f} s left", action_, "", filled, "",
+                                      bar_width - filled, figures, left);
   std::fputs(bar.c_str(), stderr);
   std::fflush(stderr);
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace retile::command {
@@ -13,22 +14,31 @@ void clear_progress();
 
 class Progress {
  public:
+  // Of work that is counted in bytes: their rate is shown, too.
+  struct Bytes {
+    std::int64_t count = 0;
+  };
+
   Progress(std::string action, std::size_t total);
+  Progress(std::string action, Bytes total);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   Progress(Progress&&) = delete;
   Progress& operator=(Progress&&) = delete;
   ~Progress() { clear_progress(); }
 
-  void advance();
+  void advance() { reach(done_ + 1); }
+  // So much is done.
+  void reach(std::int64_t done);
   void clear() { clear_progress(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   std::string action_;
-  std::size_t total_;
-  std::size_t done_ = 0;
+  std::int64_t total_;
+  std::int64_t done_ = 0;
+  bool is_bytes_ = false;
   bool enabled_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_ = start_;

@@ -1,0 +1,289 @@
+#include "retile/files/chunk_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/copies/copy.h"
+#include "retile/files/rechunk_plan.h"
+#include "retile/grids/grid.h"
+
+namespace retile::files {
+namespace {
+
+constexpr std::uint64_t missing = UINT64_MAX;  // in an index of a shard
+constexpr std::int64_t entry_bytes = 16;       // offset and length
+constexpr std::int64_t checksum_bytes = 4;
+// Short runs that lie close together are read with what is between them.
+constexpr std::int64_t window_bytes = range_bytes - most_range_bytes;
+constexpr std::int64_t most_gap = 1 << 13;
+
+std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+std::uint64_t read_number(const std::byte* bytes, std::size_t count) {
+  std::uint64_t number = 0;
+  for (std::size_t i = count; i-- > 0;) number = number << 8U | std::to_integer<std::uint64_t>(bytes[i]);
+  return number;
+}
+
+std::int64_t chunks_per_shard(const StoredArray& array) {
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < array.chunk.size(); ++i) count *= array.shards->shape[i] / array.chunk[i];
+  return count;
+}
+
+bool is_row_major(const DimensionOrder& order) { return std::is_sorted(order.begin(), order.end()); }
+
+}  // namespace
+
+ChunkSource open_source(const StoredArray& array) {
+  std::shared_ptr<const File> file;
+  if (array.format == Format::npy) file = std::make_shared<const File>(array.path, File::Mode::read);
+  return {array, file, array.chunk};
+}
+
+// All chunks were written by one program: what the first one has, the others are taken to have. Blocks of another size
+// are decoded as well, with more of them than planned.
+std::optional<Shape> block_unit(const StoredArray& array) {
+  const CodecChain codecs(array.codecs, array.chunk_bytes());
+  if (!codecs.has_blocks() || array.shards || !is_row_major(array.order) || array.is_empty()) return std::nullopt;
+  const auto file = File::open_if_there(array.path + "/" + array.file_key(Shape(array.shape.size())));
+  if (!file) return std::nullopt;
+  std::byte header[blosc_header_bytes];
+  file->read(0, header);
+  const BloscBlocks blocks = blosc_blocks(header, file->path());
+  if (blocks.element != array.element.bytes || blocks.block_bytes >= blocks.chunk_bytes) return std::nullopt;
+  Shape unit(array.chunk.size(), 1);
+  std::int64_t room = std::max<std::int64_t>(1, blocks.block_bytes / array.element.bytes);
+  for (std::size_t i = unit.size(); i-- > 0;) {
+    unit[i] = std::min(array.chunk[i], room);
+    if (unit[i] < array.chunk[i]) break;
+    room /= unit[i];
+  }
+  return unit == array.chunk ? std::nullopt : std::optional(unit);
+}
+
+std::int64_t unit_reading_bytes(const ChunkSource& source) {
+  const StoredArray& array = source.array;
+  const CodecChain codecs(array.codecs, array.chunk_bytes());
+  const std::int64_t unit = product(source.unit) * array.element.bytes;
+  const std::int64_t index = array.shards ? 3 * chunks_per_shard(array) * entry_bytes : 0;
+  if (codecs.is_plain()) return unit + index;
+  if (source.unit == array.chunk) return unit + codecs.most_encoded_bytes() + codecs.decoding_bytes() + index;
+  // Blocks: those that a unit meets, and the starts of all of them.
+  // A unit has more than half of a block's bytes.
+  return unit + 6 * unit + (1 << 18) + array.chunk_bytes() / unit * 8 + codecs.decoding_bytes();
+}
+
+ChunkReader::ChunkReader(const ChunkSource& source)
+    : source_(source), codecs_(source.array.codecs, source.array.chunk_bytes()) {}
+
+Box ChunkReader::chunk_box(const Shape& chunk) const {
+  Shape corner;
+  for (std::size_t i = 0; i < chunk.size(); ++i) corner.push_back(tile_interval(chunk[i], source_.array.chunk[i]).lo);
+  return box_at(corner, source_.array.chunk);
+}
+
+// --- Finding chunks.
+
+void ChunkReader::open_file(const Shape& number) {
+  if (open_number_ == number) return;
+  open_number_.reset();
+  open_file_ = File::open_if_there(source_.array.path + "/" + source_.array.file_key(number));
+  shard_index_.clear();
+  open_number_ = number;
+}
+
+ChunkReader::Place ChunkReader::find(const Shape& chunk) {
+  const StoredArray& array = source_.array;
+  if (array.format == Format::npy) return {source_.file.get(), array.data_offset, array.chunk_bytes()};
+  if (source_.file != nullptr) {
+    Grid grid;
+    for (std::size_t i = 0; i < chunk.size(); ++i) grid.push_back(divide_up(array.shape[i], array.chunk[i]));
+    return {source_.file.get(), tile_number(grid, chunk.data()) * array.chunk_bytes(), array.chunk_bytes()};
+  }
+  if (array.shards) return find_in_shard(chunk);
+  open_file(chunk);
+  if (!open_file_) return {};
+  return {&*open_file_, 0, open_file_->size()};
+}
+
+ChunkReader::Place ChunkReader::find_in_shard(const Shape& chunk) {
+  const StoredArray& array = source_.array;
+  Shape number;
+  Shape inside;
+  Grid grid;
+  for (std::size_t i = 0; i < chunk.size(); ++i) {
+    grid.push_back(array.shards->shape[i] / array.chunk[i]);
+    number.push_back(chunk[i] / grid[i]);
+    inside.push_back(chunk[i] % grid[i]);
+  }
+  open_file(number);
+  if (!open_file_) return {};
+  if (shard_index_.empty()) {
+    const std::int64_t entries = chunks_per_shard(array) * entry_bytes;
+    const std::int64_t bytes = entries + (array.shards->index_has_checksum ? checksum_bytes : 0);
+    const std::int64_t size = open_file_->size();
+    if (size < bytes)
+      throw RuntimeError(fmt::format("'{}' is damaged: it is shorter than its index", open_file_->path()));
+    std::vector<std::byte> index(as_size(bytes));
+    open_file_->read(array.shards->index_at_start ? 0 : size - bytes, index);
+    if (array.shards->index_has_checksum &&
+        crc32c(std::span(index).first(as_size(entries))) != read_number(index.data() + entries, checksum_bytes)) {
+      throw RuntimeError(fmt::format("'{}' is damaged: its index has another checksum", open_file_->path()));
+    }
+    for (std::int64_t i = 0; i < entries; i += entry_bytes / 2)
+      shard_index_.push_back(read_number(index.data() + i, entry_bytes / 2));
+  }
+  const std::size_t entry = 2 * as_size(tile_number(grid, inside.data()));
+  const std::uint64_t offset = shard_index_[entry];
+  const std::uint64_t bytes = shard_index_[entry + 1];
+  if (offset == missing && bytes == missing) return {};
+  const auto size = static_cast<std::uint64_t>(open_file_->size());
+  if (offset > size || bytes > size - offset)
+    throw RuntimeError(fmt::format("'{}' is damaged: its index leads beyond its end", open_file_->path()));
+  return {&*open_file_, static_cast<std::int64_t>(offset), static_cast<std::int64_t>(bytes)};
+}
+
+void ChunkReader::require_size(const Place& place) const {
+  if (place.bytes == source_.array.chunk_bytes()) return;
+  throw RuntimeError(fmt::format("'{}' is damaged: it has {} bytes instead of {}", place.file->path(), place.bytes,
+                                 source_.array.chunk_bytes()));
+}
+
+// --- Reading.
+
+ReadElements ChunkReader::fill(const Box& box) {
+  const StoredArray& array = source_.array;
+  if (!array.fill) {
+    throw RuntimeError(fmt::format("'{}' lacks chunks, and the fill value of its type is not known", array.path));
+  }
+  const std::size_t bytes = as_size(volume(box) * array.element.bytes);
+  if (decoded_.size() < bytes) decoded_ = Buffer(bytes);
+  for (std::size_t i = 0; i < bytes; i += array.fill->size()) {
+    std::memcpy(decoded_.data() + i, array.fill->data(), array.fill->size());
+  }
+  return {TileLayout(box), decoded_.data(), true};
+}
+
+ReadElements ChunkReader::read_unit(const Box& unit) {
+  const StoredArray& array = source_.array;
+  Shape chunk;
+  for (std::size_t i = 0; i < unit.lo.size(); ++i) chunk.push_back(unit.lo[i] / array.chunk[i]);
+  const Place place = find(chunk);
+  if (place.file == nullptr) return fill(unit);
+  const std::size_t bytes = as_size(volume(unit) * array.element.bytes);
+  if (decoded_.size() < bytes) decoded_ = Buffer(bytes);
+  const std::span<std::byte> decoded(decoded_.data(), bytes);
+  const TileLayout layout(unit, packed_strides(unit, array.element.bytes, array.order));
+  if (codecs_.is_plain()) {
+    require_size(place);
+    place.file->read(place.offset, decoded);
+  } else if (source_.unit != array.chunk) {
+    read_blocks(place, chunk_box(chunk), unit);
+  } else {
+    if (place.bytes > codecs_.most_encoded_bytes()) {
+      throw RuntimeError(
+          fmt::format("'{}' is damaged: it has {} bytes for a chunk of {}", place.file->path(), place.bytes, bytes));
+    }
+    if (encoded_.size() < as_size(place.bytes)) encoded_ = Buffer(as_size(codecs_.most_encoded_bytes()));
+    const std::span<std::byte> encoded(encoded_.data(), as_size(place.bytes));
+    place.file->read(place.offset, encoded);
+    codecs_.decode(encoded, decoded, place.file->path());
+  }
+  return {layout, decoded_.data(), false};
+}
+
+// The header and the blocks that hold the unit, put one after the other as if there were no others.
+void ChunkReader::read_blocks(const Place& place, const Box& chunk, const Box& unit) {
+  const std::string& name = place.file->path();
+  std::byte header[blosc_header_bytes];
+  place.file->read(0, header);
+  const BloscBlocks blocks = blosc_blocks(header, name);
+  const std::int64_t element = source_.array.element.bytes;
+  if (blocks.chunk_bytes != source_.array.chunk_bytes() || blocks.element != element ||
+      blocks.encoded_bytes != place.bytes) {
+    throw RuntimeError(fmt::format("'{}' is damaged: it is no chunk that blosc encoded", name));
+  }
+  const BoxCopy whole(TileLayout(chunk), TileLayout(unit), unit, element);  // units are runs of their chunks
+  const std::int64_t begin = whole.run_place(0).from;
+  const std::int64_t bytes = volume(unit) * element;
+  const std::span<std::byte> part(decoded_.data(), as_size(bytes));
+  if (blocks.is_copy) return place.file->read(blosc_header_bytes + begin, part);
+  const auto count = as_size(blocks.blocks());
+  std::vector<std::byte> table(count * 4);
+  place.file->read(blosc_header_bytes, table);
+  std::vector<std::int64_t> starts(count);
+  for (std::size_t i = 0; i < count; ++i) starts[i] = static_cast<std::int64_t>(read_number(table.data() + 4 * i, 4));
+  std::vector<std::int64_t> ends = starts;  // of all blocks, in the order of the file
+  std::sort(ends.begin(), ends.end());
+  ends.push_back(blocks.encoded_bytes);
+  std::int64_t next = blosc_header_bytes + static_cast<std::int64_t>(table.size());
+  const std::int64_t first = begin / blocks.block_bytes;
+  const std::int64_t last = (begin + bytes - 1) / blocks.block_bytes;
+  const std::int64_t most_block = blocks.block_bytes + blocks.block_bytes / 128 + 4096;
+  const std::int64_t room = next + (last - first + 1) * most_block;
+  if (encoded_.size() < as_size(room)) encoded_ = Buffer(as_size(room));
+  for (std::int64_t block = first; block <= last; ++block) {
+    const std::int64_t start = starts[as_size(block)];
+    const std::int64_t length = *std::upper_bound(ends.begin(), ends.end() - 1, start) - start;
+    if (start < blosc_header_bytes || length <= 0 || length > most_block || start + length > blocks.encoded_bytes) {
+      throw RuntimeError(fmt::format("'{}' is damaged: it is no chunk that blosc encoded", name));
+    }
+    place.file->read(start, std::span(encoded_.data() + next, as_size(length)));
+    for (std::size_t i = 0; i < 4; ++i) table[as_size(block) * 4 + i] = static_cast<std::byte>(next >> 8 * i & 0xFF);
+    next += length;
+  }
+  std::memcpy(encoded_.data(), header, sizeof header);
+  std::memcpy(encoded_.data() + sizeof header, table.data(), table.size());
+  decode_blosc_part({encoded_.data(), as_size(next)}, begin, part, name);
+}
+
+ReadElements ChunkReader::read_range(const Box& box) {
+  const StoredArray& array = source_.array;
+  Shape chunk;
+  for (std::size_t i = 0; i < box.lo.size(); ++i) chunk.push_back(box.lo[i] / array.chunk[i]);
+  const Place place = find(chunk);
+  if (place.file == nullptr) return fill(box);
+  require_size(place);
+  const std::size_t bytes = as_size(volume(box) * array.element.bytes);
+  if (decoded_.size() < bytes) decoded_ = Buffer(as_size(most_range_bytes));
+  TileLayout layout(box, packed_strides(box, array.element.bytes, array.order));
+  read_runs(place, chunk_box(chunk), box, layout);
+  return {std::move(layout), decoded_.data(), false};
+}
+
+void ChunkReader::read_runs(const Place& place, const Box& chunk, const Box& box, const TileLayout& layout) {
+  const std::int64_t element = source_.array.element.bytes;
+  const TileLayout stored(chunk, packed_strides(chunk, element, source_.array.order));
+  const BoxCopy copy(stored, layout, box, element);
+  const std::int64_t length = copy.run_bytes();
+  const std::int64_t runs = copy.run_count();
+  for (std::int64_t run = 0; run < runs;) {
+    const BoxCopy::RunPlace first = copy.run_place(run);
+    std::int64_t end = first.from + length;
+    std::int64_t next = run + 1;
+    for (; length < window_bytes && next < runs; ++next) {
+      const std::int64_t from = copy.run_place(next).from;
+      if (from < end || from - end > most_gap || from + length - first.from > window_bytes) break;
+      end = from + length;
+    }
+    if (next == run + 1) {
+      place.file->read(place.offset + first.from, std::span(decoded_.data() + first.to, as_size(length)));
+    } else {
+      if (encoded_.size() < as_size(window_bytes)) encoded_ = Buffer(as_size(window_bytes));
+      place.file->read(place.offset + first.from, std::span(encoded_.data(), as_size(end - first.from)));
+      for (std::int64_t i = run; i < next; ++i) {
+        const BoxCopy::RunPlace one = copy.run_place(i);
+        std::memcpy(decoded_.data() + one.to, encoded_.data() + (one.from - first.from), as_size(length));
+      }
+    }
+    run = next;
+  }
+}
+
+}  // namespace retile::files

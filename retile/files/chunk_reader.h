@@ -1,0 +1,78 @@
+// Reading the chunks of a stored array: whole units, or byte ranges of chunks that are not compressed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "retile/files/codec.h"
+#include "retile/files/file.h"
+#include "retile/files/stored_array.h"
+#include "retile/memory/buffer.h"
+#include "retile/memory/tile_layout.h"
+
+namespace retile::files {
+
+// A stored array that is read, by any number of readers. `file` is the one file that holds all chunks: that of a .npy
+// file, or of an intermediate array, whose chunks lie one after the other; null where each chunk or shard has its own.
+struct ChunkSource {
+  StoredArray array;
+  std::shared_ptr<const File> file = nullptr;
+  Shape unit = {};  // elements that are decoded together
+};
+
+ChunkSource open_source(const StoredArray& array);
+
+// Units that are parts of chunks, where blosc's blocks allow it; nothing where they do not.
+std::optional<Shape> block_unit(const StoredArray& array);
+
+// Memory of a reader of units. Readers of ranges take range_bytes.
+std::int64_t unit_reading_bytes(const ChunkSource& source);
+
+// Elements in memory, valid until the next call.
+struct ReadElements {
+  TileLayout layout;
+  const std::byte* data = nullptr;
+  bool is_missing = false;  // no chunk is stored: these are fill values
+};
+
+// A thread has one of its own. All throw RuntimeError with the name of the file.
+class ChunkReader {
+ public:
+  explicit ChunkReader(const ChunkSource& source);
+
+  // `unit` may reach beyond the array.
+  ReadElements read_unit(const Box& unit);
+  // `box` lies in one chunk and has no more than most_range_bytes.
+  ReadElements read_range(const Box& box);
+
+ private:
+  // Where a chunk is stored.
+  struct Place {
+    const File* file = nullptr;  // null where it is missing
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+
+  Place find(const Shape& chunk);
+  Place find_in_shard(const Shape& chunk);
+  void open_file(const Shape& number);
+  Box chunk_box(const Shape& chunk) const;
+  ReadElements fill(const Box& box);
+  void read_blocks(const Place& place, const Box& chunk, const Box& unit);
+  void read_runs(const Place& place, const Box& chunk, const Box& box, const TileLayout& layout);
+  void require_size(const Place& place) const;
+
+  const ChunkSource& source_;
+  CodecChain codecs_;
+  Buffer encoded_;
+  Buffer decoded_;
+  // The file that was opened last, and what is known of it.
+  std::optional<Shape> open_number_;
+  std::optional<File> open_file_;
+  std::vector<std::uint64_t> shard_index_;
+};
+
+}  // namespace retile::files

@@ -1,0 +1,110 @@
+// Plans that bring an array from one chunking to another within a cap on memory: which elements are in memory at once,
+// what is read and written for it, and the least that any plan reads and writes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/memory/tile_layout.h"
+#include "retile/types/box.h"
+
+namespace retile::files {
+
+// What things cost on a disk. A value: other disks have other figures.
+struct FileCosts {
+  double read_rate = 2e9;         // bytes a second
+  double write_rate = 1e9;        // bytes a second
+  double decode_rate = 1e9;       // bytes a second and thread, of what is decoded
+  double request_seconds = 1e-5;  // of one read or write that does not follow the one before it
+};
+
+// The chunks that a pass reads.
+struct PassSource {
+  Shape chunk;                    // elements that are stored together
+  Shape unit;                     // elements that are decoded together; units cut every chunk from its first element
+  DimensionOrder order;           // of the elements in a chunk, outermost dimension first
+  bool has_ranges = false;        // every element can be read by itself, because nothing is compressed
+  std::int64_t thread_bytes = 0;  // memory of a thread that reads and decodes a unit
+};
+
+// The chunks that a pass writes, each once and as a whole.
+struct PassTarget {
+  Shape chunk;
+  std::int64_t thread_bytes = 0;  // memory of a thread that encodes a chunk
+};
+
+struct PassProblem {
+  Shape shape;
+  std::int64_t element_size = 1;
+  PassSource source;
+  PassTarget target;
+};
+
+enum class ReadMode {
+  units,   // a unit is read as a whole, and again for each region that it meets
+  ranges,  // the elements that are wanted, byte range by byte range
+};
+
+// One pass over the array. Regions are blocks of whole target chunks; they are filled one after the other, and each
+// chunk is written when it is complete. Where a dimension is swept, regions go through the whole array along it, and
+// only the target chunks that the current units meet are in memory.
+struct PassPlan {
+  PassProblem problem;
+  ReadMode mode = ReadMode::units;
+  std::optional<std::size_t> swept;
+  Shape region;  // elements; multiples of the target's chunk
+  std::int64_t regions = 1;
+  std::int64_t open_chunks = 1;  // target chunks in memory at once, at most
+  int threads = 1;
+  std::int64_t memory_bytes = 0;   // of open chunks and threads
+  std::int64_t read_bytes = 0;     // decoded
+  std::int64_t written_bytes = 0;  // before they are encoded
+  std::int64_t requests = 0;       // reads of units or byte ranges, and writes of chunks
+  double seconds = 0;              // by FileCosts
+};
+
+struct RechunkOptions {
+  std::int64_t max_bytes = 0;  // for chunks and threads; what the program itself takes is not in it
+  int threads = 1;             // at most
+  FileCosts costs = {};
+};
+
+// What is proved of a plan.
+struct RechunkBounds {
+  std::int64_t least_read_bytes = 0;     // every source element is read once, in units where they cannot be split
+  std::int64_t least_written_bytes = 0;  // every target chunk is written once
+  std::int64_t least_memory_bytes = 0;   // below it no plan of this planner works
+  int least_passes = 1;                  // of external memory: ⌈log(regions) / log(memory / block)⌉
+};
+
+// One pass, or two with an intermediate array between them.
+struct RechunkPlan {
+  std::vector<PassPlan> passes;  // what one writes, the next one reads
+  RechunkBounds bounds;
+
+  std::int64_t read_bytes() const;
+  std::int64_t written_bytes() const;
+  std::int64_t memory_bytes() const;  // the larger pass's
+  double seconds() const;
+};
+
+// The cheapest plan over all region shapes, swept dimensions and ways to read, in one pass or in two. Throws
+// MemoryLimitError where none fits, with the smallest `max_bytes` that works. `unavoidable_bytes` are those beside
+// `max_bytes` that this smallest cap is told with.
+RechunkPlan plan_rechunk(const PassProblem& problem, const RechunkOptions& options, std::int64_t unavoidable_bytes = 0);
+
+// The cheapest single pass; nothing where none fits.
+std::optional<PassPlan> plan_pass(const PassProblem& problem, const RechunkOptions& options);
+
+// A pass with a region of so many target chunks by dimension, whatever it costs; nothing where it does not fit. For
+// searches.
+std::optional<PassPlan> evaluate_pass(const PassProblem& problem, const RechunkOptions& options, ReadMode mode,
+                                      std::optional<std::size_t> swept, const Shape& chunks_per_region);
+
+// Memory of a thread that reads byte ranges, and the most that it reads at once.
+constexpr std::int64_t range_bytes = 1 << 20;
+constexpr std::int64_t most_range_bytes = range_bytes - (1 << 17);
+
+}  // namespace retile::files

@@ -1,0 +1,125 @@
+#include "retile/files/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "retile/files/file.h"
+#include "retile/files/python_json.h"
+
+namespace retile::files {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+struct Nodes {
+  std::vector<std::string> arrays;
+  std::vector<std::string> groups;
+};
+
+std::string joined(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : folder + "/" + name;
+}
+
+void find_nodes(const std::string& store, const std::string& name, Nodes& nodes) {
+  const std::string folder = name.empty() ? store : store + "/" + name;
+  const std::string file = metadata_file(folder);
+  if (!file.empty() && !is_group(folder)) {
+    nodes.arrays.push_back(name);
+    return;
+  }
+  if (!file.empty()) nodes.groups.push_back(name);
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& inner : names) find_nodes(store, joined(name, inner), nodes);
+}
+
+Nodes nodes_of(const std::string& store) {
+  Nodes nodes;
+  find_nodes(store, "", nodes);
+  return nodes;
+}
+
+// The text of one more file of the source, as it is; nothing where it is not there.
+void copy_if_there(const std::string& source, const std::string& name, std::vector<MetadataFile>& files) {
+  if (fs::exists(source + "/" + name)) files.push_back({name, read_text(source + "/" + name)});
+}
+
+// Consolidated metadata with the arrays as they are now. Names are from the group that has it.
+void replace_arrays(Json& consolidated, const std::string& group, const std::string& suffix,
+                    const std::vector<ArrayJob>& arrays) {
+  for (const ArrayJob& array : arrays) {
+    const bool is_inside = group.empty() || array.name.starts_with(group + "/");
+    if (!is_inside) continue;
+    const std::string key = array.name.substr(group.empty() ? 0 : group.size() + 1) + suffix;
+    if (consolidated.contains(key)) consolidated[key] = Json::parse(hide_words(array.target.metadata));
+  }
+}
+
+Json parse(const std::string& path) {
+  Json value = Json::parse(hide_words(read_text(path)), nullptr, false);
+  if (value.is_discarded()) throw InputError(fmt::format("cannot read '{}': it is no JSON", path), {});
+  return value;
+}
+
+void add_group(const std::string& source, const std::string& group, const std::vector<ArrayJob>& arrays,
+               std::vector<MetadataFile>& files) {
+  copy_if_there(source, joined(group, ".zgroup"), files);
+  copy_if_there(source, joined(group, ".zattrs"), files);
+  const std::string consolidated = joined(group, ".zmetadata");
+  if (fs::exists(source + "/" + consolidated)) {
+    Json value = parse(source + "/" + consolidated);
+    if (value.contains("metadata")) replace_arrays(value["metadata"], group, "/.zarray", arrays);
+    files.push_back({consolidated, show_words(value.dump(2)) + "\n"});
+  }
+  const std::string name = joined(group, "zarr.json");
+  if (!fs::exists(source + "/" + name)) return;
+  Json value = parse(source + "/" + name);
+  if (value.contains("consolidated_metadata") && value["consolidated_metadata"].is_object()) {
+    replace_arrays(value["consolidated_metadata"]["metadata"], group, "", arrays);
+  }
+  files.push_back({name, show_words(value.dump(2)) + "\n"});
+}
+
+// Attributes of a Zarr v2 array stand in a file of their own.
+void add_attributes(const std::string& source, const ArrayJob& array, std::vector<MetadataFile>& files) {
+  if (array.target.format != Format::zarr2) return;
+  if (array.source.format == Format::zarr2) return copy_if_there(source, joined(array.name, ".zattrs"), files);
+  Json attributes = array.source.format == Format::zarr3
+                        ? Json::parse(array.source.metadata).value("attributes", Json::object())
+                        : Json::object();
+  if (!array.source.dimension_names.empty()) attributes["_ARRAY_DIMENSIONS"] = array.source.dimension_names;
+  if (!attributes.empty()) files.push_back({joined(array.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
+}
+
+}  // namespace
+
+std::vector<std::string> arrays_of_group(const std::string& folder) {
+  std::vector<std::string> arrays = nodes_of(folder).arrays;
+  if (arrays.empty()) throw InputError(fmt::format("'{}' is a group without arrays", folder), {});
+  return arrays;
+}
+
+std::vector<MetadataFile> target_metadata(const std::string& source, const std::vector<ArrayJob>& arrays) {
+  std::vector<MetadataFile> files;
+  for (const ArrayJob& array : arrays) {
+    if (array.target.format == Format::npy) continue;
+    add_attributes(source, array, files);
+    files.push_back(
+        {joined(array.name, array.target.format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
+  }
+  const bool is_store = fs::is_directory(source) && is_group(source);
+  // The outermost group last: it makes the store one.
+  std::vector<std::string> groups = is_store ? nodes_of(source).groups : std::vector<std::string>();
+  std::reverse(groups.begin(), groups.end());
+  for (const std::string& group : groups) add_group(source, group, arrays, files);
+  return files;
+}
+
+}  // namespace retile::files

@@ -1,0 +1,76 @@
+// Arrays as files hold them: .npy files, and arrays of Zarr v2 and v3.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/files/codec.h"
+#include "retile/files/element_kind.h"
+#include "retile/memory/tile_layout.h"
+#include "retile/types/box.h"
+
+namespace retile::files {
+
+enum class Format { npy, zarr2, zarr3 };
+
+// The chunks of a file that holds several of them (the sharding codec of Zarr v3).
+struct Shards {
+  Shape shape;                  // elements of a shard: whole chunks
+  bool index_at_start = false;  // of the file; else at its end
+  bool index_has_checksum = true;
+
+  bool operator==(const Shards&) const = default;
+};
+
+struct StoredArray {
+  std::string path;  // of the file, or of the folder with the metadata
+  Format format = Format::zarr3;
+  Shape shape;  // dimensions may be 0
+  Shape chunk;  // elements that are encoded together
+  std::optional<Shards> shards;
+  ElementKind element;
+  DimensionOrder order;       // of the elements in a chunk, outermost first
+  std::vector<Codec> codecs;  // of a chunk, in the order of encoding
+  std::string key_prefix;     // of the names of files with chunks, such as "c/"
+  char key_separator = '/';
+  std::vector<std::string> dimension_names;    // empty where there are none
+  std::optional<std::vector<std::byte>> fill;  // one element; nothing where it cannot be told
+  std::int64_t data_offset = 0;                // of a .npy file, bytes
+  std::string metadata;                        // as it was read, or as it is to be written
+
+  std::int64_t chunk_bytes() const;
+  std::int64_t array_bytes() const;
+  bool is_empty() const;
+  // The elements that one file holds.
+  const Shape& file_shape() const { return shards ? shards->shape : chunk; }
+  // The name of the file with this chunk or shard, from the array's path.
+  std::string file_key(const Shape& number) const;
+};
+
+// Throws InputError where it is no array that retile reads: the codec or type that it does not know is named.
+StoredArray open_array(const std::string& path);
+
+// True where the folder holds a group of Zarr.
+bool is_group(const std::string& path);
+
+// The file of a folder that has the metadata of an array or a group there; empty where there is none.
+std::string metadata_file(const std::string& folder);
+
+// What a target is to be beyond its chunks. What is not told is the source's.
+struct TargetOptions {
+  std::optional<Format> format;
+  std::optional<Shape> shards;
+  std::optional<std::vector<Codec>> codecs;
+};
+
+// The same array in other chunks, with its metadata. Throws InputError where the format cannot hold it.
+StoredArray describe_target(const StoredArray& source, const std::string& path, const Shape& chunk,
+                            const TargetOptions& options);
+
+// "keep", "none", "zstd", "zstd:7", "blosc", "blosc:zstd:5", "lz4", "zlib:1", "gzip:5"; nothing for "keep". Throws
+// InputError where there is no such codec, or retile was built without it.
+std::optional<std::vector<Codec>> parse_codec(const SourceText& text);
+
+}  // namespace retile::files

@@ -1,0 +1,118 @@
+// retile rechunk
+#include <memory>
+#include <string>
+
+#include "retile/base/diagnostic.h"
+#include "retile/base/error.h"
+#include "retile/planner/memory_limit.h"
+#include "retile/rechunk.h"
+#include "tools/retile/command.h"
+#include "tools/retile/job.h"
+#include "tools/retile/output.h"
+#include "tools/retile/progress.h"
+#include "tools/retile/usage.h"
+
+namespace retile::command {
+namespace {
+
+constexpr const char* examples =
+    R"(SRC is a store of Zarr v2 or v3 (an array, or a group with all its arrays) or a .npy file; DST becomes a
+store, or a .npy file where its name ends so. The process never holds more memory than --max-bytes: how the
+array is read and written is planned for it, and a cap that is too small is refused with the smallest that
+works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
+
+Sizes by the names of dimensions, --chunks time=-1,lat=10, hold for all arrays of a group that have them.
+--dry-run prints what would be read and written, and the least that could be.
+
+Example:
+  a year of maps, one a chunk and none of them there yet, to series at each place
+    echo '{"zarr_format": 2, "shape": [365, 90, 180], "chunks": [1, 90, 180], "dtype": "<f4", "order": "C", "filters": null, "compressor": null, "fill_value": 0}' |
+      install -D /dev/stdin maps.zarr/.zarray && retile rechunk maps.zarr series.zarr --chunks 365,10,10 --max-bytes 64MiB --verify)";
+
+struct Arguments {
+  RechunkSettings settings;
+  std::string max_bytes = "256MiB";
+  bool overwrite = false;
+  bool resume = false;
+  bool dry_run = false;
+  bool json = false;
+};
+
+RechunkSettings settings_of(const Arguments& arguments) {
+  if (arguments.overwrite && arguments.resume) throw UsageError("--overwrite and --resume contradict each other");
+  RechunkSettings settings = arguments.settings;
+  settings.max_bytes = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
+  if (arguments.overwrite) settings.existing = files::Existing::overwrite;
+  if (arguments.resume) settings.existing = files::Existing::resume;
+  return settings;
+}
+
+int plan_and_run(const Arguments& arguments) {
+  if (is_in_job()) throw UsageError("rechunk runs in one process, without mpirun");
+  const RechunkSettings settings = settings_of(arguments);
+  const Rechunk rechunk(settings);
+  if (arguments.dry_run) {
+    write_result(arguments.json ? rechunk.to_json() : rechunk.to_string());
+    return done;
+  }
+  Progress progress("rechunking", Progress::Bytes{rechunk.read_bytes()});
+  const files::RechunkReport report = rechunk.run([&](std::int64_t read) { progress.reach(read); });
+  write_result(arguments.json ? rechunk.to_json(report) : rechunk.to_string() + rechunk.to_string(report));
+  ensure(report.peak_bytes <= settings.max_bytes, "a run keeps its cap on memory");
+  return done;
+}
+
+int run(const Arguments& arguments) {
+  try {
+    return plan_and_run(arguments);
+  } catch (const MemoryLimitError& error) {
+    const SourceText text{"argument --max-bytes", arguments.max_bytes};
+    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic().message, error.diagnostic().hint));
+  }
+}
+
+}  // namespace
+
+void add_rechunk_command(CLI::App& app, int* status) {
+  CLI::App* command =
+      app.add_subcommand("rechunk", "Bring arrays in files from one chunking to another, within a byte cap");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("SRC", arguments->settings.source, "store of Zarr, or .npy file")->required()->type_name("");
+  command->add_option("DST", arguments->settings.target, "store, or .npy file, that is written")
+      ->required()
+      ->type_name("");
+  command
+      ->add_option("--chunks", arguments->settings.chunks,
+                   "elements of a chunk: 8760,10,10 or time=8760,lat=10; -1 is the whole dimension")
+      ->required()
+      ->type_name("SIZES");
+  command->add_option("--max-bytes", arguments->max_bytes, "most memory that the process may hold")
+      ->capture_default_str()
+      ->type_name("BYTES");
+  command->add_option("--shards", arguments->settings.shards, "elements of a shard of Zarr v3: whole chunks")
+      ->type_name("SIZES");
+  command->add_option("--codec", arguments->settings.codec, "keep, none, zstd:3, blosc:lz4:5, lz4, zlib:1, gzip:5")
+      ->capture_default_str()
+      ->type_name("CODEC");
+  command
+      ->add_option("--format", arguments->settings.format, "of a store: zarr2 or zarr3; that of the source unless told")
+      ->check(known_name("zarr2, zarr3"))
+      ->type_name("FORMAT");
+  command->add_option("--threads", arguments->settings.threads, "at most; as many as there are cores unless told")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+  command
+      ->add_option("--scratch", arguments->settings.scratch,
+                   "folder for an intermediate array; that of DST unless told")
+      ->type_name("FOLDER");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "plan, and print what is read and written, and the least possible");
+  command->add_flag("--overwrite", arguments->overwrite, "replace DST when the new one is complete");
+  command->add_flag("--resume", arguments->resume, "go on with what was stopped");
+  command->add_flag("--verify", arguments->settings.verify, "read both sides again, and compare checksums");
+  command->add_flag("--json", arguments->json, "the plan, or the report of the run, as lines of JSON");
+  command->footer(examples);
+  command->callback([arguments, status] { *status = run(*arguments); });
+}
+
+}  // namespace retile::command
