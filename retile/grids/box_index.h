@@ -16,10 +16,10 @@ namespace retile {
 // Sorted along the dimension in which the boxes differ most.
 class BoxIndex {
  public:
-  // Of a list of things that have boxes, none of them empty.
+  // Of boxes, or of things that have them, none of them empty.
   template <typename Held>
-  explicit BoxIndex(const std::vector<Held>& list) : order_(numbers_below(list.size())) {
-    for (const Held& held : list) boxes_.push_back(held.box);
+  explicit BoxIndex(const std::vector<Held>& list) : BoxIndex(boxes_of(list)) {}
+  explicit BoxIndex(std::vector<Box> boxes) : boxes_(std::move(boxes)), order_(numbers_below(boxes_.size())) {
     choose_dimension();
     const auto start = [&](std::size_t i) { return boxes_[i].lo.empty() ? 0 : boxes_[i].lo[dimension_]; };
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return start(a) < start(b); });
@@ -43,6 +43,13 @@ class BoxIndex {
   }
 
  private:
+  template <typename Held>
+  static std::vector<Box> boxes_of(const std::vector<Held>& list) {
+    std::vector<Box> boxes;
+    for (const Held& held : list) boxes.push_back(held.box);
+    return boxes;
+  }
+
   void choose_dimension() {
     std::size_t most = 0;
     for (std::size_t i = 0; !boxes_.empty() && i < boxes_[0].lo.size(); ++i) {
