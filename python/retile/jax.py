@@ -228,7 +228,8 @@ def _move_traced(x: Any, request: Request, wishes: Wishes) -> jax.Array:
     """Inside `jit`."""
     movement, target = request.movement, request.movement.target
     if request.why_no_plan is None or request.is_planned_later():
-        moved = reshard_inside_jit(jnp.asarray(x), movement.source, target, wishes)
+        x = x if isinstance(x, jax.Array) else jnp.asarray(x)
+        moved = reshard_inside_jit(x, movement.source, target, wishes)
     else:
         moved = moved_by_jax(jax.device_put(x, target) if _is_in_host_memory(x) else x, target)
     return jax.device_put(moved, request.asked) if _names_host_memory(request.asked) else moved

@@ -23,7 +23,7 @@ class ReshardTest(unittest.TestCase):
 
     def test_operations(self):
         jaxpr = jax.make_jaxpr(lambda x: reshard(x, NamedSharding(self.mesh, P("y", "x"))))(self.x)
-        assert jaxpr.eqns[0].primitive.name == "reshard", jaxpr.eqns[0].primitive.name
+        assert "reshard" in [equation.primitive.name for equation in jaxpr.eqns], "no reshard"
 
     def test_that_fails_anyhow(self):
         reshard(self.x, NamedSharding(self.mesh, P("z")))
@@ -44,7 +44,7 @@ def test_tests_are_compared_one_by_one(tmp_path):
     result = run(tmp_path)
     assert result.stdout.splitlines() == [
         "pjit_test.py: 2 of 3 pass without retile, 1 of these with it",
-        "  pjit_test.ReshardTest.test_operations: AssertionError: retile_reshard",
+        "  pjit_test.ReshardTest.test_operations: AssertionError: no reshard",
     ], result.stdout + result.stderr
     assert result.returncode == 1
     excepted = run(tmp_path, "--except", "test_operations")
