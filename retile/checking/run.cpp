@@ -29,6 +29,12 @@ std::optional<MadeSum> find_sum(const Plan& plan, std::uint64_t seed) {
   return std::nullopt;
 }
 
+// Of the array that tiles are parts of: by the plan's layouts, or by its movement.
+Shape shape_of(const Plan& plan, bool is_of_layouts) {
+  if (!is_of_layouts) return plan.movement.source.global_shape();
+  return plan.source.placement(plan.device_count()).global_shape();
+}
+
 // The tiles of this process's devices in one run after the other.
 class TileRun {
  public:
@@ -38,7 +44,7 @@ class TileRun {
         target_(plan.movement.target()),
         sum_(find_sum(plan, options.seed)),
         are_parts_(!sum_ && (source_.is_listed() || target_.is_listed())),
-        array_{are_parts_ ? plan.source.global_shape() : source_.global_shape(), options.element_size, options.seed},
+        array_{shape_of(plan, are_parts_), options.element_size, options.seed},
         use_(options.tiles),
         devices_(engine.devices(plan.device_count())),
         prepared_(engine.prepare(plan.movement, options.element_size)) {

@@ -126,6 +126,20 @@ TEST(Layouts, run_between_any_two) {
   }
 }
 
+TEST(Layouts, run_to_halos_that_wrap) {
+  RandomProblems random(5);
+  int wrapped = 0;
+  for (int i = 0; i < 200 && wrapped < 60; ++i) {
+    const Problem any = test::any_problem(random);
+    const Layout target = test::with_halo(random, any.target(), test::GhostZones::wrap);
+    if (target == any.target()) continue;
+    ++wrapped;
+    run_by_every_planner({"", any.source(), target}, i % 2 == 0 ? 3 : 8);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_EQ(wrapped, 60);
+}
+
 TEST(Layouts, run_between_views) {
   RandomProblems random(3);
   const std::vector<const char*> meshes{"a=2", "a=3", "a=2,b=2", "a=2,b=3", "a=2,b=2,c=2"};

@@ -155,12 +155,12 @@ Layout any_form(RandomProblems& random, const Shape& shape, std::int64_t world) 
   return Layout(std::move(layout));
 }
 
-Layout with_halo(RandomProblems& random, const Layout& layout) {
+Layout with_halo(RandomProblems& random, const Layout& layout, GhostZones ghosts) {
   std::vector<Halo> halo(layout.global_shape().size());
   for (Halo& one : halo) {
     if (random.number(3) == 0) continue;
     one = {static_cast<std::int64_t>(random.number(4)), static_cast<std::int64_t>(random.number(3)),
-           random.number(2) == 0};
+           ghosts == GhostZones::wrap};
   }
   if (const BoxLayout* listed = layout.listed()) {
     BoxLayout boxes = *listed;
@@ -182,7 +182,7 @@ Problem any_problem(RandomProblems& random, std::int64_t world) {
   Layout source = any_layout(random, shape, world);
   while (true) {
     Layout target = any_layout(random, shape, world);
-    if (random.number(3) == 0) target = with_halo(random, target);
+    if (random.number(3) == 0) target = with_halo(random, target, GhostZones::end);
     if (!Problem::find_fault(source, target, ElementType::f32)) return {"", std::move(source), std::move(target)};
   }
 }

@@ -36,10 +36,12 @@ Layout listed_layout(RandomProblems& random, const Shape& shape, std::int64_t wo
 // perhaps in another order in memory.
 Layout any_form(RandomProblems& random, const Shape& shape, std::int64_t world);
 
-// The layout with ghost zones in some dimensions, wrapped round or not, where it may have some.
-Layout with_halo(RandomProblems& random, const Layout& layout);
+// The layout with ghost zones in some dimensions, where it may have some; all of them wrap or none does.
+enum class GhostZones { end, wrap };
+Layout with_halo(RandomProblems& random, const Layout& layout, GhostZones ghosts);
 
 // Between any two of these, in a world of at most so many devices, of some hundred elements at most. May be empty.
+// Ghost zones end where the array does.
 Problem any_problem(RandomProblems& random, std::int64_t world);
 // Of up to 8 devices.
 Problem any_problem(RandomProblems& random);
