@@ -76,7 +76,8 @@ class OneByOne final : public Contender {
   }
   std::int64_t received() override {
     std::int64_t received = 0;
-    for (const transfer::NamedArray& array : manifest_.arrays) received += runs_[array.problem]->statistics().received_max;
+    for (const transfer::NamedArray& array : manifest_.arrays)
+      received += runs_[array.problem]->statistics().received_max;
     return received;
   }
   std::int64_t extra() override { return 0; }
