@@ -1,11 +1,32 @@
 #include "retile/transfer/plan.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "retile/base/diagnostic.h"
 
 namespace retile::transfer {
 namespace {
 
-std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest) {
+bool is_row_major(const Layout& layout) {
+  if (const BoxLayout* boxes = layout.listed()) return boxes->order.empty();
+  return layout.cuts()->order.empty();
+}
+
+// In place, sources drain in the order in which targets fill: both lie row-major. Throws InputError.
+void require_row_major(const Manifest& manifest) {
+  for (const NamedArray& array : manifest.arrays) {
+    const Problem& problem = manifest.problems[array.problem];
+    if (is_row_major(problem.source()) && is_row_major(problem.target())) continue;
+    throw InputError(fmt::format("array \"{}\" has an order of dimensions in memory: in place, tiles are row-major",
+                                 array.name),
+                     "leave the order out, or keep the sources");
+  }
+}
+
+std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest, TileUse sources) {
+  if (sources == TileUse::donated) require_row_major(manifest);
   const std::int64_t world = manifest.device_count();
   std::vector<StreamPlan::ArrayClass> classes;
   for (const Problem& problem : manifest.problems) {
@@ -22,7 +43,7 @@ std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest) {
 }  // namespace
 
 TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, TileUse sources)
-    : StreamPlan(classes_of(manifest), manifest.device_count(), max_bytes, std::move(hosts), sources),
+    : StreamPlan(classes_of(manifest, sources), manifest.device_count(), max_bytes, std::move(hosts), sources),
       manifest_(std::move(manifest)) {}
 
 }  // namespace retile::transfer

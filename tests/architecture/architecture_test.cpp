@@ -37,9 +37,6 @@ const std::vector<FolderRule> folder_rules{
     {"checking", {"base", "types", "grids", "plan", "memory", "copies", "schedule", "engines"}},
     {"tensors", {"base", "types", "grids", "collectives", "plan"}},
     {"emission", {"base", "types", "grids", "collectives", "plan", "memory", "schedule", "tensors"}},
-    {"files",
-     {"base", "types", "grids", "collectives", "plan", "costs", "planner", "memory", "copies", "schedule", "engines",
-      "interchange"}},
     {"transfer",
      {"base", "types", "grids", "collectives", "plan", "costs", "planner", "memory", "copies", "schedule", "engines",
       "checking"}},
@@ -49,6 +46,9 @@ const std::vector<FolderRule> folder_rules{
       "engines", "checking"}},
     {"drawing", {"base", "types", "grids", "collectives", "plan", "schedule"}},
     {"interchange", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
+    {"files",
+     {"base", "types", "grids", "collectives", "plan", "costs", "planner", "memory", "copies", "schedule", "engines",
+      "interchange"}},
     {"contenders", {"base", "types", "grids", "collectives", "plan", "costs", "planner"}},
     {"explanation", {"base", "types", "grids", "collectives", "plan", "costs", "planner", "interchange", "contenders"}},
     {"evaluation",
@@ -64,6 +64,7 @@ struct NamespaceRule {
 
 const std::vector<NamespaceRule> namespace_rules{
     {"retile/engines/mpi[/_].*", {"retile::mpi"}},
+    {"retile/engines/cuda/.*", {"retile::cuda"}},
     {"retile/(base|types|grids|collectives|plan|costs|planner|memory|copies|schedule|engines|checking)/.*", {"retile"}},
     {"retile/transfer[/.].*", {"retile::transfer"}},
     {"retile/language/.*", {"retile::language"}},

@@ -330,7 +330,8 @@ TEST(BoxCopy, refuses_a_box_outside_of_a_tile) {
   EXPECT_THROW(BoxCopy(tile, tile, tile, 0), InternalError);
   const BoxCopy copy(tile, tile, tile, 1);
   std::byte bytes[4] = {};
-  EXPECT_THROW(copy.run(bytes, bytes, {0, 5}), InternalError);
+  std::byte others[4] = {};
+  EXPECT_THROW(copy.run(bytes, others, {0, 5}), InternalError);
 }
 
 TEST(BoxCopy, refuses_tiles_that_do_not_fit_in63_bits) {

@@ -27,22 +27,50 @@ class Replay {
     global_ = source_.stacked().global_shape();
     parts_ = source_.partial();
     held_ = elements_of(source_);
-    // Elements have the same numbers in every view.
     if (!plan.contains("view")) return;
+    const Shape array = global_;
     global_.clear();
     for (const json& factors : plan.at("view")) {
-      for (const json& factor : factors) global_.push_back(factor.get<std::int64_t>());
+      std::int64_t size = 1;
+      for (const json& factor : factors) {
+        global_.push_back(factor.get<std::int64_t>());
+        size *= global_.back();
+      }
+      seen_.push_back(size);
     }
+    for (Elements& elements : held_) elements = renumbered(elements, array, seen_);
   }
 
   void run() {
     for (const json& step : plan_.at("steps")) run_step(step);
     if (parts_ != target_.partial()) throw Wrong{"the plan ends in another sum than its target"};
     global_ = target_.stacked().global_shape();
+    if (seen_.size() == global_.size()) {
+      for (Elements& elements : held_) elements = renumbered(elements, seen_, global_);
+    }
     if (held_ != elements_of(target_)) throw Wrong{"the plan does not end in its target"};
   }
 
  private:
+  // The same elements of an array of other sizes, as far as they are in it.
+  static Elements renumbered(const Elements& elements, const Shape& from, const Shape& to) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : to) count *= size;
+    Elements result(static_cast<std::size_t>(count));
+    for (std::size_t number = 0; number < elements.size(); ++number) {
+      auto rest = static_cast<std::int64_t>(number);
+      std::int64_t place = 0;
+      std::int64_t stride = 1;
+      bool is_inside = elements[number];
+      for (std::size_t i = from.size(); i-- > 0; rest /= from[i], stride *= to[i]) {
+        is_inside = is_inside && rest % from[i] < to[i];
+        place += rest % from[i] * stride;
+      }
+      if (is_inside) result[static_cast<std::size_t>(place)] = true;
+    }
+    return result;
+  }
+
   Layout read_end(const char* end, const char* mesh) const {
     const json sizes = plan_.value(mesh, plan_.value("mesh", json::object()));
     std::vector<Axis> axes;
@@ -199,6 +227,7 @@ class Replay {
   Layout source_;
   Layout target_;
   std::int64_t devices_ = 0;
+  Shape seen_;    // the array's dimensions as the view has them, which may be longer; none without a view
   Shape global_;  // of the array, in the view of the steps; before it a dimension for each of
   std::vector<AxisPart> parts_;
   std::vector<Elements> held_;  // by device

@@ -122,7 +122,7 @@ TEST(TensorProgram, is_left_to_a_compiler_that_does_as_well) {
 TEST(TensorProgram, names_only_values_that_are_there) {
   test::RandomProblems random(5);
   int programs = 0;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const Problem problem = test::any_problem(random);
     for (const ProgramForm form : {ProgramForm::collectives, ProgramForm::fast, ProgramForm::lean}) {
       try {

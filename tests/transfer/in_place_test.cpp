@@ -26,6 +26,16 @@ TransferPlan plan_within(const Manifest& manifest, std::int64_t cap, const Hosts
 
 std::int64_t largest(const std::vector<std::int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
 
+TEST(InPlace, refuses_tiles_that_are_not_row_major) {
+  const Mesh mesh = parse_mesh("a=2");
+  const Problem problem("", parse_layout("[4{a}8, 6]", mesh), parse_layout("[8, 3{a}6] order [1, 0]", mesh));
+  const Manifest manifest = make_manifest({{"w", problem}});
+  EXPECT_EQ(find_faults(TransferPlan(manifest, 4096)), std::vector<std::string>());
+  EXPECT_EQ(test::diagnostic_of([&] { TransferPlan(manifest, 4096, {}, TileUse::donated); }),
+            "error: array \"w\" has an order of dimensions in memory: in place, tiles are row-major\n"
+            "hint: leave the order out, or keep the sources\n");
+}
+
 TEST(InPlace, gives_every_device_its_slices_in_the_pages_predicted) {
   const auto engine = make_threads_engine({2});
   test::RandomProblems random(21);
