@@ -72,8 +72,8 @@ void expect_examples_run(const std::vector<std::string>& help_arguments) {
 
 TEST(Help, examples_run_when_pasted) {
   expect_examples_run({"--help"});
-  for (const std::string command : {"plan", "run", "transfer", "rechunk", "explain", "draw", "emit", "verify",
-                                    "normalize", "check", "fmt", "lower"}) {
+  for (const std::string command : {"plan", "run", "transfer", "rechunk", "reshard", "explain", "draw", "emit",
+                                    "verify", "normalize", "check", "fmt", "lower"}) {
     expect_examples_run({command, "--help"});
   }
 }
@@ -94,12 +94,14 @@ void expect_usage_faults(const std::vector<UsageCase>& cases) {
 TEST(Usage, needs_a_subcommand_that_exists) {
   expect_usage_faults({
       {{},
-       "a subcommand is needed: plan, run, transfer, rechunk, explain, draw, emit, verify, normalize, check, fmt, "
+       "a subcommand is needed: plan, run, transfer, rechunk, reshard, explain, draw, emit, verify, normalize, check, "
+       "fmt, "
        "lower, bench, "
        "help",
        ""},
       {{"paln"},
-       "unknown subcommand paln; did you mean plan? there are plan, run, transfer, rechunk, explain, draw, emit, "
+       "unknown subcommand paln; did you mean plan? there are plan, run, transfer, rechunk, reshard, explain, draw, "
+       "emit, "
        "verify, "
        "normalize, "
        "check, fmt, "
@@ -107,20 +109,23 @@ TEST(Usage, needs_a_subcommand_that_exists) {
        "help",
        ""},
       {{"prepare"},
-       "unknown subcommand prepare; there are plan, run, transfer, rechunk, explain, draw, emit, verify, normalize, "
+       "unknown subcommand prepare; there are plan, run, transfer, rechunk, reshard, explain, draw, emit, verify, "
+       "normalize, "
        "check, fmt, "
        "lower, "
        "bench, "
        "help",
        ""},
       {{""},
-       "unknown subcommand ; there are plan, run, transfer, rechunk, explain, draw, emit, verify, normalize, check, "
+       "unknown subcommand ; there are plan, run, transfer, rechunk, reshard, explain, draw, emit, verify, normalize, "
+       "check, "
        "fmt, lower, "
        "bench, "
        "help",
        ""},
       {{"help", "paln"},
-       "COMMAND: 'paln' is unknown; did you mean plan? use one of: plan, run, transfer, rechunk, explain, draw, emit, "
+       "COMMAND: 'paln' is unknown; did you mean plan? use one of: plan, run, transfer, rechunk, reshard, explain, "
+       "draw, emit, "
        "verify, "
        "normalize, "
        "check, "

@@ -19,6 +19,7 @@ void add_plan_command(CLI::App& app, int* status);
 void add_run_command(CLI::App& app, int* status);
 void add_transfer_command(CLI::App& app, int* status);
 void add_rechunk_command(CLI::App& app, int* status);
+void add_reshard_command(CLI::App& app, int* status);
 void add_explain_command(CLI::App& app, int* status);
 void add_draw_command(CLI::App& app, int* status);
 void add_emit_command(CLI::App& app, int* status);

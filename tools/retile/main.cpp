@@ -50,6 +50,7 @@ int run(int argument_count, char** arguments) {
   add_run_command(app, &status);
   add_transfer_command(app, &status);
   add_rechunk_command(app, &status);
+  add_reshard_command(app, &status);
   add_explain_command(app, &status);
   add_draw_command(app, &status);
   add_emit_command(app, &status);

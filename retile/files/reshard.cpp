@@ -1,0 +1,456 @@
+#include "retile/files/reshard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/base/json.h"
+#include "retile/copies/copy.h"
+#include "retile/engines/threads/worker_pool.h"
+#include "retile/files/file.h"
+#include "retile/files/process_memory.h"
+#include "retile/files/tensor_layouts.h"
+#include "retile/memory/buffer.h"
+#include "retile/plan/text.h"
+
+namespace retile::files {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::int64_t largest_slab = 8 << 20;   // bytes
+constexpr std::int64_t smallest_slab = 1 << 16;  // below it requests cost more than bytes
+
+// --- Preparing.
+
+// The shape of what a device holds: indices that its boxes cover in each dimension.
+Shape tile_shape(const std::string& name, const std::vector<Part>& parts, std::size_t rank, std::int64_t size) {
+  Shape shape(rank);
+  std::int64_t elements = parts.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    std::set<std::pair<std::int64_t, std::int64_t>> intervals;
+    for (const Part& part : parts) intervals.emplace(part.box.lo[i], part.box.hi[i]);
+    for (const auto& [lo, hi] : intervals) shape[i] += hi - lo;
+    elements *= shape[i];
+  }
+  if (elements != size) throw InputError(fmt::format("what a rank has of '{}' is no array", name), {});
+  return shape;
+}
+
+void add_boxes(const std::vector<Part>& parts, std::size_t file, const Tensor& tensor, std::vector<StoredBox>& boxes) {
+  for (const Part& part : parts) {
+    TileLayout layout = layout_of(part, tensor.element_bytes);
+    layout.offset += tensor.offset;
+    boxes.push_back({file, std::move(layout)});
+  }
+}
+
+TensorJob whole_tensor(const std::string& name, const Tensor& tensor) {
+  TensorJob job{name, tensor.element_bytes, tensor.shape, {}, {}};
+  if (tensor.bytes() > 0) {
+    job.sources.push_back({tensor.file, {box_at(Shape(tensor.shape.size()), tensor.shape), {}, tensor.offset}});
+  }
+  return job;
+}
+
+struct Source {
+  std::vector<std::string> files;
+  std::vector<TensorJob> tensors;
+  std::vector<std::string> types;  // of the tensors
+  std::string metadata;
+};
+
+Source open_whole(const std::string& path) {
+  Model model = open_model(path);
+  Source source{std::move(model.files), {}, {}, std::move(model.metadata)};
+  for (const auto& [name, tensor] : model.tensors) {
+    source.tensors.push_back(whole_tensor(name, tensor));
+    source.types.push_back(tensor.type);
+  }
+  return source;
+}
+
+Source open_from_ranks(const std::string& folder, const TensorLayouts& layouts) {
+  const std::vector<Model> ranks = open_ranks(folder);
+  Source source;
+  source.metadata = ranks.front().metadata;
+  for (const Model& rank : ranks) source.files.push_back(rank.files.front());
+  std::map<std::string, std::string> types;
+  for (const Model& rank : ranks) {
+    for (const auto& [name, tensor] : rank.tensors) types.emplace(name, tensor.type);
+  }
+  for (const auto& [name, type] : types) {
+    const Placement placement = layouts.find(name, nullptr).placement();
+    TensorJob job{name, 1, placement.global_shape(), {}, {}};
+    if (placement.device_count() > static_cast<std::int64_t>(ranks.size())) {
+      throw InputError(fmt::format("the layout of '{}' has {}, and '{}' has files of {}", name,
+                                   count_of(placement.device_count(), "rank"), folder, ranks.size()),
+                       {});
+    }
+    for (std::int64_t device = 0; device < placement.device_count(); ++device) {
+      const std::vector<Part> parts = placement.parts(static_cast<Device>(device));
+      const auto found = ranks[static_cast<std::size_t>(device)].tensors.find(name);
+      const bool is_there = found != ranks[static_cast<std::size_t>(device)].tensors.end();
+      if (parts.empty()) continue;
+      const Shape shape = tile_shape(name, parts, job.shape.size(), placement.size(static_cast<Device>(device)));
+      if (!is_there || found->second.shape != shape || found->second.type != type) {
+        throw InputError(fmt::format("'{}' lacks '{}' as {} ({})", source.files[static_cast<std::size_t>(device)], name,
+                                     type, fmt::join(shape, ", ")),
+                         {});
+      }
+      job.element_bytes = found->second.element_bytes;
+      add_boxes(parts, static_cast<std::size_t>(device), found->second, job.sources);
+    }
+    source.tensors.push_back(std::move(job));
+    source.types.push_back(type);
+  }
+  return source;
+}
+
+// Of boxes that several files hold, one is read.
+void keep_one_of_each(std::vector<StoredBox>& boxes) {
+  std::set<std::pair<Shape, Shape>> seen;
+  std::erase_if(boxes,
+                [&](const StoredBox& box) { return !seen.emplace(box.layout.box.lo, box.layout.box.hi).second; });
+}
+
+void add_files(ReshardJob& job, std::vector<std::map<std::string, Tensor>>& files, const std::string& metadata) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    TargetFile file;
+    file.name = job.request.to ? rank_file(static_cast<std::int64_t>(i)) : "model.safetensors";
+    file.header = safetensors_header(files[i], metadata);
+    file.bytes = static_cast<std::int64_t>(file.header.size());
+    for (const auto& [name, tensor] : files[i]) file.bytes += tensor.bytes();
+    job.target_files.push_back(std::move(file));
+  }
+}
+
+void describe_targets(ReshardJob& job, const Source& source) {
+  std::optional<TensorLayouts> layouts;
+  if (job.request.to) layouts.emplace(*job.request.to);
+  std::vector<std::map<std::string, Tensor>> files(1);
+  std::vector<std::vector<std::vector<Part>>> parts(job.tensors.size());  // by tensor and file
+  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
+    const TensorJob& tensor = job.tensors[i];
+    if (!layouts || tensor.sources.empty()) {
+      const bool is_empty = tensor.sources.empty();
+      parts[i].push_back(is_empty ? std::vector<Part>()
+                                  : std::vector{packed_part(box_at(Shape(tensor.shape.size()), tensor.shape))});
+      files[0][tensor.name] = {source.types[i], tensor.element_bytes, tensor.shape, 0, 0};
+      continue;
+    }
+    const Placement placement = layouts->find(tensor.name, &tensor.shape).placement();
+    files.resize(std::max(files.size(), static_cast<std::size_t>(placement.device_count())));
+    for (std::int64_t device = 0; device < placement.device_count(); ++device) {
+      parts[i].push_back(placement.parts(static_cast<Device>(device)));
+      const Shape shape =
+          tile_shape(tensor.name, parts[i].back(), tensor.shape.size(), placement.size(static_cast<Device>(device)));
+      files[static_cast<std::size_t>(device)][tensor.name] = {source.types[i], tensor.element_bytes, shape, 0, 0};
+    }
+  }
+  add_files(job, files, source.metadata);
+  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
+    for (std::size_t file = 0; file < parts[i].size(); ++file) {
+      add_boxes(parts[i][file], file, files[file].at(job.tensors[i].name), job.tensors[i].targets);
+    }
+  }
+}
+
+void choose_slabs(ReshardJob& job) {
+  const std::int64_t room = job.request.max_bytes - job.program_bytes;
+  job.threads = static_cast<int>(std::clamp<std::int64_t>(room / (2 * smallest_slab), 0, job.request.threads));
+  if (job.threads == 0) {
+    const std::int64_t smallest = job.program_bytes + 2 * smallest_slab;
+    throw MemoryLimitError(fmt::format("no plan needs less than {} bytes", group_digits(smallest)),
+                           fmt::format("the smallest cap that works is {}", smallest));
+  }
+  job.slab_bytes = std::min(largest_slab, room / (2 * job.threads));
+}
+
+// --- Running.
+
+// Whole rows of a tensor that follow each other, or parts of one row, of this many bytes at most.
+std::vector<Box> slabs_of(const Shape& shape, std::int64_t element_bytes, std::int64_t most_bytes) {
+  Shape extents(shape.size(), 1);
+  std::int64_t room = std::max<std::int64_t>(1, most_bytes / element_bytes);
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    extents[i] = std::min(shape[i], room);
+    room = std::max<std::int64_t>(1, room / extents[i]);
+    if (extents[i] < shape[i]) room = 1;
+  }
+  std::vector<Box> slabs;
+  Shape corner(shape.size());
+  for (;;) {
+    Box box = box_at(corner, extents);
+    for (std::size_t i = 0; i < shape.size(); ++i) box.hi[i] = std::min(box.hi[i], shape[i]);
+    slabs.push_back(box);
+    std::size_t i = shape.size();
+    while (i > 0 && (corner[i - 1] += extents[i - 1]) >= shape[i - 1]) corner[--i] = 0;
+    if (i == 0) return slabs;
+  }
+}
+
+struct Slab {
+  const TensorJob* tensor = nullptr;
+  Box box;
+};
+
+class SlabWorker {
+ public:
+  SlabWorker(const ReshardJob& job, const std::vector<File>& sources, const std::vector<File>& targets)
+      : sources_(sources),
+        targets_(targets),
+        slab_(make_page_buffer(static_cast<std::size_t>(job.slab_bytes))),
+        piece_(make_page_buffer(static_cast<std::size_t>(job.slab_bytes))) {}
+
+  void move(const Slab& slab) {
+    read(slab);
+    for (const StoredBox& target : slab.tensor->targets) {
+      const auto shared = intersect(target.layout.box, slab.box);
+      if (!shared) continue;
+      BoxCopy(TileLayout(slab.box), TileLayout(*shared), *shared, slab.tensor->element_bytes)
+          .run(slab_.data(), piece_.data());
+      for_each_run(target, *shared, slab.tensor->element_bytes, [&](std::int64_t offset, std::span<std::byte> bytes) {
+        targets_[target.file].write(offset, bytes);
+      });
+    }
+  }
+
+  // Whether the target has what the source has.
+  bool is_same(const Slab& slab) {
+    read(slab);
+    for (const StoredBox& target : slab.tensor->targets) {
+      const auto shared = intersect(target.layout.box, slab.box);
+      if (!shared) continue;
+      const std::int64_t size = slab.tensor->element_bytes;
+      for_each_run(target, *shared, size,
+                   [&](std::int64_t offset, std::span<std::byte> bytes) { targets_[target.file].read(offset, bytes); });
+      const BoxCopy copy{TileLayout(slab.box), TileLayout(*shared), *shared, size};
+      for (std::int64_t run = 0; run < copy.run_count(); ++run) {
+        const BoxCopy::RunPlace place = copy.run_place(run);
+        if (std::memcmp(slab_.data() + place.from, piece_.data() + place.to,
+                        static_cast<std::size_t>(copy.run_bytes())) != 0)
+          return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  void read(const Slab& slab) {
+    for (const StoredBox& source : slab.tensor->sources) {
+      const auto shared = intersect(source.layout.box, slab.box);
+      if (!shared) continue;
+      for_each_run(source, *shared, slab.tensor->element_bytes,
+                   [&](std::int64_t offset, std::span<std::byte> bytes) { sources_[source.file].read(offset, bytes); });
+      BoxCopy(TileLayout(*shared), TileLayout(slab.box), *shared, slab.tensor->element_bytes)
+          .run(piece_.data(), slab_.data());
+    }
+  }
+
+  // Calls visit(place in the file, bytes of piece_) for the runs of a box that lie together in the file.
+  template <typename Visit>
+  void for_each_run(const StoredBox& stored, const Box& box, std::int64_t size, Visit visit) {
+    const BoxCopy copy(stored.layout, TileLayout(box), box, size);
+    for (std::int64_t run = 0; run < copy.run_count(); ++run) {
+      const BoxCopy::RunPlace place = copy.run_place(run);
+      visit(place.from, std::span(piece_.data() + place.to, static_cast<std::size_t>(copy.run_bytes())));
+    }
+  }
+
+  const std::vector<File>& sources_;
+  const std::vector<File>& targets_;
+  Buffer slab_;
+  Buffer piece_;
+};
+
+// Calls visit(worker, slab) for all slabs, on the job's threads.
+template <typename Visit>
+void for_each_slab(const ReshardJob& job, const std::vector<File>& sources, const std::vector<File>& targets,
+                   Visit visit) {
+  std::mutex mutex;  // guards what follows
+  std::size_t tensor = 0;
+  std::size_t next = 0;
+  std::vector<Box> slabs;  // of the tensor
+  const auto take = [&]() -> std::optional<Slab> {
+    const std::lock_guard lock(mutex);
+    while (next == slabs.size()) {
+      if (tensor == job.tensors.size()) return std::nullopt;
+      const TensorJob& one = job.tensors[tensor++];
+      slabs = one.sources.empty() ? std::vector<Box>() : slabs_of(one.shape, one.element_bytes, job.slab_bytes);
+      next = 0;
+    }
+    return Slab{&job.tensors[tensor - 1], slabs[next++]};
+  };
+  WorkerPool pool(job.threads);
+  pool.for_each(static_cast<std::size_t>(job.threads), [&](std::size_t) {
+    SlabWorker worker(job, sources, targets);
+    while (const std::optional<Slab> slab = take()) visit(worker, *slab);
+  });
+}
+
+// What is replaced is removed with all that is in it.
+bool holds_safetensors_alone(const std::string& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const fs::directory_iterator entries(folder);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.is_regular_file() && entry.path().extension() == ".safetensors";
+  });
+}
+
+std::int64_t sum_of_volumes(const std::vector<StoredBox>& boxes) {
+  std::int64_t sum = 0;
+  for (const StoredBox& box : boxes) sum += volume(box.layout.box);
+  return sum;
+}
+
+void write_target(const ReshardJob& job, const std::string& folder, const ReshardOptions& options) {
+  std::vector<File> sources;
+  std::vector<File> targets;
+  for (const std::string& path : job.source_files) sources.emplace_back(path, File::Mode::read);
+  for (const TargetFile& file : job.target_files) {
+    targets.emplace_back(folder + "/" + file.name, File::Mode::create);
+    targets.back().write(0, std::as_bytes(std::span(file.header)));
+  }
+  std::mutex mutex;  // guards the sum
+  std::int64_t read = 0;
+  for_each_slab(job, sources, targets, [&](SlabWorker& worker, const Slab& slab) {
+    worker.move(slab);
+    const std::lock_guard lock(mutex);
+    read += volume(slab.box) * slab.tensor->element_bytes;
+    if (options.report) options.report(read);
+  });
+  if (options.verify) {
+    for_each_slab(job, sources, targets, [&](SlabWorker& worker, const Slab& slab) {
+      if (!worker.is_same(slab))
+        throw RuntimeError(fmt::format("'{}' differs in the files that were written", slab.tensor->name));
+    });
+  }
+  for (File& file : targets) file.close();
+}
+
+}  // namespace
+
+std::int64_t ReshardJob::read_bytes() const {
+  std::int64_t bytes = 0;
+  for (const TensorJob& tensor : tensors) bytes += sum_of_volumes(tensor.sources) * tensor.element_bytes;
+  return bytes;
+}
+
+std::int64_t ReshardJob::written_bytes() const {
+  std::int64_t bytes = 0;
+  for (const TensorJob& tensor : tensors) bytes += sum_of_volumes(tensor.targets) * tensor.element_bytes;
+  return bytes;
+}
+
+ReshardJob prepare_reshard(const ReshardRequest& request) {
+  if (fs::weakly_canonical(request.source) == fs::weakly_canonical(request.target)) {
+    throw InputError(fmt::format("source and target are the same: '{}'", request.source), {});
+  }
+  ReshardJob job;
+  job.request = request;
+  Source source =
+      request.from ? open_from_ranks(request.source, TensorLayouts(*request.from)) : open_whole(request.source);
+  job.source_files = std::move(source.files);
+  job.tensors = std::move(source.tensors);
+  for (TensorJob& tensor : job.tensors) keep_one_of_each(tensor.sources);
+  describe_targets(job, source);
+  job.program_bytes = program_memory();
+  choose_slabs(job);
+  return job;
+}
+
+ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string& target = job.request.target;
+  const std::string folder = target + ".unfinished";
+  if (fs::exists(target) && !options.overwrite)
+    throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
+  if (fs::exists(target) && !holds_safetensors_alone(target)) {
+    throw InputError(fmt::format("'{}' holds more than files of safetensors: it is not replaced", target), {});
+  }
+  try {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    const std::int64_t there = free_bytes(folder);
+    std::int64_t needed = 0;
+    for (const TargetFile& file : job.target_files) needed += file.bytes;
+    if (needed > there) {
+      fs::remove_all(folder);
+      throw RuntimeError(fmt::format("the disk of '{}' has {} bytes left, and {} are needed: {} are missing", target,
+                                     group_digits(there), group_digits(needed), group_digits(needed - there)));
+    }
+    write_target(job, folder, options);
+    const std::string old = target + ".old";
+    const bool replaces = fs::exists(target);
+    if (replaces) fs::rename(target, old);
+    fs::rename(folder, target);
+    if (replaces) fs::remove_all(old);
+  } catch (const fs::filesystem_error& error) {
+    throw RuntimeError(fmt::format("cannot write '{}': {}", error.path1().string(), error.code().message()));
+  }
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), peak_memory(),
+          options.verify};
+}
+
+// --- Text.
+
+std::string to_string(const ReshardJob& job) {
+  std::int64_t largest = 0;
+  for (const TargetFile& file : job.target_files) largest = std::max(largest, file.bytes);
+  const auto count = [](std::size_t number, const char* noun) {
+    return count_of(static_cast<std::int64_t>(number), noun);
+  };
+  return fmt::format(
+      "{} -> {}: {} of {} to {}, of {} bytes at most\n"
+      "read     {} bytes, each once\n"
+      "written  {} bytes\n"
+      "memory   {} bytes and {} of the program (cap {}); {}\n",
+      job.request.source, job.request.target, count(job.tensors.size(), "tensor"),
+      count(job.source_files.size(), "file"), count(job.target_files.size(), "file"), group_digits(largest),
+      group_digits(job.read_bytes()), group_digits(job.written_bytes()), group_digits(2 * job.threads * job.slab_bytes),
+      group_digits(job.program_bytes), group_digits(job.request.max_bytes), count_of(job.threads, "thread"));
+}
+
+std::string to_json(const ReshardJob& job) {
+  Json files = Json::array();
+  for (const TargetFile& file : job.target_files) files.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  const Json json{{"format", json_format},
+                  {"source", job.request.source},
+                  {"target", job.request.target},
+                  {"tensors", job.tensors.size()},
+                  {"source_files", job.source_files.size()},
+                  {"target_files", files},
+                  {"read_bytes", job.read_bytes()},
+                  {"written_bytes", job.written_bytes()},
+                  {"threads", job.threads},
+                  {"slab_bytes", job.slab_bytes},
+                  {"program_bytes", job.program_bytes},
+                  {"max_bytes", job.request.max_bytes}};
+  return json.dump() + "\n";
+}
+
+std::string to_string(const ReshardReport& report, const ReshardJob& job) {
+  return fmt::format("{}done in {:.3f} s, peak {} of {} bytes\n", report.verified ? "verified, " : "", report.seconds,
+                     group_digits(report.peak_bytes), group_digits(job.request.max_bytes));
+}
+
+std::string to_json(const ReshardReport& report, const ReshardJob& job) {
+  const Json json{
+      {"format", json_format},           {"source", job.request.source},       {"target", job.request.target},
+      {"seconds", report.seconds},       {"read_bytes", job.read_bytes()},     {"written_bytes", job.written_bytes()},
+      {"peak_bytes", report.peak_bytes}, {"max_bytes", job.request.max_bytes}, {"verified", report.verified}};
+  return json.dump() + "\n";
+}
+
+}  // namespace retile::files

@@ -1,0 +1,85 @@
+// Checkpoints from the files of some ranks, or of a whole model, to those of others: every byte of the source is read
+// once, within a cap on memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/files/safetensors.h"
+#include "retile/memory/tile_layout.h"
+
+namespace retile::files {
+
+struct ReshardRequest {
+  std::string source;                                          // a model, or with `from` a folder with files of ranks
+  std::string target;                                          // a folder
+  std::optional<std::vector<SourceText>> from = std::nullopt;  // layouts of the source's tensors
+  std::optional<std::vector<SourceText>> to = std::nullopt;    // layouts of the target's; else it is one file
+  std::int64_t max_bytes = 0;                                  // of memory, for the whole process
+  int threads = 1;
+};
+
+// A box of a tensor in a file: `layout` says where it lies, in bytes from the file's beginning.
+struct StoredBox {
+  std::size_t file = 0;
+  TileLayout layout;
+};
+
+// One tensor, and where it is. Boxes of one side are equal or disjoint; of equal sources one is read.
+struct TensorJob {
+  std::string name;
+  std::int64_t element_bytes = 1;
+  Shape shape;
+  std::vector<StoredBox> sources;
+  std::vector<StoredBox> targets;
+};
+
+struct TargetFile {
+  std::string name;    // in the target's folder
+  std::string header;  // its first bytes
+  std::int64_t bytes = 0;
+};
+
+struct ReshardJob {
+  ReshardRequest request;
+  std::vector<std::string> source_files;
+  std::vector<TargetFile> target_files;
+  std::vector<TensorJob> tensors;
+  std::int64_t program_bytes = 0;  // of max_bytes, for the program and the headers
+  std::int64_t slab_bytes = 0;     // of a tensor that a thread reads at once
+  int threads = 1;
+
+  std::int64_t read_bytes() const;
+  std::int64_t written_bytes() const;
+};
+
+// Reads headers and layouts, and plans. Nothing is written. Throws InputError, MemoryLimitError where the cap is too
+// small.
+ReshardJob prepare_reshard(const ReshardRequest& request);
+
+std::string to_string(const ReshardJob& job);
+std::string to_json(const ReshardJob& job);
+
+struct ReshardOptions {
+  bool overwrite = false;  // replace a target that is there when the new one is complete
+  bool verify = false;     // read the target again, and compare it with the source
+  std::function<void(std::int64_t read_bytes)> report = {};
+};
+
+struct ReshardReport {
+  double seconds = 0;
+  std::int64_t peak_bytes = 0;
+  bool verified = false;
+};
+
+// Throws InputError where the target may not be written, RuntimeError where the run fails.
+ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options);
+
+std::string to_string(const ReshardReport& report, const ReshardJob& job);
+std::string to_json(const ReshardReport& report, const ReshardJob& job);
+
+}  // namespace retile::files

@@ -1,0 +1,73 @@
+#include "retile/files/tensor_layouts.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "retile/base/json.h"
+#include "retile/interchange/notation.h"
+#include "retile/types/json.h"
+
+namespace retile::files {
+namespace {
+
+constexpr const char* known_keys[] = {"name", "mesh", "layout", "shape", "format"};
+
+std::optional<interchange::PlacedMesh> read_placed_mesh(const JsonReader& line) {
+  if (!line.has("mesh")) return std::nullopt;
+  const JsonReader mesh = line.member("mesh");
+  if (mesh.value().as<std::string>() == nullptr) return interchange::PlacedMesh{read_mesh(mesh), {}};
+  return mesh.parse_text([](const SourceText& text) { return interchange::parse_placed_mesh(text); });
+}
+
+}  // namespace
+
+TensorLayouts::TensorLayouts(std::vector<SourceText> lines) : lines_(std::move(lines)) {
+  for (const SourceText& text : lines_) {
+    const JsonValue value = parse_json(text);
+    const JsonReader line(text, value, "the line");
+    line.require_format();
+    for (const auto& [key, member] : line.members()) {
+      if (std::find(std::begin(known_keys), std::end(known_keys), key) == std::end(known_keys)) {
+        member.fail(fmt::format("unknown key \"{}\"", key), "known are name, mesh, layout, shape, format");
+      }
+    }
+    patterns_.push_back(line.member("name").string());
+    (void)line.member("layout").string();
+  }
+}
+
+Layout TensorLayouts::find(const std::string& name, const Shape* shape) const {
+  const auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
+  const auto found = std::find_if(patterns_.begin(), patterns_.end(), fits);
+  if (found == patterns_.end()) {
+    throw InputError(fmt::format("no line of '{}' says the layout of '{}'", lines_.empty() ? "" : lines_[0].name, name),
+                     "names may have wildcards: a last line with the name * is for all others");
+  }
+  const SourceText& text = lines_[static_cast<std::size_t>(found - patterns_.begin())];
+  const JsonValue value = parse_json(text);
+  const JsonReader line(text, value, "the line");
+  Shape own;
+  if (line.has("shape")) own = line.member("shape").integers();
+  const JsonReader member = line.member("layout");
+  const bool says_shape = !interchange::recognise_notation(member.string());  // retile's own types do
+  if (shape == nullptr && !line.has("shape") && !says_shape) {
+    member.fail(fmt::format("the shape of '{}' is needed", name), "add \"shape\" to the line");
+  }
+  const std::optional<interchange::PlacedMesh> mesh = read_placed_mesh(line);
+  const Shape& given = line.has("shape") ? own : shape != nullptr ? *shape : own;
+  const Layout layout = member.parse_text([&](const SourceText& one) {
+    if (says_shape && mesh) return parse_layout(one, mesh->mesh);
+    return interchange::parse_ends(one, one, given, mesh).source;
+  });
+  if (shape != nullptr && layout.placement().global_shape() != *shape) {
+    member.fail(fmt::format("'{}' has shape ({})", name, fmt::join(*shape, ", ")));
+  }
+  if (layout.is_partial()) member.fail("files hold no parts of sums");
+  return layout;
+}
+
+}  // namespace retile::files

@@ -1,0 +1,29 @@
+// Layouts of a model's tensors, by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/types/layout.h"
+
+namespace retile::files {
+
+// Lines of JSON: {"name": "blocks.*.weight", "mesh": {"tp": 8}, "layout": "PartitionSpec('tp', None)"}. A name may have
+// wildcards (* and ?), and the first line that fits counts. A mesh is an object or a text, and a layout a text, both in
+// any notation; a "shape" is needed where nothing else says it.
+class TensorLayouts {
+ public:
+  // Throws InputError with the place of the mistake.
+  explicit TensorLayouts(std::vector<SourceText> lines);
+
+  // The layout of a tensor. `shape` is null where only the line can say it. Throws InputError where no line fits, and
+  // where its layout is of another shape or a sum.
+  Layout find(const std::string& name, const Shape* shape) const;
+
+ private:
+  std::vector<SourceText> lines_;
+  std::vector<std::string> patterns_;
+};
+
+}  // namespace retile::files

@@ -1,0 +1,188 @@
+#include "retile/files/reshard.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "retile/base/arithmetic.h"
+#include "tests/files/zarr_writer.h"
+#include "tests/support/diagnostic_of.h"
+
+namespace retile::files {
+namespace {
+
+namespace fs = std::filesystem;
+using test::diagnostic_of;
+using test::read_bytes;
+using test::write_text;
+
+class Reshard : public ::testing::Test {
+ protected:
+  Reshard() : folder_((fs::temp_directory_path() / "retile.XXXXXX").string()) {
+    if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make a folder");
+  }
+  ~Reshard() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  // A file of tensors whose elements are numbers of two bytes, counted through all of them.
+  void write_model(const std::string& name, const std::vector<std::pair<std::string, Shape>>& tensors) const {
+    std::map<std::string, Tensor> described;
+    for (const auto& [tensor, shape] : tensors) described[tensor] = {"BF16", 2, shape, 0, 0};
+    std::string bytes = safetensors_header(described, R"({"format":"pt"})");
+    std::int16_t number = 0;
+    for (const auto& [tensor, description] : described) {
+      for (std::int64_t i = 0; i < description.bytes() / 2; ++i, ++number) {
+        bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+      }
+    }
+    write_text(path(name), bytes);
+  }
+
+  ReshardRequest request(const std::string& source, const std::string& target) const {
+    ReshardRequest request;
+    request.source = path(source);
+    request.target = path(target);
+    request.max_bytes = 256 << 20;
+    request.threads = 2;
+    return request;
+  }
+
+  // The elements of a tensor in a file of one rank.
+  std::vector<int> elements(const std::string& file, const std::string& name) const {
+    const Model model = open_model(path(file));
+    const Tensor& tensor = model.tensors.at(name);
+    const std::string bytes = read_bytes(path(file));
+    std::vector<int> numbers;
+    for (std::int64_t i = 0; i < tensor.bytes(); i += 2) {
+      std::int16_t number = 0;
+      std::memcpy(&number, bytes.data() + tensor.offset + i, sizeof number);
+      numbers.push_back(number);
+    }
+    return numbers;
+  }
+
+  std::string folder_;
+};
+
+std::vector<SourceText> layouts(const std::vector<std::string>& lines) {
+  std::vector<SourceText> texts;
+  for (const std::string& line : lines) texts.push_back({"layouts.jsonl", line, static_cast<int>(texts.size()) + 1});
+  return texts;
+}
+
+TEST_F(Reshard, gives_every_rank_its_tiles) {
+  write_model("model.safetensors", {{"a", {4, 6}}, {"b", {3}}});
+  ReshardRequest one = request("model.safetensors", "ranks");
+  one.to = layouts({R"({"name": "a", "mesh": {"x": 2}, "layout": "[4, 3{x}6]"})",
+                    R"json({"name": "*", "mesh": {"x": 2}, "layout": "PartitionSpec(None,)"})json"});
+  const ReshardJob job = prepare_reshard(one);
+  EXPECT_EQ(job.read_bytes(), 54);
+  EXPECT_EQ(job.written_bytes(), 48 + 12);
+  run_reshard(job, {false, true, {}});
+  EXPECT_EQ(elements("ranks/rank-00000.safetensors", "a"),
+            (std::vector<int>{0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20}));
+  EXPECT_EQ(elements("ranks/rank-00001.safetensors", "a"),
+            (std::vector<int>{3, 4, 5, 9, 10, 11, 15, 16, 17, 21, 22, 23}));
+  EXPECT_EQ(elements("ranks/rank-00001.safetensors", "b"), (std::vector<int>{24, 25, 26}));
+  EXPECT_EQ(open_model(path("ranks/rank-00001.safetensors")).metadata, R"({"format":"pt"})");
+}
+
+// There, from ranks to other ranks, and back: the bytes are those of the model.
+TEST_F(Reshard, goes_to_other_ranks_and_back) {
+  const std::string weights = R"json({"name": "w.*", "mesh": {"x": 2, "y": 2}, "shape": [24, 10],
+      "layout": "PartitionSpec(('x', 'y'), None)"})json";
+  const std::string others = R"({"name": "w.*", "mesh": {"x": 3}, "shape": [24, 10], "layout": "[24, 4{x}10]"})";
+  const std::string bias = R"({"name": "b", "mesh": {"x": 3}, "shape": [7], "layout": "[3{x}7]"})";
+  write_model("model.safetensors", {{"w.0", {24, 10}}, {"w.1", {24, 10}}, {"b", {7}}});
+  ReshardRequest there = request("model.safetensors", "four");
+  there.to = layouts({weights, bias});
+  run_reshard(prepare_reshard(there), {false, true, {}});
+  ReshardRequest across = request("four", "three");
+  across.from = there.to;
+  across.to = layouts({others, bias});
+  run_reshard(prepare_reshard(across), {false, true, {}});
+  EXPECT_FALSE(fs::exists(path("three/rank-00003.safetensors")));
+  ReshardRequest back = request("three", "whole");
+  back.from = across.to;
+  run_reshard(prepare_reshard(back), {false, true, {}});
+  EXPECT_TRUE(read_bytes(path("whole/model.safetensors")) == read_bytes(path("model.safetensors")));
+}
+
+// Fused matrices: each rank has its part of all three.
+TEST_F(Reshard, cuts_fused_tensors_by_views) {
+  write_model("model.safetensors", {{"qkv", {12, 2}}});
+  ReshardRequest one = request("model.safetensors", "ranks");
+  one.to = layouts({R"({"name": "qkv", "mesh": {"x": 2}, "layout": "[3*2{x}4, 2]"})"});
+  run_reshard(prepare_reshard(one), {false, true, {}});
+  EXPECT_EQ(open_model(path("ranks/rank-00000.safetensors")).tensors.at("qkv").shape, (Shape{6, 2}));
+  EXPECT_EQ(elements("ranks/rank-00001.safetensors", "qkv"),
+            (std::vector<int>{4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23}));
+}
+
+TEST_F(Reshard, reads_models_of_several_files) {
+  fs::create_directories(path("model"));
+  write_model("model/1.safetensors", {{"a", {4}}});
+  write_model("model/2.safetensors", {{"b", {4}}});
+  write_text(path("model/model.safetensors.index.json"),
+             R"({"metadata": {}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
+  run_reshard(prepare_reshard(request("model", "one")), {false, true, {}});
+  EXPECT_EQ(elements("one/model.safetensors", "b"), (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(Reshard, moves_large_tensors_slab_by_slab) {
+  write_model("model.safetensors", {{"a", {300, 700}}});
+  ReshardRequest one = request("model.safetensors", "ranks");
+  one.to = layouts({R"({"name": "a", "mesh": {"x": 7}, "layout": "[300, 100{x}700]"})"});
+  ReshardJob job = prepare_reshard(one);
+  for (const std::int64_t slab : {2, 1000, 1402, 70000}) {
+    job.slab_bytes = slab;
+    run_reshard(job, {true, true, {}});
+    EXPECT_EQ(elements("ranks/rank-00006.safetensors", "a")[100], 1300);
+  }
+}
+
+TEST_F(Reshard, refuses_what_is_wrong) {
+  write_model("model.safetensors", {{"a", {4, 6}}});
+  ReshardRequest one = request("model.safetensors", "ranks");
+  const auto prepared = [&](const std::string& line) {
+    one.to = layouts({line});
+    return diagnostic_of([&] { return prepare_reshard(one); });
+  };
+  EXPECT_EQ(prepared(R"({"name": "b", "mesh": {"x": 2}, "layout": "[4, 3{x}6]"})"),
+            "error: no line of 'layouts.jsonl' says the layout of 'a'\n"
+            "hint: names may have wildcards: a last line with the name * is for all others\n");
+  EXPECT_EQ(prepared(R"({"name": "a", "mesh": {"x": 2}, "layout": "[4, 4{x}8]"})"),
+            "layouts.jsonl:1:43: error: 'a' has shape (4, 6)\n"
+            "    1 | {\"name\": \"a\", \"mesh\": {\"x\": 2}, \"layout\": \"[4, 4{x}8]\"}\n"
+            "      |                                           ^~~~~~~~~~~~\n");
+  one.to.reset();
+  one.max_bytes = 1000;
+  EXPECT_THROW(prepare_reshard(one), MemoryLimitError);
+  write_text(path("short.safetensors"), "abc");
+  EXPECT_EQ(diagnostic_of([&] { return prepare_reshard(request("short.safetensors", "x")); }),
+            "error: '" + path("short.safetensors") + "' is no file of safetensors\n");
+  EXPECT_FALSE(fs::exists(path("ranks")));
+}
+
+TEST_F(Reshard, replaces_nothing_but_checkpoints) {
+  write_model("model.safetensors", {{"a", {4, 6}}});
+  fs::create_directories(path("home/letters"));
+  const ReshardJob job = prepare_reshard(request("model.safetensors", "home"));
+  EXPECT_EQ(diagnostic_of([&] { return run_reshard(job, {}); }),
+            "error: '" + path("home") + "' exists\nhint: --overwrite replaces it\n");
+  EXPECT_EQ(diagnostic_of([&] {
+              return run_reshard(job, {true, false, {}});
+            }),
+            "error: '" + path("home") + "' holds more than files of safetensors: it is not replaced\n");
+  EXPECT_TRUE(fs::exists(path("home/letters")));
+}
+
+}  // namespace
+}  // namespace retile::files
