@@ -162,3 +162,9 @@ def test_plans_and_refusals(tmp_path):
         retile.rechunk(source, target, chunks=(37, 2, 3), max_bytes=CAP)
     retile.rechunk(zarr.open_array(source, mode="r"), target, chunks=(37, 22, 1), max_bytes=CAP, overwrite=True)
     assert same(target, array)
+
+
+def test_the_pages_code_runs():
+    from test_docs import run_blocks
+
+    assert run_blocks("from-zarr.md") == 1
