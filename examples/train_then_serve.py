@@ -159,15 +159,18 @@ def main():
     # What a server would have loaded from the whole weights.
     found = [weights if rank == 0 else None]
     dist.broadcast_object_list(found)
+    result = ""
     if rank >= half:
         expected = Server(rank - half, half)
         expected.load_weights((name, weight.to(torch.bfloat16)) for name, weight in found[0].items())
         for (name, own), other in zip(model.named_parameters(), expected.parameters(), strict=True):
             assert torch.equal(own, other), name
-        print(
-            f"server {rank - half}: every bit is right, {report.received_bytes} bytes received, {report.staged_bytes} staged"
-        )
-    dist.barrier()
+        result = f"every bit is right, {report.received_bytes} bytes received, {report.staged_bytes} staged"
+    results = [""] * dist.get_world_size()
+    dist.all_gather_object(results, result)
+    if rank == 0:
+        for server, text in enumerate(results[half:]):
+            print(f"server {server}: {text}")
     dist.destroy_process_group()
 
 
