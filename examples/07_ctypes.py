@@ -32,7 +32,16 @@ Tile = ctypes.c_double * 12
 Pointers = ctypes.c_void_p * 2
 sources = [Tile(*range(12)), Tile(*range(12, 24))]
 targets = [Tile(), Tile()]
-require(retile.retile_run_execute(run, Pointers(*map(ctypes.addressof, sources)), Pointers(*map(ctypes.addressof, targets))))
+require(
+    retile.retile_run_execute(run, Pointers(*map(ctypes.addressof, sources)), Pointers(*map(ctypes.addressof, targets)))
+)
 print([int(x) for x in targets[0]])
-for free, handle in [("run", run), ("engine", engine), ("plan", plan), ("layout", rows), ("layout", columns), ("mesh", mesh)]:
+for free, handle in [
+    ("run", run),
+    ("engine", engine),
+    ("plan", plan),
+    ("layout", rows),
+    ("layout", columns),
+    ("mesh", mesh),
+]:
     getattr(retile, f"retile_{free}_free")(handle)

@@ -13,7 +13,8 @@
  * handle may be used by one thread at a time; what a handle was made from may be freed before it. Strings are UTF-8 and
  * end with a zero; they are copied.
  *
- * Symbols and structs of one minor version (RETILE_VERSION_MINOR) stay as they are: programs need not be compiled again.
+ * Symbols and structs of one minor version (RETILE_VERSION_MINOR) stay as they are: programs need not be compiled
+ * again.
  */
 #ifndef RETILE_C_H
 #define RETILE_C_H
@@ -69,14 +70,14 @@ retile_status retile_layout_parse(const retile_mesh* mesh, const char* text, ret
  * their numbers, from 0, dimension by dimension. Sizes need not divide: tiles are of ceilings. */
 retile_status retile_layout_create(const retile_mesh* mesh, int rank, const int64_t* shape, const int* axis_counts,
                                    const int* axes, retile_layout** layout);
-/* Any boxes: device i has box_counts[i] of them, and each box is 2 * rank numbers of `bounds`: first and end (exclusive)
- * of its dimensions. A device's boxes lie in its memory one after the other. */
+/* Any boxes: device i has box_counts[i] of them, and each box is 2 * rank numbers of `bounds`: first and end
+ * (exclusive) of its dimensions. A device's boxes lie in its memory one after the other. */
 retile_status retile_layout_boxes(int rank, const int64_t* shape, int64_t devices, const int64_t* box_counts,
                                   const int64_t* bounds, retile_layout** layout);
 int retile_layout_rank(const retile_layout* layout);
 int64_t retile_layout_devices(const retile_layout* layout);
-/* The box of a device: first and end (exclusive) of each dimension, `rank` numbers each. An input error if it has several
- * boxes. Of a sum, the box of the part that the device holds. */
+/* The box of a device: first and end (exclusive) of each dimension, `rank` numbers each. An input error if it has
+ * several boxes. Of a sum, the box of the part that the device holds. */
 retile_status retile_layout_tile(const retile_layout* layout, int64_t device, int64_t* first, int64_t* end);
 /* Elements that a device holds. */
 retile_status retile_layout_size(const retile_layout* layout, int64_t device, int64_t* elements);
@@ -112,8 +113,8 @@ void retile_plan_free(retile_plan* plan);
 
 /* All devices in this process; `threads` 0: one for each core. */
 retile_status retile_engine_threads(int threads, retile_engine** engine);
-/* The devices, out of `count`, whose tiles this process has: their number, and as many of them as `devices` has room for,
- * ascending. */
+/* The devices, out of `count`, whose tiles this process has: their number, and as many of them as `devices` has room
+ * for, ascending. */
 retile_status retile_engine_devices(const retile_engine* engine, int64_t count, int64_t* devices, size_t capacity,
                                     size_t* number);
 /* Memory of the kind that the engine moves fastest, to be given back by retile_engine_release(). */
@@ -150,8 +151,8 @@ size_t retile_run_devices(const retile_run* run);
 /* Bytes that the buffer of this process's n-th device must have for an array. */
 retile_status retile_run_bytes(const retile_run* run, size_t array, size_t device, int64_t* source, int64_t* target);
 
-/* The buffers of this process's devices, array by array in the order in which they were added. No target overlaps another
- * tile. Nothing but the targets' elements is written. */
+/* The buffers of this process's devices, array by array in the order in which they were added. No target overlaps
+ * another tile. Nothing but the targets' elements is written. */
 retile_status retile_run_execute(retile_run* run, const void* const* sources, void* const* targets);
 /* The same in the background: between start and the end no buffer may be touched. One execution of a run at a time. */
 retile_status retile_run_start(retile_run* run, const void* const* sources, void* const* targets);

@@ -202,7 +202,8 @@ void bind_layout(nb::module_& module) {
                           "collections.abc.Sequence[str] = (), devices: collections.abc.Sequence[int] = ()) -> Layout"),
                   "An array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
                   "`uneven` is the rule where sizes do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
-                  "(numpy.array_split), 'last' (2DECOMP&FFT). Devices along the axes in `sum` hold parts that are to be added up. `devices`\n"
+                  "(numpy.array_split), 'last' (2DECOMP&FFT). Devices along the axes in `sum` hold parts that are to "
+                  "be added up. `devices`\n"
                   "are those of the mesh, in its order; 0, 1, 2, … unless told.")
       .def_static(
           "from_text", &read_layout, "text"_argument, "shape"_argument, "mesh"_argument = nb::none(),

@@ -18,8 +18,8 @@ struct DTensorPlacement {
   Reduction reduction = Reduction::sum;  // of the parts
 };
 
-// Dimensions are cut along the mesh's in order, by nested ceilings. Strides that do not divide are read as another order of
-// the mesh's dimensions. Throws InputError.
+// Dimensions are cut along the mesh's in order, by nested ceilings. Strides that do not divide are read as another
+// order of the mesh's dimensions. Throws InputError.
 Layout dtensor_layout(const PlacedMesh& mesh, const std::vector<DTensorPlacement>& placements, const Shape& shape);
 
 }  // namespace retile::interchange

@@ -19,9 +19,9 @@ void require_row_major(const Manifest& manifest) {
   for (const NamedArray& array : manifest.arrays) {
     const Problem& problem = manifest.problems[array.problem];
     if (is_row_major(problem.source()) && is_row_major(problem.target())) continue;
-    throw InputError(fmt::format("array \"{}\" has an order of dimensions in memory: in place, tiles are row-major",
-                                 array.name),
-                     "leave the order out, or keep the sources");
+    throw InputError(
+        fmt::format("array \"{}\" has an order of dimensions in memory: in place, tiles are row-major", array.name),
+        "leave the order out, or keep the sources");
   }
 }
 

@@ -238,6 +238,9 @@ def transfers(retile, random, counts, on_ranks=False):
         arguments += ["--hosts", str(choose(random, divisors))]
     if random.random() < 0.4:
         arguments.append("--in-place")
+        for array in arrays:  # row-major, in place
+            array.pop("src_order", None)
+            array.pop("dst_order", None)
     size = max(n for n in divisors if n <= 4) if on_ranks else 0
     cap = str(choose(random, [64, 1000, 4096, 65536, 1 << 20]))
     planned, cap, command = within_cap(retile, [*arguments, "--dry-run"], arrays, cap, 0, counts)

@@ -1,4 +1,3 @@
-#include "retile/plan/senders.h"
 #include "retile/transfer/plan.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +5,7 @@
 
 #include <algorithm>
 
+#include "retile/plan/senders.h"
 #include "retile/schedule/cells.h"
 #include "retile/transfer/verify.h"
 #include "tests/support/diagnostic_of.h"
