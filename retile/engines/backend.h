@@ -97,9 +97,9 @@ class Backend {
 
   virtual const char* name() const = 0;
 
-  // --- Devices and processes; see Engine.
+  // --- Devices and processes; see Engine. One process with all devices unless a backend says otherwise.
 
-  virtual std::vector<Device> devices(std::int64_t device_count) const = 0;
+  virtual std::vector<Device> devices(std::int64_t device_count) const { return all_devices(device_count); }
   virtual std::vector<std::int64_t> hosts(std::int64_t) const { return {}; }
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
   // Whether stages between hosts go in phases: what crosses, then what is passed on.
@@ -135,9 +135,11 @@ class Backend {
   virtual std::string where() const { return {}; }
   // Collective: throws RuntimeError in all processes if they were given different movements, or one of them wrong
   // strides. The strides of all devices, those of `own` included.
-  virtual BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) = 0;
+  virtual BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own);
   // From the first process's start to the last one's end, see now(). Collective.
-  virtual double seconds_between(std::int64_t start, std::int64_t end) const = 0;
+  virtual double seconds_between(std::int64_t start, std::int64_t end) const {
+    return static_cast<double>(end - start) * 1e-9;
+  }
 
   // --- Memory.
 
@@ -152,11 +154,16 @@ class Backend {
   virtual std::int64_t listed_bytes() const = 0;                         // at most, of a run's lists of pieces
   // Throws RuntimeError if there is none.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  // See Engine.
-  virtual bool has_host_memory() const { return true; }
-  virtual void load(const std::byte*, std::span<std::byte>) const {}           // of memory that is not the host's
-  virtual void store(std::span<const std::byte>, std::byte*) const {}          // likewise
-  virtual std::optional<std::int64_t> available_memory() const { return {}; }  // likewise
+  // The memory of a device, where tiles do not lie in the host's; see Engine.
+  class DeviceMemory {
+   public:
+    virtual ~DeviceMemory() = default;
+    virtual void load(const std::byte* tile, std::span<std::byte> to) const = 0;
+    virtual void store(std::span<const std::byte> from, std::byte* tile) const = 0;
+    virtual std::optional<std::int64_t> available() const = 0;
+  };
+  // Null where tiles lie in the host's memory.
+  virtual const DeviceMemory* device_memory() const { return nullptr; }
   // Frees streams and their staging when nobody reads them any more.
   virtual void retire(std::shared_ptr<PreparedStreams> /*streams*/, Buffer /*staging*/) {}
   virtual bool is_shared(const std::byte*) const { return true; }

@@ -612,15 +612,15 @@ class StagedEngine final : public Engine {
     return backend_->devices_on_machine(device_count);
   }
   Buffer allocate(std::size_t bytes) override { return backend_->allocate(bytes); }
-  bool has_host_memory() const override { return backend_->has_host_memory(); }
+  bool has_host_memory() const override { return backend_->device_memory() == nullptr; }
   void load(const std::byte* tile, std::span<std::byte> to) const override {
-    has_host_memory() ? Engine::load(tile, to) : backend_->load(tile, to);
+    has_host_memory() ? Engine::load(tile, to) : backend_->device_memory()->load(tile, to);
   }
   void store(std::span<const std::byte> from, std::byte* tile) const override {
-    has_host_memory() ? Engine::store(from, tile) : backend_->store(from, tile);
+    has_host_memory() ? Engine::store(from, tile) : backend_->device_memory()->store(from, tile);
   }
   std::optional<std::int64_t> available_memory() const override {
-    return has_host_memory() ? Engine::available_memory() : backend_->available_memory();
+    return has_host_memory() ? Engine::available_memory() : backend_->device_memory()->available();
   }
   EngineMemory memory() const override { return backend_->memory(); }
   Executor executor(TileOwner owner) const override { return backend_->executor(owner); }
@@ -647,6 +647,11 @@ class StagedEngine final : public Engine {
 
 std::unique_ptr<Engine> make_staged_engine(std::shared_ptr<Backend> backend) {
   return std::make_unique<StagedEngine>(std::move(backend));
+}
+
+BufferStrides Backend::require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) {
+  require_element_size(movement, element_size);
+  return require_strides(own, movement.source, movement.target(), devices(movement.mesh.device_count()), element_size);
 }
 
 void Backend::combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles) {

@@ -25,8 +25,8 @@ std::optional<ProgramForm> find_program_form(std::string_view name);
 
 // The form that is taken on a platform of JAX's ("cpu", "gpu", "tpu") for tiles of so many bytes unless told otherwise.
 // On GPUs and TPUs collectives stay collectives: no figure says that anything else is faster there. On CPU devices the
-// rounds of small tiles take as long as their waiting for each other: arrays of 128 KB took 0.83 of XLA's speed in the
-// fast form and 1.07 of it in collectives, arrays of 8 MB 1.27 in the fast form.
+// rounds of small tiles take as long as their waiting for each other, so that small ones keep their collectives. The
+// bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all forms.
 ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes);
 
 // The executor of tensor programs. It has no messages: every round of an exchange is a permutation of parts of tiles,

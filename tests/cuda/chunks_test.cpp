@@ -90,7 +90,7 @@ void copy_by_threads(const PieceShape& shape, const std::byte* from, std::byte* 
   streams.shapes = {shape};
   streams.pieces = {{0, 0, 0, 0, 0}};
   streams.end_stream(0, 1, shape.bytes());
-  const ChunkTable table = make_chunks(streams, [](const Stream&) { return true; });
+  const ChunkTable table = make_chunks(streams);
   std::vector<Chunk> chunks = table.chunks;
   std::shuffle(chunks.begin(), chunks.end(), random);
   for (const Chunk& chunk : chunks) {

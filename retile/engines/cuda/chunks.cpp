@@ -70,7 +70,7 @@ void add_small_enough(const CutBox& box, std::vector<CutBox>& result) {
   }
 }
 
-// The loop at the front is cut into one of `length` iterations and one over these, which goes to the end.
+// Cuts a loop into one of `length` iterations, in its place, and one over these at the end.
 void cut_loop(CutBox& box, std::size_t loop, std::int64_t length) {
   const Loop whole = box.loops[loop];
   if (whole.count <= length) return;
@@ -205,7 +205,7 @@ void sort_by_target(ChunkTable& table) {
 
 }  // namespace
 
-ChunkTable make_chunks(const Streams& streams, const std::function<bool(const Stream&)>& takes) {
+ChunkTable make_chunks(const Streams& streams) {
   struct Boxes {
     std::size_t first = 0;  // of the shape's, in ChunkTable::shapes
     std::vector<ChunkBox> list;
@@ -226,7 +226,6 @@ ChunkTable make_chunks(const Streams& streams, const std::function<bool(const St
     table.pieces.push_back(piece);
   };
   for (const Stream& stream : streams.streams) {
-    if (!takes(stream)) continue;
     for (const StreamPiece& piece : streams.pieces_of(stream)) {
       const std::int64_t first_tile = std::int64_t{piece.array} * streams.device_count;
       const Boxes& of_shape = boxes[piece.shape];

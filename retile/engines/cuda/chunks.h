@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "retile/engines/cuda/chunk_copy.h"
@@ -25,8 +24,8 @@ struct ChunkBox {
 };
 std::vector<ChunkBox> cut_into_chunks(const PieceShape& shape);
 
-// The listed pieces of the streams that `takes` chooses. Tiles are numbered array by array. Throws RuntimeError where
-// they are more than 32 bits can count.
-ChunkTable make_chunks(const Streams& streams, const std::function<bool(const Stream&)>& takes);
+// The listed pieces of the streams. Tiles are numbered array by array. Throws RuntimeError where they are more than 32
+// bits can count.
+ChunkTable make_chunks(const Streams& streams);
 
 }  // namespace retile::cuda

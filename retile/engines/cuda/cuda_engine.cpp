@@ -17,15 +17,29 @@ namespace retile::cuda {
 namespace {
 
 // What all runs of an engine share.
-struct Gpu {
+struct Gpu final : Backend::DeviceMemory {
   explicit Gpu(const CudaOptions& chosen) : options(chosen) {
     require_gpu(options.gpu);
     const CurrentGpu current(options.gpu);
     require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   }
-  ~Gpu() { cudaStreamDestroy(stream); }
+  ~Gpu() override { cudaStreamDestroy(stream); }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
+
+  void load(const std::byte* tile, std::span<std::byte> to) const override {
+    require(cudaMemcpy(to.data(), tile, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  }
+  void store(std::span<const std::byte> from, std::byte* tile) const override {
+    require(cudaMemcpy(tile, from.data(), from.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  std::optional<std::int64_t> available() const override {
+    const CurrentGpu current(options.gpu);
+    std::size_t free_bytes = 0;
+    std::size_t all_bytes = 0;
+    require(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
+    return static_cast<std::int64_t>(free_bytes);
+  }
 
   const CudaOptions options;
   cudaStream_t stream = nullptr;
@@ -60,7 +74,7 @@ class TileAddresses {
 class CudaStreams final : public PreparedStreams {
  public:
   CudaStreams(std::shared_ptr<Gpu> gpu, const Streams& streams)
-      : CudaStreams(std::move(gpu), streams, make_chunks(streams, [](const Stream&) { return true; })) {}
+      : CudaStreams(std::move(gpu), streams, make_chunks(streams)) {}
 
   ~CudaStreams() override { cudaEventDestroy(copied_); }
 
@@ -126,37 +140,13 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const CudaOptions& options) : gpu_(std::make_shared<Gpu>(options)) {}
 
   const char* name() const override { return "cuda"; }
-  std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
   std::unique_lock<std::mutex> take_turn() override { return std::unique_lock(gpu_->running); }
-
-  BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) override {
-    require_element_size(movement, element_size);
-    return require_strides(own, movement.source, movement.target(), devices(movement.mesh.device_count()),
-                           element_size);
-  }
-
-  double seconds_between(std::int64_t start, std::int64_t end) const override {
-    return static_cast<double>(end - start) * 1e-9;
-  }
   Progress progress() const override { return Progress::when_advanced; }
 
   std::int64_t memory_limit() const override { return gpu_->options.memory_limit; }
   std::int64_t listed_bytes() const override { return no_memory_limit; }  // kernels need lists
   Buffer allocate(std::size_t bytes) override { return cuda::allocate(gpu_->options.gpu, bytes); }
-  bool has_host_memory() const override { return false; }
-  void load(const std::byte* tile, std::span<std::byte> to) const override {
-    require(cudaMemcpy(to.data(), tile, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  }
-  void store(std::span<const std::byte> from, std::byte* tile) const override {
-    require(cudaMemcpy(tile, from.data(), from.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  std::optional<std::int64_t> available_memory() const override {
-    const CurrentGpu current(gpu_->options.gpu);
-    std::size_t free_bytes = 0;
-    std::size_t all_bytes = 0;
-    require(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
-    return static_cast<std::int64_t>(free_bytes);
-  }
+  const DeviceMemory* device_memory() const override { return gpu_.get(); }
   void give_back(const std::byte*, std::size_t) override {
     throw RuntimeError("the cuda engine does not move in place");
   }

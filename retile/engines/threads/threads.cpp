@@ -56,18 +56,7 @@ class ThreadsBackend final : public Backend {
   explicit ThreadsBackend(const ThreadsOptions& options) : workers_(std::make_shared<Workers>(options)) {}
 
   const char* name() const override { return "threads"; }
-  std::vector<Device> devices(std::int64_t device_count) const override { return all_devices(device_count); }
   std::unique_lock<std::mutex> take_turn() override { return std::unique_lock(workers_->running); }
-
-  BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) override {
-    require_element_size(movement, element_size);
-    return require_strides(own, movement.source, movement.target(), devices(movement.mesh.device_count()),
-                           element_size);
-  }
-
-  double seconds_between(std::int64_t start, std::int64_t end) const override {
-    return static_cast<double>(end - start) * 1e-9;
-  }
   Progress progress() const override { return Progress::in_a_thread; }
 
   std::int64_t memory_limit() const override { return workers_->options.memory_limit; }
