@@ -330,6 +330,15 @@ void require_at_most(std::size_t most, const std::vector<SourceText>& values, st
                             fmt::format("give {} at a time", most == 1 ? "one" : fmt::format("{}", most))));
 }
 
+int run_within_cap(const std::string& max_bytes, const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const MemoryLimitError& error) {
+    const SourceText text{"argument --max-bytes", max_bytes};
+    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic()));
+  }
+}
+
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit, std::size_t most) {
   check_usage(arguments);

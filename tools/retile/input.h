@@ -71,6 +71,9 @@ std::optional<interchange::ArrayText> given_array(const ProblemArguments& argume
 // that was asked for. Throws InputError where that cannot say it.
 std::string remarks_on(const ProblemArguments& arguments, const Problem& problem);
 
+// Calls `run`. Where a cap on memory is too small, the fault is shown at --max-bytes, which said it.
+int run_within_cap(const std::string& max_bytes, const std::function<int()>& run);
+
 // Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a
 // progress bar says is being done, once it takes long. A file of more than so many problems is refused.

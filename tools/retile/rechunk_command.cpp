@@ -7,6 +7,7 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/rechunk.h"
 #include "tools/retile/command.h"
+#include "tools/retile/input.h"
 #include "tools/retile/job.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
@@ -63,56 +64,46 @@ int plan_and_run(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  try {
-    return plan_and_run(arguments);
-  } catch (const MemoryLimitError& error) {
-    const SourceText text{"argument --max-bytes", arguments.max_bytes};
-    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic().message, error.diagnostic().hint));
-  }
+  return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
 }  // namespace
 
 void add_rechunk_command(CLI::App& app, int* status) {
-  CLI::App* command =
-      app.add_subcommand("rechunk", "Bring arrays in files from one chunking to another, within a byte cap");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("SRC", arguments->settings.source, "store of Zarr, or .npy file")->required()->type_name("");
-  command->add_option("DST", arguments->settings.target, "store, or .npy file, that is written")
+  const auto [command, arguments] = add_subcommand(
+      app, "rechunk", "Bring arrays in files from one chunking to another, within a byte cap", examples, run, status);
+  command.add_option("SRC", arguments.settings.source, "store of Zarr, or .npy file")->required()->type_name("");
+  command.add_option("DST", arguments.settings.target, "store, or .npy file, that is written")
       ->required()
       ->type_name("");
   command
-      ->add_option("--chunks", arguments->settings.chunks,
-                   "elements of a chunk: 8760,10,10 or time=8760,lat=10; -1 is the whole dimension")
+      .add_option("--chunks", arguments.settings.chunks,
+                  "elements of a chunk: 8760,10,10 or time=8760,lat=10; -1 is the whole dimension")
       ->required()
       ->type_name("SIZES");
-  command->add_option("--max-bytes", arguments->max_bytes, "most memory that the process may hold")
+  command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
       ->capture_default_str()
       ->type_name("BYTES");
-  command->add_option("--shards", arguments->settings.shards, "elements of a shard of Zarr v3: whole chunks")
+  command.add_option("--shards", arguments.settings.shards, "elements of a shard of Zarr v3: whole chunks")
       ->type_name("SIZES");
-  command->add_option("--codec", arguments->settings.codec, "keep, none, zstd:3, blosc:lz4:5, lz4, zlib:1, gzip:5")
+  command.add_option("--codec", arguments.settings.codec, "keep, none, zstd:3, blosc:lz4:5, lz4, zlib:1, gzip:5")
       ->capture_default_str()
       ->type_name("CODEC");
   command
-      ->add_option("--format", arguments->settings.format, "of a store: zarr2 or zarr3; that of the source unless told")
+      .add_option("--format", arguments.settings.format, "of a store: zarr2 or zarr3; that of the source unless told")
       ->check(known_name("zarr2, zarr3"))
       ->type_name("FORMAT");
-  command->add_option("--threads", arguments->settings.threads, "at most; as many as there are cores unless told")
+  command.add_option("--threads", arguments.settings.threads, "at most; as many as there are cores unless told")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command
-      ->add_option("--scratch", arguments->settings.scratch,
-                   "folder for an intermediate array; that of DST unless told")
+      .add_option("--scratch", arguments.settings.scratch, "folder for an intermediate array; that of DST unless told")
       ->type_name("FOLDER");
-  command->add_flag("--dry-run", arguments->dry_run,
-                    "plan, and print what is read and written, and the least possible");
-  command->add_flag("--overwrite", arguments->overwrite, "replace DST when the new one is complete");
-  command->add_flag("--resume", arguments->resume, "go on with what was stopped");
-  command->add_flag("--verify", arguments->settings.verify, "read both sides again, and compare checksums");
-  command->add_flag("--json", arguments->json, "the plan, or the report of the run, as lines of JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written, and the least possible");
+  command.add_flag("--overwrite", arguments.overwrite, "replace DST when the new one is complete");
+  command.add_flag("--resume", arguments.resume, "go on with what was stopped");
+  command.add_flag("--verify", arguments.settings.verify, "read both sides again, and compare checksums");
+  command.add_flag("--json", arguments.json, "the plan, or the report of the run, as lines of JSON");
 }
 
 }  // namespace retile::command

@@ -70,38 +70,30 @@ int plan_and_run(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  try {
-    return plan_and_run(arguments);
-  } catch (const MemoryLimitError& error) {
-    const SourceText text{"argument --max-bytes", arguments.max_bytes};
-    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic().message, error.diagnostic().hint));
-  }
+  return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
 }  // namespace
 
 void add_reshard_command(CLI::App& app, int* status) {
-  CLI::App* command =
-      app.add_subcommand("reshard", "Bring a checkpoint of safetensors from some ranks to others, within a byte cap");
-  const auto arguments = std::make_shared<Arguments>();
-  command->add_option("MODEL", arguments->model, "file, index or folder of safetensors")->required()->type_name("");
-  command->add_option("--from", arguments->from, "layouts of the source's tensors, where it has a file for each rank")
+  const auto [command, arguments] =
+      add_subcommand(app, "reshard", "Bring a checkpoint of safetensors from some ranks to others, within a byte cap",
+                     examples, run, status);
+  command.add_option("MODEL", arguments.model, "file, index or folder of safetensors")->required()->type_name("");
+  command.add_option("--from", arguments.from, "layouts of the source's tensors, where it has a file for each rank")
       ->type_name("FILE");
-  command->add_option("--to", arguments->to, "layouts of the target's tensors; one model unless told")
-      ->type_name("FILE");
-  command->add_option("--out", arguments->out, "folder that is written")->required()->type_name("DIR");
-  command->add_option("--max-bytes", arguments->max_bytes, "most memory that the process may hold")
+  command.add_option("--to", arguments.to, "layouts of the target's tensors; one model unless told")->type_name("FILE");
+  command.add_option("--out", arguments.out, "folder that is written")->required()->type_name("DIR");
+  command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
       ->capture_default_str()
       ->type_name("BYTES");
-  command->add_option("--threads", arguments->threads, "at most; as many as there are cores unless told")
+  command.add_option("--threads", arguments.threads, "at most; as many as there are cores unless told")
       ->check(whole_number(1, 1024))
       ->type_name("N");
-  command->add_flag("--dry-run", arguments->dry_run, "plan, and print what is read and written");
-  command->add_flag("--overwrite", arguments->running.overwrite, "replace DIR when the new one is complete");
-  command->add_flag("--verify", arguments->running.verify, "read both sides again, and compare them");
-  command->add_flag("--json", arguments->json, "the plan, or the report of the run, as a line of JSON");
-  command->footer(examples);
-  command->callback([arguments, status] { *status = run(*arguments); });
+  command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written");
+  command.add_flag("--overwrite", arguments.running.overwrite, "replace DIR when the new one is complete");
+  command.add_flag("--verify", arguments.running.verify, "read both sides again, and compare them");
+  command.add_flag("--json", arguments.json, "the plan, or the report of the run, as a line of JSON");
 }
 
 }  // namespace retile::command

@@ -108,12 +108,7 @@ int plan_and_run(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  try {
-    return plan_and_run(arguments);
-  } catch (const MemoryLimitError& error) {
-    const SourceText text{"argument --max-bytes", arguments.max_bytes};
-    throw InputError(diagnose(text, {0, text.text.size()}, error.diagnostic()));
-  }
+  return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
 }  // namespace
