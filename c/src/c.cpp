@@ -24,6 +24,24 @@ retile_status retile::c::fail(retile_status status, std::string message) noexcep
   return status;
 }
 
+ElementType retile::c::element_of(const char* name) {
+  const char* text = &require(name, "element");
+  if (const auto type = find_element_type(text)) return *type;
+  throw InputError(std::string("unknown element type '") + text + "'",
+                   "element types are " + std::string(element_type_names));
+}
+
+std::optional<Box> retile::c::box_of(const Layout& layout, Device device, std::int64_t world) {
+  const std::vector<Part> parts = layout.placement(world).parts(device);
+  if (parts.size() > 1) throw InputError("device " + std::to_string(device) + " has several boxes", "");
+  if (parts.empty()) return std::nullopt;
+  Box box = parts.front().box;
+  const auto stacked = static_cast<std::ptrdiff_t>(box.lo.size()) - layout.rank();
+  box.lo.erase(box.lo.begin(), box.lo.begin() + stacked);
+  box.hi.erase(box.hi.begin(), box.hi.begin() + stacked);
+  return box;
+}
+
 const char* retile_error_message() { return last_message.c_str(); }
 
 const char* retile_version() { return RETILE_VERSION; }
@@ -33,13 +51,6 @@ const char* retile_version() { return RETILE_VERSION; }
 namespace {
 
 SourceText text_of(const char* text, const char* name) { return {name, &require(text, name)}; }
-
-ElementType element_of(const char* name) {
-  const char* text = &require(name, "element");
-  if (const auto type = find_element_type(text)) return *type;
-  throw InputError(std::string("unknown element type '") + text + "'",
-                   "element types are " + std::string(element_type_names));
-}
 
 // A list of `count` values; null where there are none.
 template <typename T>
@@ -170,41 +181,32 @@ int64_t retile_layout_devices(const retile_layout* layout) {
 
 namespace {
 
-// What a device of the layout holds. Of a sum, of one part of it.
-std::vector<Part> parts_of(const retile_layout* layout, int64_t device) {
+// The layout. Throws InputError where it has no such device.
+const Layout& require_device(const retile_layout* layout, int64_t device) {
   const Layout& value = require(layout, "layout").value;
   if (device < 0 || device >= value.device_count()) {
     throw InputError("there is no device " + std::to_string(device),
                      "the layout's " + std::to_string(value.device_count()) + " devices count from 0");
   }
-  return value.placement().parts(device);
+  return value;
 }
 
 }  // namespace
 
 retile_status retile_layout_tile(const retile_layout* layout, int64_t device, int64_t* first, int64_t* end) {
   return guarded([&] {
-    const std::vector<Part> parts = parts_of(layout, device);
-    const auto rank = static_cast<std::size_t>(layout->value.rank());
-    if (parts.size() > 1) throw InputError("device " + std::to_string(device) + " has several boxes", "");
+    const Layout& value = require_device(layout, device);
+    const auto rank = static_cast<std::size_t>(value.rank());
+    const std::optional<Box> box = box_of(value, device, value.device_count());
     if (rank == 0) return;
-    require(first, "first");
-    require(end, "end");
-    std::fill_n(first, rank, 0);
-    std::fill_n(end, rank, 0);
-    if (parts.empty()) return;
-    const Box& box = parts.front().box;  // the dimensions of a sum's parts come first
-    std::copy(box.lo.end() - static_cast<std::ptrdiff_t>(rank), box.lo.end(), first);
-    std::copy(box.hi.end() - static_cast<std::ptrdiff_t>(rank), box.hi.end(), end);
+    const Box shown = box.value_or(Box{Shape(rank), Shape(rank)});
+    std::copy(shown.lo.begin(), shown.lo.end(), &require(first, "first"));
+    std::copy(shown.hi.begin(), shown.hi.end(), &require(end, "end"));
   });
 }
 
 retile_status retile_layout_size(const retile_layout* layout, int64_t device, int64_t* elements) {
-  return guarded([&] {
-    std::int64_t size = 0;
-    for (const Part& part : parts_of(layout, device)) size += volume(part.box);
-    require(elements, "elements") = size;
-  });
+  return guarded([&] { require(elements, "elements") = require_device(layout, device).placement().size(device); });
 }
 
 retile_status retile_layout_text(const retile_layout* layout, char* text, size_t capacity, size_t* length) {

@@ -31,14 +31,8 @@ std::vector<std::int64_t> tile_shape(const Layout& layout, const Engine& engine,
                      "from Fortran every rank has one; use retile/c.h for several");
   }
   std::vector<std::int64_t> shape(static_cast<std::size_t>(layout.rank()));
-  const std::vector<Part> parts = layout.placement(world).parts(devices.front());
-  if (parts.size() > 1) throw InputError("the tile has several boxes", "from Fortran a tile is one array");
-  if (parts.empty()) return shape;
-  const Box& box = parts.front().box;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::size_t from_end = shape.size() - i;  // the dimensions of a sum's parts come first
-    shape[i] = box.hi[box.hi.size() - from_end] - box.lo[box.lo.size() - from_end];
-  }
+  const std::optional<Box> box = retile::c::box_of(layout, devices.front(), world);
+  for (std::size_t i = 0; box && i < shape.size(); ++i) shape[i] = box->hi[i] - box->lo[i];
   return shape;
 }
 
@@ -115,15 +109,14 @@ retile_status retile_fortran_transfer_add(retile_transfer* transfer, const char*
     const Layout& from = retile::c::require(source_layout, "source_layout").value;
     const Layout& to = retile::c::require(target_layout, "target_layout").value;
     const Engine& on = *retile::c::require(engine, "engine").value;
-    const auto type = find_element_type(element);
-    if (!type) throw InputError(std::string("unknown element type '") + element + "'", "");
-    Problem problem(name, from, to, *type);
+    const ElementType type = retile::c::element_of(element);
+    Problem problem(name, from, to, type);
     const std::int64_t world = problem.device_count();
     retile::c::require(transfer, "transfer")
         .arrays.push_back({name,
                            std::move(problem),
-                           {memory_of(*source, "source", from, *type, on, world)},
-                           {memory_of(*target, "target", to, *type, on, world)}});
+                           {memory_of(*source, "source", from, type, on, world)},
+                           {memory_of(*target, "target", to, type, on, world)}});
     bind(transfer->bound, *source, *target);
   });
 }

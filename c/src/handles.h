@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -54,6 +55,13 @@ struct retile_run {
 };
 
 namespace retile::c {
+
+// The element type of this name. Throws InputError.
+ElementType element_of(const char* name);
+
+// The box of the array that a device of a world holds, of a sum in one of its parts; nothing where it holds nothing.
+// Throws InputError where it has several boxes.
+std::optional<Box> box_of(const Layout& layout, Device device, std::int64_t world);
 
 // Keeps the message for retile_error_message() and gives the status back.
 retile_status fail(retile_status status, std::string message) noexcept;
