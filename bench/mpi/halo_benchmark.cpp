@@ -130,8 +130,8 @@ class Ours {
     const Arguments& arguments = padded.arguments;
     const Mesh mesh({{"row", padded.processes[0]}, {"column", padded.processes[1]}});
     MeshLayout layout{mesh, {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
-    layout.view.push_back({{arguments.rows * padded.processes[0], {mesh.whole(0)}}});
-    layout.view.push_back({{arguments.columns * padded.processes[1], {mesh.whole(1)}}});
+    layout.view.push_back({{std::int64_t{arguments.rows} * padded.processes[0], {mesh.whole(0)}}});
+    layout.view.push_back({{std::int64_t{arguments.columns} * padded.processes[1], {mesh.whole(1)}}});
     const Layout source(layout);
     layout.halo.assign(2, {arguments.width, arguments.width, true});
     RedistributeOptions options;

@@ -132,7 +132,7 @@ class TileRun {
   RunStatistics execute_donated() {
     targets_.clear();
     Tiles tiles = made_tiles();
-    const RunStatistics statistics = prepared_->execute(tiles);
+    RunStatistics statistics = prepared_->execute(tiles);
     targets_ = std::move(tiles);
     return statistics;
   }

@@ -28,8 +28,8 @@ To converted(From element) {
 // Through blocks of elements that are aligned.
 template <typename From, typename To>
 void convert_blocks(std::size_t count, const std::byte* in, std::byte* out) {
-  std::array<From, block> from;
-  std::array<To, block> to;
+  std::array<From, block> from{};
+  std::array<To, block> to{};
   for (std::size_t begin = 0; begin < count; begin += block) {
     const std::size_t length = std::min(block, count - begin);
     std::memcpy(from.data(), in + begin * sizeof(From), length * sizeof(From));

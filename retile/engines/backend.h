@@ -165,6 +165,7 @@ class Backend {
   // Null where tiles lie in the host's memory.
   virtual const DeviceMemory* device_memory() const { return nullptr; }
   // Frees streams and their staging when nobody reads them any more.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who has to wait keeps them
   virtual void retire(std::shared_ptr<PreparedStreams> /*streams*/, Buffer /*staging*/) {}
   virtual bool is_shared(const std::byte*) const { return true; }
   // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.

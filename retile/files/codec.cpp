@@ -228,37 +228,21 @@ const char* name_of(CodecKind kind) { return names.of(kind); }
 bool is_compressor(CodecKind kind) { return kind != CodecKind::shuffle && kind != CodecKind::crc32c; }
 
 bool is_available(CodecKind kind) {
-  switch (kind) {
-    case CodecKind::blosc:
+  // What the library was built with.
+  std::vector<CodecKind> available{CodecKind::shuffle, CodecKind::crc32c};
 #ifdef RETILE_HAS_BLOSC
-      return true;
-#else
-      return false;
+  available.push_back(CodecKind::blosc);
 #endif
-    case CodecKind::zstd:
 #ifdef RETILE_HAS_ZSTD
-      return true;
-#else
-      return false;
+  available.push_back(CodecKind::zstd);
 #endif
-    case CodecKind::lz4:
 #ifdef RETILE_HAS_LZ4
-      return true;
-#else
-      return false;
+  available.push_back(CodecKind::lz4);
 #endif
-    case CodecKind::zlib:
-    case CodecKind::gzip:
 #ifdef RETILE_HAS_ZLIB
-      return true;
-#else
-      return false;
+  available.insert(available.end(), {CodecKind::zlib, CodecKind::gzip});
 #endif
-    case CodecKind::shuffle:
-    case CodecKind::crc32c:
-      break;
-  }
-  return true;
+  return std::find(available.begin(), available.end(), kind) != available.end();
 }
 
 CodecChain::CodecChain(std::vector<Codec> codecs, std::int64_t chunk_bytes)
@@ -358,7 +342,7 @@ BloscBlocks blosc_blocks(Bytes header, const std::string& name) {
 void decode_blosc_part([[maybe_unused]] Bytes encoded, [[maybe_unused]] std::int64_t begin,
                        [[maybe_unused]] std::span<std::byte> part, const std::string& name) {
 #ifdef RETILE_HAS_BLOSC
-  const std::int64_t element = std::to_integer<std::int64_t>(encoded[3]);
+  const auto element = std::to_integer<std::int64_t>(encoded[3]);
   const int decoded = blosc_getitem(encoded.data(), static_cast<int>(begin / element),
                                     static_cast<int>(static_cast<std::int64_t>(part.size()) / element), part.data());
   if (decoded == static_cast<int>(part.size())) return;

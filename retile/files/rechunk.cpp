@@ -88,7 +88,8 @@ void plan_array(ArrayJob& array, const RechunkJob& job) {
 std::vector<StoredArray> open_arrays(const std::string& source, std::vector<std::string>& names) {
   std::vector<StoredArray> arrays;
   names = fs::is_directory(source) && is_group(source) ? arrays_of_group(source) : std::vector<std::string>{""};
-  for (const std::string& name : names) arrays.push_back(open_array(name.empty() ? source : source + "/" + name));
+  for (const std::string& name : names)
+    arrays.push_back(open_array(name.empty() ? source : fmt::format("{}/{}", source, name)));
   return arrays;
 }
 

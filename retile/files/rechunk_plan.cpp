@@ -133,13 +133,16 @@ double range_requests(const PassProblem& problem, const std::vector<DimensionCho
 
 std::int64_t rounded(double number) {
   constexpr double most = 9e18;
-  return number > most ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(number + 0.5);
+  return number > most ? std::numeric_limits<std::int64_t>::max() : std::llround(number);
 }
 
 class PassSearch {
  public:
   PassSearch(const PassProblem& problem, const RechunkOptions& options, double most_shapes_here)
-      : problem_(problem), options_(options), pairs_(dimension_pairs(problem)) {
+      : problem_(problem),
+        options_(options),
+        pairs_(dimension_pairs(problem)),
+        target_chunk_bytes_(saturated_product(saturated_product(problem.target.chunk), problem.element_size)) {
     const double rank = std::max<double>(1, static_cast<double>(pairs_.size()));
     const auto most = std::max<std::int64_t>(4, static_cast<std::int64_t>(std::pow(most_shapes_here, 1 / rank)));
     for (const DimensionPair& pair : pairs_) {
@@ -147,7 +150,6 @@ class PassSearch {
       for (const std::int64_t count : candidate_counts(pair, most)) candidates_.back().push_back(pair.choose(count));
       open_.push_back(pair.most_open());
     }
-    target_chunk_bytes_ = saturated_product(saturated_product(problem.target.chunk), problem.element_size);
     for (const DimensionPair& pair : pairs_) {
       target_chunks_ = saturated_product(target_chunks_, pair.target.chunks());
     }
@@ -241,7 +243,7 @@ class PassSearch {
   std::vector<DimensionPair> pairs_;
   std::vector<std::vector<DimensionChoice>> candidates_;  // by dimension, rising; the last one is the whole dimension
   std::vector<std::int64_t> open_;                        // by dimension, where it is swept
-  std::int64_t target_chunk_bytes_ = 0;
+  std::int64_t target_chunk_bytes_;
   std::int64_t target_chunks_ = 1;
   std::optional<PassPlan> best_;
 };

@@ -52,10 +52,11 @@ class ItemList {
 
   explicit ItemList(const PassPlan& plan) : plan_(plan), order_(plan.problem.shape.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    row_major_ = order_;
-    if (plan.swept)
-      std::rotate(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(*plan.swept),
-                  order_.begin() + static_cast<std::ptrdiff_t>(*plan.swept) + 1);
+    row_major_ = order_;  // NOLINT(*-prefer-member-initializer): before the rotation
+    if (plan.swept) {
+      const auto swept = order_.begin() + static_cast<std::ptrdiff_t>(*plan.swept);
+      std::rotate(order_.begin(), swept, swept + 1);
+    }
     for (std::size_t i = 0; i < order_.size(); ++i) {
       region_counts_.push_back(static_cast<std::size_t>(divide_up(plan.problem.shape[i], plan.region[i])));
     }
@@ -187,7 +188,7 @@ class Schedule {
  public:
   Schedule(const PassPlan& plan, const ChunkTarget& target, std::int64_t room)
       : array_(target.array()), target_(target), items_(plan), chunk_bytes_(array_.chunk_bytes()) {
-    const std::int64_t most = 2 * plan.open_chunks + 2 * plan.threads;  // so that reading and writing overlap
+    const std::int64_t most = 2 * (plan.open_chunks + plan.threads);  // so that reading and writing overlap
     std::int64_t all = 1;
     for (std::size_t i = 0; i < array_.shape.size(); ++i) all *= divide_up(array_.shape[i], array_.chunk[i]);
     const std::int64_t chunks = std::min(all, std::max(plan.open_chunks, std::min(room / chunk_bytes_, most)));

@@ -174,7 +174,7 @@ void choose_slabs(ReshardJob& job) {
     throw MemoryLimitError(fmt::format("no plan needs less than {} bytes", group_digits(smallest)),
                            fmt::format("the smallest cap that works is {}", smallest));
   }
-  job.slab_bytes = std::min(largest_slab, room / (2 * job.threads));
+  job.slab_bytes = std::min(largest_slab, room / 2 / job.threads);
 }
 
 // --- Running.
@@ -418,7 +418,7 @@ std::string to_string(const ReshardJob& job) {
       "memory   {} bytes and {} of the program (cap {}); {}\n",
       job.request.source, job.request.target, count(job.tensors.size(), "tensor"),
       count(job.source_files.size(), "file"), count(job.target_files.size(), "file"), group_digits(largest),
-      group_digits(job.read_bytes()), group_digits(job.written_bytes()), group_digits(2 * job.threads * job.slab_bytes),
+      group_digits(job.read_bytes()), group_digits(job.written_bytes()), group_digits(2 * job.slab_bytes * job.threads),
       group_digits(job.program_bytes), group_digits(job.request.max_bytes), count_of(job.threads, "thread"));
 }
 

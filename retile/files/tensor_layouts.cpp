@@ -59,7 +59,7 @@ Layout TensorLayouts::find(const std::string& name, const Shape* shape) const {
   }
   const std::optional<interchange::PlacedMesh> mesh = read_placed_mesh(line);
   const Shape& given = line.has("shape") ? own : shape != nullptr ? *shape : own;
-  const Layout layout = member.parse_text([&](const SourceText& one) {
+  Layout layout = member.parse_text([&](const SourceText& one) {
     if (says_shape && mesh) return parse_layout(one, mesh->mesh);
     return interchange::parse_ends(one, one, given, mesh).source;
   });

@@ -39,8 +39,8 @@ struct Packing {
     if (stored == sent) return box.pack(first, range, out);
     const std::int64_t size = bytes_of(sent);
     const std::int64_t stored_size = bytes_of(stored);
-    std::array<std::byte, block_bytes> elements;
-    std::array<std::byte, block_bytes> converted;
+    std::array<std::byte, block_bytes> elements;   // NOLINT(*-member-init): filled before it is read
+    std::array<std::byte, block_bytes> converted;  // NOLINT(*-member-init): likewise
     const std::int64_t most = block_bytes / std::max(size, stored_size);
     const std::int64_t end = divide_up(range.end, size);
     for (std::int64_t begin = range.begin / size; begin < end; begin += most) {
@@ -305,7 +305,7 @@ std::vector<Message> RankTransfer::received(std::int64_t round) const {
 }
 
 void RankTransfer::copy_kept() const {
-  std::array<std::byte, block_bytes> block;
+  std::array<std::byte, block_bytes> block;  // NOLINT(*-member-init): filled before it is read
   State::visit_blocks({0, state_->kept_from.bytes}, [&](ByteRange range, std::int64_t) {
     state_->pack_range(state_->kept_from, range, block.data());
     state_->unpack_range(state_->kept_to, range, block.data());

@@ -49,6 +49,8 @@ class RankTransfer {
   // Throws RuntimeError with a sentence for each box without memory, for memory whose elements share bytes, for targets
   // that overlap other memory, and for elements that cannot be converted.
   RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory);
+  RankTransfer(const RankTransfer&) = delete;
+  RankTransfer& operator=(const RankTransfer&) = delete;
   RankTransfer(RankTransfer&&) noexcept;
   RankTransfer& operator=(RankTransfer&&) noexcept;
   ~RankTransfer();

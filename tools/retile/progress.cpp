@@ -24,15 +24,16 @@ void clear_progress() {
   is_visible = false;
 }
 
-Progress::Progress(std::string action, std::size_t total)
+Progress::Progress(std::string action, std::int64_t total, bool is_bytes)
     : action_(std::move(action)),
-      total_(static_cast<std::int64_t>(total)),
+      total_(total),
+      is_bytes_(is_bytes),
       enabled_(total > 1 && isatty(STDERR_FILENO) != 0) {}
 
-Progress::Progress(std::string action, Bytes total)
-    : Progress(std::move(action), static_cast<std::size_t>(total.count)) {
-  is_bytes_ = true;
-}
+Progress::Progress(std::string action, std::size_t total)
+    : Progress(std::move(action), static_cast<std::int64_t>(total), false) {}
+
+Progress::Progress(std::string action, Bytes total) : Progress(std::move(action), total.count, true) {}
 
 void Progress::reach(std::int64_t done) {
   done_ = done;

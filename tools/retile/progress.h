@@ -33,12 +33,14 @@ class Progress {
   void clear() { clear_progress(); }
 
  private:
+  Progress(std::string action, std::int64_t total, bool is_bytes);
+
   using Clock = std::chrono::steady_clock;
 
   std::string action_;
   std::int64_t total_;
   std::int64_t done_ = 0;
-  bool is_bytes_ = false;
+  bool is_bytes_;
   bool enabled_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_ = start_;

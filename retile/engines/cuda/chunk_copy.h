@@ -60,8 +60,8 @@ struct ChunkShape {
   std::uint64_t run_bytes = 0;
   std::uint32_t alignment = 16;  // that all strides and the length of runs have, at most 16
   Divisor counts[most_loops];
-  std::int64_t from_strides[most_loops];
-  std::int64_t to_strides[most_loops];
+  std::int64_t from_strides[most_loops] = {};
+  std::int64_t to_strides[most_loops] = {};
   Divisor chunks_of_run;
   Lanes lanes[unit_kinds];  // by the logarithm of the unit; of a chunk's part of a run
   Lanes shifted_lanes;
@@ -94,7 +94,7 @@ RETILE_BOTH Unit load(const std::byte* from) {
 #ifdef __CUDA_ARCH__
   return *reinterpret_cast<const Unit*>(from);
 #else
-  Unit unit;
+  Unit unit{};
   std::memcpy(&unit, from, sizeof unit);
   return unit;
 #endif
@@ -247,7 +247,7 @@ RETILE_BOTH void copy_shifted(const ChunkRuns& chunk, Lanes lanes, std::uint32_t
     for (std::size_t i = 0; i < in_flight; ++i) {
       const std::uint32_t vector = (number << lanes.log_count) + lane;
       const bool is_there = run < chunk.runs && vector < place.vectors;
-      targets[i] = is_there ? place.place.to + place.head + 16 * vector : nullptr;
+      targets[i] = is_there ? place.place.to + place.head + std::size_t{16} * vector : nullptr;
       if (is_there) values[i] = place.vector(vector);
       // The bytes around the vectors, at most 30.
       if (run < chunk.runs && number == 0) {

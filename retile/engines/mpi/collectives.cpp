@@ -47,7 +47,7 @@ class AllToAll final : public StepCollective {
     }
     rounds_ = team_.most(rounds_);
     lanes_.set_rounds(packed.streams(), rounds_);
-    share_ = team_.most(lanes_.longest_message());
+    share_ = team_.most(lanes_.longest_message());  // NOLINT(*-prefer-member-initializer): depends on the rounds
   }
 
   std::int64_t staging_needed() const override { return 2 * share_ * team_.size(); }

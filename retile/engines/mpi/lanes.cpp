@@ -235,8 +235,9 @@ bool LaneRun::start_rounds(Lanes& lanes) {
     while (slot.lane != nullptr && slot.started < std::min(slot.lane->rounds, slot.finished + lanes_.in_flight)) {
       const std::size_t place = place_of(slot.started);
       const std::size_t request = i * static_cast<std::size_t>(lanes_.in_flight) + place;
-      slot.is_there[place] = slot.cursor.bytes_of(packed_, slot.started) == 0;
-      if (!slot.is_there[place]) lanes.direction == Direction::sent ? send(slot, request) : receive(slot, request);
+      const bool is_empty = slot.cursor.bytes_of(packed_, slot.started) == 0;
+      slot.is_there[place] = is_empty ? 1 : 0;
+      if (!is_empty) lanes.direction == Direction::sent ? send(slot, request) : receive(slot, request);
       ++slot.started;
       has_started = true;
     }

@@ -204,7 +204,7 @@ bool NearSender::take_room(OutLane& lane) {
   return false;
 }
 
-void NearSender::announce(OutLane& lane) {
+void NearSender::announce(OutLane& lane) const {
   lane.board->announced[execution_ % 2].store(execution_ * way_count + static_cast<std::uint64_t>(lane.way),
                                               std::memory_order_release);
   lane.is_announced = true;

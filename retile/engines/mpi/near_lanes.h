@@ -111,9 +111,9 @@ class NearSender {
   static constexpr std::uint64_t in_flight = 2;  // messages of a lane
 
   struct OutLane {
-    int member;
-    const Lane* lane;
-    Board* board;
+    int member = 0;
+    const Lane* lane = nullptr;
+    Board* board = nullptr;
     std::optional<LaneCursor> cursor;
     bool is_small = false;  // and packed, whatever the sources are
     std::int64_t shortest_run = 0;
@@ -147,7 +147,7 @@ class NearSender {
   bool advance(OutLane& lane);
   bool pack(OutLane& lane);
   bool take_room(OutLane& lane);
-  void announce(OutLane& lane);
+  void announce(OutLane& lane) const;
   void finish(OutLane& lane);
   bool has_own_room(const OutLane& lane) const { return is_by_lane_ || lane.is_small; }
   std::int64_t shortest_run_of(const Lane& lane) const;
@@ -196,9 +196,9 @@ class NearReceiver {
 
  private:
   struct InLane {
-    int member;
-    const Lane* lane;
-    Board* board;
+    int member = 0;
+    const Lane* lane = nullptr;
+    Board* board = nullptr;
     std::optional<LaneCursor> cursor;
     std::uint64_t messages = 0;  // of all executions
     // The execution.
