@@ -58,18 +58,16 @@ void Pulls::skip_closed() {
 }
 
 bool Pulls::advance() {
+  std::int64_t pulled = 0;
   skip_closed();
-  for (std::size_t i = first_; i < lists_.size(); ++i) {
+  for (std::size_t i = first_; i < lists_.size() && pulled < most_pulled_bytes; ++i) {
     List& list = lists_[i];
     const std::optional<Way> way = way_of(list);
     if (!way || is_closed(list)) continue;
-    std::int64_t pulled = 0;
     while (pulled < most_pulled_bytes && list.next < list.pulls.size()) pulled += pull(list, *way);
     if (list.next == list.pulls.size()) finish(list);
-    skip_closed();
-    return true;
   }
-  return false;
+  return pulled > 0;
 }
 
 void Pulls::finish(const List& list) {
