@@ -8,7 +8,7 @@ packages=(
   libcli11-dev libeigen3-dev libfmt-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   libopenmpi-dev openmpi-bin # the MPI engine
-  libblosc-dev liblz4-dev libzstd-dev zlib1g-dev # codecs of files
+  libblosc-dev liblz4-dev libzstd-dev zlib1g-dev libhdf5-dev # codecs and formats of files
   "$@"
 )
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Python package into build/python, from the library of the release build, so that nothing is compiled twice.
-# With a command, installs it into a virtual environment with NumPy, mpi4py, Zarr and JAX (FRAMEWORK=torch: PyTorch), and runs the
+# With a command, installs it into a virtual environment with NumPy, mpi4py, readers of files and JAX (FRAMEWORK=torch: PyTorch), and runs the
 # command there; that is skipped, with a word, where no package index can be reached.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +9,7 @@ place=build/python
 framework=${FRAMEWORK:-jax}
 environment=$place/$framework
 packages=(scikit-build-core nanobind numpy mpi4py zarr "$framework" pytest)
+[[ $framework == jax ]] && packages+=(h5py h5netcdf xarray tensorstore) # readers and writers of files
 python=${PYTHON:-python3}
 [[ -x /usr/bin/python3 ]] && python=${PYTHON:-/usr/bin/python3} # Debian's, whose headers we can install
 

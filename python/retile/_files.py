@@ -45,7 +45,8 @@ def rechunk(
 ) -> _Any:
     """Writes an array, or a group of them, in other chunks.
 
-    `source` and `target` are paths of Zarr stores or .npy files, or arrays and groups of zarr-python in local stores.
+    `source` and `target` are paths of Zarr stores or .npy files, or arrays and groups of zarr-python in local stores; a
+    source may be a file of HDF5 or NetCDF-4, or the path of an array behind it ("year.nc/temperature").
     `chunks` are sizes by position, or by the names of dimensions; -1 is the whole dimension. `max_bytes` bounds the
     memory of the whole process, Python included: a cap that is too small raises MemoryLimitError, with the smallest
     that works, before anything is written. The target has its name when it is complete.

@@ -36,19 +36,27 @@ std::int64_t chunks_per_shard(const StoredArray& array) {
   return count;
 }
 
+std::int64_t number_of(const StoredArray& array, const Shape& chunk) {
+  Grid grid;
+  for (std::size_t i = 0; i < chunk.size(); ++i) grid.push_back(divide_up(array.shape[i], array.chunk[i]));
+  return tile_number(grid, chunk.data());
+}
+
 bool is_row_major(const DimensionOrder& order) { return std::is_sorted(order.begin(), order.end()); }
 
 }  // namespace
 
 ChunkSource open_source(const StoredArray& array) {
   std::shared_ptr<const File> file;
-  if (array.format == Format::npy) file = std::make_shared<const File>(array.path, File::Mode::read);
+  if (array.format == Format::npy || array.places != nullptr)
+    file = std::make_shared<const File>(array.path, File::Mode::read);
   return {array, file, array.chunk};
 }
 
 // All chunks were written by one program: what the first one has, the others are taken to have. Blocks of another size
 // are decoded as well, with more of them than planned.
 std::optional<Shape> block_unit(const StoredArray& array) {
+  if (array.places != nullptr) return std::nullopt;
   const CodecChain codecs(array.codecs, array.chunk_bytes());
   if (!codecs.has_blocks() || array.shards || !is_row_major(array.order) || array.is_empty()) return std::nullopt;
   const auto file = File::open_if_there(array.path + "/" + array.file_key(Shape(array.shape.size())));
@@ -101,15 +109,20 @@ void ChunkReader::open_file(const Shape& number) {
 ChunkReader::Place ChunkReader::find(const Shape& chunk) {
   const StoredArray& array = source_.array;
   if (array.format == Format::npy) return {source_.file.get(), array.data_offset, array.chunk_bytes()};
+  if (array.places != nullptr) return find_in_list(chunk);
   if (source_.file != nullptr) {
-    Grid grid;
-    for (std::size_t i = 0; i < chunk.size(); ++i) grid.push_back(divide_up(array.shape[i], array.chunk[i]));
-    return {source_.file.get(), tile_number(grid, chunk.data()) * array.chunk_bytes(), array.chunk_bytes()};
+    return {source_.file.get(), number_of(array, chunk) * array.chunk_bytes(), array.chunk_bytes()};
   }
   if (array.shards) return find_in_shard(chunk);
   open_file(chunk);
   if (!open_file_) return {};
   return {&*open_file_, 0, open_file_->size()};
+}
+
+ChunkReader::Place ChunkReader::find_in_list(const Shape& chunk) const {
+  const StoredChunk& stored = (*source_.array.places)[as_size(number_of(source_.array, chunk))];
+  if (stored.offset < 0) return {};
+  return {source_.file.get(), stored.offset, stored.bytes, stored.skipped};
 }
 
 ChunkReader::Place ChunkReader::find_in_shard(const Shape& chunk) {
@@ -186,16 +199,30 @@ ReadElements ChunkReader::read_unit(const Box& unit) {
   } else if (source_.unit != array.chunk) {
     read_blocks(place, chunk_box(chunk), unit);
   } else {
-    if (place.bytes > codecs_.most_encoded_bytes()) {
-      throw RuntimeError(
-          fmt::format("'{}' is damaged: it has {} bytes for a chunk of {}", place.file->path(), place.bytes, bytes));
-    }
-    if (encoded_.size() < as_size(place.bytes)) encoded_ = Buffer(as_size(codecs_.most_encoded_bytes()));
-    const std::span<std::byte> encoded(encoded_.data(), as_size(place.bytes));
-    place.file->read(place.offset, encoded);
-    codecs_.decode(encoded, decoded, place.file->path());
+    decode(place, decoded);
   }
   return {layout, decoded_.data(), false};
+}
+
+void ChunkReader::decode(const Place& place, std::span<std::byte> decoded) {
+  if (place.bytes > codecs_.most_encoded_bytes()) {
+    throw RuntimeError(fmt::format("'{}' is damaged: it has {} bytes for a chunk of {}", place.file->path(),
+                                   place.bytes, decoded.size()));
+  }
+  if (encoded_.size() < as_size(place.bytes)) encoded_ = Buffer(as_size(codecs_.most_encoded_bytes()));
+  const std::span<std::byte> encoded(encoded_.data(), as_size(place.bytes));
+  place.file->read(place.offset, encoded);
+  if (place.skipped == 0) return codecs_.decode(encoded, decoded, place.file->path());
+  std::vector<Codec> rest;
+  for (std::size_t i = 0; i < source_.array.codecs.size(); ++i) {
+    if ((place.skipped >> i & 1U) == 0) rest.push_back(source_.array.codecs[i]);
+  }
+  if (rest.empty()) {
+    require_size(place);
+    std::memcpy(decoded.data(), encoded.data(), decoded.size());
+    return;
+  }
+  CodecChain(std::move(rest), source_.array.chunk_bytes()).decode(encoded, decoded, place.file->path());
 }
 
 // The header and the blocks that hold the unit, put one after the other as if there were no others.

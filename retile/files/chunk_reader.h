@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "retile/files/codec.h"
@@ -16,7 +17,8 @@
 namespace retile::files {
 
 // A stored array that is read, by any number of readers. `file` is the one file that holds all chunks: that of a .npy
-// file, or of an intermediate array, whose chunks lie one after the other; null where each chunk or shard has its own.
+// or HDF5 file, or of an intermediate array, whose chunks lie one after the other; null where each chunk or shard has
+// its own.
 struct ChunkSource {
   StoredArray array;
   std::shared_ptr<const File> file = nullptr;
@@ -54,10 +56,13 @@ class ChunkReader {
     const File* file = nullptr;  // null where it is missing
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
+    std::uint32_t skipped = 0;  // codecs, see StoredChunk
   };
 
   Place find(const Shape& chunk);
   Place find_in_shard(const Shape& chunk);
+  Place find_in_list(const Shape& chunk) const;
+  void decode(const Place& place, std::span<std::byte> decoded);
   void open_file(const Shape& number);
   Box chunk_box(const Shape& chunk) const;
   ReadElements fill(const Box& box);

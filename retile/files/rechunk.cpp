@@ -15,6 +15,7 @@
 #include "retile/files/chunk_reader.h"
 #include "retile/files/chunk_writer.h"
 #include "retile/files/file.h"
+#include "retile/files/hdf5.h"
 #include "retile/files/process_memory.h"
 #include "retile/files/rechunk_run.h"
 #include "retile/files/store.h"
@@ -87,7 +88,10 @@ void plan_array(ArrayJob& array, const RechunkJob& job) {
 
 std::vector<StoredArray> open_arrays(const std::string& source, std::vector<std::string>& names) {
   std::vector<StoredArray> arrays;
-  names = fs::is_directory(source) && is_group(source) ? arrays_of_group(source) : std::vector<std::string>{""};
+  const auto inside = find_hdf5(source);
+  names = inside                                         ? hdf5_arrays(*inside)
+          : fs::is_directory(source) && is_group(source) ? arrays_of_group(source)
+                                                         : std::vector<std::string>{""};
   for (const std::string& name : names)
     arrays.push_back(open_array(name.empty() ? source : fmt::format("{}/{}", source, name)));
   return arrays;
@@ -128,14 +132,15 @@ RechunkJob prepare_rechunk(const RechunkRequest& request) {
   job.request.source = without_slashes(request.source);
   job.request.target = without_slashes(request.target);
   require_apart(job.request.source, job.request.target);
-  job.program_bytes = program_memory();
   std::vector<std::string> names;
   const std::vector<StoredArray> sources = open_arrays(job.request.source, names);
+  job.program_bytes = program_memory();  // with what is known of the sources
   const bool is_store = sources.size() > 1 || !names.front().empty();
   if (is_store && job.request.target.ends_with(".npy")) {
     throw InputError(fmt::format("'{}' is a group: a .npy file holds one array", job.request.source), {});
   }
-  if (is_store && request.format && *request.format != sources.front().format) {
+  const bool is_hdf5 = sources.front().format == Format::hdf5;
+  if (is_store && !is_hdf5 && request.format && *request.format != sources.front().format) {
     throw InputError("a group keeps its version of Zarr", "without --format it is that of the source");
   }
   if (!job.request.target.ends_with(".npy")) require_fit(request.chunks, sources);

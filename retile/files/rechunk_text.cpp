@@ -20,7 +20,7 @@ std::string type_of(const StoredArray& array) {
 }
 
 const char* name_of(Format format) {
-  constexpr const char* names[] = {"npy", "zarr2", "zarr3"};
+  constexpr const char* names[] = {"npy", "zarr2", "zarr3", "hdf5"};
   return names[static_cast<std::size_t>(format)];
 }
 

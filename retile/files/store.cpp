@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "retile/files/file.h"
+#include "retile/files/hdf5.h"
 #include "retile/files/python_json.h"
 
 namespace retile::files {
@@ -87,13 +88,25 @@ void add_group(const std::string& source, const std::string& group, const std::v
   files.push_back({name, show_words(value.dump(2)) + "\n"});
 }
 
+// A group that another format has.
+void add_group(const Hdf5Group& group, Format format, std::vector<MetadataFile>& files) {
+  if (format == Format::npy) return;
+  const Json attributes = Json::parse(group.attributes);
+  if (format == Format::zarr2) {
+    if (!attributes.empty()) files.push_back({joined(group.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
+    files.push_back({joined(group.name, ".zgroup"), "{\n  \"zarr_format\": 2\n}\n"});
+    return;
+  }
+  const Json metadata{{"attributes", attributes}, {"zarr_format", 3}, {"node_type", "group"}};
+  files.push_back({joined(group.name, "zarr.json"), show_words(metadata.dump(2)) + "\n"});
+}
+
 // Attributes of a Zarr v2 array stand in a file of their own.
 void add_attributes(const std::string& source, const ArrayJob& array, std::vector<MetadataFile>& files) {
   if (array.target.format != Format::zarr2) return;
   if (array.source.format == Format::zarr2) return copy_if_there(source, joined(array.name, ".zattrs"), files);
-  Json attributes = array.source.format == Format::zarr3
-                        ? Json::parse(array.source.metadata).value("attributes", Json::object())
-                        : Json::object();
+  Json attributes = Json::parse(attributes_text(array.source));
+  if (array.source.format == Format::hdf5) attributes.erase("_FillValue");  // the array's own fill value says it
   if (!array.source.dimension_names.empty()) attributes["_ARRAY_DIMENSIONS"] = array.source.dimension_names;
   if (!attributes.empty()) files.push_back({joined(array.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
 }
@@ -113,6 +126,12 @@ std::vector<MetadataFile> target_metadata(const std::string& source, const std::
     add_attributes(source, array, files);
     files.push_back(
         {joined(array.name, array.target.format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
+  }
+  if (const auto inside = find_hdf5(source)) {
+    std::vector<Hdf5Group> groups = hdf5_groups(*inside);
+    std::reverse(groups.begin(), groups.end());
+    for (const Hdf5Group& group : groups) add_group(group, arrays.front().target.format, files);
+    return files;
   }
   const bool is_store = fs::is_directory(source) && is_group(source);
   // The outermost group last: it makes the store one.

@@ -13,6 +13,7 @@
 #include "retile/base/json.h"
 #include "retile/base/nearest_name.h"
 #include "retile/files/file.h"
+#include "retile/files/hdf5.h"
 #include "retile/files/python_json.h"
 #include "retile/types/npy_header.h"
 
@@ -392,8 +393,16 @@ StoredArray open_zarr3(const std::string& folder) {
 
 // --- Targets.
 
+// Filters of HDF5 are no codecs of Zarr's: what was compressed is compressed again, with elements shuffled.
+std::vector<Codec> codecs_from_hdf5(const StoredArray& source) {
+  const auto is_packed = [](const Codec& codec) { return is_compressor(codec.kind); };
+  if (std::none_of(source.codecs.begin(), source.codecs.end(), is_packed)) return {};
+  if (is_available(CodecKind::blosc)) return {{CodecKind::blosc, 5, source.element.bytes, "zstd", 1}};
+  return {{is_available(CodecKind::zstd) ? CodecKind::zstd : CodecKind::gzip, 3}};
+}
+
 Json attributes_of(const StoredArray& source) {
-  if (source.format == Format::zarr3) {
+  if (source.format == Format::zarr3 || source.format == Format::hdf5) {
     const Json metadata = Json::parse(source.metadata);
     return metadata.value("attributes", Json::object());
   }
@@ -474,7 +483,9 @@ std::string write_zarr3(const StoredArray& source, const StoredArray& target) {
 void describe_zarr(const StoredArray& source, const TargetOptions& options, StoredArray& target) {
   const char* version = target.format == Format::zarr2 ? "Zarr v2" : "Zarr v3";
   const bool is_same = source.format == target.format;
-  if (!is_same && !zarr3_name(source.element)) {
+  const bool has_type =
+      target.format == Format::zarr2 ? !source.element.numpy.empty() : zarr3_name(source.element).has_value();
+  if (!is_same && !has_type) {
     throw InputError(fmt::format("{}: {} has no type '{}'", source.path, version, source.element.numpy), {});
   }
   target.key_prefix = is_same                          ? source.key_prefix
@@ -523,7 +534,10 @@ bool is_group(const std::string& path) {
   return JsonReader(text, value, "the metadata").member("node_type").string() == "group";
 }
 
+std::string attributes_text(const StoredArray& array) { return attributes_of(array).dump(); }
+
 StoredArray open_array(const std::string& path) {
+  if (const auto inside = find_hdf5(path)) return open_hdf5(*inside);
   if (!fs::exists(path)) throw InputError(fmt::format("cannot read '{}': it does not exist", path), {});
   if (!fs::is_directory(path)) return open_npy(path);
   const std::string file = metadata_file(path);
@@ -540,7 +554,10 @@ StoredArray describe_target(const StoredArray& source, const std::string& path, 
   target.order = row_major(source.shape.size());
   target.shards.reset();
   target.data_offset = 0;
-  target.format = options.format.value_or(source.format == Format::npy ? Format::zarr3 : source.format);
+  target.places.reset();
+  const bool is_zarr = source.format == Format::zarr2 || source.format == Format::zarr3;
+  target.format = options.format.value_or(is_zarr ? source.format : Format::zarr3);
+  if (source.format == Format::hdf5) target.codecs = codecs_from_hdf5(source);
   if (target.format == Format::npy) {
     if (source.element.numpy.empty())
       throw InputError(fmt::format("{}: a .npy file has no such type of elements", source.path), {});

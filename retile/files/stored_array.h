@@ -1,7 +1,8 @@
-// Arrays as files hold them: .npy files, and arrays of Zarr v2 and v3.
+// Arrays as files hold them: .npy files, arrays of Zarr v2 and v3, and those of HDF5, which are read only.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace retile::files {
 
-enum class Format { npy, zarr2, zarr3 };
+enum class Format { npy, zarr2, zarr3, hdf5 };
 
 // The chunks of a file that holds several of them (the sharding codec of Zarr v3).
 struct Shards {
@@ -22,6 +23,15 @@ struct Shards {
   bool index_has_checksum = true;
 
   bool operator==(const Shards&) const = default;
+};
+
+// Where a chunk lies in a file that has all of them at places of its own.
+struct StoredChunk {
+  std::int64_t offset = -1;   // bytes; below 0 where the chunk is missing
+  std::int64_t bytes = 0;     // encoded
+  std::uint32_t skipped = 0;  // a bit for each codec that this chunk was not encoded by
+
+  bool operator==(const StoredChunk&) const = default;
 };
 
 struct StoredArray {
@@ -39,6 +49,8 @@ struct StoredArray {
   std::optional<std::vector<std::byte>> fill;  // one element; nothing where it cannot be told
   std::int64_t data_offset = 0;                // of a .npy file, bytes
   std::string metadata;                        // as it was read, or as it is to be written
+  // Of HDF5, by the chunks' numbers in row-major order.
+  std::shared_ptr<const std::vector<StoredChunk>> places = nullptr;
 
   std::int64_t chunk_bytes() const;
   std::int64_t array_bytes() const;
@@ -49,7 +61,8 @@ struct StoredArray {
   std::string file_key(const Shape& number) const;
 };
 
-// Throws InputError where it is no array that retile reads: the codec or type that it does not know is named.
+// A folder of Zarr, a .npy file, or a file of HDF5 with the array's path in it behind it. Throws InputError where it is
+// no array that retile reads: the codec or type that it does not know is named.
 StoredArray open_array(const std::string& path);
 
 // True where the folder holds a group of Zarr.
@@ -57,6 +70,9 @@ bool is_group(const std::string& path);
 
 // The file of a folder that has the metadata of an array or a group there; empty where there is none.
 std::string metadata_file(const std::string& folder);
+
+// The attributes of an array, a JSON object.
+std::string attributes_text(const StoredArray& array);
 
 // What a target is to be beyond its chunks. What is not told is the source's.
 struct TargetOptions {

@@ -17,10 +17,10 @@ namespace retile::command {
 namespace {
 
 constexpr const char* examples =
-    R"(SRC is a store of Zarr v2 or v3 (an array, or a group with all its arrays) or a .npy file; DST becomes a
-store, or a .npy file where its name ends so. The process never holds more memory than --max-bytes: how the
-array is read and written is planned for it, and a cap that is too small is refused with the smallest that
-works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
+    R"(SRC is a store of Zarr v2 or v3 (an array, or a group with all its arrays), a .npy file, or a file of HDF5 or
+NetCDF-4 (all its arrays; FILE/NAME is one of them); DST becomes a store, or a .npy file where its name ends so. The
+process never holds more memory than --max-bytes: how the array is read and written is planned for it, and a
+cap that is too small is refused with the smallest that works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
 
 Sizes by the names of dimensions, --chunks time=-1,lat=10, hold for all arrays of a group that have them.
 --dry-run prints what would be read and written, and the least that could be.
@@ -72,7 +72,7 @@ int run(const Arguments& arguments) {
 void add_rechunk_command(CLI::App& app, int* status) {
   const auto [command, arguments] = add_subcommand(
       app, "rechunk", "Bring arrays in files from one chunking to another, within a byte cap", examples, run, status);
-  command.add_option("SRC", arguments.settings.source, "store of Zarr, or .npy file")->required()->type_name("");
+  command.add_option("SRC", arguments.settings.source, "store of Zarr, .npy file, or file of HDF5")->required()->type_name("");
   command.add_option("DST", arguments.settings.target, "store, or .npy file, that is written")
       ->required()
       ->type_name("");
