@@ -65,11 +65,15 @@ def test_a_file_is_a_group(tmp_path):
 
 
 def test_chunks_that_were_never_written_or_not_compressed(tmp_path):
-    noise = numpy.random.default_rng(1).integers(0, 256, (64, 64), dtype="u1")
+    noise = numpy.random.default_rng(1).integers(0, 1 << 30, (64, 64), dtype="<i4")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         sparse = file.create_dataset("sparse", (64, 64), "<f8", chunks=(8, 8), compression="gzip", fillvalue=-2.5)
         sparse[3:20, 5:9] = 7
-        file.create_dataset("noise", data=noise, chunks=(16, 16), compression="gzip", compression_opts=9, shuffle=True)
+        filtered = file.create_dataset("noise", data=noise, chunks=(16, 16), compression="gzip", shuffle=True)
+        tile = noise[16:32, 48:].tobytes()
+        filtered.id.write_direct_chunk((16, 48), tile, filter_mask=0b11)  # no filter was of use
+        shuffled = numpy.frombuffer(noise[:16, :16].tobytes(), "u1").reshape(-1, 4).T.tobytes()
+        filtered.id.write_direct_chunk((0, 0), shuffled, filter_mask=0b10)
         file.create_dataset("untouched", (9,), "<i4", fillvalue=5)
         expected = sparse[...]
     group = rechunked(tmp_path / "a.h5", tmp_path / "b.zarr", chunks=(64, 10))
