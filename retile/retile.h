@@ -10,6 +10,7 @@
 //   an array in one layout, wanted in another                 planner/problem.h
 //   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
 //   what a step costs                                         costs/cost_model.h
+//   hosts, links and rates, for costs in seconds              machine/machine.h
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
@@ -43,6 +44,7 @@
 #include "retile/explanation/log.h"
 #include "retile/interchange/dtensor.h"
 #include "retile/interchange/notation.h"
+#include "retile/machine/machine.h"
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"

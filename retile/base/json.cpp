@@ -247,6 +247,12 @@ std::int64_t JsonReader::count() const {
   return value;
 }
 
+double JsonReader::number() const {
+  if (const auto* value = value_->as<std::int64_t>()) return static_cast<double>(*value);
+  if (const auto* value = value_->as<double>()) return *value;
+  fail(fmt::format("{} must be a number, not {}", name_, kind_name(*value_)));
+}
+
 bool JsonReader::boolean() const {
   if (const bool* value = value_->as<bool>()) return *value;
   fail(fmt::format("{} must be true or false, not {}", name_, kind_name(*value_)));

@@ -75,6 +75,7 @@ class JsonReader {
   std::int64_t integer() const;  // any 64-bit integer
   std::int64_t size() const;     // from 1
   std::int64_t count() const;    // from 0
+  double number() const;         // finite
   bool boolean() const;
   const std::string& string() const;
   std::vector<JsonReader> elements() const;

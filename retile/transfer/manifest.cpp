@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "retile/base/json.h"
-#include "retile/base/nearest_name.h"
 #include "retile/base/sentences.h"
+#include "retile/base/unknown_keys.h"
 #include "retile/plan/text.h"
 #include "retile/planner/problem_json.h"
 
@@ -31,29 +31,6 @@ class ProblemNumbers {
  private:
   std::unordered_map<std::string, std::size_t> numbers_;
 };
-
-// Keys that are not among those that are known. Where one is misspelt, it is then read as what it was meant to be, so
-// that no other fault follows from it.
-void find_unknown_keys(const SourceText& line, JsonObject& object, std::string_view known, InputFaults& faults) {
-  std::vector<std::string> missing = split_names(known);
-  const auto take = [&](const std::string& key) {
-    const auto found = std::find(missing.begin(), missing.end(), key);
-    if (found == missing.end()) return false;
-    missing.erase(found);
-    return true;
-  };
-  std::vector<JsonMember*> unknown;
-  for (JsonMember& member : object) {
-    if (!take(member.key)) unknown.push_back(&member);
-  }
-  for (JsonMember* member : unknown) {
-    const auto meant = nearest_name(member->key, missing);
-    faults.add(diagnose(line, member->key_range, fmt::format("unknown key \"{}\"", member->key),
-                        meant ? fmt::format("did you mean \"{}\"?", *meant) : fmt::format("there are {}", known)));
-    if (meant) member->key = *meant;
-    take(member->key);
-  }
-}
 
 class ManifestReader {
  public:

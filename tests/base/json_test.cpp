@@ -252,6 +252,8 @@ TEST_F(JsonReaderTest, gives_values_of_each_kind) {
   EXPECT_EQ(read("-3").integer(), -3);
   EXPECT_EQ(read("0").count(), 0);
   EXPECT_EQ(read("9223372036854775807").size(), INT64_MAX);
+  EXPECT_EQ(read("-2").number(), -2.0);
+  EXPECT_EQ(read("2.5e1").number(), 25.0);
   EXPECT_TRUE(read("true").boolean());
   EXPECT_EQ(read("\"a\\tb\"").string(), "a\tb");
   EXPECT_EQ(read("[3, -1]").integers(), (std::vector<std::int64_t>{3, -1}));
@@ -282,6 +284,10 @@ TEST(JsonReaderFault, value_of_another_kind) {
             "file.json:1:2: error: the value must be true or false, not null\n"
             "    1 |  null\n"
             "      |  ^~~~\n");
+  EXPECT_EQ(reader_fault("\"1\"", [](const JsonReader& reader) { reader.number(); }),
+            "file.json:1:1: error: the value must be a number, not a string\n"
+            "    1 | \"1\"\n"
+            "      | ^~~\n");
   EXPECT_EQ(reader_fault("{\"a\": 1}", [](const JsonReader& reader) { reader.string(); }),
             "file.json:1:1: error: the value must be a string, not an object\n"
             "    1 | {\"a\": 1}\n"

@@ -1,0 +1,61 @@
+// A machine: which devices are on which host, and how fast bytes move between them. A value, and a file
+// (docs/formats.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "retile/base/diagnostic.h"
+#include "retile/types/mesh.h"
+
+namespace retile {
+
+// The link of a host to all others, in bytes a second.
+struct LinkRates {
+  double out = 0;
+  double in = 0;
+
+  bool operator==(const LinkRates&) const = default;
+};
+
+// How fast a device copies rows of so many contiguous bytes, in bytes a second.
+struct CopyRate {
+  std::int64_t run_bytes = 1;
+  double rate = 0;
+
+  bool operator==(const CopyRate&) const = default;
+};
+
+// Rates are in bytes a second, above 0 and finite; times are in seconds, from 0 and finite.
+struct Machine {
+  std::string name;
+  std::vector<std::vector<Device>> hosts;  // the devices on each; every device is on one, and none is missing
+  std::vector<LinkRates> links;            // by host; may be empty where there is one host
+  double link_latency = 0;                 // of a message between hosts, before its first byte
+  double inside_rate = 0;                  // of a device, to and from others on its host, each
+  double inside_latency = 0;               // of a message inside a host
+  std::vector<CopyRate> copy;              // by ascending length; none: copies take no time
+  double step = 0;                         // what a step takes beside its messages and bytes
+  std::string source;                      // where the figures are from, in words
+
+  Diagnostic hosts_place;  // where a file lists the hosts, without a message; without a place if there is no file
+
+  std::int64_t device_count() const;
+  // By device.
+  std::vector<std::int64_t> host_numbers() const;
+  // The rate for runs of so many bytes: as the nearest length says beyond the ends of the table, interpolated between
+  // its lengths, both on a logarithmic scale. Infinite without a table.
+  double copy_rate(std::int64_t run_bytes) const;
+};
+
+// Throws InputErrors with all that is wrong.
+Machine parse_machine(const SourceText& source);
+
+// One line, without its end.
+std::string to_json(const Machine& machine);
+
+// Throws InputError, at the file's list of hosts where there is one, if the machine has another number of devices.
+void require_devices(const Machine& machine, std::int64_t devices);
+
+}  // namespace retile
