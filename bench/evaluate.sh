@@ -44,10 +44,10 @@ measure_mpi() {
   fi
   local mpi=(mpirun -np "$ranks" "${placement[@]}")
   sampled mpi-collectives.jsonl 40 "${mpi[@]}" "$build/retile" bench --engine mpi --transport collectives \
-    --contenders paper,xla,wide,gather-slice,memcpy
-  sampled mpi.jsonl 20 "${mpi[@]}" "$build/retile" bench --engine mpi --contenders paper,xla,wide,direct,memcpy
+    --contenders auto,paper,xla,wide,gather-slice,memcpy
+  sampled mpi.jsonl 20 "${mpi[@]}" "$build/retile" bench --engine mpi --contenders auto,paper,xla,wide,direct,memcpy
   note "peers on matrices, cut into blocks and block-cyclic"
-  local contenders=memcpy,direct,wide,paper,alltoallw
+  local contenders=auto,memcpy,direct,wide,paper,alltoallw
   for peer in scalapack fftw; do
     if "$build/bench/mpi/mpi_peers" --help | grep -q "$peer"; then contenders=$contenders,$peer; fi
   done
@@ -59,7 +59,7 @@ measure_mpi() {
 
 measure_threads() {
   sampled threads.jsonl 15 "$build/retile" bench --engine threads --threads "$ranks" \
-    --contenders paper,xla,wide,direct,memcpy
+    --contenders auto,paper,xla,wide,direct,memcpy
 }
 
 # Each is there where its Python package is.

@@ -22,10 +22,11 @@ Contender floor_contender(const Problem& problem) {
           }};
 }
 
-Plan plan_of(const std::string& name, const Problem& problem) {
+Plan plan_of(const std::string& name, const Problem& problem, const Executor& executor) {
   if (name == "xla") return contenders::plan_by_xla_rules(problem);
   PlanOptions options;
   options.planner = find_planner(name).value();
+  options.executor = executor;
   return make_plan(problem, options);
 }
 
@@ -33,10 +34,10 @@ Plan plan_of(const std::string& name, const Problem& problem) {
 
 bool is_contender(std::string_view name) { return name == "xla" || name == "memcpy" || find_planner(name); }
 
-Contender make_contender(const std::string& name, const Problem& problem) {
+Contender make_contender(const std::string& name, const Problem& problem, const Executor& executor) {
   if (problem.source().is_partial()) throw InputError("sums are not measured", "retile run adds and checks them");
   if (name == "memcpy") return floor_contender(problem);
-  Plan plan = plan_of(name, problem);
+  Plan plan = plan_of(name, problem, executor);
   const std::vector<std::string> faults = find_faults(plan, {}, 1);
   if (!faults.empty()) throw RuntimeError(name + " made a wrong plan: " + faults.front());
   auto prepare_plan = [problem, movement = plan.movement](Engine& engine) {

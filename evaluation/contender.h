@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/engines/engine.h"
+#include "retile/plan/executor.h"
 #include "retile/plan/plan.h"
 #include "retile/planner/problem.h"
 
@@ -22,11 +23,12 @@ struct Contender {
   std::function<std::unique_ptr<PreparedRun>(Engine& engine)> prepare;
 };
 
-constexpr std::string_view contender_names = "paper, wide, direct, gather-slice, xla, memcpy";
+constexpr std::string_view contender_names = "auto, paper, wide, direct, gather-slice, xla, memcpy";
 
 bool is_contender(std::string_view name);
 
-// Plans are made here and checked by the verifier. Throws InputError or RuntimeError where that fails.
-Contender make_contender(const std::string& name, const Problem& problem);
+// Plans are made here, "auto" for the executor, and checked by the verifier. Throws InputError or RuntimeError where
+// that fails.
+Contender make_contender(const std::string& name, const Problem& problem, const Executor& executor = {});
 
 }  // namespace retile::evaluation

@@ -311,8 +311,8 @@ The same command again goes on where a stopped run was.""",
     add(
         "--planners",
         type=lambda text: text.split(","),
-        default=["paper", "wide"],
-        help="of ours: paper,wide unless told",
+        default=["auto", "paper", "wide"],
+        help="of ours: auto,paper,wide unless told",
     )
     add("--engine", default="threads", help="of ours: threads unless told")
     add("--retile", default=ROOT / "build/release/retile", help="the command; build/release/retile unless told")

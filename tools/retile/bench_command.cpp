@@ -54,7 +54,7 @@ struct Arguments {
   std::uint64_t seed = 0;
   bool adversarial = false;
   double scale = 1;
-  std::vector<std::string> contenders{"paper", "wide", "direct", "xla", "memcpy"};
+  std::vector<std::string> contenders{"auto", "paper", "wide", "direct", "xla", "memcpy"};
   int repetitions = 5;
   double time_limit = 0;  // seconds; 0: none
   std::string commit = "unknown";
@@ -193,7 +193,10 @@ int run(const Arguments& arguments) {
     return problem;
   };
   campaign.contenders = arguments.contenders;
-  campaign.make_contender = make_contender;
+  campaign.make_contender = [executor = engine->executor(TileOwner::engine)](const std::string& name,
+                                                                             const Problem& problem) {
+    return make_contender(name, problem, executor);
+  };
   campaign.repetitions = arguments.repetitions;
   campaign.time_limit = arguments.time_limit;
   campaign.results = arguments.out;

@@ -23,7 +23,7 @@ using namespace evaluation;
 
 struct Arguments {
   std::string problems = RETILE_SOURCE_DIR "/bench/mpi/peers/matrices.jsonl";
-  std::vector<std::string> contenders{"memcpy", "direct", "wide", "paper", "alltoallw"};
+  std::vector<std::string> contenders{"auto", "memcpy", "direct", "wide", "paper", "alltoallw"};
   double scale = 1;
   int repetitions = 5;
   double time_limit = 0;
@@ -38,8 +38,9 @@ void run(const Arguments& arguments) {
   campaign.problem_count = problems.size();
   campaign.problem = [&](std::size_t index) { return scale_problem(problems[index], arguments.scale); };
   campaign.contenders = arguments.contenders;
-  campaign.make_contender = [](const std::string& name, const Problem& problem) {
-    return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem);
+  campaign.make_contender = [executor = engine->executor(TileOwner::engine)](const std::string& name,
+                                                                             const Problem& problem) {
+    return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem, executor);
   };
   campaign.repetitions = arguments.repetitions;
   campaign.time_limit = arguments.time_limit;
