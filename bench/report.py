@@ -27,8 +27,8 @@ no others. A last line that was cut off, where a run was stopped, is left out.
 """
 
 CAPTIONS = {
-    "times": "Run times: each point is a problem; below the diagonal our planner paper is faster",
-    "ratios": "Ratios of run times: to the right of the line our planner paper is faster",
+    "times": "Run times: each point is a problem; below the diagonal ours is faster",
+    "ratios": "Ratios of run times: to the right of the line ours is faster",
     "contenders": "Ratios of run times by contender: least, quartiles, most",
     "planning": "Planning times",
     "cost": "Predicted cost and run time: each point is a plan",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/base/list.h"
 #include "retile/checking/made_array.h"
 #include "retile/checking/run.h"
 
@@ -19,8 +20,9 @@ class TileSet {
     for (const Device device : devices_) {
       const std::int64_t bytes = checked_bytes(placement.size(device), array.element_size);
       tiles_.push_back(engine.allocate(static_cast<std::size_t>(bytes)));
-      make_parts(array, placement.parts(device), tiles_.back().data());
     }
+    engine.for_each(tiles_.size(),
+                    [&](std::size_t i) { make_parts(array, placement.parts(devices_[i]), tiles_[i].data()); });
   }
 
   // So that a result of an earlier contender cannot pass for that of the next one.
@@ -28,12 +30,13 @@ class TileSet {
     for (Buffer& tile : tiles_) std::fill(tile.begin(), tile.end(), std::byte{0});
   }
 
-  std::optional<std::string> difference() const {
-    for (std::size_t i = 0; i < tiles_.size(); ++i) {
-      auto difference = find_difference(array_, tiles_[i].data(), devices_[i], placement_.parts(devices_[i]));
-      if (difference) return difference;
-    }
-    return std::nullopt;
+  std::optional<std::string> difference(Engine& engine) const {
+    std::vector<std::optional<std::string>> differences(tiles_.size());
+    engine.for_each(tiles_.size(), [&](std::size_t i) {
+      differences[i] = find_difference(array_, tiles_[i].data(), devices_[i], placement_.parts(devices_[i]));
+    });
+    const auto first = std::find_if(differences.begin(), differences.end(), [](const auto& one) { return one; });
+    return first == differences.end() ? std::nullopt : *first;
   }
 
   const Placement& placement() const { return placement_; }
@@ -70,7 +73,7 @@ class Race {
   std::vector<Measurement> run() {
     for (std::size_t i = 0; i < contenders_.size(); ++i) try_out(i);
     for (int repetition = 0; repetition < options_.repetitions; ++repetition) {
-      for (std::size_t i = 0; i < contenders_.size(); ++i) {
+      for (const std::size_t i : turn_order(repetition)) {
         if (!measurements_[i].skipped) measurements_[i].seconds.push_back(execute(i).seconds);
       }
     }
@@ -78,6 +81,18 @@ class Race {
   }
 
  private:
+  // Who comes after another finds what that one left in the caches, so every repetition begins with somebody else, and
+  // every second one goes the other way round.
+  std::vector<std::size_t> turn_order(int repetition) const {
+    std::vector<std::size_t> order = numbers_below(contenders_.size());
+    if (order.empty()) return order;
+    std::rotate(order.begin(),
+                order.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(repetition) % order.size()),
+                order.end());
+    if (repetition % 2 != 0) std::reverse(order.begin(), order.end());
+    return order;
+  }
+
   // One set for each placement that contenders start from.
   const TileSet& sources_of(const Contender& contender) {
     for (const auto& set : sources_) {
@@ -106,7 +121,7 @@ class Race {
     if (measurement.skipped) return;
     targets_.clear();
     measurement.statistics = execute(i);
-    measurement.skipped = engine_.processes().first_text(targets_.difference());
+    measurement.skipped = engine_.processes().first_text(targets_.difference(engine_));
     if (measurement.skipped) measurement.skipped = "the result is wrong: " + *measurement.skipped;
   }
 

@@ -21,11 +21,12 @@ PEERS = {  # in the words of people who use them
     "gather-slice": "gather, then slice",
     "memcpy": "*copying each target tile once*",
 }
+PLANNERS = {name: f"our planner *{name}* alone" for name in figures.PARTS}
 
 
 def _large(all_series):
     """Those with enough problems for shares of them to mean something."""
-    return {name: series for name, series in all_series.items() if len(figures.moving(series)) >= 100}
+    return {name: series for name, series in all_series.items() if len(figures.moving(series)) >= 30}
 
 
 def _measured(all_series):
@@ -49,6 +50,8 @@ def _planning(all_series):
     rows = []
     for contender in figures.OURS:
         seconds = [s for series in all_series.values() for s in figures.planning_seconds(series, contender)]
+        if not seconds:
+            continue
         times = (statistics.median(seconds), figures.percentile(seconds, 0.99), max(seconds))
         rows.append((contender, len(seconds), *map(duration, times)))
     return table(["planner", "plans", "median", "99 %", "most"], rows)
@@ -56,32 +59,37 @@ def _planning(all_series):
 
 def _ratios(all_series):
     rows = []
-    for peer, words in PEERS.items():
-        for name, series in all_series.items():
-            cells = []
-            for base in figures.BASES:
-                ratios = [c.ratio for c in figures.compare(figures.moving(series), peer, base).values()]
-                summary = figures.summarize(ratios)
-                if summary:
-                    slower = sum(ratio < 1 for ratio in ratios)
-                    span = f"{number(summary.least)} to {number(summary.most)}"
-                    cells += [f"{number(summary.mean)} ({span})", f"{slower} ({percent(slower, summary.count)})"]
-            if cells:
-                rows.append((words, name, summary.count, *cells))
-    header = ["against", "results", "problems", "over *paper*", "*paper* slower on"]
-    return table(header + ["over our fastest", "our fastest slower on"], rows)
+    for peer, words in (PEERS | PLANNERS).items():
+        for name, series in (_large(all_series) if peer in PLANNERS else all_series).items():
+            ratios = [
+                c.ratio for c in figures.compare(figures.moving(series), peer, figures.main_base(series)).values()
+            ]
+            summary = figures.summarize(ratios)
+            if summary:
+                span = f"{number(summary.least)} to {number(summary.most)}"
+                rows.append((words, name, summary.count, f"{number(summary.mean)} ({span})", *_slower(ratios)))
+    return table(["against", "results", "problems", "over ours", *SLOWER], rows)
+
+
+SLOWER = ["ours is slower on", "by over a tenth on"]
+
+
+def _slower(ratios):
+    counts = [sum(ratio < least for ratio in ratios) for least in (1, 1 / 1.1)]
+    return [f"{count} ({percent(count, len(ratios))})" for count in counts]
 
 
 def _peers(all_series):
-    """The ratios in short: means, and without those that nobody would choose."""
+    """The ratios in short, without those that nobody would choose."""
     rows = []
     for peer, words in PEERS.items():
         for name, series in all_series.items():
-            ratios = [figures.compare(figures.moving(series), peer, base).values() for base in figures.BASES]
-            if ratios[0] and peer not in ("gather-slice", figures.FLOOR):
-                means = [number(figures.summarize([c.ratio for c in found]).mean) for found in ratios]
-                rows.append((words, name, len(ratios[0]), *means))
-    return table(["against", "results", "problems", "over *paper*", "over our fastest"], rows)
+            ratios = [
+                c.ratio for c in figures.compare(figures.moving(series), peer, figures.main_base(series)).values()
+            ]
+            if ratios and peer not in ("gather-slice", figures.FLOOR):
+                rows.append((words, name, len(ratios), number(figures.summarize(ratios).mean), *_slower(ratios)))
+    return table(["against", "results", "problems", "over ours", *SLOWER], rows)
 
 
 def _cause(comparison):
@@ -99,7 +107,7 @@ def _losses(all_series):
     large = _large(all_series)
     losses = {cause: {name: [] for name in large} for cause in ("the same steps", "fewer alltoalls", "other steps")}
     for name, series in large.items():
-        for comparison in figures.compare(figures.moving(series), "xla", "paper").values():
+        for comparison in figures.compare(figures.moving(series), "xla", figures.main_base(series)).values():
             if comparison.ratio < 1:
                 losses[_cause(comparison)][name].append(comparison)
     rows = []
@@ -126,16 +134,15 @@ def _adversarial(all_series):
         row = [id]
         for series in all_series.values():
             results = series.results.get(id, {})
-            for base in figures.BASES:
-                for comparison in figures.compare({id: results}, "xla", base).values():
-                    row.append(number(comparison.ratio))
+            for comparison in figures.compare({id: results}, "xla", figures.main_base(series)).values():
+                row.append(number(comparison.ratio))
         shown = next(series.results[id] for series in all_series.values() if id in series.results)
-        rows.append((*row, steps_text(shown["paper"]), steps_text(shown["xla"])))
+        rows.append((*row, steps_text(shown["auto" if "auto" in shown else "paper"]), steps_text(shown["xla"])))
     header = ["problem"]
     for name, series in all_series.items():
         if "P1" in series.results:
-            header += [f"{name}: over *paper*", "over our fastest"]
-    return table(header + ["paper", "XLA's rules"], rows)
+            header.append(f"{name}: over ours")
+    return table(header + ["ours", "XLA's rules"], rows)
 
 
 def _cost(all_series):
@@ -145,7 +152,7 @@ def _cost(all_series):
         cells = []
         for model in ("paper", "volume"):
             pairs, agreeing = figures.cheaper_is_faster(problems, model)
-            correlation = figures.cost_correlation(figures.results_of(problems, "paper"), model)
+            correlation = figures.cost_correlation(figures.results_of(problems, figures.main_base(series)), model)
             cells += [number(correlation), f"{percent(agreeing, pairs)} of {pairs}"]
         rows.append((name, *cells))
     header = ["results", "model *paper*: correlation", "cheaper is faster"]

@@ -64,15 +64,15 @@ def _boxes(values, x_label, path):
 
 def plot_times(series, path):
     """As fig:sub1: below the diagonal we are faster."""
-    rival = figures.main_rival(series)
-    comparisons = figures.compare(figures.moving(series), rival, "paper").values()
+    rival, base = figures.main_rival(series), figures.main_base(series)
+    comparisons = figures.compare(figures.moving(series), rival, base).values()
     if not comparisons:
         return False
     theirs, ours = [c.theirs.time for c in comparisons], [c.ours.time for c in comparisons]
-    axes = _axes(f"{rival}, seconds", "paper, seconds", size=(4.6, 4.6))
+    axes = _axes(f"{rival}, seconds", f"{base}, seconds", size=(4.6, 4.6))
     ends = [min(theirs + ours) / 1.2, max(theirs + ours) * 1.2]
     axes.plot(ends, ends, "--", color="0.4")
-    _scatter(axes, theirs, ours, "paper")
+    _scatter(axes, theirs, ours, base)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     _save(axes, path)
     return True
@@ -80,26 +80,26 @@ def plot_times(series, path):
 
 def plot_ratios(series, path):
     """As fig:sub2: to the right of the line we are faster."""
-    rival = figures.main_rival(series)
-    ratios = [c.ratio for c in figures.compare(figures.moving(series), rival, "paper").values()]
+    rival, base = figures.main_rival(series), figures.main_base(series)
+    ratios = [c.ratio for c in figures.compare(figures.moving(series), rival, base).values()]
     if not ratios:
         return False
-    axes = _axes(f"time of {rival} over time of paper", "problems", size=(5.2, 3.2))
-    axes.hist(ratios, bins=_logarithmic_bins(ratios, 40), color=_color("paper"))
+    axes = _axes(f"time of {rival} over time of {base}", "problems", size=(5.2, 3.2))
+    axes.hist(ratios, bins=_logarithmic_bins(ratios, 40), color=_color(base))
     _ratio_axis(axes)
     _save(axes, path)
     return True
 
 
 def plot_contenders(series, path):
-    """Ratios of every contender to the paper's planner."""
-    values = {}
-    for contender in figures.in_order(series.contenders - {"paper"}):
-        ratios = [c.ratio for c in figures.compare(figures.moving(series), contender, "paper").values()]
+    """Ratios of every contender to ours."""
+    values, base = {}, figures.main_base(series)
+    for contender in figures.in_order(series.contenders - {base}):
+        ratios = [c.ratio for c in figures.compare(figures.moving(series), contender, base).values()]
         if ratios:
             values[contender] = ratios
     if values:
-        _boxes(values, "time over time of paper", path)
+        _boxes(values, f"time over time of {base}", path)
     return bool(values)
 
 

@@ -131,7 +131,7 @@ def planning(series):
 
 def ratio_rows(series, contender):
     rows = []
-    for base in figures.BASES:
+    for base in (figures.main_base(series), "best"):
         if contender == base or (contender in figures.OURS and base == "best"):
             continue
         ratios = [c.ratio for c in figures.compare(figures.moving(series), contender, base).values()]
@@ -150,19 +150,19 @@ def ratio_rows(series, contender):
 def run_times(series):
     rows = [row for contender in figures.in_order(series.contenders) for row in ratio_rows(series, contender)]
     if not rows:
-        return ["No problem was measured for both paper and another contender."]
+        return [f"No problem was measured for both {figures.main_base(series)} and another contender."]
     header = ["contender", "ours", "problems", "geometric mean", "median", "best", "worst"]
     return [
-        "The time of a contender over ours: above 1 we are faster. *paper* is the planner of the paper's collectives, "
-        "*best* the fastest of our planners on each problem, known only afterwards.",
+        "The time of a contender over ours: above 1 we are faster. *auto* is what a user gets, *paper* the planner of the "
+        "paper's collectives, *best* the fastest of our planners on each problem, known only afterwards.",
         table(header + ["ours is slower on", "at most by"], rows),
     ]
 
 
 def slowest(series, contender):
-    """Where the paper's planner loses most against a contender."""
-    problems = figures.moving(series)
-    comparisons = figures.compare(problems, contender, "paper")
+    """Where we lose most against a contender."""
+    problems, base = figures.moving(series), figures.main_base(series)
+    comparisons = figures.compare(problems, contender, base)
     losses = sorted((c.ratio, id) for id, c in comparisons.items() if c.ratio < 1)
     if not losses:
         return []
@@ -181,17 +181,17 @@ def slowest(series, contender):
         )
     shown = f"the {WORST_SHOWN} worst of {len(losses)}" if len(losses) > WORST_SHOWN else f"all {len(losses)}"
     return [
-        f"Where *paper* is slower than *{contender}*, {shown}:",
-        table(["problem", "paper", contender, "slower by", "our fastest, over theirs"], rows),
+        f"Where *{base}* is slower than *{contender}*, {shown}:",
+        table(["problem", base, contender, "slower by", "our fastest, over theirs"], rows),
     ]
 
 
 def adversarial(series):
-    rival = figures.main_rival(series)
+    rival, base = figures.main_rival(series), figures.main_base(series)
     rows = []
     for id in figures.ADVERSARIAL:
         results = series.results.get(id, {})
-        for comparison in figures.compare({id: results}, rival, "paper").values():
+        for comparison in figures.compare({id: results}, rival, base).values():
             best = figures.our_result(results, "best")
             rows.append(
                 (
@@ -205,7 +205,7 @@ def adversarial(series):
             )
     if not rows:
         return ["P1 to P4 were not measured here."]
-    header = ["problem", "paper", rival, f"{rival} over paper", f"{rival} over our fastest", "in the paper"]
+    header = ["problem", base, rival, f"{rival} over {base}", f"{rival} over our fastest", "in the paper"]
     return [table(header, rows)]
 
 
