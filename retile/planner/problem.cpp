@@ -238,7 +238,7 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
     return Fault{fmt::format("the parts of the {} together do not fit in 63 bits", name_of(source.cuts()->reduction)),
                  {}};
   }
-  const bool has_plain_boxes = target.listed() != nullptr && target.halo().empty() && target.listed()->order.empty();
+  const bool has_plain_boxes = target.listed() != nullptr && target.halo().empty() && target.order().empty();
   if (source.is_partial() && !target.is_plain() && !has_plain_boxes) return special_target_fault(source);
   if (!target.is_partial()) return std::nullopt;
   const MeshLayout wanted = *target.cuts();
