@@ -14,30 +14,25 @@ namespace retile::emission {
 namespace {
 
 struct ElementNames {
-  const char* cpp;
-  const char* mpi;
+  std::string cpp;
+  std::string mpi;
 };
 
-// What is only moved need not be a number of C++.
+// What C++ has no numbers for, or vectors no elements, is moved as bits.
 ElementNames names_of(ElementType element) {
-  switch (element) {
-    case ElementType::i8:
-      return {"std::int8_t", "MPI_INT8_T"};
-    case ElementType::f16:
-    case ElementType::bf16:
-      return {"std::uint16_t", "MPI_UINT16_T"};
-    case ElementType::i32:
-      return {"std::int32_t", "MPI_INT32_T"};
-    case ElementType::f32:
-      return {"float", "MPI_FLOAT"};
-    case ElementType::f64:
-      return {"double", "MPI_DOUBLE"};
-    case ElementType::c64:
-      return {"std::complex<float>", "MPI_C_FLOAT_COMPLEX"};
-    case ElementType::c128:
-      return {"std::complex<double>", "MPI_C_DOUBLE_COMPLEX"};
+  const std::int64_t bytes = bytes_of(element);
+  const bool is_single = bytes == (is_complex(element) ? 8 : 4);
+  const NumberKind kind = kind_of(element);
+  if (kind == NumberKind::floating && bytes >= 4) {
+    return is_single ? ElementNames{"float", "MPI_FLOAT"} : ElementNames{"double", "MPI_DOUBLE"};
   }
-  return {};
+  if (kind == NumberKind::complex) {
+    return is_single ? ElementNames{"std::complex<float>", "MPI_C_FLOAT_COMPLEX"}
+                     : ElementNames{"std::complex<double>", "MPI_C_DOUBLE_COMPLEX"};
+  }
+  const bool has_sign = kind == NumberKind::signed_integer;
+  return {fmt::format("std::{}int{}_t", has_sign ? "" : "u", 8 * bytes),
+          fmt::format("MPI_{}INT{}_T", has_sign ? "" : "U", 8 * bytes)};
 }
 
 std::string braced(const Shape& numbers) { return listed("{", numbers, "}"); }
@@ -350,9 +345,8 @@ class MpiPrinter {
     text += fmt::format("// mpicxx -std=c++17 -O2 redistribute.cpp -o redistribute && mpirun -np {} ./redistribute\n",
                         plan_.device_count());
     text += "#include <mpi.h>\n\n#include <algorithm>\n";
-    const std::string type = names.cpp;
-    if (type.starts_with("std::complex")) text += "#include <complex>\n";
-    if (type.ends_with("_t")) text += "#include <cstdint>\n";
+    if (names.cpp.starts_with("std::complex")) text += "#include <complex>\n";
+    if (names.cpp.ends_with("_t")) text += "#include <cstdint>\n";
     text += fmt::format(
         "#include <cstdio>\n#include <vector>\n\nusing Element = {};\nconst MPI_Datatype element_type = "
         "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\n",

@@ -129,8 +129,11 @@ TEST(EmittedMlir, is_accepted_by_mlir) {
       add(problems[i], planner);
     }
   }
-  add(problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]"), PlannerKind::wide);
-  for (const char* dtype : {"f32", "bf16", "i32"}) {
+  const Problem uneven = problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]");
+  for (const char* dtype : {"f32", "bool", "u64", "f8e4m3fn", "f8e5m2", "c128"}) {
+    add({"", uneven.source(), uneven.target(), *find_element_type(dtype)}, PlannerKind::wide);
+  }
+  for (const char* dtype : {"f32", "bf16", "i32", "u8"}) {
     for (const char* reduction : {"sum", "max", "min"}) {
       const std::string source = std::string("[8, 16] ") + reduction + " {x}";
       add({"", parse_layout(source, Mesh({{"x", 2}, {"y", 2}})),
