@@ -55,9 +55,14 @@ soak: build ## random problems of every kind against NumPy, for SECONDS (600); m
 bench: build-bench ## run the benchmarks
 	@set -e; for benchmark in build/release/bench/*_benchmark; do "$$benchmark"; done
 
-bench-mpi: build-bench ## the MPI engine against MPI_Alltoallw and MPI_Alltoall, on 8 ranks; on 4 hosts with CLUSTER=1
-	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/mpi_benchmark $(MPI_BENCH_OPTIONS)
-	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/exchange_benchmark $(EXCHANGE_BENCH_OPTIONS)
+MPI_RUN = $(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh)
+MPI_BENCH = build/release/bench/mpi
+bench-mpi: build-bench ## the MPI engine against MPI's calls and what programs do by hand, on 8 ranks; on 4 hosts with CLUSTER=1
+	$(MPI_RUN) $(MPI_BENCH)/mpi_benchmark $(MPI_BENCH_OPTIONS)
+	$(MPI_RUN) $(MPI_BENCH)/exchange_benchmark $(EXCHANGE_BENCH_OPTIONS)
+	$(MPI_RUN) $(MPI_BENCH)/halo_benchmark $(HALO_BENCH_OPTIONS)
+	@if [ -x $(MPI_BENCH)/matrix_benchmark ]; then $(MPI_RUN) $(MPI_BENCH)/matrix_benchmark $(MATRIX_BENCH_OPTIONS); \
+	else echo "pdgemr2d is left out: install libscalapack-openmpi-dev"; fi
 
 bench-transfer: build-bench ## transfers against other ways to move a model, on threads and on 8 ranks
 	build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)

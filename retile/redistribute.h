@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -125,31 +126,22 @@ class ByteRedistribution {
   std::vector<std::byte*> to_;
 };
 
-// Whether a C++ type may hold a problem's elements. What problems have no name for, such as unsigned numbers,
-// std::byte, half-precision classes and other structs, stands for bits: of any element that is as large.
+// The kind of numbers that a C++ type holds; nothing where it stands for bits: unsigned numbers, char, std::byte,
+// half-precision classes and other structs.
+template <typename T>
+constexpr std::optional<NumberKind> find_number_kind() {
+  if (std::is_same_v<T, bool>) return NumberKind::boolean;
+  if (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) return NumberKind::complex;
+  if (std::is_floating_point_v<T>) return NumberKind::floating;
+  if (std::is_integral_v<T> && std::is_signed_v<T> && !std::is_same_v<T, char>) return NumberKind::signed_integer;
+  return std::nullopt;
+}
+
+// Whether a C++ type may hold a problem's elements. What stands for bits holds any element that is as large.
 template <typename T>
 bool stands_for(ElementType type) {
-  constexpr bool is_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-  constexpr bool is_bits = std::is_same_v<T, char> || (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) ||
-                           (!std::is_arithmetic_v<T> && !is_complex);
-  switch (type) {
-    case ElementType::i8:
-      return std::is_same_v<T, std::int8_t> || (is_bits && sizeof(T) == 1);
-    case ElementType::i32:
-      return std::is_same_v<T, std::int32_t> || (is_bits && sizeof(T) == 4);
-    case ElementType::f32:
-      return std::is_same_v<T, float> || (is_bits && sizeof(T) == 4);
-    case ElementType::f64:
-      return std::is_same_v<T, double> || (is_bits && sizeof(T) == 8);
-    case ElementType::c64:
-      return std::is_same_v<T, std::complex<float>> || (is_bits && sizeof(T) == 8);
-    case ElementType::c128:
-      return std::is_same_v<T, std::complex<double>> || (is_bits && sizeof(T) == 16);
-    case ElementType::f16:
-    case ElementType::bf16:
-      return is_bits && sizeof(T) == 2;
-  }
-  return false;
+  return bytes_of(type) == static_cast<std::int64_t>(sizeof(T)) &&
+         find_number_kind<T>().value_or(kind_of(type)) == kind_of(type);
 }
 
 // Throws RuntimeError where the type of the buffers, of this many bytes, does not stand for the problem's elements.

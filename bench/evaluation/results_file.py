@@ -10,7 +10,10 @@ from pathlib import Path
 
 PAPER_IDS = "tbl:adversarial, "  # examples/paper.jsonl calls P1 so, retile bench --adversarial by its name alone
 
-ELEMENT_BYTES = {"i8": 1, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8, "c64": 8, "c128": 16}
+ELEMENT_BYTES = {
+    "bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "f8e4m3fn": 1, "f8e5m2": 1,
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16,
+}  # fmt: skip
 
 # What tells runs apart only by when they were made: results of runs that agree in the rest belong together.
 OCCASION = ("date", "version", "commit")

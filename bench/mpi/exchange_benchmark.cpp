@@ -1,5 +1,5 @@
-// Times small exchanges against MPI_Alltoall, and pencils against one MPI_Alltoallw: calls as an inner loop makes them,
-// one after the other. Under mpirun.
+// Times small exchanges against MPI_Alltoall, and pencils against what programs do by hand: calls as an inner loop
+// makes them, one after the other. Under mpirun.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -14,7 +14,12 @@
 
 #include "bench/comparison.h"
 #include "bench/mpi/alltoallw.h"
+#include "bench/mpi/contest.h"
+#ifdef RETILE_HAS_FFTW
+#include "bench/mpi/fftw_pencils.h"
+#endif
 #include "bench/mpi/mpi_program.h"
+#include "bench/mpi/packed_alltoallv.h"
 #include "retile/base/error.h"
 #include "retile/checking/made_array.h"
 #include "retile/engines/backend.h"
@@ -27,11 +32,6 @@
 namespace retile::bench {
 namespace {
 
-struct ExchangeArguments {
-  int repetitions = 21;
-  int calls = 200;
-};
-
 // This rank's tiles, and ways to move them.
 class Exchange {
  public:
@@ -43,44 +43,33 @@ class Exchange {
         expected_(make_tile(array_, problem.target().placement().box(world.rank()))),
         target_(expected_) {
     const Movement movement = make_plan(problem).movement;
-    for (const Tile* source : {&shared_, &own_}) {
+    const auto add_run = [&](const char* name, const Tile& source) {
       const std::shared_ptr<PreparedRun> run = engine.prepare(movement, array_.element_size);
-      add([this, run, source] {
-        const std::byte* from = source->bytes.data();
+      add(name, [this, run, &source] {
+        const std::byte* from = source.bytes.data();
         std::byte* to = target_.bytes.data();
         run->run({&from, 1}, {&to, 1});
       });
-    }
+    };
+    add_run("ours", own_);
+    add_run("ours, the engine's memory", shared_);
   }
 
   const std::byte* source() const { return own_.bytes.data(); }
   std::byte* target() { return target_.bytes.data(); }
-  void add(std::function<void()> call) { calls_.push_back(std::move(call)); }
-
-  // Microseconds of one call, medians, in turn so that all have the same luck.
-  std::vector<double> times(const ExchangeArguments& arguments) {
-    for (const std::function<void()>& call : calls_) require_right(call);
-    std::vector<std::vector<double>> spans(calls_.size());
-    for (int i = 0; i < arguments.repetitions; ++i) {
-      for (std::size_t j = 0; j < calls_.size(); ++j) {
-        world_.barrier();
-        std::int64_t times[] = {0, -now()};
-        for (int k = 0; k < arguments.calls; ++k) calls_[j]();
-        times[0] = now();
-        world_.most(times);
-        spans[j].push_back(static_cast<double>(times[0] + times[1]) * 1e-3 / arguments.calls);
-      }
-    }
-    std::vector<double> medians;
-    for (std::vector<double>& values : spans) medians.push_back(median(std::move(values)));
-    return medians;
+  void add(std::string name, std::function<void()> call) {
+    contenders_.push_back({std::move(name), std::move(call)});
+    require_right(contenders_.back());
   }
 
+  const std::vector<Contender>& contenders() const { return contenders_; }
+  ContestTimes times(const ContestArguments& arguments) const { return time_in_turn(contenders_, arguments, world_); }
+
  private:
-  void require_right(const std::function<void()>& call) {
+  void require_right(const Contender& contender) {
     std::memset(target_.bytes.data(), 0, target_.bytes.size());
-    call();
-    if (target_.bytes != expected_.bytes) throw RuntimeError("a contender's result is wrong");
+    contender.call();
+    if (target_.bytes != expected_.bytes) throw RuntimeError("the result is wrong: " + contender.name);
   }
 
   const mpi::Communicator& world_;
@@ -89,7 +78,7 @@ class Exchange {
   const Tile shared_;
   const Tile expected_;
   Tile target_;
-  std::vector<std::function<void()>> calls_;  // ours in the engine's memory and in our own, then MPI's
+  std::vector<Contender> contenders_;  // ours in the caller's own memory and in the engine's, then others
 };
 
 // Every rank has a row, and gets a column: so many bytes from each other one.
@@ -102,11 +91,11 @@ Problem rows_to_columns(int ranks, std::int64_t bytes) {
 
 // 50 x 37 x 61 complex numbers in pencils along the first dimension, wanted along the second.
 Problem pencils(int ranks) {
-  int rows = 1;
+  int columns = 1;
   for (int i = 1; i * i <= ranks; ++i) {
-    if (ranks % i == 0) rows = i;
+    if (ranks % i == 0) columns = i;
   }
-  const int columns = ranks / rows;
+  const int rows = ranks / columns;  // which exchange pencils
   const auto tile = [](int size, int parts) { return (size + parts - 1) / parts; };
   return parse_problem({"mesh", fmt::format("p={},q={}", rows, columns)},
                        {"source", fmt::format("[50, {}{{p}}37, {}{{q}}61]", tile(37, rows), tile(61, columns))},
@@ -127,48 +116,56 @@ double preparing_time(const mpi::Communicator& world, int repetitions) {
   return median(std::move(times));
 }
 
+void time_small_exchange(std::int64_t bytes, Engine& engine, const ContestArguments& arguments,
+                         const mpi::Communicator& world) {
+  Exchange exchange(rows_to_columns(world.size(), bytes), engine, world);
+  exchange.add("MPI_Alltoall", [&] {
+    mpi::check(MPI_Alltoall(exchange.source(), static_cast<int>(bytes), MPI_BYTE, exchange.target(),
+                            static_cast<int>(bytes), MPI_BYTE, world.get()),
+               "MPI_Alltoall");
+  });
+  const ContestTimes times = exchange.times(arguments);
+  if (world.rank() == 0)
+    fmt::print("{}", contest_text(fmt::format("{} bytes a pair", bytes), exchange.contenders(), times));
+}
+
+void time_pencils(Engine& engine, const ContestArguments& arguments, const mpi::Communicator& world) {
+  const Problem problem = pencils(world.size());
+  Exchange exchange(problem, engine, world);
+  const Alltoallw alltoallw(problem, world.get(), OwnPart::copied);
+  exchange.add("MPI_Alltoallw", [&] { alltoallw.run(exchange.source(), exchange.target()); });
+  PackedAlltoallv packed(problem, world);
+  exchange.add("packing, MPI_Alltoallv, unpacking", [&] { packed.run(exchange.source(), exchange.target()); });
+#ifdef RETILE_HAS_FFTW
+  FftwPencils fftw(problem, world);
+  exchange.add("FFTW-MPI's transpose", [&] { fftw.run(exchange.source(), exchange.target()); });
+#endif
+  const ContestTimes times = exchange.times(arguments);
+  if (world.rank() != 0) return;
+  const std::string title = fmt::format("pencils, {} to {}", to_string(problem.source()), to_string(problem.target()));
+  fmt::print("{}", contest_text(title, exchange.contenders(), times));
+#ifndef RETILE_HAS_FFTW
+  fmt::print("  FFTW-MPI is left out: it is not installed\n");
+#endif
+}
+
 // Only the first rank prints.
-void run(const ExchangeArguments& arguments) {
+void run(const ContestArguments& arguments) {
   const mpi::Communicator world = mpi::Communicator::duplicate(MPI_COMM_WORLD);
   const std::unique_ptr<Engine> engine = mpi::make_mpi_engine(world.get());
-  const auto print = [&](const std::string& what, const std::vector<double>& times) {
-    if (world.rank() != 0) return;
-    fmt::print("{:>16} {:10.2f} {:10.2f} {:10.2f} {:8.2f} {:8.2f}\n", what, times[2], times[0], times[1],
-               times[0] / times[2], times[1] / times[2]);
-    std::fflush(stdout);
-  };
   if (world.rank() == 0) {
-    fmt::print("{}, {} ranks; microseconds of a call, medians of {} times {} calls; ours over MPI's\n\n",
+    fmt::print("{}, {} ranks; medians of {} times {} calls in the caller's own memory; others over ours\n\n",
                processor_name(), world.size(), arguments.repetitions, arguments.calls);
-    fmt::print("{:>16} {:>10} {:>10} {:>10} {:>8} {:>8}\n", "bytes a pair", "MPI", "engine's", "own", "engine's",
-               "own");
   }
-  for (const std::int64_t bytes : {8, 64, 512, 4096}) {
-    Exchange exchange(rows_to_columns(world.size(), bytes), *engine, world);
-    exchange.add([&] {
-      mpi::check(MPI_Alltoall(exchange.source(), static_cast<int>(bytes), MPI_BYTE, exchange.target(),
-                              static_cast<int>(bytes), MPI_BYTE, world.get()),
-                 "MPI_Alltoall");
-    });
-    print(std::to_string(bytes), exchange.times(arguments));
-  }
-  const Problem problem = pencils(world.size());
-  Exchange exchange(problem, *engine, world);
-  const Alltoallw alltoallw(problem, world.get(), OwnPart::copied);
-  exchange.add([&] { alltoallw.run(exchange.source(), exchange.target()); });
-  print("pencils", exchange.times(arguments));
+  for (const std::int64_t bytes : {8, 64, 512, 4096}) time_small_exchange(bytes, *engine, arguments, world);
+  time_pencils(*engine, arguments, world);
   const double preparing = preparing_time(world, arguments.repetitions);
   if (world.rank() == 0) fmt::print("\npreparing another run takes {:.0f} microseconds\n", preparing);
 }
 
-void declare(CLI::App& app, ExchangeArguments& arguments) {
-  app.add_option("--repeat", arguments.repetitions, "Times that calls are measured");
-  app.add_option("--calls", arguments.calls, "Calls that are measured at once");
-}
-
-constexpr Program<ExchangeArguments> exchange_benchmark{
-    "exchange_benchmark", "Times small exchanges against MPI_Alltoall, and pencils against MPI_Alltoallw.", declare,
-    run};
+constexpr Program<ContestArguments> exchange_benchmark{
+    "exchange_benchmark", "Times small exchanges against MPI_Alltoall, and pencils against what programs do by hand.",
+    declare_contest, run};
 
 }  // namespace
 }  // namespace retile::bench

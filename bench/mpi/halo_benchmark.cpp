@@ -1,14 +1,15 @@
 // Times the exchange of a halo, in place and periodic, against the same by hand: subarrays, sent and received without
 // blocking, rows first and then columns, so that corners come along.
+#include <fmt/format.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "bench/mpi/contest.h"
 #include "bench/mpi/mpi_program.h"
 #include "retile/base/error.h"
 #include "retile/mpi.h"
@@ -18,16 +19,16 @@ namespace retile::bench {
 namespace {
 
 struct Arguments {
-  int rows = 1000;  // of a tile
-  int columns = 1000;
+  ContestArguments contest;
+  std::vector<int> sizes{16, 100, 1000};
+  int rows = 0;  // of a tile
+  int columns = 0;
   int width = 1;  // of a ghost zone
-  int repetitions = 50;
 };
 
 // A tile and its ghost zones, row-major.
 struct Padded {
   Padded(const Arguments& given, MPI_Comm cartesian) : arguments(given), grid(cartesian) {
-    MPI_Comm_size(grid, &ranks);
     std::array<int, 2> periodic{};
     MPI_Cart_get(grid, 2, processes.data(), periodic.data(), place.data());
   }
@@ -61,7 +62,6 @@ struct Padded {
 
   const Arguments arguments;
   const MPI_Comm grid;
-  int ranks = 1;
   std::array<int, 2> processes{};
   std::array<int, 2> place{};
 };
@@ -144,56 +144,50 @@ class Ours {
   std::size_t size_;
 };
 
-// The fastest of many runs, by its slowest rank.
-template <typename Contender>
-double seconds_of(Contender& contender, double* memory, MPI_Comm comm) {
-  MPI_Barrier(comm);
-  const double begin = MPI_Wtime();
-  contender.run(memory);
-  double seconds = MPI_Wtime() - begin;
-  MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm);
-  return seconds;
+// The exchange of one contender on memory of its own, which is then right.
+template <typename Exchange>
+void require_right(Exchange& exchange, const Padded& padded, const char* name) {
+  std::vector<double> memory = padded.make(false);
+  exchange.run(memory.data());
+  if (memory != padded.make(true)) throw RuntimeError(std::string("the exchange is wrong: ") + name);
+}
+
+void run_on(const Arguments& arguments, const mpi::Communicator& world, MPI_Comm grid) {
+  const Padded padded(arguments, grid);
+  HandWritten by_hand(padded);
+  Ours ours(padded);
+  require_right(by_hand, padded, "by hand");
+  require_right(ours, padded, "ours");
+  std::vector<double> memory = padded.make(false);
+  const std::vector<Contender> contenders{
+      {"ours", [&] { ours.run(memory.data()); }},
+      {"MPI_Isend and MPI_Irecv of subarrays", [&] { by_hand.run(memory.data()); }}};
+  const ContestTimes times = time_in_turn(contenders, arguments.contest, world);
+  if (world.rank() != 0) return;
+  const std::string title = fmt::format("halo of {} around {} x {} f64 on {} x {} ranks", arguments.width,
+                                        arguments.rows, arguments.columns, padded.processes[0], padded.processes[1]);
+  fmt::print("{}", contest_text(title, contenders, times));
 }
 
 void run(const Arguments& arguments) {
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const mpi::Communicator world = mpi::Communicator::duplicate(MPI_COMM_WORLD);
   std::array<int, 2> processes{};
   const std::array<int, 2> periodic{1, 1};
-  MPI_Dims_create(ranks, 2, processes.data());
+  MPI_Dims_create(world.size(), 2, processes.data());
   MPI_Comm grid = MPI_COMM_NULL;
-  MPI_Cart_create(MPI_COMM_WORLD, 2, processes.data(), periodic.data(), 0, &grid);
-  {
-    const Padded padded(arguments, grid);
-    HandWritten by_hand(padded);
-    Ours ours(padded);
-    std::vector<double> memory = padded.make(false);
-    by_hand.run(memory.data());
-    if (memory != padded.make(true)) throw RuntimeError("the exchange by hand is wrong");
-    memory = padded.make(false);
-    ours.run(memory.data());
-    if (memory != padded.make(true)) throw RuntimeError("our exchange is wrong");
-    double fastest[2] = {1e9, 1e9};
-    for (int i = 0; i < arguments.repetitions; ++i) {
-      fastest[0] = std::min(fastest[0], seconds_of(ours, memory.data(), grid));
-      fastest[1] = std::min(fastest[1], seconds_of(by_hand, memory.data(), grid));
-    }
-    int rank = 0;
-    MPI_Comm_rank(grid, &rank);
-    if (rank == 0) {
-      std::printf("%d x %d processes, tiles of %d x %d, ghost zones of %d: ours %.1f us, by hand %.1f us, %.2f times\n",
-                  processes[0], processes[1], arguments.rows, arguments.columns, arguments.width, 1e6 * fastest[0],
-                  1e6 * fastest[1], fastest[1] / fastest[0]);
-    }
+  MPI_Cart_create(world.get(), 2, processes.data(), periodic.data(), 0, &grid);
+  Arguments one = arguments;
+  for (const int size : arguments.sizes) {
+    one.rows = one.columns = size;
+    run_on(one, world, grid);
   }
   MPI_Comm_free(&grid);
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("--rows", arguments.rows, "of a tile");
-  app.add_option("--columns", arguments.columns, "of a tile");
-  app.add_option("--width", arguments.width, "of a ghost zone");
-  app.add_option("--repeat", arguments.repetitions, "in turn; the fastest counts");
+  declare_contest(app, arguments.contest);
+  app.add_option("--sizes", arguments.sizes, "Rows and columns of a tile, one after the other")->capture_default_str();
+  app.add_option("--width", arguments.width, "of a ghost zone")->capture_default_str();
 }
 
 constexpr Program<Arguments> halo_benchmark{

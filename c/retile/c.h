@@ -93,7 +93,7 @@ typedef struct retile_plan_options {
   int64_t memory_limit; /* bytes that a device may hold at once; 0: none */
 } retile_plan_options;
 
-/* `element` is one of the types that docs/layouts.md lists: "f32", "c128" and so on. `options` may be NULL. */
+/* `element` is one of the types that docs/formats.md lists: "f32", "c128" and so on. `options` may be NULL. */
 retile_status retile_plan_create(const retile_layout* source, const retile_layout* target, const char* element,
                                  const retile_plan_options* options, retile_plan** plan);
 /* A plan as retile_plan_json() or `retile plan --json` writes it. */

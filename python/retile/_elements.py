@@ -2,16 +2,14 @@
 
 from typing import Any
 
+from retile import _retile
 from retile._errors import InputError
 
 # By NumPy's names, which are PyTorch's too.
-ELEMENT_TYPES = {
-    "int8": "i8", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "float32": "f32", "float64": "f64",
-    "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
+ELEMENT_TYPES = dict(_retile.element_types())
 _TEXTS = ELEMENT_TYPES | {name: name for name in ELEMENT_TYPES.values()}
 # What has no name of its own is moved as bits.
-_ELEMENTS_OF_SIZE = {1: "i8", 2: "f16", 4: "i32", 8: "f64", 16: "c128"}
+_ELEMENTS_OF_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
 def element_type(dtype: Any) -> str:

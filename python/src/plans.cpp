@@ -220,8 +220,19 @@ Problem problem_of(const PythonLayout& source, const PythonLayout& target, const
   return {"", source.layout, target.layout, type};
 }
 
+// NumPy's name and retile's of every type.
+std::vector<std::pair<std::string, std::string>> element_types() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i) {
+    const auto type = static_cast<ElementType>(i);
+    names.emplace_back(numpy_name_of(type), name_of(type));
+  }
+  return names;
+}
+
 void bind_plans(nb::module_& module) {
   bind_step(module);
+  module.def("element_types", &element_types, "The names of NumPy and of retile for each type.");
   bind_plan(module);
   module.def(
       "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,

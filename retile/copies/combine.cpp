@@ -89,12 +89,24 @@ void with_element(ElementType element, Action action) {
   switch (element) {
     case ElementType::i8:
       return action(std::int8_t{});
+    case ElementType::i16:
+      return action(std::int16_t{});
+    case ElementType::i32:
+      return action(std::int32_t{});
+    case ElementType::i64:
+      return action(std::int64_t{});
+    case ElementType::u8:
+      return action(std::uint8_t{});
+    case ElementType::u16:
+      return action(std::uint16_t{});
+    case ElementType::u32:
+      return action(std::uint32_t{});
+    case ElementType::u64:
+      return action(std::uint64_t{});
     case ElementType::f16:
       return action(Eigen::half{});
     case ElementType::bf16:
       return action(Eigen::bfloat16{});
-    case ElementType::i32:
-      return action(std::int32_t{});
     case ElementType::f32:
       return action(float{});
     case ElementType::f64:
@@ -103,8 +115,12 @@ void with_element(ElementType element, Action action) {
       return action(std::complex<float>{});
     case ElementType::c128:
       return action(std::complex<double>{});
+    case ElementType::boolean:
+    case ElementType::f8e4m3fn:
+    case ElementType::f8e5m2:
+      break;
   }
-  throw InternalError("unknown element type");
+  throw InternalError("elements of this type cannot be combined");
 }
 
 template <typename Number>

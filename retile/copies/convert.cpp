@@ -48,11 +48,11 @@ void visit_type(ElementType type, Visit visit) {
   visit(double());
 }
 
-bool is_floating(ElementType type) { return is_half(type) || type == ElementType::f32 || type == ElementType::f64; }
+bool is_converted(ElementType type) { return kind_of(type) == NumberKind::floating && bytes_of(type) > 1; }
 
 }  // namespace
 
-bool can_convert(ElementType from, ElementType to) { return is_floating(from) && is_floating(to); }
+bool can_convert(ElementType from, ElementType to) { return is_converted(from) && is_converted(to); }
 
 void convert_elements(ElementType from, ElementType to, std::int64_t count, const std::byte* in, std::byte* out) {
   visit_type(from, [&](auto source) {

@@ -13,29 +13,8 @@
 namespace retile::emission {
 namespace {
 
-const char* dtype_of(ElementType element) {
-  switch (element) {
-    case ElementType::i8:
-      return "int8";
-    case ElementType::f16:
-      return "float16";
-    case ElementType::bf16:
-      return "bfloat16";
-    case ElementType::i32:
-      return "int32";
-    case ElementType::f32:
-      return "float32";
-    case ElementType::f64:
-      return "float64";
-    case ElementType::c64:
-      return "complex64";
-    case ElementType::c128:
-      return "complex128";
-  }
-  return "";
-}
-
-bool is_64_bit(ElementType element) { return element == ElementType::f64 || element == ElementType::c128; }
+// JAX has numbers of this size only where it is told to.
+bool is_64_bit(ElementType element) { return bytes_of(element) == (is_complex(element) ? 16 : 8); }
 
 const char* function_of(Reduction reduction) {
   return reduction == Reduction::sum ? "add" : reduction == Reduction::max ? "maximum" : "minimum";
@@ -110,8 +89,12 @@ std::string settings_of(std::int64_t devices, ElementType element) {
   return settings;
 }
 
+bool is_float8(ElementType element) { return kind_of(element) == NumberKind::floating && bytes_of(element) == 1; }
+
+// NumPy itself has neither bfloat16 nor numbers of eight bits.
 std::string dtype_text(ElementType element) {
-  return element == ElementType::bf16 ? "jnp.bfloat16" : fmt::format("\"{}\"", dtype_of(element));
+  const bool is_numpys = element != ElementType::bf16 && !is_float8(element);
+  return is_numpys ? quoted(numpy_name_of(element)) : fmt::format("jnp.{}", numpy_name_of(element));
 }
 
 std::string imports_of(const std::string& code) {
@@ -514,7 +497,8 @@ class JaxPrinter {
 
   std::string main_function() const {
     const auto* reduce = find_reduce();
-    const char* numbers = reduce != nullptr ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
+    const bool is_small = reduce != nullptr || element_ == ElementType::boolean || is_float8(element_);
+    const char* numbers = is_small ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
     std::string expected = "x";
     if (reduce != nullptr) {
       expected = fmt::format("x.{}(axis={})", method_of(reduce->reduction), tuple_of(reduce->dimensions));

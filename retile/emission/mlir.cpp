@@ -34,7 +34,8 @@ Mesh mesh_of(const tensors::TensorProgram& program) {
 class MlirPrinter : public ProgramText<MlirPrinter> {
  public:
   MlirPrinter(const Plan& plan, ElementType element)
-      : ProgramText(plan, element, options_for(plan.mesh()), "  "), mesh_(mesh_of(program_)) {}
+      : ProgramText(plan, element, UnsignedIntegers::in_operations, options_for(plan.mesh()), "  "),
+        mesh_(mesh_of(program_)) {}
 
   std::string print() {
     std::vector<std::int64_t> sizes;
@@ -172,7 +173,7 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
   }
 
   std::string add(const tensors::CombineOp& op, const std::string& value, const Shape& before, const Shape& after) {
-    if (is_complex()) refuse(Target::mlir, "sums of complex tensors", "--as stablehlo adds them");
+    if (is_complex(element())) refuse(Target::mlir, "sums of complex tensors", "--as stablehlo adds them");
     return add_combined(op, value, before, after);
   }
 
@@ -189,11 +190,15 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
 
   std::string combined(Reduction reduction, const std::string& first, const std::string& second,
                        const std::string& type) {
-    const char* name = reduction == Reduction::sum   ? is_integer() ? "addi" : "addf"
-                       : reduction == Reduction::max ? is_integer() ? "maxsi" : "maximumf"
-                       : is_integer()                ? "minsi"
-                                                     : "minimumf";
-    return add_value("arith.{} {}, {} : {}", name, first, second, type);
+    return add_value("arith.{} {}, {} : {}", operation_of(reduction), first, second, type);
+  }
+
+  // "addf", "maxsi", "minui", "maximumf".
+  std::string operation_of(Reduction reduction) const {
+    const bool is_floating = kind_of(element()) == NumberKind::floating;
+    if (reduction == Reduction::sum) return is_floating ? "addf" : "addi";
+    if (is_floating) return fmt::format("{}imumf", name_of(reduction));
+    return fmt::format("{}{}i", name_of(reduction), kind_of(element()) == NumberKind::signed_integer ? "s" : "u");
   }
 
   const Mesh mesh_;

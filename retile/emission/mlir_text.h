@@ -21,21 +21,39 @@
 
 namespace retile::emission {
 
+// Whether types say that integers have no sign, or operations do.
+enum class UnsignedIntegers { in_types, in_operations };
+
+// "f32", "ui8", "i1", "f8E4M3FN", "complex<f64>".
+inline std::string mlir_name_of(ElementType element, UnsignedIntegers unsigned_integers) {
+  const std::int64_t bits = 8 * bytes_of(element);
+  switch (kind_of(element)) {
+    case NumberKind::boolean:
+      return "i1";
+    case NumberKind::signed_integer:
+      return fmt::format("i{}", bits);
+    case NumberKind::unsigned_integer:
+      return fmt::format("{}{}", unsigned_integers == UnsignedIntegers::in_types ? "ui" : "i", bits);
+    case NumberKind::complex:
+      return fmt::format("complex<f{}>", bits / 2);
+    case NumberKind::floating:
+      break;
+  }
+  if (element == ElementType::f8e4m3fn) return "f8E4M3FN";
+  return element == ElementType::f8e5m2 ? "f8E5M2" : retile::name_of(element);
+}
+
 class MlirText {
  public:
   // `margin` is in front of every line.
-  MlirText(ElementType element, std::string margin) : element_(element), margin_(std::move(margin)) {}
+  MlirText(ElementType element, UnsignedIntegers unsigned_integers, std::string margin)
+      : element_(element), element_name_(mlir_name_of(element, unsigned_integers)), margin_(std::move(margin)) {}
 
   ElementType element() const { return element_; }
   bool is_half() const { return retile::is_half(element_); }
-  bool is_complex() const { return element_ == ElementType::c64 || element_ == ElementType::c128; }
-  bool is_integer() const { return element_ == ElementType::i8 || element_ == ElementType::i32; }
 
   // "tensor<8x16xf32>".
-  std::string tensor_of(const Shape& shape) const {
-    return tensor_of(shape, is_complex() ? element_ == ElementType::c64 ? "complex<f32>" : "complex<f64>"
-                                         : retile::name_of(element_));
-  }
+  std::string tensor_of(const Shape& shape) const { return tensor_of(shape, element_name_); }
   static std::string tensor_of(const Shape& shape, const std::string& element) {
     std::string text = "tensor<";
     for (const std::int64_t size : shape) text += fmt::format("{}x", size);
@@ -67,6 +85,7 @@ class MlirText {
 
  private:
   const ElementType element_;
+  const std::string element_name_;
   const std::string margin_;
   int count_ = 0;
   std::map<std::string, std::string> known_;
@@ -87,8 +106,11 @@ inline tensors::LoweringOptions dialect_options(std::string_view language) {
 template <typename Dialect>
 class ProgramText : public MlirText {
  protected:
-  ProgramText(const Plan& plan, ElementType element, const tensors::LoweringOptions& options, std::string margin)
-      : MlirText(element, std::move(margin)), plan_(plan), program_(tensors::lower(plan, bytes_of(element), options)) {}
+  ProgramText(const Plan& plan, ElementType element, UnsignedIntegers unsigned_integers,
+              const tensors::LoweringOptions& options, std::string margin)
+      : MlirText(element, unsigned_integers, std::move(margin)),
+        plan_(plan),
+        program_(tensors::lower(plan, bytes_of(element), options)) {}
 
   // All statements, the last of them the return. Returns the type of what is returned.
   std::string add_program() {

@@ -1,12 +1,19 @@
-// MPI: a C++ function on any boxes, with derived datatypes and plain calls.
+// MPI: C++ functions on any boxes, with derived datatypes and plain calls: one that plans, one that executes, one that
+// frees.
 //
 // A stage of the plan is one copy (plan/memory.h): slices only narrow what the next step reads.
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <cstdlib>
+#include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "retile/emission/device_form.h"
+#include "retile/emission/mpi_code.h"
 #include "retile/emission/targets.h"
 #include "retile/schedule/stage.h"
 
@@ -14,300 +21,30 @@ namespace retile::emission {
 namespace {
 
 struct ElementNames {
-  const char* cpp;
-  const char* mpi;
+  std::string cpp;
+  std::string mpi;
 };
 
-// What is only moved need not be a number of C++.
+// What C++ has no numbers for, or vectors no elements, is moved as bits.
 ElementNames names_of(ElementType element) {
-  switch (element) {
-    case ElementType::i8:
-      return {"std::int8_t", "MPI_INT8_T"};
-    case ElementType::f16:
-    case ElementType::bf16:
-      return {"std::uint16_t", "MPI_UINT16_T"};
-    case ElementType::i32:
-      return {"std::int32_t", "MPI_INT32_T"};
-    case ElementType::f32:
-      return {"float", "MPI_FLOAT"};
-    case ElementType::f64:
-      return {"double", "MPI_DOUBLE"};
-    case ElementType::c64:
-      return {"std::complex<float>", "MPI_C_FLOAT_COMPLEX"};
-    case ElementType::c128:
-      return {"std::complex<double>", "MPI_C_DOUBLE_COMPLEX"};
+  const std::int64_t bytes = bytes_of(element);
+  const bool is_single = bytes == (is_complex(element) ? 8 : 4);
+  const NumberKind kind = kind_of(element);
+  if (kind == NumberKind::floating && bytes >= 4) {
+    return is_single ? ElementNames{"float", "MPI_FLOAT"} : ElementNames{"double", "MPI_DOUBLE"};
   }
-  return {};
+  if (kind == NumberKind::complex) {
+    return is_single ? ElementNames{"std::complex<float>", "MPI_C_FLOAT_COMPLEX"}
+                     : ElementNames{"std::complex<double>", "MPI_C_DOUBLE_COMPLEX"};
+  }
+  const bool has_sign = kind == NumberKind::signed_integer;
+  return {fmt::format("std::{}int{}_t", has_sign ? "" : "u", 8 * bytes),
+          fmt::format("MPI_{}INT{}_T", has_sign ? "" : "U", 8 * bytes)};
 }
 
 std::string braced(const Shape& numbers) { return listed("{", numbers, "}"); }
 std::string braced(const std::vector<std::string>& texts) { return listed("{", texts, "}"); }
 std::string text_of(const Box& box) { return fmt::format("{{{}, {}}}", braced(box.lo), braced(box.hi)); }
-
-// --- The parts of the code that are the same for all plans; '@' stands for a constant of the plan.
-
-constexpr const char* box_code = R"(
-// Elements from `lo` up to but not including `hi`.
-struct Box {
-  int lo[dimensions];
-  int hi[dimensions];
-};
-
-long long size(const Box& box) {
-  long long elements = 1;
-  for (int i = 0; i < dimensions; ++i) elements *= box.hi[i] - box.lo[i];
-  return elements;
-}
-
-// What two boxes share; false where that is nothing.
-bool intersect(const Box& a, const Box& b, Box& shared) {
-  for (int i = 0; i < dimensions; ++i) {
-    shared.lo[i] = std::max(a.lo[i], b.lo[i]);
-    shared.hi[i] = std::min(a.hi[i], b.hi[i]);
-    if (shared.lo[i] >= shared.hi[i]) return false;
-  }
-  return true;
-}
-)";
-
-// Where every rank holds one box.
-
-constexpr const char* tile_code = R"(
-// The tile at this corner, as far as it lies in the array.
-Box tile(const std::vector<int>& corner, const std::vector<int>& extent) {
-  static const int shape[dimensions] = @;
-  Box box;
-  for (int i = 0; i < dimensions; ++i) {
-    box.lo[i] = std::min(corner[i], shape[i]);
-    box.hi[i] = std::min(corner[i] + extent[i], shape[i]);
-  }
-  return box;
-}
-)";
-
-constexpr const char* tile_type_code = R"(
-// What a rank holds, row-major.
-using Tiles = Box (*)(int rank);
-
-// The part of a tile that a box is, as MPI sends or receives it.
-MPI_Datatype part_of(const Box& tile, const Box& box) {
-  int sizes[dimensions], extents[dimensions], starts[dimensions];
-  for (int i = 0; i < dimensions; ++i) {
-    sizes[i] = tile.hi[i] - tile.lo[i];
-    extents[i] = box.hi[i] - box.lo[i];
-    starts[i] = box.lo[i] - tile.lo[i];
-  }
-  MPI_Datatype type;
-  MPI_Type_create_subarray(dimensions, sizes, extents, starts, MPI_ORDER_C, element_type, &type);
-  MPI_Type_commit(&type);
-  return type;
-}
-)";
-
-// Where some rank holds several.
-
-constexpr const char* parts_code = R"(
-// A box that a rank holds, and where it lies in the rank's memory: its first element, and from one to the next.
-struct Part {
-  Box box;
-  long long offset;
-  long long strides[dimensions];
-};
-
-long long size(const std::vector<Part>& parts) {
-  long long elements = 0;
-  for (const Part& part : parts) elements += size(part.box);
-  return elements;
-}
-)";
-
-constexpr const char* part_type_code = R"(
-// What a rank holds.
-using Tiles = std::vector<Part> (*)(int rank);
-
-// The part of what a rank holds that a box is, as MPI sends or receives it.
-MPI_Datatype part_of(const std::vector<Part>& parts, const Box& box) {
-  Box shared;
-  const Part& part = *std::find_if(parts.begin(), parts.end(),
-                                   [&](const Part& one) { return intersect(one.box, box, shared); });
-  MPI_Aint place = part.offset;
-  MPI_Datatype type, row;
-  MPI_Type_dup(element_type, &type);
-  for (int i = dimensions; i-- > 0;) {
-    place += (box.lo[i] - part.box.lo[i]) * part.strides[i];
-    row = type;
-    MPI_Type_create_hvector(box.hi[i] - box.lo[i], 1, part.strides[i] * MPI_Aint(sizeof(Element)), row, &type);
-    MPI_Type_free(&row);
-  }
-  const int one = 1;
-  place *= sizeof(Element);
-  row = type;
-  MPI_Type_create_hindexed(1, &one, &place, row, &type);
-  MPI_Type_free(&row);
-  MPI_Type_commit(&type);
-  return type;
-}
-)";
-
-// What steps call.
-
-constexpr const char* group_code = R"(
-// Every rank gets its new tile from the ranks of its group. They send of what they have in memory, the tiles of
-// `before`, what is left of it after slices, `held`.
-void exchange_in_group(const Element* from, Tiles before, Tiles held, Element* to, Tiles after, int group, int position,
-                       MPI_Comm comm) {
-  int rank, count;
-  MPI_Comm members;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_split(comm, group, position, &members);
-  MPI_Comm_size(members, &count);
-  std::vector<int> ranks(count);
-  MPI_Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, members);
-  std::vector<int> sent(count), received(count), places(count);  // the types say where
-  std::vector<MPI_Datatype> sent_types(count, element_type), received_types(count, element_type);
-  for (int i = 0; i < count; ++i) {
-    Box box;
-    if (intersect(held(rank), after(ranks[i]), box)) {
-      sent[i] = 1;
-      sent_types[i] = part_of(before(rank), box);
-    }
-    if (intersect(held(ranks[i]), after(rank), box)) {
-      received[i] = 1;
-      received_types[i] = part_of(after(rank), box);
-    }
-  }
-  MPI_Alltoallw(from, sent.data(), places.data(), sent_types.data(), to, received.data(), places.data(),
-                received_types.data(), members);
-  for (int i = 0; i < count; ++i) {
-    if (sent[i] != 0) MPI_Type_free(&sent_types[i]);
-    if (received[i] != 0) MPI_Type_free(&received_types[i]);
-  }
-  MPI_Comm_free(&members);
-}
-)";
-
-constexpr const char* permute_code = R"(
-// Every rank sends one rank its new tile, and gets its own.
-void permute(const Element* from, Tiles before, Element* to, Tiles after, int receiver, int sender, MPI_Comm comm) {
-  int rank;
-  MPI_Comm_rank(comm, &rank);
-  const bool sends = size(after(receiver)) > 0, receives = size(after(rank)) > 0;
-  MPI_Datatype sent = sends ? part_of(before(rank), after(receiver)) : element_type;
-  MPI_Datatype received = receives ? part_of(after(rank), after(rank)) : element_type;
-  MPI_Sendrecv(from, sends ? 1 : 0, sent, receiver, 0, to, receives ? 1 : 0, received, sender, 0, comm,
-               MPI_STATUS_IGNORE);
-  if (sends) MPI_Type_free(&sent);
-  if (receives) MPI_Type_free(&received);
-}
-)";
-
-constexpr const char* transfers_code = R"(
-// A box that one rank sends another, or keeps.
-struct Transfer {
-  int from;
-  int to;
-  Box box;
-};
-
-// Two ranks see the messages between them in the same order, so these need no tags.
-void exchange(const Element* from, Tiles before, Element* to, Tiles after, const std::vector<Transfer>& transfers,
-              MPI_Comm comm) {
-  int rank;
-  MPI_Comm_rank(comm, &rank);
-  std::vector<MPI_Request> requests;
-  for (const Transfer& transfer : transfers) {
-    if (transfer.to == rank) {
-      MPI_Datatype type = part_of(after(rank), transfer.box);
-      MPI_Irecv(to, 1, type, transfer.from, 0, comm, &requests.emplace_back());
-      MPI_Type_free(&type);  // it lives as long as the request does
-    }
-    if (transfer.from == rank) {
-      MPI_Datatype type = part_of(before(rank), transfer.box);
-      MPI_Isend(from, 1, type, transfer.to, 0, comm, &requests.emplace_back());
-      MPI_Type_free(&type);
-    }
-  }
-  MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-}
-)";
-
-constexpr const char* combine_code = R"(
-// Rows of so many elements combined into one, in order.
-void combine(const Element* rows, long long count, long long elements, Element* to) {
-  std::copy(rows, rows + elements, to);
-  for (long long row = 1; row < count; ++row) {
-    for (long long i = 0; i < elements; ++i) to[i] = @;
-  }
-}
-)";
-
-// The check.
-
-constexpr const char* place_code = R"(
-// --- A check: every element is told by its place in the array.
-
-Element number(long long place) { return Element(@); }
-
-// The place in the array as it starts out, row-major, of an element of a box, row-major too.
-long long place_of(const Box& box, long long element) {
-  static const int shape[dimensions] = @;@
-  long long place = 0, step = 1;
-  for (int i = dimensions; i-- > 0; step *= shape[i]) {
-    const int extent = box.hi[i] - box.lo[i];
-    place += (box.lo[i] + element % extent)@ * step;
-    element /= extent;
-  }
-  return place;
-}
-)";
-
-constexpr const char* tile_visit_code = R"(
-template <typename Visit>
-void for_each_element(const Box& tile, Element* memory, Visit visit) {
-  for (long long i = 0; i < size(tile); ++i) visit(memory[i], place_of(tile, i));
-}
-)";
-
-constexpr const char* part_visit_code = R"(
-template <typename Visit>
-void for_each_element(const std::vector<Part>& parts, Element* memory, Visit visit) {
-  for (const Part& part : parts) {
-    for (long long i = 0; i < size(part.box); ++i) {
-      long long at = part.offset, rest = i;
-      for (int d = dimensions; d-- > 0; rest /= part.box.hi[d] - part.box.lo[d]) {
-        at += rest % (part.box.hi[d] - part.box.lo[d]) * part.strides[d];
-      }
-      visit(memory[at], place_of(part.box, i));
-    }
-  }
-}
-)";
-
-constexpr const char* main_code = R"(
-int main(int argument_count, char** arguments) {
-  MPI_Init(&argument_count, &arguments);
-  int rank, ranks;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks != rank_count) {
-    if (rank == 0) std::fprintf(stderr, "start %d ranks, not %d\n", rank_count, ranks);
-    MPI_Finalize();
-    return 2;
-  }
-  std::vector<Element> source(size(tiles_0(rank))), target(size(@(rank)));
-  for_each_element(tiles_0(rank), source.data(), [](Element& element, long long place) { element = number(place); });
-  redistribute(source.data(), target.data(), MPI_COMM_WORLD);
-  long long wrong = 0, all = 0;
-  for_each_element(@(rank), target.data(), [&](const Element& element, long long place) {
-    @
-    if (element != expected) ++wrong;
-  });
-  MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (rank == 0) std::printf(all == 0 ? "verified on %d ranks\n" : "wrong on %d ranks\n", ranks);
-  MPI_Finalize();
-  return all == 0 ? 0 : 1;
-}
-)";
 
 // Each '@' becomes the next of the texts.
 std::string filled(std::string_view code, const std::vector<std::string>& texts) {
@@ -323,6 +60,71 @@ std::string filled(std::string_view code, const std::vector<std::string>& texts)
   return result;
 }
 
+// Changes of slope that arithmetic still reads better with than a table.
+constexpr std::size_t most_bends = 3;
+
+// "i * 2 + std::min(i, 3)": the numbers by their place, as straight lines that meet; nothing where there are many.
+std::optional<std::string> lines_text(const std::vector<std::int64_t>& numbers, const std::string& place) {
+  std::vector<std::pair<std::size_t, std::int64_t>> bends;  // where, and by how much the slope is less from there on
+  for (std::size_t i = 2; i < numbers.size(); ++i) {
+    const std::int64_t change = 2 * numbers[i - 1] - numbers[i - 2] - numbers[i];
+    if (change != 0) bends.emplace_back(i - 1, change);
+  }
+  if (bends.size() > most_bends) return std::nullopt;
+  std::string text;
+  const auto add = [&](std::int64_t factor, const std::string& what) {
+    if (factor == 0) return;
+    text += text.empty() ? factor < 0 ? "-" : "" : factor < 0 ? " - " : " + ";
+    const std::int64_t times = std::abs(factor);
+    text += what.empty() ? fmt::format("{}", times) : times == 1 ? what : fmt::format("{} * {}", what, times);
+  };
+  const bool has_slope = numbers.size() > 1;
+  add(has_slope ? numbers.back() - numbers[numbers.size() - 2] : 0, place);
+  for (const auto& [bend, change] : bends) add(change, fmt::format("std::min({}, {})", place, bend));
+  add(numbers.front(), "");
+  return text.empty() ? "0" : text;
+}
+
+// Pieces without their order.
+using PieceSet = std::set<std::tuple<Device, Device, Shape, Shape>>;
+
+void add_piece(PieceSet& pieces, Device from, Device to, const Box& box) { pieces.emplace(from, to, box.lo, box.hi); }
+
+PieceSet pieces_of(const Stage& stage) {
+  PieceSet pieces;
+  for (Device device = 0; device < stage.after().device_count(); ++device) {
+    stage.visit_received(device, [&](const Piece& piece) {
+      if (volume(piece.box) > 0) add_piece(pieces, piece.from, piece.to, piece.box);
+    });
+  }
+  return pieces;
+}
+
+// As the emitted asked_in_turn() has them.
+PieceSet pieces_asked_in_turn(const Placement& held, const Placement& after) {
+  const std::int64_t devices = held.device_count();
+  std::vector<std::pair<Box, Device>> wanted;
+  std::map<std::pair<Shape, Shape>, std::vector<Device>> holders;
+  for (Device device = 0; device < devices; ++device) {
+    wanted.emplace_back(after.box(device), device);
+    const Box tile = held.box(device);
+    holders[{tile.lo, tile.hi}].push_back(device);
+  }
+  std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first.lo < b.first.lo; });
+  PieceSet pieces;
+  for (const auto& [corners, ranks] : holders) {
+    const Box tile{corners.first, corners.second};
+    std::size_t turn = 0;
+    for (const auto& [box, receiver] : wanted) {
+      const auto shared = intersect(tile, box);
+      if (!shared) continue;
+      const bool has_it = std::binary_search(ranks.begin(), ranks.end(), receiver);
+      add_piece(pieces, has_it ? receiver : ranks[turn++ % ranks.size()], receiver, *shared);
+    }
+  }
+  return pieces;
+}
+
 class MpiPrinter {
  public:
   // Dimensions that a sum takes away stay, of one element: so all boxes have equally many.
@@ -332,45 +134,34 @@ class MpiPrinter {
       if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) reduce_ = reduce;
     }
     if (shape_.empty()) shape_ = {1};
-    is_single_ = plan.movement.source.has_single_boxes() &&
-                 std::all_of(plan.steps().begin(), plan.steps().end(),
-                             [](const Step& step) { return step.after.has_single_boxes(); });
     for (const std::int64_t size : shape_) {
       if (size > INT_MAX) refuse(Target::mpi, "dimensions of more than 2^31 - 1 elements", "MPI counts them as int");
     }
     if (reduce_ != nullptr && is_half(element)) {
       refuse(Target::mpi, "sums of 16-bit numbers", "C++ has no type for them; --as jax and --as stablehlo add them");
     }
+    has_strides_ = plan.movement.source.has_single_boxes() && plan.movement.target().has_single_boxes();
   }
 
   std::string print() {
-    const std::string body = statements();
+    add_stages();
     const ElementNames names = names_of(element_);
     std::string text = fmt::format("// {}\n//\n{}//\n", summary_of(plan_, element_), plan_text(plan_, "//   "));
     text += fmt::format("// mpicxx -std=c++17 -O2 redistribute.cpp -o redistribute && mpirun -np {} ./redistribute\n",
                         plan_.device_count());
     text += "#include <mpi.h>\n\n#include <algorithm>\n";
-    const std::string type = names.cpp;
-    if (type.starts_with("std::complex")) text += "#include <complex>\n";
-    if (type.ends_with("_t")) text += "#include <cstdint>\n";
+    if (names.cpp.starts_with("std::complex")) text += "#include <complex>\n";
+    if (names.cpp.ends_with("_t")) text += "#include <cstdint>\n";
     text += fmt::format(
         "#include <cstdio>\n#include <vector>\n\nusing Element = {};\nconst MPI_Datatype element_type = "
-        "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\n",
-        names.cpp, names.mpi, plan_.device_count(), shape_.size());
-    text += box_code;
-    if (uses_tile_) text += filled(tile_code, {braced(shape_)});
-    if (!is_single_) text += parts_code;
+        "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\nconstexpr int shape[dimensions] = {};\n",
+        names.cpp, names.mpi, plan_.device_count(), shape_.size(), braced(shape_));
+    text += mpi_code::boxes;
+    if (uses_packed_) text += mpi_code::packed_tile;
+    if (uses_grid_) text += mpi_code::grid_tile;
+    if (has_strides_) text += mpi_code::own_strides;
     text += "\n// --- Who holds what, before and after each step.\n" + placements_;
-    text += "\n// --- How it is moved.\n";
-    if (uses_groups_ || uses_permutations_ || uses_transfers_) text += is_single_ ? tile_type_code : part_type_code;
-    if (uses_groups_) text += group_code;
-    if (uses_permutations_) text += permute_code;
-    if (uses_transfers_) text += transfers_code;
-    if (reduce_ != nullptr) text += filled(combine_code, {combined("to[i]", "rows[row * elements + i]")});
-    text += fmt::format(
-        "\n// Both are tiles of the calling rank; of {} elements at most on the way.\nvoid redistribute("
-        "const Element* source, Element* target, MPI_Comm comm) {{\n{}}}\n",
-        plan_.memory.peak, body);
+    text += "\n// --- How it is moved.\n" + movements() + functions();
     return text + check();
   }
 
@@ -395,9 +186,13 @@ class MpiPrinter {
     return result;
   }
 
+  Box padded(const Box& box) const {
+    const int rank = static_cast<int>(box.lo.size());
+    return {padded(box.lo, 0, rank), padded(box.hi, volume(box) > 0 ? 1 : 0, rank)};
+  }
+
   Part padded(const Part& part) const {
-    const int rank = static_cast<int>(part.strides.size());
-    return {{padded(part.box.lo, 0, rank), padded(part.box.hi, 1, rank)}, part.offset, padded(part.strides, 0, rank)};
+    return {padded(part.box), part.offset, padded(part.strides, 0, static_cast<int>(part.strides.size()))};
   }
 
   // The name of the function that says what ranks hold; made where it is new.
@@ -407,25 +202,25 @@ class MpiPrinter {
     }
     std::string name = fmt::format("tiles_{}", known_.size());
     known_.push_back(placement);
-    placements_ += fmt::format("\n// {}\n{} {}(int rank) {{\n{}}}\n", words, is_single_ ? "Box" : "std::vector<Part>",
-                               name, is_single_ ? body_of_tiles(placement) : body_of_parts(placement));
+    placements_ += fmt::format("\n// {}\nstd::vector<Tile> {}(int rank) {{\n{}}}\n", words, name,
+                               placement.has_single_boxes() ? body_of_tiles(placement) : body_of_parts(placement));
     return name;
   }
 
   std::string body_of_tiles(const Placement& placement) {
-    if (auto formula = formula_of(placement)) return std::move(*formula);
-    std::vector<std::string> boxes;
-    for (Device device = 0; device < devices(); ++device) {
-      const Box box = placement.box(device);
-      const int rank = placement.rank();
-      boxes.push_back(text_of({padded(box.lo, 0, rank), padded(box.hi, volume(box) > 0 ? 1 : 0, rank)}));
-    }
-    return fmt::format("  static const Box boxes[rank_count] = {{\n{}}};\n  return boxes[rank];\n",
-                       wrapped(boxes, "      "));
+    uses_packed_ = true;
+    if (auto grid = grid_text(placement)) return *std::move(grid);
+    std::vector<Box> boxes;
+    for (Device device = 0; device < devices(); ++device) boxes.push_back(padded(placement.box(device)));
+    if (auto text = bounds_text(boxes)) return *std::move(text);
+    std::vector<std::string> entries;
+    for (const Box& box : boxes) entries.push_back(text_of(box));
+    return fmt::format("  static const Box boxes[rank_count] = {{\n{}}};\n  return {{packed(boxes[rank])}};\n",
+                       wrapped(entries, "      "));
   }
 
   // The corners by arithmetic; nothing where there is none.
-  std::optional<std::string> formula_of(const Placement& placement) {
+  std::optional<std::string> grid_text(const Placement& placement) {
     if (placement.is_listed()) return std::nullopt;
     const int rank = placement.rank();
     std::vector<Shape> corners;
@@ -442,14 +237,51 @@ class MpiPrinter {
     }
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < shape_.size(); ++i) {
-      std::vector<std::int64_t> numbers;
-      for (const Shape& corner : corners) numbers.push_back(corner[i]);
-      const auto form = find_form(mesh(), numbers);
+      const auto form = find_form(mesh(), along(corners, i));
       if (!form) return std::nullopt;
       texts.push_back(expression(*form));
     }
-    uses_tile_ = true;
-    return fmt::format("  return tile({}, {});\n", braced(texts), braced(padded(placement.tile_shape(), 1, rank)));
+    uses_grid_ = true;
+    return fmt::format("  return {{tile({}, {})}};\n", braced(texts), braced(padded(placement.tile_shape(), 1, rank)));
+  }
+
+  // Where tiles lie side by side, or overlap, in each dimension by itself: the number of a rank's tile by arithmetic,
+  // and its bounds by that number. Nothing where they do not.
+  std::optional<std::string> bounds_text(const std::vector<Box>& boxes) const {
+    std::string lines;
+    std::vector<std::string> lo;
+    std::vector<std::string> hi;
+    for (std::size_t i = 0; i < shape_.size(); ++i) {
+      std::set<std::pair<std::int64_t, std::int64_t>> tiles;
+      for (const Box& box : boxes) tiles.emplace(box.lo[i], box.hi[i]);
+      std::vector<std::int64_t> numbers;
+      for (const Box& box : boxes) {
+        numbers.push_back(std::distance(tiles.begin(), tiles.find({box.lo[i], box.hi[i]})));
+      }
+      const auto form = find_form(mesh(), numbers);
+      if (!form) return std::nullopt;
+      const std::string number = fmt::format("tile_{}", i);
+      if (!form->is_constant()) lines += fmt::format("  const int {} = {};\n", number, expression(*form));
+      std::vector<std::int64_t> first;
+      std::vector<std::int64_t> end;
+      for (const auto& [begin, past] : tiles) {
+        first.push_back(begin);
+        end.push_back(past);
+      }
+      lo.push_back(bound_text(first, number, fmt::format("first_{}", i), lines));
+      hi.push_back(bound_text(end, number, fmt::format("end_{}", i), lines));
+    }
+    return fmt::format("{}  return {{packed({{{}, {}}})}};\n", lines, braced(lo), braced(hi));
+  }
+
+  // By the number of the tile: arithmetic, or a table that is declared in `lines`.
+  static std::string bound_text(const std::vector<std::int64_t>& bounds, const std::string& number,
+                                const std::string& table, std::string& lines) {
+    if (auto text = lines_text(bounds, number)) return *std::move(text);
+    std::vector<std::string> entries;
+    for (const std::int64_t bound : bounds) entries.push_back(fmt::format("{}", bound));
+    lines += fmt::format("  static const int {}[] = {{\n{}}};\n", table, wrapped(entries, "      "));
+    return fmt::format("{}[{}]", table, number);
   }
 
   std::string expression(const DeviceForm& form) const {
@@ -480,28 +312,45 @@ class MpiPrinter {
     return fmt::format("{}[rank]", table);
   }
 
-  // --- Stages.
+  // --- Stages: what each adds to the function that plans and to the one that executes.
 
-  std::string statements() {
+  void add_stages() {
     const Movement& movement = plan_.movement;
     tiles_of(movement.source, fmt::format("{}, the source", to_string(plan_.source)));
     const std::vector<StageSteps> stages = stage_steps(movement.steps);
     const std::vector<Stage> schedule = make_schedule(movement);
-    std::string text = "  int rank;\n  MPI_Comm_rank(comm, &rank);\n";
-    if (stages.empty()) text += "  std::copy(source, source + size(tiles_0(rank)), target);  // nothing to move\n";
-    if (stages.size() > 1) text += "  std::vector<Element> now, next;\n";
+    if (stages.empty()) {
+      add_copy("nothing to move");
+      return;
+    }
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const bool is_last = i + 1 == stages.size();
+      std::string words;
       for (std::size_t step = stages[i].first; step <= stages[i].last; ++step) {
-        text += fmt::format("  // {}\n", step_text(plan_, step));
+        words += fmt::format("  // {}\n", step_text(plan_, step));
       }
-      if (groups_of(movement.steps[stages[i].last].operation) != nullptr) name_before(stages[i].last);
+      plan_body_ += words;
+      execute_body_ += words;
+      name_before(stages[i].last);
       const std::string after = name_after(stages[i].last);
-      if (!is_last) text += fmt::format("  next.resize(size({}(rank)));\n", after);
-      text += stage_call(stages[i], schedule[i], i == 0 ? "source" : "now.data()", is_last ? "target" : "next.data()");
-      if (!is_last) text += "  now.swap(next);\n";
+      if (!is_last) buffers_[i % 2].push_back(fmt::format("reach({}(rank))", after));
+      const std::string from = i == 0 ? "source" : fmt::format("r.buffers[{}].data()", (i - 1) % 2);
+      const std::string to = is_last ? "target" : fmt::format("r.buffers[{}].data()", i % 2);
+      add_stage(stages[i], schedule[i], {from, to, i == 0, is_last});
     }
-    return text;
+  }
+
+  struct StageEnds {
+    std::string from;  // memory
+    std::string to;
+    bool is_first = false;
+    bool is_last = false;
+  };
+
+  void add_copy(const std::string& words) {
+    uses_kept_ = true;
+    plan_body_ += fmt::format("  // {}\n", words);
+    add_messages("kept(tiles_0, tiles_0, rank)", {"source", "target", true, true}, "tiles_0", "tiles_0", "");
   }
 
   std::string name_before(std::size_t step) { return step == 0 ? "tiles_0" : name_after(step - 1); }
@@ -512,65 +361,95 @@ class MpiPrinter {
     return tiles_of(after, is_last ? fmt::format("{}, the target", to_string(plan_.target)) : to_string(mesh(), after));
   }
 
-  std::string stage_call(const StageSteps& steps, const Stage& stage, const std::string& from, const std::string& to) {
+  // What this rank holds of the tiles, as they lie in its memory.
+  static std::string memory_before(const StageEnds& ends, const std::string& tiles) {
+    return ends.is_first ? "r.source" : fmt::format("{}(rank)", tiles);
+  }
+  static std::string memory_after(const StageEnds& ends, const std::string& tiles) {
+    return ends.is_last ? "r.target" : fmt::format("{}(rank)", tiles);
+  }
+
+  void add_stage(const StageSteps& steps, const Stage& stage, const StageEnds& ends) {
     const StepOperation& operation = plan_.steps()[steps.last].operation;
     const std::string before = name_before(steps.first);
+    const std::string held = name_before(steps.last);
     const std::string after = name_after(steps.last);
+    const bool is_single = stage.held().has_single_boxes() && stage.after().has_single_boxes();
     std::string tables;
-    std::string call;
-    if (const Groups* groups = groups_of(operation); groups != nullptr && is_single_) {
-      const std::string held = name_before(steps.last);
-      std::vector<std::int64_t> group_numbers(static_cast<std::size_t>(devices()));
-      std::vector<std::int64_t> positions = group_numbers;
-      for (std::size_t group = 0; group < groups->size(); ++group) {
-        for (std::size_t position = 0; position < (*groups)[group].size(); ++position) {
-          const auto member = static_cast<std::size_t>((*groups)[group][position]);
-          group_numbers[member] = static_cast<std::int64_t>(group);
-          positions[member] = static_cast<std::int64_t>(position);
-        }
-      }
-      uses_groups_ = true;
-      const std::string group = number(group_numbers, "groups", tables);
-      const std::string position = number(positions, "positions", tables);
-      call = fmt::format("exchange_in_group({}, {}, {}, {}, {}, {}, {}, comm);", from, before, held, to, after, group,
-                         position);
+    if (const Groups* groups = groups_of(operation); groups != nullptr && is_single) {
+      add_group(*groups, ends, before, held, after);
     } else if (std::holds_alternative<ReduceStep>(operation)) {
-      call = fmt::format("combine({}, size({}(rank)) / std::max(1LL, size({}(rank))), size({}(rank)), {});", from,
-                         before, after, after, to);
-    } else if (const auto senders = senders_of(operation)) {
-      std::vector<std::int64_t> receivers(senders->size());
-      for (std::size_t i = 0; i < senders->size(); ++i) {
-        receivers[static_cast<std::size_t>((*senders)[i])] = static_cast<std::int64_t>(i);
+      execute_body_ += fmt::format("  combine({}, {}, {}, {});\n", ends.from, memory_in_execution(ends, before, true),
+                                   ends.to, memory_in_execution(ends, after, false));
+    } else if (std::holds_alternative<SliceStep>(operation)) {
+      uses_kept_ = true;
+      add_messages(fmt::format("kept({}, {}, rank)", before, after), ends, before, after, "");
+    } else if (const auto* permute = std::get_if<PermuteStep>(&operation); permute != nullptr && is_single) {
+      uses_permuted_ = true;
+      std::vector<std::int64_t> senders(static_cast<std::size_t>(devices()));
+      std::vector<std::int64_t> receivers(senders.size());
+      for (const DevicePair& pair : *permute->pairs) {
+        at(senders, pair.target) = pair.source;
+        at(receivers, pair.source) = pair.target;
       }
-      uses_permutations_ = true;
       const std::string receiver = number(receivers, "receivers", tables);
-      const std::string sender = number(*senders, "senders", tables);
-      call = fmt::format("permute({}, {}, {}, {}, {}, {}, comm);", from, before, to, after, receiver, sender);
+      const std::string sender = number(senders, "senders", tables);
+      add_messages(fmt::format("permuted({}, {}, {}, rank)", after, receiver, sender), ends, before, after, tables);
+    } else if (is_single && pieces_asked_in_turn(stage.held(), stage.after()) == pieces_of(stage)) {
+      uses_asked_ = true;
+      add_messages(fmt::format("asked_in_turn({}, {}, rank)", held, after), ends, before, after, "");
     } else {
-      uses_transfers_ = true;
-      tables = transfers_table(stage);
-      call = fmt::format("exchange({}, {}, {}, {}, transfers, comm);", from, before, to, after);
+      add_messages("transfers", ends, before, after, transfers_table(stage));
     }
-    if (tables.empty()) return fmt::format("  {}\n", call);
-    std::string block;  // the tables' names are the stage's own
+  }
+
+  // In the function that executes.
+  static std::string memory_in_execution(const StageEnds& ends, const std::string& tiles, bool is_before) {
+    if (is_before ? ends.is_first : ends.is_last) return is_before ? "r.source" : "r.target";
+    return fmt::format("{}(r.rank)", tiles);
+  }
+
+  void add_group(const Groups& groups, const StageEnds& ends, const std::string& before, const std::string& held,
+                 const std::string& after) {
+    std::vector<std::int64_t> group_numbers(static_cast<std::size_t>(devices()));
+    std::vector<std::int64_t> positions = group_numbers;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      for (std::size_t position = 0; position < groups[group].size(); ++position) {
+        const Device member = groups[group][position];
+        at(group_numbers, member) = static_cast<std::int64_t>(group);
+        at(positions, member) = static_cast<std::int64_t>(position);
+      }
+    }
+    std::string tables;
+    const std::string group = number(group_numbers, "groups", tables);
+    const std::string position = number(positions, "positions", tables);
+    add_planned(fmt::format("r.groups.push_back(plan_group({}, {}, {}, {}, {}, {}, comm));",
+                            memory_before(ends, before), held, memory_after(ends, after), after, group, position),
+                tables);
+    execute_body_ += fmt::format("  exchange(r.groups[{}], {}, {});\n", group_count_++, ends.from, ends.to);
+  }
+
+  void add_messages(const std::string& transfers, const StageEnds& ends, const std::string& before,
+                    const std::string& after, const std::string& tables) {
+    add_planned(fmt::format("r.messages.push_back(plan_messages({}, {}, {}, rank));", memory_before(ends, before),
+                            memory_after(ends, after), transfers),
+                tables);
+    execute_body_ += fmt::format("  exchange(r.messages[{}], {}, {}, r.comm);\n", message_count_++, ends.from, ends.to);
+  }
+
+  // The tables' names are the step's own.
+  void add_planned(const std::string& statement, const std::string& tables) {
+    if (tables.empty()) {
+      plan_body_ += fmt::format("  {}\n", statement);
+      return;
+    }
+    std::string block;
     for (std::size_t at = 0; at < tables.size();) {
       const std::size_t end = tables.find('\n', at);
       block += fmt::format("  {}\n", tables.substr(at, end - at));
       at = end + 1;
     }
-    return fmt::format("  {{\n{}    {}\n  }}\n", block, call);
-  }
-
-  // Of a permutation, and of slices, where everybody keeps his own.
-  std::optional<std::vector<std::int64_t>> senders_of(const StepOperation& operation) const {
-    if (!is_single_) return std::nullopt;
-    std::vector<std::int64_t> senders(static_cast<std::size_t>(devices()));
-    std::iota(senders.begin(), senders.end(), std::int64_t{0});
-    if (std::holds_alternative<SliceStep>(operation)) return senders;
-    const auto* permute = std::get_if<PermuteStep>(&operation);
-    if (permute == nullptr) return std::nullopt;
-    for (const DevicePair& pair : *permute->pairs) senders[static_cast<std::size_t>(pair.target)] = pair.source;
-    return senders;
+    plan_body_ += fmt::format("  {{\n{}    {}\n  }}\n", block, statement);
   }
 
   std::string transfers_table(const Stage& stage) const {
@@ -578,33 +457,144 @@ class MpiPrinter {
     for (Device device = 0; device < devices(); ++device) {
       stage.visit_received(device, [&](const Piece& piece) {
         if (volume(piece.box) == 0) return;
-        const int rank = static_cast<int>(piece.box.lo.size());
-        entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to,
-                                      text_of({padded(piece.box.lo, 0, rank), padded(piece.box.hi, 1, rank)})));
+        entries.push_back(fmt::format("{{{}, {}, {}}}", piece.from, piece.to, text_of(padded(piece.box))));
       });
     }
     return fmt::format("  static const std::vector<Transfer> transfers = {{\n{}}};\n", wrapped(entries, "      "));
   }
 
+  // --- Functions.
+
+  std::string movements() const {
+    std::string text;
+    if (group_count_ > 0 || message_count_ > 0) text += mpi_code::datatypes;
+    if (group_count_ > 0) text += mpi_code::groups;
+    if (message_count_ > 0) text += mpi_code::messages;
+    if (uses_kept_) text += mpi_code::kept;
+    if (uses_permuted_) text += mpi_code::permuted;
+    if (uses_asked_) text += mpi_code::asked_in_turn;
+    if (reduce_ != nullptr) {
+      text += filled(mpi_code::combine, {combined("new_row[i * to_step]", "next[i * from_step]")});
+    }
+    return text;
+  }
+
+  std::string target_name() { return plan_.steps().empty() ? "tiles_0" : name_after(plan_.steps().size() - 1); }
+
+  // What is planned, executed and freed.
+  std::string functions() {
+    return fmt::format("\n// What a rank needs to move its tile, made once.\nstruct Redistribution {{\n{}}};\n",
+                       members()) +
+           plan_function() + execute_function() + free_function() + redistribute_function();
+  }
+
+  std::string members() const {
+    std::string text = "  int rank;\n  std::vector<Tile> source, target;  // as they lie in the caller's memory\n";
+    if (group_count_ > 0) text += "  std::vector<Group> groups;\n";
+    if (message_count_ > 0) text += "  MPI_Comm comm;\n  std::vector<Messages> messages;\n";
+    if (!buffers_[0].empty()) {
+      text += fmt::format("  std::vector<Element> buffers[{}];  // tiles on the way\n", buffers_[1].empty() ? 1 : 2);
+    }
+    return text;
+  }
+
+  std::string plan_function() {
+    const std::string target = target_name();
+    std::string text = fmt::format("\n// Collective. Tiles have {} elements at most on the way.", plan_.memory.peak);
+    if (has_strides_) {
+      text +=
+          " Strides are in elements, from one to the next in\n// each dimension of `shape`; null: the tile is packed, "
+          "row-major.\nRedistribution plan_redistribution(MPI_Comm comm, const MPI_Aint* source_strides = nullptr,\n"
+          "                                   const MPI_Aint* target_strides = nullptr) {\n";
+    } else {
+      text += "\nRedistribution plan_redistribution(MPI_Comm comm) {\n";
+    }
+    text += "  Redistribution r;\n  MPI_Comm_rank(comm, &r.rank);\n  const int rank = r.rank;\n";
+    const char* form = has_strides_ ? "  r.{0} = laid_out({1}(rank), {0}_strides);\n" : "  r.{0} = {1}(rank);\n";
+    text += fmt::format(fmt::runtime(form), "source", "tiles_0") + fmt::format(fmt::runtime(form), "target", target);
+    if (message_count_ > 0) text += "  MPI_Comm_dup(comm, &r.comm);\n";
+    text += plan_body_;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const std::vector<std::string>& sizes = buffers_[i];
+      if (sizes.size() == 1) text += fmt::format("  r.buffers[{}].resize({});\n", i, sizes.front());
+      if (sizes.size() > 1) text += fmt::format("  r.buffers[{}].resize(std::max({}));\n", i, braced(sizes));
+    }
+    return text + "  return r;\n}\n";
+  }
+
+  std::string execute_function() const {
+    return fmt::format(
+        "\n// Moves the tile of the calling rank. Every rank of the communicator executes equally often.\n"
+        "void execute_redistribution(Redistribution& r, const Element* source, Element* target) {{\n{}}}\n",
+        execute_body_);
+  }
+
+  std::string free_function() const {
+    std::string text = "\n// Collective.\nvoid free_redistribution(Redistribution& r) {\n";
+    if (group_count_ > 0) text += "  for (Group& step : r.groups) free_step(step);\n";
+    if (message_count_ > 0) {
+      text += "  for (Messages& step : r.messages) free_step(step);\n  MPI_Comm_free(&r.comm);\n";
+    }
+    return text + "  r = {};\n}\n";
+  }
+
+  static std::string redistribute_function() {
+    return R"(
+// All at once, between packed tiles.
+void redistribute(const Element* source, Element* target, MPI_Comm comm) {
+  Redistribution r = plan_redistribution(comm);
+  execute_redistribution(r, source, target);
+  free_redistribution(r);
+}
+)";
+  }
+
   // --- The check.
 
   std::string check() {
-    const std::string target = plan_.steps().empty() ? "tiles_0" : name_after(plan_.steps().size() - 1);
-    std::string expected = "const Element expected = number(place);";
-    if (reduce_ != nullptr) {
-      std::vector<std::int64_t> places = part_places();
-      expected = fmt::format(
-          "static const long long parts[] = {};\n    Element expected = number(place);\n"
-          "    for (std::size_t i = 1; i < {}; ++i) expected = {};",
-          braced(places), places.size(), combined("expected", "number(place + parts[i])"));
-    }
-    const std::string value = reduce_ != nullptr ? "place % 7" : "place";
     const Shape period = periods();
     const bool has_periods = period != shape_;
     const std::string declared = fmt::format(
         "\n  static const int period[dimensions] = {};  // elements so far apart are equal", braced(period));
-    return filled(place_code, {value, braced(shape_), has_periods ? declared : "", has_periods ? " % period[i]" : ""}) +
-           (is_single_ ? tile_visit_code : part_visit_code) + filled(main_code, {target, target, expected});
+    std::string text = filled(mpi_code::places, {reduce_ != nullptr ? "place % 7" : "place",
+                                                 has_periods ? declared : "", has_periods ? " % period[i]" : ""});
+    if (has_strides_) text += mpi_code::padded_strides;
+    return text + filled(mpi_code::main, {has_strides_ ? strided_check() : one_check("  ", "")});
+  }
+
+  // Once packed, once with strides.
+  std::string strided_check() {
+    return fmt::format(
+        "  for (const int padding : {{0, 1}}) {{\n"
+        "    const std::vector<MPI_Aint> source_strides = padded(tiles_0(rank).front(), padding);\n"
+        "    const std::vector<MPI_Aint> target_strides = padded({}(rank).front(), padding);\n{}  }}\n",
+        target_name(), one_check("    ", ", source_strides.data(), target_strides.data()"));
+  }
+
+  // Planned once, executed twice.
+  std::string one_check(const std::string& margin, const char* strides) const {
+    std::string expected = "const Element expected = number(place);";
+    if (reduce_ != nullptr) {
+      const std::vector<std::int64_t> places = part_places();
+      expected = fmt::format(
+          "static const long long parts[] = {};\n{}    Element expected = number(place);\n"
+          "{}    for (std::size_t i = 1; i < {}; ++i) expected = {};",
+          braced(places), margin + "  ", margin + "  ", places.size(),
+          combined("expected", "number(place + parts[i])"));
+    }
+    std::string text = fmt::format(
+        "@Redistribution r = plan_redistribution(MPI_COMM_WORLD{});\n"
+        "@std::vector<Element> source(reach(r.source)), target(reach(r.target));\n"
+        "@for_each_element(r.source, source.data(), [](Element& element, long long place) {{ element = number(place); "
+        "}});\n"
+        "@for (int run = 0; run < 2; ++run) {{\n"
+        "@  std::fill(target.begin(), target.end(), Element());\n"
+        "@  execute_redistribution(r, source.data(), target.data());\n"
+        "@  for_each_element(r.target, target.data(), [&](const Element& element, long long place) {{\n"
+        "@    {}\n@    if (element != expected) ++wrong;\n@  }});\n@}}\n@free_redistribution(r);\n",
+        strides, expected);
+    return filled(
+        text, std::vector<std::string>(static_cast<std::size_t>(std::count(text.begin(), text.end(), '@')), margin));
   }
 
   // By dimension of the array as it starts out: where a halo wraps, that goes on beyond the ends of the problem's.
@@ -640,13 +630,19 @@ class MpiPrinter {
   const ElementType element_;
   Shape shape_;  // of the array as it starts out
   const ReduceStep* reduce_ = nullptr;
+  bool has_strides_ = false;  // every rank has one tile at either end, whose strides may be the caller's
   std::vector<Placement> known_;
   std::string placements_;
-  bool is_single_ = true;  // every rank holds one box at any time
-  bool uses_tile_ = false;
-  bool uses_groups_ = false;
-  bool uses_permutations_ = false;
-  bool uses_transfers_ = false;
+  std::string plan_body_;
+  std::string execute_body_;
+  std::array<std::vector<std::string>, 2> buffers_;  // sizes of the tiles that are in each
+  int group_count_ = 0;
+  int message_count_ = 0;
+  bool uses_packed_ = false;
+  bool uses_grid_ = false;
+  bool uses_kept_ = false;
+  bool uses_permuted_ = false;
+  bool uses_asked_ = false;
 };
 
 }  // namespace

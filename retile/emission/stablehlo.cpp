@@ -15,7 +15,7 @@ constexpr const char* channel = "channel_handle = #stablehlo.channel_handle<hand
 class StablehloPrinter : public ProgramText<StablehloPrinter> {
  public:
   StablehloPrinter(const Plan& plan, ElementType element)
-      : ProgramText(plan, element, dialect_options("StableHLO"), "    ") {}
+      : ProgramText(plan, element, UnsignedIntegers::in_types, dialect_options("StableHLO"), "    ") {}
 
   std::string print() {
     const std::string result = add_program();

@@ -36,6 +36,15 @@ enum class Reading {
   never,
 };
 
+// Messages between ranks of one host that the sender packs, and lanes that share room for them at once. All are in
+// caches that the host's cores share, and short enough that a receiver begins soon.
+struct NearMessages {
+  std::int64_t most_bytes = 64 << 10;
+  std::int64_t lanes_at_once = 8;
+
+  bool operator==(const NearMessages&) const = default;
+};
+
 constexpr std::int64_t least_staging = 4096;  // bytes
 constexpr std::int64_t most_staging = std::int64_t{1} << 30U;
 
@@ -47,6 +56,7 @@ struct MpiOptions {
   std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
   Reading reading = Reading::measured;
+  NearMessages near;
   std::int64_t listed_bytes = usual_listed_bytes;  // at most, of a prepared run's lists of copies on a rank
 
   bool operator==(const MpiOptions&) const = default;

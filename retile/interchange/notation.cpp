@@ -51,50 +51,29 @@ std::string_view without_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }
 
-// Names of element types beside ours. What retile has no type for is moved as one of its size, but cannot be added up.
 struct ElementName {
   std::string_view name;
   ElementType type;
-  bool is_same = false;  // the same numbers, not only as large
 };
 
-constexpr std::array element_names{
-    ElementName{"s8", ElementType::i8, true},
-    ElementName{"int8", ElementType::i8, true},
-    ElementName{"s32", ElementType::i32, true},
-    ElementName{"int32", ElementType::i32, true},
-    ElementName{"float16", ElementType::f16, true},
-    ElementName{"bfloat16", ElementType::bf16, true},
-    ElementName{"float32", ElementType::f32, true},
-    ElementName{"float64", ElementType::f64, true},
-    ElementName{"complex64", ElementType::c64, true},
-    ElementName{"complex128", ElementType::c128, true},
-    ElementName{"pred", ElementType::i8},
-    ElementName{"bool", ElementType::i8},
-    ElementName{"u8", ElementType::i8},
-    ElementName{"uint8", ElementType::i8},
-    ElementName{"i16", ElementType::f16},
-    ElementName{"s16", ElementType::f16},
-    ElementName{"int16", ElementType::f16},
-    ElementName{"u16", ElementType::f16},
-    ElementName{"uint16", ElementType::f16},
-    ElementName{"u32", ElementType::i32},
-    ElementName{"uint32", ElementType::i32},
-    ElementName{"i64", ElementType::f64},
-    ElementName{"s64", ElementType::f64},
-    ElementName{"int64", ElementType::f64},
-    ElementName{"u64", ElementType::f64},
-    ElementName{"uint64", ElementType::f64},
+// XLA's names that are neither ours nor NumPy's.
+constexpr std::array xla_element_names{
+    ElementName{"pred", ElementType::boolean}, ElementName{"s8", ElementType::i8},
+    ElementName{"s16", ElementType::i16},      ElementName{"s32", ElementType::i32},
+    ElementName{"s64", ElementType::i64},
 };
 
-std::optional<ElementName> find_element(std::string_view name) {
-  if (const auto own = find_element_type(name)) return ElementName{name, *own, true};
-  if (name.starts_with("f8") || name.starts_with("float8")) return ElementName{name, ElementType::i8};
-  for (const ElementName& known : element_names) {
-    if (known.name == name) return known;
+std::optional<ElementType> find_element(std::string_view name) {
+  if (const auto own = find_element_type(name)) return own;
+  if (const auto numpy = find_numpy_type(name)) return numpy;
+  for (const ElementName& known : xla_element_names) {
+    if (known.name == name) return known.type;
   }
   return std::nullopt;
 }
+
+// Floating-point numbers of eight bits that retile has no type for are moved as bits, but cannot be added up.
+bool is_other_float8(std::string_view name) { return name.starts_with("f8") || name.starts_with("float8"); }
 
 // 512x512, (512, 512), [512, 512] and 512,512: sizes alone, as NumPy and people write them.
 std::optional<Shape> find_sizes(std::string_view text) {
@@ -171,12 +150,12 @@ ArrayText scan_array(Scanner& scanner) {
   ArrayText array;
   array.element_name = scanner.name("an element type");
   const auto element = find_element(array.element_name);
-  if (!element) {
+  if (!element && !is_other_float8(array.element_name)) {
     scanner.fail(scanner.last(), fmt::format("unknown element type '{}'", array.element_name),
                  fmt::format("retile moves {}", element_type_names));
   }
-  array.element_type = element->type;
-  array.can_be_added = element->is_same;
+  array.element_type = element.value_or(ElementType::u8);
+  array.can_be_added = element && can_be_combined(*element);
   scanner.expect("[", "before the sizes of an array");
   const std::size_t begin = scanner.last().begin;
   if (!scanner.looking_at("]")) {

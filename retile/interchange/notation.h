@@ -33,7 +33,7 @@ std::optional<Notation> recognise_notation(std::string_view text);
 struct ArrayText {
   ElementType element_type = ElementType::f32;
   std::string element_name;  // as it was written; a type that retile has no name for is moved as one of its size
-  bool can_be_added = true;  // not where only the size is the same
+  bool can_be_added = true;  // not where only the size is the same, nor where no sums are taken of the type
   Shape shape;
 };
 

@@ -150,8 +150,8 @@ class Verifier {
     const Placement& after = step.after;
     Shape global = before.global_shape();
     if (const auto* reduce = std::get_if<ReduceStep>(&step.operation)) {
-      const bool is_complex = reduce->element == ElementType::c64 || reduce->element == ElementType::c128;
-      if (is_complex && reduce->reduction != Reduction::sum) {
+      if (!can_be_combined(reduce->element)) stop_at_step("parts of {} cannot be combined", name_of(reduce->element));
+      if (is_complex(reduce->element) && reduce->reduction != Reduction::sum) {
         stop_at_step("complex numbers have no {}", name_of(reduce->reduction));
       }
       for (const int dimension : reduce->dimensions) {

@@ -226,8 +226,11 @@ Fault special_target_fault(const Layout& source) {
 
 // The sum that a target asks for has to be there.
 std::optional<Fault> find_partial_fault(const Layout& source, const Layout& target, ElementType element_type) {
-  if (source.is_partial() && source.cuts()->reduction != Reduction::sum &&
-      (element_type == ElementType::c64 || element_type == ElementType::c128)) {
+  if (source.is_partial() && !can_be_combined(element_type)) {
+    return Fault{fmt::format("parts of {} cannot be combined", name_of(element_type)),
+                 fmt::format("retile combines {}", combined_element_type_names)};
+  }
+  if (source.is_partial() && source.cuts()->reduction != Reduction::sum && is_complex(element_type)) {
     return Fault{fmt::format("complex numbers have no {}", name_of(source.cuts()->reduction)), {}};
   }
   std::optional<std::int64_t> elements = checked_product(source.global_shape());
@@ -238,7 +241,7 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
     return Fault{fmt::format("the parts of the {} together do not fit in 63 bits", name_of(source.cuts()->reduction)),
                  {}};
   }
-  const bool has_plain_boxes = target.listed() != nullptr && target.halo().empty() && target.listed()->order.empty();
+  const bool has_plain_boxes = target.listed() != nullptr && target.halo().empty() && target.order().empty();
   if (source.is_partial() && !target.is_plain() && !has_plain_boxes) return special_target_fault(source);
   if (!target.is_partial()) return std::nullopt;
   const MeshLayout wanted = *target.cuts();

@@ -9,16 +9,11 @@
 namespace retile::transfer {
 namespace {
 
-bool is_row_major(const Layout& layout) {
-  if (const BoxLayout* boxes = layout.listed()) return boxes->order.empty();
-  return layout.cuts()->order.empty();
-}
-
 // In place, sources drain in the order in which targets fill: both lie row-major. Throws InputError.
 void require_row_major(const Manifest& manifest) {
   for (const NamedArray& array : manifest.arrays) {
     const Problem& problem = manifest.problems[array.problem];
-    if (is_row_major(problem.source()) && is_row_major(problem.target())) continue;
+    if (problem.source().order().empty() && problem.target().order().empty()) continue;
     throw InputError(
         fmt::format("array \"{}\" has an order of dimensions in memory: in place, tiles are row-major", array.name),
         "leave the order out, or keep the sources");

@@ -524,6 +524,13 @@ const std::vector<Halo>& Layout::halo() const {
   return layout != nullptr ? layout->halo : none;
 }
 
+const std::vector<int>& Layout::order() const {
+  static const std::vector<int> none;
+  if (const BoxLayout* boxes = listed()) return boxes->order;
+  const auto* layout = std::get_if<MeshLayout>(&form_);
+  return layout != nullptr ? layout->order : none;
+}
+
 bool Layout::is_plain() const {
   const auto* layout = std::get_if<MeshLayout>(&form_);
   return type() != nullptr || (layout != nullptr && retile::is_plain(*layout));

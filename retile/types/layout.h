@@ -140,6 +140,8 @@ class Layout {
   const std::vector<AxisPart>& partial() const;
   // The ghost zones by dimension; none where there are none at all.
   const std::vector<Halo>& halo() const;
+  // The dimensions of a tile in memory, outermost first; none where tiles are row-major.
+  const std::vector<int>& order() const;
   // Whether its tiles are those that mesh, view and rule say, row-major and without ghost zones: not dealt out in
   // blocks or listed.
   bool is_plain() const;

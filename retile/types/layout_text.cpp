@@ -80,12 +80,12 @@ Factor scan_factor(Scanner& scanner, const Mesh& mesh, Grammar grammar, FactorTe
 Halo scan_halo(Scanner& scanner) {
   Halo halo;
   if (scanner.accept("(")) {
-    halo.before = scanner.index("the ghost zones before a tile");
-    scanner.expect(",", "between the ghost zones before and after a tile");
-    halo.after = scanner.index("the ghost zones after a tile");
-    scanner.expect(")", "after the ghost zones of a tile");
+    halo.before = scanner.index("the width of the ghost zone before a tile");
+    scanner.expect(",", "between the widths of the ghost zones before and after a tile");
+    halo.after = scanner.index("the width of the ghost zone after a tile");
+    scanner.expect(")", "after the widths of ghost zones");
   } else {
-    halo.before = halo.after = scanner.index("the ghost zones of a tile");
+    halo.before = halo.after = scanner.index("the width of ghost zones");
   }
   halo.wraps = scanner.accept_word("wrap");
   return halo;

@@ -97,12 +97,14 @@ TEST(ForeignShardings, of_elements_known_by_size_alone_are_moved_but_not_combine
   };
   EXPECT_EQ(plan("s64[8,8]", "Replicate()").status, 0);
   EXPECT_EQ(plan("int32[8,8]", "Partial(sum)").status, 0);
-  EXPECT_EQ(plan("s64[8,8]", "Partial(sum)"),
-            input_fault(R"(argument --shape:1:1: error: parts of s64 cannot be combined
-    1 | s64[8,8]
-      | ^~~
-hint: retile combines i8 f16 bf16 i32 f32 f64 c64 c128
-)"));
+  EXPECT_EQ(plan("s64[8,8]", "Partial(sum)").status, 0);
+  EXPECT_EQ(plan("f8e4m3b11fnuz[8,8]", "Replicate()").status, 0);
+  for (const std::string name : {"f8e4m3b11fnuz", "f8e4m3fn", "pred"}) {
+    EXPECT_EQ(plan((name + "[8,8]").c_str(), "Partial(sum)"),
+              input_fault("argument --shape:1:1: error: parts of " + name + " cannot be combined\n    1 | " + name +
+                          "[8,8]\n      | ^" + std::string(name.size() - 1, '~') +
+                          "\nhint: retile combines i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128\n"));
+  }
 }
 
 TEST(Explain, tells_what_the_compiler_does_and_what_could_be_done) {

@@ -346,7 +346,7 @@ standard input:1:1: error: the problem has no "dst"
 {R"({"mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]], "dtype": "f33"})", R"(1:69: error: unknown element type "f33"
     1 | {"mesh": {"x": 4}, "shape": [8], "src": [[]], "dst": [[]], "dtype": "f33"}
       |                                                                     ^~~~~
-hint: did you mean f32? use one of i8 f16 bf16 i32 f32 f64 c64 c128
+hint: did you mean f32? use one of bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3fn f8e5m2 f16 bf16 f32 f64 c64 c128
 )"},
   });
 }

@@ -234,7 +234,8 @@ TEST(Usage, arguments_that_contradict_each_other) {
 TEST(Usage, values_that_an_option_does_not_take) {
   expect_usage_faults({
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--dtype", "f33"},
-       "--dtype: 'f33' is unknown; did you mean f32? use one of: i8 f16 bf16 i32 f32 f64 c64 c128",
+       "--dtype: 'f33' is unknown; did you mean f32? use one of: bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3fn f8e5m2 "
+       "f16 bf16 f32 f64 c64 c128",
        "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "time"},
        "--cost: 'time' is unknown; use one of: paper, volume",

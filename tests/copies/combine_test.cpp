@@ -48,6 +48,20 @@ TEST(Combine, integers_wrap) {
             (std::vector<std::int8_t>{-56, 56, 3}));
   EXPECT_EQ(combined<std::int32_t>(Reduction::sum, ElementType::i32, {{INT32_MAX}, {1}}),
             (std::vector<std::int32_t>{INT32_MIN}));
+  EXPECT_EQ(combined<std::int64_t>(Reduction::sum, ElementType::i64, {{INT64_MAX, 1}, {1, -(1LL << 60)}}),
+            (std::vector<std::int64_t>{INT64_MIN, 1 - (1LL << 60)}));
+  EXPECT_EQ(combined<std::uint8_t>(Reduction::sum, ElementType::u8, {{200, 1}, {100, 2}}),
+            (std::vector<std::uint8_t>{44, 3}));
+}
+
+// Numbers whose first bit is set are large or negative.
+TEST(Combine, integers_without_a_sign_are_compared_as_such) {
+  EXPECT_EQ(combined<std::uint16_t>(Reduction::max, ElementType::u16, {{0x8000, 1}, {1, 2}}),
+            (std::vector<std::uint16_t>{0x8000, 2}));
+  EXPECT_EQ(combined<std::int16_t>(Reduction::max, ElementType::i16, {{INT16_MIN, 1}, {1, 2}}),
+            (std::vector<std::int16_t>{1, 2}));
+  EXPECT_EQ(combined<std::uint64_t>(Reduction::min, ElementType::u64, {{UINT64_MAX}, {1}}),
+            (std::vector<std::uint64_t>{1}));
 }
 
 TEST(Combine, floats_are_added_in_the_order_of_the_rows) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -49,7 +50,7 @@ TEST(Emission, writes_what_a_person_would) {
 TEST(Emission, says_where_there_is_nothing_to_move) {
   const Problem same = problem_of("x=4", "[2{x}8]", "[2{x}8]");
   EXPECT_THAT(emit_plan(same, Target::jax), HasSubstr("tile of (2,).\"\"\"\n    return tile\n"));
-  EXPECT_THAT(emit_plan(same, Target::mpi), HasSubstr("std::copy(source, source + size(tiles_0(rank)), target);"));
+  EXPECT_THAT(emit_plan(same, Target::mpi), HasSubstr("kept(tiles_0, tiles_0, rank)"));
   EXPECT_THAT(emit_plan(same, Target::mlir), HasSubstr("{\n  return %tile : tensor<2xf32>\n}\n"));
 }
 
@@ -64,6 +65,40 @@ TEST(Emission, pads_tiles_of_a_grid_for_compilers_of_tensors) {
   const Problem uneven = problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]");
   EXPECT_THAT(emit_plan(uneven, Target::jax), HasSubstr("SHAPE = (12, 8)  # padded: the array has (11, 8)\n"));
   EXPECT_THAT(emit_plan(uneven, Target::stablehlo), HasSubstr("// tiles are padded: they make up an array of [12, 8]"));
+}
+
+// Bounds of tiles by their numbers, whatever rule cuts them; one that bends too often is a table of as many numbers as
+// the dimension has tiles.
+TEST(EmittedMpi, has_arithmetic_for_uneven_tiles) {
+  const auto tiles = [](const char* layout) {
+    const std::string code = emit_plan(problem_of("x=4,y=2", layout, "[5{y}10, 8]"), Target::mpi);
+    const std::size_t begin = code.find("tiles_0(int rank) {\n") + 20;
+    return code.substr(begin, code.find("}\n\n", begin) - begin);
+  };
+  EXPECT_EQ(tiles("[3{x}10, 8]"),
+            "  const int tile_0 = rank / 2;\n"
+            "  return {packed({{tile_0 * 3, 0}, {tile_0 + std::min(tile_0, 2) * 2 + 3, 8}})};\n");
+  EXPECT_EQ(tiles("[3{x}10, 8] balanced"),
+            "  const int tile_0 = rank / 2;\n"
+            "  return {packed({{tile_0 * 2 + std::min(tile_0, 2), 0}, {tile_0 * 2 + std::min(tile_0, 1) + 3, 8}})};\n");
+  EXPECT_EQ(tiles("[3{x}10, 8] last"),
+            "  const int tile_0 = rank / 2;\n"
+            "  return {packed({{tile_0 * 3 - std::min(tile_0, 2), 0}, {tile_0 * 3 - std::min(tile_0, 1) + 2, 8}})};\n");
+  EXPECT_EQ(tiles("[(4,1,3,2){x}10, 8]"),
+            "  const int tile_0 = rank / 2;\n"
+            "  return {packed({{tile_0 * 3 + std::min(tile_0, 1) * 3 - std::min(tile_0, 2) * 2, 0}, "
+            "{tile_0 * 2 - std::min(tile_0, 1) * 2 + std::min(tile_0, 2) + 4, 8}})};\n");
+}
+
+// Who holds what and who sends to whom is arithmetic: there is no table.
+TEST(EmittedMpi, does_not_grow_with_the_number_of_ranks) {
+  const auto lines = [](const char* source, const char* target) {
+    const std::string code = emit_plan(problem_of("x=32,y=32", source, target), Target::mpi, PlannerKind::direct);
+    EXPECT_THAT(code, HasSubstr("asked_in_turn(tiles_0, tiles_1, rank)"));
+    return std::count(code.begin(), code.end(), '\n');
+  };
+  EXPECT_LT(lines("[32{x}1001, 16{y}499] balanced", "[32{y}1001, 16{x}499] balanced"), 400);
+  EXPECT_LT(lines("[32{x}1024, 512]", "[1024, 16{x}512]"), 400) << "each tile has 32 holders";
 }
 
 TEST(EmissionFault, names_what_a_target_cannot_say_and_one_that_can) {
@@ -129,8 +164,11 @@ TEST(EmittedMlir, is_accepted_by_mlir) {
       add(problems[i], planner);
     }
   }
-  add(problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]"), PlannerKind::wide);
-  for (const char* dtype : {"f32", "bf16", "i32"}) {
+  const Problem uneven = problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]");
+  for (const char* dtype : {"f32", "bool", "u64", "f8e4m3fn", "f8e5m2", "c128"}) {
+    add({"", uneven.source(), uneven.target(), *find_element_type(dtype)}, PlannerKind::wide);
+  }
+  for (const char* dtype : {"f32", "bf16", "i32", "u8"}) {
     for (const char* reduction : {"sum", "max", "min"}) {
       const std::string source = std::string("[8, 16] ") + reduction + " {x}";
       add({"", parse_layout(source, Mesh({{"x", 2}, {"y", 2}})),

@@ -304,6 +304,14 @@ TEST(Redistribute, asks_for_the_problems_element_type) {
   EXPECT_TRUE(stands_for<std::int8_t>(ElementType::i8));
   EXPECT_TRUE(stands_for<std::complex<float>>(ElementType::c64));
   EXPECT_TRUE(stands_for<std::complex<double>>(ElementType::c128));
+  EXPECT_TRUE(stands_for<std::int64_t>(ElementType::i64));
+  EXPECT_TRUE(stands_for<long long>(ElementType::i64)) << "another type of the same numbers";
+  EXPECT_TRUE(stands_for<std::uint32_t>(ElementType::u32));
+  EXPECT_TRUE(stands_for<bool>(ElementType::boolean));
+  EXPECT_FALSE(stands_for<std::int64_t>(ElementType::u64));
+  EXPECT_FALSE(stands_for<std::int8_t>(ElementType::f8e4m3fn));
+  EXPECT_TRUE(stands_for<std::uint8_t>(ElementType::f8e4m3fn)) << "bits";
+  EXPECT_FALSE(stands_for<long double>(ElementType::c128));
   EXPECT_FALSE(stands_for<std::int32_t>(ElementType::f32));
   EXPECT_FALSE(stands_for<float>(ElementType::i32));
   EXPECT_FALSE(stands_for<double>(ElementType::c64));

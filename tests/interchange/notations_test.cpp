@@ -401,8 +401,12 @@ TEST(ArrayText, has_the_names_of_compilers) {
     return std::string(name_of(array.element_type)) + to_string(array.shape);
   };
   EXPECT_EQ(parsed("f32[16,1024]{1,0}"), "f32[16, 1024]");
-  EXPECT_EQ(parsed("s64[]"), "f64[]");
-  EXPECT_EQ(parsed("f8e4m3fn[8]"), "i8[8]");
+  EXPECT_EQ(parsed("s64[]"), "i64[]");
+  EXPECT_EQ(parsed("pred[8]"), "bool[8]");
+  EXPECT_EQ(parsed("uint16[8]"), "u16[8]");
+  EXPECT_EQ(parsed("f8e4m3fn[8]"), "f8e4m3fn[8]");
+  EXPECT_EQ(parsed("float8_e5m2[8]"), "f8e5m2[8]");
+  EXPECT_EQ(parsed("f8e4m3b11fnuz[8]"), "u8[8]") << "as bits";
   EXPECT_EQ(parsed("bfloat16[8]"), "bf16[8]");
   for (const char* sizes : {"512x16", "(512, 16)", "[512,16]", "512, 16", "(512,16,)"}) {
     EXPECT_EQ(parsed(sizes), "f32[512, 16]") << sizes;
@@ -417,7 +421,7 @@ hint: names are letters, digits and _, or any text in double quotes
   EXPECT_EQ(diagnostic_of([&] { return parsed("f33[8]"); }), R"(array:1:1: error: unknown element type 'f33'
     1 | f33[8]
       | ^~~
-hint: retile moves i8 f16 bf16 i32 f32 f64 c64 c128
+hint: retile moves bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3fn f8e5m2 f16 bf16 f32 f64 c64 c128
 )");
 }
 

@@ -105,13 +105,17 @@ TEST(EmittedMpi, moves_any_layout) {
   RandomProblems random(11);
   for (int i = 0; i < 24; ++i) programs.add(any_problem(random), PlannerKind::automatic);
   const Mesh mesh = parse_mesh("x=2,y=4");
-  for (const ElementType element : {ElementType::i32, ElementType::f64, ElementType::c64}) {
+  for (const ElementType element : {ElementType::i32, ElementType::u64, ElementType::f64, ElementType::c64}) {
     for (const char* source : {"[8, 16] sum {x}", "[7, 5] sum {x,y}", "[8, 2{y}8] sum {x}"}) {
       const Layout from = parse_layout(source, mesh);
       const Shape shape = from.global_shape();
       const Layout to = parse_layout(fmt::format("[{}{{y}}{}, {}]", (shape[0] + 3) / 4, shape[0], shape[1]), mesh);
       programs.add({"", from, to, element}, PlannerKind::automatic);
     }
+  }
+  for (const ElementType element : {ElementType::boolean, ElementType::f8e5m2, ElementType::bf16, ElementType::i16}) {
+    programs.add({"", parse_layout("[8, 2{y}7]", mesh), parse_layout("[2{y}8, 7]", mesh), element},
+                 PlannerKind::automatic);
   }
   programs.add({"", parse_layout("[8, 16] max {x}", mesh), parse_layout("[8, 4{y}16]", mesh)}, PlannerKind::automatic);
   programs.add({"", parse_layout("[8, 16] sum {x,y}", mesh), parse_layout("[8, 16] sum {y}", mesh)},

@@ -209,7 +209,7 @@ hint: from major to minor its parts are model:(1)2, model:(2)2; neighbours may b
      R"(problems.jsonl:3:113: error: unknown element type "float32"
     3 | ...a": 2, "model": 4}, "shape": [8, 6], "src": [["data"], []], "dst": [[], []], "dtype": "float32"}
       |                                                                                          ^~~~~~~~~
-hint: use one of i8 f16 bf16 i32 f32 f64 c64 c128
+hint: use one of bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3fn f8e5m2 f16 bf16 f32 f64 c64 c128
 )"},
     {R"("dst": [[], []])", R"("dst": [[], []], "dtype": 4)",
      R"(problems.jsonl:3:113: error: "dtype" must be a string, not an integer

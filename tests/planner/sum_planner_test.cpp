@@ -132,10 +132,14 @@ TEST(SumPlanner, memory_stays_within_source_and_target_where_everything_divides)
 }
 
 TEST(SumPlanner, every_element_type_is_combined) {
-  for (const ElementType element : {ElementType::i8, ElementType::f16, ElementType::bf16, ElementType::i32,
-                                    ElementType::f32, ElementType::f64, ElementType::c64, ElementType::c128}) {
+  int count = 0;
+  for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i) {
+    const auto element = static_cast<ElementType>(i);
+    if (!can_be_combined(element)) continue;
     expect_right(sum_problem("x=4,y=2", "[4{y}8, 7] sum {x}", "[8, 4{y}7]", element), {});
+    ++count;
   }
+  EXPECT_EQ(count, 14);
 }
 
 TEST(SumPlanner, the_same_sum_elsewhere_is_only_moved) {
@@ -204,8 +208,21 @@ TEST(SumPlanner, sums_that_cannot_be_are_refused) {
             "error: the target is a sum over y, and the source is not\n"
             "hint: a target may be the same sum over fewer axes of the source's mesh\n");
   EXPECT_EQ(fault("[8] max {x}", "[8]", ElementType::c64), "error: complex numbers have no max\n");
+  EXPECT_EQ(fault("[8] sum {x}", "[8]", ElementType::boolean),
+            "error: parts of bool cannot be combined\n"
+            "hint: retile combines i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128\n");
   EXPECT_EQ(fault("[9223372036854775807] sum {x}", "[9223372036854775807]"),
             "error: the parts of the sum together do not fit in 63 bits\n");
+}
+
+TEST(SumPlanner, the_verifier_sees_parts_that_cannot_be_combined) {
+  Plan plan = make_plan(sum_problem("x=4", "[8, 16] sum {x}", "[2{x}8, 16]"));
+  for (Step& step : plan.movement.steps) {
+    if (auto* reduce = std::get_if<ReduceStep>(&step.operation)) reduce->element = ElementType::f8e5m2;
+  }
+  const std::vector<std::string> faults = find_faults(plan);
+  ASSERT_FALSE(faults.empty());
+  EXPECT_EQ(faults.front(), "step 1 (reduce): parts of f8e5m2 cannot be combined");
 }
 
 TEST(SumPlanner, the_verifier_sees_parts_that_are_missing) {

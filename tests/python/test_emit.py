@@ -88,7 +88,7 @@ MANY = "NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(('y', 'x')))
 
 
 @pytest.mark.parametrize(("source", "target"), [(ONE, MANY), (MANY, ONE)], ids=["out", "in"])
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i64", "bool", "f8e4m3fn"])
 def test_arrays_on_one_device_are_copied(tmp_path, source, target, dtype):
     path = tmp_path / "redistribute.py"
     emit("jax", "--shape", f"{dtype}[8, 16]", source, target, "--out", str(path))
@@ -152,10 +152,10 @@ def test_stablehlo_moves_every_bit(problem, planner):
         np.testing.assert_array_equal(tile, expected)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "u8"])
 def test_stablehlo_adds_parts(dtype):
     code = emit("stablehlo", "--mesh", "x=2,y=4", "[8, 16] sum {x}", "[4{x}8, 4{y}16]", "--dtype", dtype)
-    numpy_type = jax.numpy.dtype({"f32": "float32", "bf16": "bfloat16"}[dtype])
+    numpy_type = jax.numpy.dtype({"f32": "float32", "bf16": "bfloat16", "u8": "uint8"}[dtype])
     parts = (np.arange(256) % 7).reshape(2, 8, 16).astype(numpy_type)
     moved = run_stablehlo(code, [parts[device // 4 : device // 4 + 1] for device in range(8)])
     total = parts[0] + parts[1]

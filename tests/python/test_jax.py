@@ -76,7 +76,9 @@ def test_forms_give_xlas_bits(problem, form):
     # XLA aborts on a few of these itself, so its bits are those of the array's slices.
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float16", "int32", "uint32", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "bfloat16", "float16", "int32", "uint32", "complex64", "float8_e4m3fn"]
+)
 def test_elements_of_all_types_are_moved(dtype):
     mesh = mesh_of({"x": 2, "y": 4})
     array = np.asarray(jnp.asarray(ARRAY % 3).astype(dtype))

@@ -241,8 +241,9 @@ FRAMEWORKS_TYPE = type("dtype", (), {"__module__": "torch", "__str__": lambda se
     ("dtype", "element"),
     [(np.float32, "f32"), (np.dtype("float32"), "f32"), ("float32", "f32"), ("f4", "f32"), ("=f4", "f32")]
     + [(b"f4", "f32"), (np.float32(1), "f32"), (float, "f64"), (complex, "c128"), (np.int8, "i8"), ("bfloat16", "bf16")]
-    + [("i8", "i8"), ("<i8", "f64"), (np.int64, "f64"), (bool, "i8"), (">f4", "i32"), ([("a", "f4")], "i32")]
-    + [(SimpleNamespace(dtype=np.dtype("float16")), "f16"), ("datetime64[s]", "f64"), (FRAMEWORKS_TYPE, "f64")],
+    + [("i8", "i8"), ("<i8", "i64"), (np.int64, "i64"), (bool, "bool"), (">f4", "u32"), ([("a", "f4")], "u32")]
+    + [(SimpleNamespace(dtype=np.dtype("float16")), "f16"), ("datetime64[s]", "u64"), (FRAMEWORKS_TYPE, "i64")]
+    + [("u8", "u8"), (np.uint8, "u8"), ("uint16", "u16"), ("f8e4m3fn", "f8e4m3fn"), ("float8_e5m2", "f8e5m2")],
     ids=str,
 )
 def test_types_of_elements_are_spelled_as_numpy_takes_them(dtype, element):
@@ -254,7 +255,8 @@ def test_types_of_elements_are_spelled_as_numpy_takes_them(dtype, element):
 def test_what_is_no_type_of_elements_is_said(dtype):
     assert message_of(retile.InputError, retile.plan, ROWS, TILES, dtype=dtype) == (
         f"{dtype!r} is no element type\n"
-        "hint: one of: i8, f16, bf16, i32, f32, f64, c64, c128, or what numpy.dtype() takes"
+        "hint: one of: bool, i8, i16, i32, i64, u8, u16, u32, u64, f8e4m3fn, f8e5m2, f16, bf16, f32, f64, c64, c128, "
+        "or what numpy.dtype() takes"
     )
 
 

@@ -117,7 +117,7 @@ def problems_of_the_paper_give_each_rank_its_slice():
 @case
 def elements_of_all_types_are_moved():
     mesh = mesh_of(2, 4)
-    for dtype in (torch.bool, torch.int8, torch.int64, torch.bfloat16, torch.float16, torch.float64, torch.complex64):
+    for dtype in (torch.bool, torch.int8, torch.uint8, torch.int64, torch.bfloat16, torch.float64, torch.complex64):
         tensor = tensor_of(9, 8).remainder(3).to(dtype)
         for source, target in (([Shard(0)] * 2, [Shard(1)] * 2), ([Shard(1), Replicate()], [Shard(0), Shard(1)])):
             assert_moved(redistribute(put(tensor, mesh, source), target), tensor, mesh, target)

@@ -15,13 +15,12 @@ import numpy as np
 from command import Failure, lines_of, problem_text, shown
 from layouts import Ends, Mesh
 from mutations import mutated
-from problems import choose, draw_problem
+from problems import DTYPES, choose, draw_problem
 from replay import Wrong, check_statements, replay_plan, require
 from search import least_cost
 
 PLANNERS = ["auto", "paper", "wide", "direct", "lean", "gather-slice"]
 COST_MODELS = ["paper", "volume"]
-BYTES = {"i8": 1, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f64": 8, "c64": 8, "c128": 16}
 
 
 def check_plan(problem, plan, arguments, retile):
@@ -144,7 +143,7 @@ def limits(retile, random, counts):
 
     counts.add("limits")
     ends = Ends(problem)
-    larger = max(int(ends.source.sizes.max()), int(ends.target.sizes.max())) * BYTES[problem["dtype"]]
+    larger = max(int(ends.source.sizes.max()), int(ends.target.sizes.max())) * DTYPES[problem["dtype"]]
     smallest, command = run(max(1, int(larger * random.uniform(0.8, 3))))
     if smallest is None:
         return
@@ -276,7 +275,7 @@ def check_transfer(arrays, world, plan, cap, command):
     for array in arrays:
         ends = Ends(array)
         lacking = ends.target_masks & ~ends.source_masks
-        lacked[: ends.world] += lacking.reshape(ends.world, -1).sum(axis=1) * BYTES[array["dtype"]]
+        lacked[: ends.world] += lacking.reshape(ends.world, -1).sum(axis=1) * DTYPES[array["dtype"]]
     expectations = {
         "received is not what is lacked": plan["received_bytes"] == lacked.tolist(),
         "the floor is not what is lacked": plan["floor_bytes"] == lacked.tolist(),

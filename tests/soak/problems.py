@@ -5,7 +5,11 @@ from layouts import BALANCED, CEIL, LAST, NESTED, End
 
 MOST_DEVICES = 16
 MOST_ELEMENTS = 4096
-DTYPES = ["i8", "f16", "bf16", "i32", "f32", "f64", "c64", "c128"]
+DTYPES = {
+    "bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "f8e4m3fn": 1, "f8e5m2": 1,
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16,
+}  # and their bytes  # fmt: skip
+MOVED_ALONE = {"bool", "f8e4m3fn", "f8e5m2"}  # no sums are taken of them
 
 
 def choose(random, options):
@@ -261,8 +265,9 @@ def draw_problem(random, kinds=tuple(KINDS)):
     while True:
         kind = choose(random, kinds)
         problem = {"id": kind, **KINDS[kind](random)}
-        problem["dtype"] = choose(random, DTYPES)
-        if problem.get("reduce") in ("max", "min") and problem["dtype"] in ("c64", "c128"):
+        problem["dtype"] = choose(random, list(DTYPES))
+        has_no_order = problem.get("reduce") in ("max", "min") and problem["dtype"] in ("c64", "c128")
+        if has_no_order or ("src_sum" in problem and problem["dtype"] in MOVED_ALONE):
             problem["dtype"] = "f32"
         if is_small(problem) or 0 in problem["shape"]:
             return problem

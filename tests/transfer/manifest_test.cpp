@@ -137,7 +137,7 @@ m.jsonl:2:79: error: "dst"[0][0] must be a string, not an integer
 m.jsonl:2:97: error: unknown element type "f"
     2 | ...me": "b", "mesh": {"x": 4.5}, "shape": [8, 8.0], "src": [["x"]], "dst": [[1], []], "dtype": "f"}
       |                                                                                                ^~~
-hint: did you mean f16? use one of i8 f16 bf16 i32 f32 f64 c64 c128
+hint: did you mean f16? use one of bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3fn f8e5m2 f16 bf16 f32 f64 c64 c128
 )");
 }
 

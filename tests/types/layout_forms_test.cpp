@@ -313,10 +313,15 @@ TEST(LayoutFormsFault, halos) {
             "    1 | [10 cyclic 2{p} halo 1]\n"
             "      |  ^~~~~~~~~~~~~~~~~~~~~\n"
             "hint: dimensions in blocks or factors have none\n");
-  EXPECT_EQ(read("[4 halo (1 2)]"),
-            "layout:1:12: error: expected ',' between the ghost zones before and after a tile, found '2'\n"
-            "    1 | [4 halo (1 2)]\n"
-            "      |            ^\n");
+  EXPECT_EQ(
+      read("[4 halo (1 2)]"),
+      "layout:1:12: error: expected ',' between the widths of the ghost zones before and after a tile, found '2'\n"
+      "    1 | [4 halo (1 2)]\n"
+      "      |            ^\n");
+  EXPECT_EQ(read("[4 halo -1]"),
+            "layout:1:9: error: the width of ghost zones is negative\n"
+            "    1 | [4 halo -1]\n"
+            "      |         ^~\n");
   EXPECT_EQ(read("[10 halo 1] boxes {[0:3] [7:10]; [3:7]}"),
             "layout:1:26: error: a halo is around one box\n"
             "    1 | [10 halo 1] boxes {[0:3] [7:10]; [3:7]}\n"

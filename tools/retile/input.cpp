@@ -84,7 +84,7 @@ Problem foreign_problem(const ProblemArguments& arguments) {
     const SourceText shape{"argument --shape", *arguments.shape};
     throw InputError(diagnose(shape, {0, array.element_name.size()},
                               fmt::format("parts of {} cannot be combined", array.element_name),
-                              fmt::format("retile combines {}", element_type_names)));
+                              fmt::format("retile combines {}", combined_element_type_names)));
   }
   if (auto fault = Problem::find_fault(ends.source, ends.target, array.element_type)) {
     throw InputError(diagnose(target, {0, target.text.size()}, *fault));

@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "retile/engines/cuda/kernels.h"
 
@@ -53,11 +54,10 @@ __device__ Number add_reals(Number a, Number b) {
 struct Add {
   __device__ float operator()(float a, float b) const { return add_reals(a, b); }
   __device__ double operator()(double a, double b) const { return add_reals(a, b); }
-  __device__ std::int8_t operator()(std::int8_t a, std::int8_t b) const {
-    return static_cast<std::int8_t>(static_cast<std::uint8_t>(a) + static_cast<std::uint8_t>(b));
-  }
-  __device__ std::int32_t operator()(std::int32_t a, std::int32_t b) const {
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+  template <typename Integer>
+  __device__ Integer operator()(Integer a, Integer b) const {
+    using Wrapping = std::make_unsigned_t<Integer>;
+    return static_cast<Integer>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b));
   }
   __device__ Complex64 operator()(Complex64 a, Complex64 b) const {
     return {add_reals(a.real, b.real), add_reals(a.imaginary, b.imaginary)};
@@ -160,12 +160,24 @@ cudaError_t launch_combine(Reduction reduction, ElementType element, std::int64_
   switch (element) {
     case ElementType::i8:
       return launch_ordered<std::int8_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::i16:
+      return launch_ordered<std::int16_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::i32:
+      return launch_ordered<std::int32_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::i64:
+      return launch_ordered<std::int64_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::u8:
+      return launch_ordered<std::uint8_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::u16:
+      return launch_ordered<std::uint16_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::u32:
+      return launch_ordered<std::uint32_t>(reduction, rows, row_elements, in, out, stream);
+    case ElementType::u64:
+      return launch_ordered<std::uint64_t>(reduction, rows, row_elements, in, out, stream);
     case ElementType::f16:
       return launch_ordered<__half>(reduction, rows, row_elements, in, out, stream);
     case ElementType::bf16:
       return launch_ordered<__nv_bfloat16>(reduction, rows, row_elements, in, out, stream);
-    case ElementType::i32:
-      return launch_ordered<std::int32_t>(reduction, rows, row_elements, in, out, stream);
     case ElementType::f32:
       return launch_ordered<float>(reduction, rows, row_elements, in, out, stream);
     case ElementType::f64:
@@ -174,6 +186,10 @@ cudaError_t launch_combine(Reduction reduction, ElementType element, std::int64_
       return launch<Complex64, Add>(rows, row_elements, in, out, stream);
     case ElementType::c128:
       return launch<Complex128, Add>(rows, row_elements, in, out, stream);
+    case ElementType::boolean:
+    case ElementType::f8e4m3fn:
+    case ElementType::f8e5m2:
+      break;
   }
   return cudaErrorInvalidValue;
 }

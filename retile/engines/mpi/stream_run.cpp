@@ -21,11 +21,6 @@ namespace {
 // Tiles that get more have left the caches before they are read again.
 constexpr std::int64_t least_streamed_bytes = 4 << 20;
 
-// Of messages between ranks of one host, which share places for so many lanes: all are in caches that the host's cores
-// share, and short enough that a receiver begins soon.
-constexpr std::int64_t most_near_message_bytes = 64 << 10;
-constexpr std::int64_t near_lanes_at_once = 8;
-
 // Lanes to and from members of this host, by member.
 struct NearLanes {
   std::map<int, Lane> sent;
@@ -106,6 +101,10 @@ class StreamRun final : public PreparedStreams {
   bool is_near(int peer) const { return job_->is_near(peer); }
   int distance(int from, int to) const { return (to - from + job_->world.size()) % job_->world.size(); }
   bool has_planned_rounds() const { return streams_.rounds != Streams::any_rounds; }
+  // Whether all ranks are on this host, and see each other's shared memory.
+  bool is_nothing_sent() const {
+    return job_->options.transport == Transport::automatic && job_->host.member_count() == job_->world.size();
+  }
 
   // --- Preparation.
 
@@ -154,20 +153,30 @@ class StreamRun final : public PreparedStreams {
         if (has_planned_rounds()) {
           lane.set_rounds(streams, streams_.rounds);
         } else {
-          lane.set_most_bytes(streams, near_message_bytes());
+          cut_near_lane(lane, streams);
         }
       }
     }
     return lanes;
   }
 
-  // A quarter of the staging is for lanes with room of their own, another one for those that share some.
-  std::int64_t near_room() const { return job_->options.staging_bytes / 4; }
+  // A quarter of the staging is for lanes with room of their own, another one for those that share some, and half of it
+  // for messages to other ranks, if there are any.
+  std::int64_t own_room() const { return job_->options.staging_bytes / 4; }
+  std::int64_t shared_room() const { return job_->options.staging_bytes / (is_nothing_sent() ? 2 : 4); }
   std::int64_t near_at_once() const {
-    return std::clamp<std::int64_t>(near_room() / (2 * most_near_message_bytes), 1, near_lanes_at_once);
+    const NearMessages& near = job_->options.near;
+    const std::int64_t lanes = std::min<std::int64_t>(near.lanes_at_once, job_->host.member_count() - 1);
+    return std::clamp<std::int64_t>(shared_room() / (2 * near.most_bytes), 1, std::max<std::int64_t>(1, lanes));
   }
-  std::int64_t near_message_bytes() const {
-    return std::clamp<std::int64_t>(near_room() / (2 * near_at_once()), 1, most_near_message_bytes);
+  // Into messages, the same at both ends. A lane that has room as a whole goes in two, so that its sender waits for
+  // nobody; others in shorter ones.
+  void cut_near_lane(Lane& lane, const Streams& streams) const {
+    const std::int64_t room = std::max<std::int64_t>(1, shared_room() / (2 * near_at_once()));
+    const std::int64_t usual = std::min(room, job_->options.near.most_bytes);
+    lane.set_most_bytes(streams, lane.bytes <= usual ? usual : room);
+    if (lane.bytes > usual && lane.rounds == 1) lane.set_rounds(streams, 2);
+    if (lane.rounds > 2) lane.set_most_bytes(streams, usual);
   }
 
   void add_near_lanes() {
@@ -186,7 +195,7 @@ class StreamRun final : public PreparedStreams {
     if (has_planned_rounds()) {
       sender_->set_rooms_by_lane();
     } else {
-      sender_->set_shared_rooms(near_room(), near_at_once());
+      sender_->set_shared_rooms(own_room(), near_at_once());
     }
     if (!streams_.is_listed) return;
     std::vector<std::size_t> own;
@@ -234,9 +243,7 @@ class StreamRun final : public PreparedStreams {
 
   // Collective, unless all ranks are near each other. All cut lanes alike.
   void limit_messages() {
-    const bool is_nothing_sent =
-        job_->options.transport == Transport::automatic && job_->host.member_count() == job_->world.size();
-    if (is_nothing_sent) return;
+    if (is_nothing_sent()) return;
     if (has_planned_rounds()) {
       sent_.in_flight = streams_.rounds_in_flight;
       sent_.set_rounds(listed(), streams_.rounds);

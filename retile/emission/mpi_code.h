@@ -1,0 +1,379 @@
+// The parts of emitted MPI code that are the same for all plans; '@' stands for something of the plan.
+#pragma once
+
+namespace retile::emission::mpi_code {
+
+// --- Tiles.
+
+constexpr const char* boxes = R"(
+// Elements from `lo` up to but not including `hi`.
+struct Box {
+  int lo[dimensions];
+  int hi[dimensions];
+};
+
+long long size(const Box& box) {
+  long long elements = 1;
+  for (int i = 0; i < dimensions; ++i) elements *= box.hi[i] - box.lo[i];
+  return elements;
+}
+
+// What two boxes share; false where that is nothing.
+bool intersect(const Box& a, const Box& b, Box& shared) {
+  for (int i = 0; i < dimensions; ++i) {
+    shared.lo[i] = std::max(a.lo[i], b.lo[i]);
+    shared.hi[i] = std::min(a.hi[i], b.hi[i]);
+    if (shared.lo[i] >= shared.hi[i]) return false;
+  }
+  return true;
+}
+
+// A box that a rank holds, and where it lies in the rank's memory: its first element, and by dimension from an element
+// to the next one.
+struct Tile {
+  Box box;
+  MPI_Aint offset;
+  MPI_Aint strides[dimensions];
+};
+
+// What a rank holds.
+using Tiles = std::vector<Tile> (*)(int rank);
+
+// Elements of a rank's memory, up to where its tiles end.
+MPI_Aint reach(const std::vector<Tile>& tiles) {
+  MPI_Aint end = 0;
+  for (const Tile& tile : tiles) {
+    if (size(tile.box) == 0) continue;
+    MPI_Aint last = tile.offset;
+    for (int i = 0; i < dimensions; ++i) last += (tile.box.hi[i] - tile.box.lo[i] - 1) * tile.strides[i];
+    end = std::max(end, last + 1);
+  }
+  return end;
+}
+)";
+
+constexpr const char* packed_tile = R"(
+// A tile that fills a rank's memory, row-major.
+Tile packed(const Box& box) {
+  Tile tile{box, 0, {}};
+  MPI_Aint stride = 1;
+  for (int i = dimensions; i-- > 0; stride *= box.hi[i] - box.lo[i]) tile.strides[i] = stride;
+  return tile;
+}
+)";
+
+constexpr const char* grid_tile = R"(
+// The tile at this corner, as far as it lies in the array.
+Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
+  Box box;
+  for (int i = 0; i < dimensions; ++i) {
+    box.lo[i] = std::min(corner[i], shape[i]);
+    box.hi[i] = std::min(corner[i] + extent[i], shape[i]);
+  }
+  return packed(box);
+}
+)";
+
+// Where every rank holds one tile at either end.
+constexpr const char* own_strides = R"(
+// A rank's tile with the caller's strides, where there are any.
+std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
+  if (strides != nullptr) std::copy(strides, strides + dimensions, tiles.front().strides);
+  return tiles;
+}
+)";
+
+// --- Movements.
+
+constexpr const char* datatypes = R"(
+// The part of what a rank holds that a box is, as MPI sends or receives it.
+MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
+  Box shared;
+  const Tile& tile = *std::find_if(tiles.begin(), tiles.end(),
+                                   [&](const Tile& one) { return intersect(one.box, box, shared); });
+  MPI_Aint place = tile.offset;
+  MPI_Datatype type, row;
+  MPI_Type_dup(element_type, &type);
+  for (int i = dimensions; i-- > 0;) {
+    place += (box.lo[i] - tile.box.lo[i]) * tile.strides[i];
+    row = type;
+    MPI_Type_create_hvector(box.hi[i] - box.lo[i], 1, tile.strides[i] * MPI_Aint(sizeof(Element)), row, &type);
+    MPI_Type_free(&row);
+  }
+  const int one = 1;
+  place *= sizeof(Element);
+  row = type;
+  MPI_Type_create_hindexed(1, &one, &place, row, &type);
+  MPI_Type_free(&row);
+  MPI_Type_commit(&type);
+  return type;
+}
+)";
+
+constexpr const char* groups = R"(
+// A step in which the ranks of a group exchange parts of their tiles. Lists are by member.
+struct Group {
+  MPI_Comm comm;
+  std::vector<int> sent, received, places;  // 1 where there is something; the types say where
+  std::vector<MPI_Datatype> sent_types, received_types;
+};
+
+// Every member sends of what it has in memory what is left of it after slices, `held`.
+Group plan_group(const std::vector<Tile>& source, Tiles held, const std::vector<Tile>& target, Tiles after, int group,
+                 int position, MPI_Comm comm) {
+  Group step;
+  int rank, count;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_split(comm, group, position, &step.comm);
+  MPI_Comm_size(step.comm, &count);
+  std::vector<int> ranks(count);
+  MPI_Allgather(&rank, 1, MPI_INT, ranks.data(), 1, MPI_INT, step.comm);
+  step.sent.resize(count), step.received.resize(count), step.places.resize(count);
+  step.sent_types.assign(count, element_type), step.received_types.assign(count, element_type);
+  for (int i = 0; i < count; ++i) {
+    Box box;
+    if (intersect(held(rank).front().box, after(ranks[i]).front().box, box)) {
+      step.sent[i] = 1;
+      step.sent_types[i] = part_of(source, box);
+    }
+    if (intersect(held(ranks[i]).front().box, after(rank).front().box, box)) {
+      step.received[i] = 1;
+      step.received_types[i] = part_of(target, box);
+    }
+  }
+  return step;
+}
+
+void exchange(const Group& step, const Element* from, Element* to) {
+  MPI_Alltoallw(from, step.sent.data(), step.places.data(), step.sent_types.data(), to, step.received.data(),
+                step.places.data(), step.received_types.data(), step.comm);
+}
+
+void free_step(Group& step) {
+  for (std::size_t i = 0; i < step.sent.size(); ++i) {
+    if (step.sent[i] != 0) MPI_Type_free(&step.sent_types[i]);
+    if (step.received[i] != 0) MPI_Type_free(&step.received_types[i]);
+  }
+  MPI_Comm_free(&step.comm);
+}
+)";
+
+constexpr const char* messages = R"(
+// A box that one rank sends another, or keeps.
+struct Transfer {
+  int from;
+  int to;
+  Box box;
+};
+
+// A step in which ranks send each other messages.
+struct Messages {
+  std::vector<int> senders, receivers;
+  std::vector<MPI_Datatype> received_types, sent_types;
+};
+
+// Two ranks see the transfers between them in the same order, so messages need no tags.
+Messages plan_messages(const std::vector<Tile>& source, const std::vector<Tile>& target,
+                       const std::vector<Transfer>& transfers, int rank) {
+  Messages step;
+  for (const Transfer& transfer : transfers) {
+    if (transfer.to == rank) {
+      step.senders.push_back(transfer.from);
+      step.received_types.push_back(part_of(target, transfer.box));
+    }
+    if (transfer.from == rank) {
+      step.receivers.push_back(transfer.to);
+      step.sent_types.push_back(part_of(source, transfer.box));
+    }
+  }
+  return step;
+}
+
+void exchange(const Messages& step, const Element* from, Element* to, MPI_Comm comm) {
+  std::vector<MPI_Request> requests(step.senders.size() + step.receivers.size());
+  MPI_Request* request = requests.data();
+  for (std::size_t i = 0; i < step.senders.size(); ++i) {
+    MPI_Irecv(to, 1, step.received_types[i], step.senders[i], 0, comm, request++);
+  }
+  for (std::size_t i = 0; i < step.receivers.size(); ++i) {
+    MPI_Isend(from, 1, step.sent_types[i], step.receivers[i], 0, comm, request++);
+  }
+  MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+}
+
+void free_step(Messages& step) {
+  for (MPI_Datatype& type : step.received_types) MPI_Type_free(&type);
+  for (MPI_Datatype& type : step.sent_types) MPI_Type_free(&type);
+}
+)";
+
+// What a step's messages are.
+
+constexpr const char* kept = R"(
+// What a rank has already of its new tiles.
+std::vector<Transfer> kept(Tiles held, Tiles after, int rank) {
+  std::vector<Transfer> transfers;
+  Box box;
+  for (const Tile& tile : held(rank)) {
+    for (const Tile& wanted : after(rank)) {
+      if (intersect(tile.box, wanted.box, box)) transfers.push_back({rank, rank, box});
+    }
+  }
+  return transfers;
+}
+)";
+
+constexpr const char* permuted = R"(
+// Every rank sends one rank its new tile, and gets its own.
+std::vector<Transfer> permuted(Tiles after, int receiver, int sender, int rank) {
+  std::vector<Transfer> transfers;
+  const Box sent = after(receiver).front().box, received = after(rank).front().box;
+  if (size(received) > 0) transfers.push_back({sender, rank, received});
+  if (size(sent) > 0 && receiver != rank) transfers.push_back({rank, receiver, sent});
+  return transfers;
+}
+)";
+
+constexpr const char* asked_in_turn = R"(
+std::vector<Box> boxes_of(Tiles tiles) {
+  std::vector<Box> boxes;
+  for (int rank = 0; rank < rank_count; ++rank) boxes.push_back(tiles(rank).front().box);
+  return boxes;
+}
+
+bool is_same(const Box& a, const Box& b) {
+  return std::equal(a.lo, a.lo + dimensions, b.lo) && std::equal(a.hi, a.hi + dimensions, b.hi);
+}
+
+// What a rank keeps, sends and receives where those that lack a tile ask its holders in turn, in the order of their new
+// tiles.
+std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
+  const std::vector<Box> old_tiles = boxes_of(held), new_tiles = boxes_of(after);
+  std::vector<int> order;
+  for (int other = 0; other < rank_count; ++other) order.push_back(other);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const int *first = new_tiles[a].lo, *second = new_tiles[b].lo;
+    return std::lexicographical_compare(first, first + dimensions, second, second + dimensions);
+  });
+  std::vector<Transfer> transfers;
+  Box box;
+  for (int first = 0; first < rank_count; ++first) {
+    const Box& tile = old_tiles[first];
+    if (!is_same(tile, old_tiles[rank]) && !intersect(tile, new_tiles[rank], box)) continue;
+    std::vector<int> holders;
+    for (int other = 0; other < rank_count; ++other) {
+      if (is_same(tile, old_tiles[other])) holders.push_back(other);
+    }
+    if (holders.front() != first) continue;
+    std::size_t turn = 0;
+    for (const int receiver : order) {
+      if (!intersect(tile, new_tiles[receiver], box)) continue;
+      const bool has_it = is_same(tile, old_tiles[receiver]);
+      const int sender = has_it ? receiver : holders[turn++ % holders.size()];
+      if (sender == rank || receiver == rank) transfers.push_back({sender, receiver, box});
+    }
+  }
+  return transfers;
+}
+)";
+
+constexpr const char* combine = R"(
+// Combines, in order, the parts that the old tile has along dimensions in which the new one has one element.
+void combine(const Element* from, const std::vector<Tile>& before, Element* to, const std::vector<Tile>& after) {
+  if (after.empty() || size(after.front().box) == 0) return;
+  const Tile &old_tile = before.front(), &new_tile = after.front();
+  const int inner = dimensions - 1;
+  const MPI_Aint from_step = old_tile.strides[inner], to_step = new_tile.strides[inner];
+  const int length = new_tile.box.hi[inner] - new_tile.box.lo[inner];
+  std::vector<MPI_Aint> parts{0};  // where they lie in the old tile
+  for (int i = dimensions; i-- > 0;) {
+    const int count = (old_tile.box.hi[i] - old_tile.box.lo[i]) / (new_tile.box.hi[i] - new_tile.box.lo[i]);
+    std::vector<MPI_Aint> more;
+    for (int part = 0; part < count; ++part) {
+      for (const MPI_Aint place : parts) more.push_back(place + part * old_tile.strides[i]);
+    }
+    parts = more;
+  }
+  for (long long row = 0; row < size(new_tile.box) / length; ++row) {
+    const Element* old_row = from + old_tile.offset;
+    Element* new_row = to + new_tile.offset;
+    long long rest = row;
+    for (int i = inner; i-- > 0;) {
+      const int extent = new_tile.box.hi[i] - new_tile.box.lo[i];
+      old_row += rest % extent * old_tile.strides[i];
+      new_row += rest % extent * new_tile.strides[i];
+      rest /= extent;
+    }
+    for (int i = 0; i < length; ++i) new_row[i * to_step] = old_row[i * from_step];
+    for (std::size_t part = 1; part < parts.size(); ++part) {
+      const Element* next = old_row + parts[part];
+      for (int i = 0; i < length; ++i) new_row[i * to_step] = @;
+    }
+  }
+}
+)";
+
+// --- The check.
+
+constexpr const char* places = R"(
+// --- A check: every element is told by its place in the array.
+
+Element number(long long place) { return Element(@); }
+
+// The place in the array as it starts out, row-major, of an element of a box, row-major too.
+long long place_of(const Box& box, long long element) {@
+  long long place = 0, step = 1;
+  for (int i = dimensions; i-- > 0; step *= shape[i]) {
+    const int extent = box.hi[i] - box.lo[i];
+    place += (box.lo[i] + element % extent)@ * step;
+    element /= extent;
+  }
+  return place;
+}
+
+template <typename Visit>
+void for_each_element(const std::vector<Tile>& tiles, Element* memory, Visit visit) {
+  for (const Tile& tile : tiles) {
+    for (long long i = 0; i < size(tile.box); ++i) {
+      long long rest = i;
+      MPI_Aint at = tile.offset;
+      for (int d = dimensions; d-- > 0; rest /= tile.box.hi[d] - tile.box.lo[d]) {
+        at += rest % (tile.box.hi[d] - tile.box.lo[d]) * tile.strides[d];
+      }
+      visit(memory[at], place_of(tile.box, i));
+    }
+  }
+}
+)";
+
+constexpr const char* padded_strides = R"(
+// Strides of a tile that lies in an array which is larger by this much in every dimension.
+std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
+  std::vector<MPI_Aint> strides(dimensions);
+  MPI_Aint stride = 1;
+  for (int i = dimensions; i-- > 0; stride *= tile.box.hi[i] - tile.box.lo[i] + padding) strides[i] = stride;
+  return strides;
+}
+)";
+
+// The lines that lay out source and target, and what is expected of an element.
+constexpr const char* main = R"(
+int main(int argument_count, char** arguments) {
+  MPI_Init(&argument_count, &arguments);
+  int rank, ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks != rank_count) {
+    if (rank == 0) std::fprintf(stderr, "start %d ranks, not %d\n", rank_count, ranks);
+    MPI_Finalize();
+    return 2;
+  }
+  long long wrong = 0, all = 0;
+@  MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) std::printf(all == 0 ? "verified on %d ranks\n" : "wrong on %d ranks\n", ranks);
+  MPI_Finalize();
+  return all == 0 ? 0 : 1;
+}
+)";
+
+}  // namespace retile::emission::mpi_code
