@@ -9,6 +9,7 @@
 //   who holds which box, whatever layout describes it         types/placement.h, types/box.h
 //   an array in one layout, wanted in another                 planner/problem.h
 //   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
+//   which device gets which tile, where that is free          planner/relabelling.h
 //   what a step costs                                         costs/cost_model.h
 //   hosts, links and rates, for costs in seconds              machine/machine.h
 //   what memory a run takes                                   plan/memory.h
@@ -52,6 +53,7 @@
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
+#include "retile/planner/relabelling.h"
 #include "retile/rechunk.h"
 #include "retile/redistribute.h"
 #include "retile/scalapack.h"

@@ -58,6 +58,7 @@ def plan(
     cost: str = "paper",
     memory_limit: int | None = None,
     exchange: bool = True,
+    relabel: bool = False,
 ) -> Plan:
     """The steps from one layout of an array to another.
 
@@ -66,6 +67,16 @@ def plan(
     or volume. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
     the smallest limit that works. Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same
     one comes back.
+
+    With `relabel`, it is free which of the target's devices gets which of its tiles: they are put in the order in which
+    they keep the most elements, which `plan(…).target.devices` says.
+
+    >>> mesh = Mesh({"x": 2, "y": 2})
+    >>> by_columns = Layout("[4, 4{x}8]", mesh), Layout("[4, 4{y}8]", mesh)
+    >>> plan(*by_columns).cost, plan(*by_columns, relabel=True).cost
+    (16, 0)
+    >>> plan(*by_columns, relabel=True).target
+    Layout('[4, 4{y}8] on [0, 2, 1, 3]', Mesh({'x': 2, 'y': 2}))
 
     >>> mesh = Mesh({"x": 4})
     >>> print(plan(Layout("[2{x}8]", mesh), Layout("[8]", mesh)), end="")
@@ -78,10 +89,10 @@ def plan(
     """
     arguments = source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange
     try:
-        return _kept_plan(*arguments)
+        return _kept_plan(*arguments, relabel=relabel)
     except TypeError:
         pass  # where one has no hash, it is of a wrong type, too
-    return _retile.plan(*arguments)
+    return _retile.plan(*arguments, relabel=relabel)
 
 
 @_overload

@@ -22,12 +22,14 @@ namespace {
 std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
                                  const std::string& element_type, PlannerName planner, CostName cost,
                                  MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging,
-                                 double exchange_weight, std::optional<std::int64_t> most_rounds) {
+                                 double exchange_weight, std::optional<std::int64_t> most_rounds,
+                                 RelabelFlag relabelled) {
   PlanOptions options = plan_options(planner, cost, memory_limit, exchange);
   options.executor.exchange_weight = exchange_weight;
   options.executor.most_rounds = most_rounds;
   if (staging > 0) options.executor.memory = {EngineMemory::Between::in_scratch, staging};
-  return std::make_unique<PythonPlan>(make_plan(problem_of(*source, *target, element_type), options));
+  const Problem problem = problem_of(*source, *target, element_type);
+  return std::make_unique<PythonPlan>(make_plan(*relabelled ? relabel(problem, options).problem : problem, options));
 }
 
 // The plan that `auto` takes for whoever runs tensor programs.
@@ -237,11 +239,12 @@ void bind_plans(nb::module_& module) {
   module.def(
       "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
       "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, "exchange_weight"_a = 1.0,
-      "most_rounds"_a = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+      "most_rounds"_a = nb::none(), "relabel"_argument = false, nb::call_guard<nb::gil_scoped_release>(),
       nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
               "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
-              "most_rounds: int | None = None) -> Plan"),
-      "What follows `memory_limit` describes whoever runs the plan: whether there are exchanges, the bytes that it "
+              "most_rounds: int | None = None, relabel: bool = False) -> Plan"),
+      "From `exchange` to `most_rounds`, arguments describe whoever runs the plan: whether there are exchanges, the "
+      "bytes that it "
       "takes beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above "
       "which an exchange is taken only where there is no other plan.");
   module.def("tensor_plan", &tensor_plan, "source"_a, "target"_a, "element_type"_a,

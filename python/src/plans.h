@@ -16,6 +16,7 @@ using PlannerName = Argument<"planner", std::string>;
 using CostName = Argument<"cost", std::string>;
 using MemoryLimitBytes = Argument<"memory_limit", std::optional<std::int64_t>>;
 using ExchangeFlag = Argument<"exchange", bool>;
+using RelabelFlag = Argument<"relabel", bool>;
 
 // Throw InputError where a name is not known.
 PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange);

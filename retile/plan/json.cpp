@@ -27,6 +27,8 @@ class PlanWriter {
     put("{{\"format\":{},\"id\":{},", json_format, quoted(plan.id));
     write_meshes(plan);
     put("\"source\":{},\"target\":{},", quoted(to_string(plan.source)), quoted(to_string(plan.target)));
+    const auto target = plan.target.cuts();
+    if (target && !target->devices.empty()) put("\"dst_devices\":[{}],", fmt::join(target->devices, ","));
     if (!plan.view.empty()) put_list("view", plan.view, [&](const Shape& factors) { put_numbers(factors); });
     put("\"planner\":{},", quoted(plan.planner));
     const PlanCost& cost = plan.cost;
@@ -373,12 +375,21 @@ struct PlanEnds {
   Placement from;
 };
 
+// The target's text says them, too.
+void check_devices(const JsonReader& reader, const Layout& target) {
+  const auto cuts = target.cuts();
+  const std::vector<Device> devices = cuts ? cuts->devices : std::vector<Device>();
+  if (reader.integers() != devices)
+    reader.fail("these are not the devices of the target", "its text lists them: … on […]");
+}
+
 PlanEnds read_ends(const JsonReader& reader) {
   const Mesh none(std::vector<Axis>{});
   const Mesh mesh = reader.has("mesh") ? read_mesh(reader.member("mesh")) : none;
   const Mesh target_mesh = reader.has("dst_mesh") ? read_mesh(reader.member("dst_mesh")) : mesh;
   Layout source = read_layout_text(reader.member("source"), mesh);
   Layout target = read_layout_text(reader.member("target"), target_mesh);
+  if (reader.has("dst_devices")) check_devices(reader.member("dst_devices"), target);
   const std::int64_t world = std::max(source.device_count(), target.device_count());
   Placement from = source.placement(world, moved_array(target));
   std::vector<Shape> view;

@@ -45,6 +45,12 @@ std::string fault_in(const std::string& text) {
 }
 
 const std::vector<BrokenPlan> broken_plans{
+    {R"("target": "[4]")", R"("target": "[4]", "dst_devices": [1, 0])",
+     R"(plan.json:4:34: error: these are not the devices of the target
+    4 |  "target": "[4]", "dst_devices": [1, 0],
+      |                                  ^~~~~~
+hint: its text lists them: … on […]
+)"},
     {nullptr, "",
      "plan.json:1:1: error: malformed JSON: syntax error while parsing value - unexpected end of input; expected '[', "
      "'{', or a literal\n"

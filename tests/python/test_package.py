@@ -234,6 +234,17 @@ def test_memory_limits_name_the_smallest_that_works():
     assert retile.plan(ROWS, TILES, memory_limit=smallest).verify() == []
 
 
+def test_relabelled_plans_say_the_order_of_devices():
+    mesh = retile.Mesh({"x": 2, "y": 2})
+    ends = retile.Layout("[4{x}8]", mesh), retile.Layout("[4{y}8]", mesh)
+    plan = retile.plan(*ends, relabel=True)
+    assert plan.target.devices == [0, 2, 1, 3]
+    assert (plan.cost, plan.steps, plan.verify()) == (0, [], [])
+    assert plan is retile.plan(*ends, relabel=True)
+    assert retile.plan(*ends).target == ends[1]
+    assert retile.Plan.from_json(plan.to_json()) == plan
+
+
 FRAMEWORKS_TYPE = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.int64", "itemsize": 8})()
 
 
@@ -278,6 +289,7 @@ def test_arguments_of_wrong_types_are_told_what_is_taken():
         (retile.plan, planned | {"cost": 1}, "cost must be a string, not 1"),
         (retile.plan, planned | {"memory_limit": 1e6}, "memory_limit must be an integer or None, not 1000000.0"),
         (retile.plan, planned | {"exchange": 1}, "exchange must be True or False, not 1"),
+        (retile.plan, planned | {"relabel": "yes"}, "relabel must be True or False, not 'yes'"),
         (retile.Mesh, {"axes": None}, "axes must be a dict of names and sizes, not None"),
         (retile.Mesh, {"axes": {"x": 2.0}}, "the size of axis x must be an integer, not 2.0"),
         (retile.Mesh, {"axes": {2: 2}}, "the name of an axis must be a string, not 2"),

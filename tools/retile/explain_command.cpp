@@ -87,6 +87,7 @@ SourceText log_of(const std::string& argument) {
 
 int explain_log(const Arguments& arguments) {
   planner_options(arguments.problem);
+  if (arguments.problem.relabel) throw UsageError("--relabel goes with SRC and DST, or --problems FILE");
   const SourceText log = log_of(*arguments.problem.source);
   const explanation::LogQuestions found =
       explanation::read_log(log, {given_mesh(arguments.problem), given_array(arguments.problem),

@@ -14,6 +14,7 @@
 #include "retile/contenders/xla_rules.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
+#include "retile/planner/relabelling.h"
 #include "retile/planner/work_budget.h"
 #include "retile/types/element_type.h"
 #include "retile/types/text.h"
@@ -136,6 +137,21 @@ void check_usage(const ProblemArguments& arguments) {
   if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
 }
 
+// The notation in which source and target are printed, too: where the target is relabelled, the one that it was given
+// in.
+std::optional<interchange::Notation> notation_of_remarks(const ProblemArguments& arguments) {
+  if (arguments.notation) return interchange::find_notation(*arguments.notation);
+  return arguments.relabel && arguments.target ? interchange::recognise_notation(*arguments.target) : std::nullopt;
+}
+
+// The problem as it is planned. Relabelling is remarked on.
+Problem prepared(const ProblemArguments& arguments, Problem problem) {
+  if (!arguments.relabel) return problem;
+  const Relabelling relabelling = relabel(problem, plan_options(arguments, problem));
+  write_remark(printable(to_string(relabelling)) + "\n");
+  return relabelling.problem;
+}
+
 enum class Search { closing_bracket, next_value };
 
 // The end of the line on which the first bracket's partner stands; of the first line, where that has no bracket. Where
@@ -228,6 +244,8 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
   add_value(command, "--dtype", arguments.element_type,
             fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names), "TYPE",
             known_name(element_type_names));
+  command.add_flag("--relabel", arguments.relabel,
+                   "choose the order of the target's devices in which they keep the most elements");
   add_planner_options(command, arguments, choice);
   command
       .add_option("--memory-limit", arguments.memory_limit,
@@ -263,6 +281,9 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   }
   if (arguments.planner == xla_planner && (arguments.memory_limit || arguments.no_exchange)) {
     throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
+  }
+  if (arguments.planner == xla_planner && arguments.relabel) {
+    throw UsageError("--relabel goes with planners of retile: XLA keeps the order of devices");
   }
   PlanOptions options;
   if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
@@ -306,14 +327,15 @@ std::string remarks_on(const ProblemArguments& arguments, const Problem& problem
       remark(fmt::format("{} per device, {} in all", *arguments.shape, to_string(problem.source().global_shape())));
     }
     remark(fmt::format("{} is {}", *arguments.source, describe(problem.source())));
-    remark(fmt::format("{} is {}", *arguments.target, describe(problem.target())));
+    remark(fmt::format("{}{} is {}", *arguments.target, arguments.relabel ? ", relabelled," : "",
+                       describe(problem.target())));
   }
-  if (!arguments.notation) return remarks;
-  const interchange::Notation notation = *interchange::find_notation(*arguments.notation);
-  const interchange::NotationText source = to_notation(problem.source(), notation);
-  const interchange::NotationText target = to_notation(problem.target(), notation);
+  const std::optional<interchange::Notation> notation = notation_of_remarks(arguments);
+  if (!notation) return remarks;
+  const interchange::NotationText source = to_notation(problem.source(), *notation);
+  const interchange::NotationText target = to_notation(problem.target(), *notation);
   const auto line = [&](const char* what, const std::string& text) {
-    if (!text.empty()) remark(fmt::format("{} {}: {}", *arguments.notation, what, text));
+    if (!text.empty()) remark(fmt::format("{} {}: {}", name_of(*notation), what, text));
   };
   line("mesh", source.mesh);
   line("source", source.layout);
@@ -345,7 +367,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
   if (!arguments.problems) {
     try {
-      visit(problem_of(arguments));
+      visit(prepared(arguments, problem_of(arguments)));
     } catch (const MemoryLimitError& error) {
       const SourceText limit = memory_limit_text(arguments);
       throw InputError(diagnose(limit, {0, limit.text.size()}, error.diagnostic()));
@@ -357,7 +379,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   Progress progress(std::string(action), lines.size());
   int status = done;
   for (const SourceText& line : lines) {
-    const auto work = [&] { return visit(parse_problem(line)), done; };
+    const auto work = [&] { return visit(prepared(arguments, parse_problem(line))), done; };
     status = std::max(status, attempt(work, &line));
     progress.advance();
   }

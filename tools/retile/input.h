@@ -43,6 +43,7 @@ struct ProblemArguments {
   std::string cost_model = "paper";
   std::optional<std::string> memory_limit;
   bool no_exchange = false;
+  bool relabel = false;  // choose which device gets which target tile
   double effort = 1;
 };
 
@@ -74,7 +75,7 @@ std::string remarks_on(const ProblemArguments& arguments, const Problem& problem
 // Calls `run`. Where a cap on memory is too small, the fault is shown at --max-bytes, which said it.
 int run_within_cap(const std::string& max_bytes, const std::function<int()>& run);
 
-// Calls visit(problem) for each problem and returns the exit status. A bad line of a file is reported
+// Calls visit(problem) for each problem, relabelled where that is asked for, and returns the exit status. A bad line of a file is reported
 // on stderr, and so is a problem that fails; the others are still answered. `action` is what a
 // progress bar says is being done, once it takes long. A file of more than so many problems is refused.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,

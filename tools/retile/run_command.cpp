@@ -71,6 +71,7 @@ int run_program(const Arguments& arguments) {
   if (!stands_alone(arguments.problem))
     throw UsageError("a program stands alone: no other argument, --mesh or --problems beside it");
   if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
+  if (arguments.problem.relabel) throw UsageError("--relabel goes with SRC and DST; a program says its own layouts");
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
   if (arguments.engine.engine == "cuda") throw UsageError("--engine cuda moves arrays; programs run on threads or mpi");
