@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda test-cuda compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -38,6 +38,9 @@ sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviou
 test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
+
+test-cuda: build-release ## the tests of the CUDA engine, on a machine with a GPU; lists what it skipped
+	ctest --preset release --label-regex 'cuda|gpu' --parallel 1
 
 test-page: build-release ## the page of retile draw in headless Chromium; elsewhere these tests are skipped without it
 	@tools/install-dependencies.sh chromium
@@ -71,8 +74,9 @@ bench-transfer: build-bench ## transfers against other ways to move a model, on 
 bench-files: build ## retile rechunk against a plain loop, cp and packaged tools, or as FILES_BENCH_OPTIONS say
 	tools/python-package.sh python bench/files/rechunk.py $(FILES_BENCH_OPTIONS)
 
-bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, on a machine with a GPU
-	build/release/bench/cuda_benchmark $(CUDA_BENCH_OPTIONS)
+bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, and on 8 ranks, on a machine with a GPU
+	build/release/bench/cuda/cuda_benchmark $(CUDA_BENCH_OPTIONS)
+	bench/mpi/run.sh build/release/bench/cuda/cuda_ranks_benchmark $(CUDA_BENCH_OPTIONS)
 
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla

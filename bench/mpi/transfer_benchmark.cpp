@@ -112,7 +112,7 @@ void run(const Arguments& arguments) {
     tiles.clear_targets();
     contender->run(pointers);
     if (!contender->is_right()) continue;
-    const auto difference = world.first_text(tiles.difference(*engine));
+    const auto difference = world.first_text(tiles.difference());
     if (difference) throw RuntimeError(fmt::format("{}: {}", contender->name(), *difference));
   }
   std::vector<double> fastest(contenders.size(), 1e300);

@@ -16,6 +16,7 @@ import json
 # fmt: off
 MODELS = {
     "llama-70b": dict(layers=80, hidden=8192, heads=64, kv=8, width=128, inner=28672, vocab=128256, fused=True),
+    "qwen3-30b": dict(layers=48, hidden=2048, heads=32, kv=4, width=128, vocab=151936, experts=128, expert_inner=768),
     "qwen3-235b": dict(layers=94, hidden=4096, heads=64, kv=4, width=128, vocab=151936, experts=128, expert_inner=1536),
     "deepseek-v3": dict(layers=61, hidden=7168, heads=128, vocab=129280, inner=18432, dense_layers=3, experts=256,
                         expert_inner=2048, shared_inner=2048, q_rank=1536, kv_rank=512, rope=64, nope=128, value=128),

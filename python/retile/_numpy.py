@@ -22,6 +22,13 @@ def array_faults(array: Any, what: str) -> list[str]:
     return []
 
 
+def is_on_gpu(array: Any) -> bool:
+    """By DLPack, where 2 and 13 are memory of CUDA. Arrays of JAX, which are never written, become NumPy's as ever."""
+    device = getattr(array, "__dlpack_device__", None)
+    is_of_jax = type(array).__module__.partition(".")[0] in ("jax", "jaxlib")
+    return device is not None and not is_of_jax and device()[0] in (2, 13)
+
+
 def _faults(arrays: Sequence[Any], layout: Layout, devices: int, what: str) -> list[str]:
     if len(arrays) != devices:
         return [f"there are {len(arrays)} {what}s for {devices} devices"]
@@ -64,7 +71,8 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
     """Moves the tiles of all devices by the plan, and returns those of its target: `out`, or new arrays.
 
     Arrays may be strided in any way and are moved as they lie; `out` overlaps neither `tiles` nor itself. With a communicator of
-    mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own.
+    mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own. Arrays of PyTorch and
+    CuPy on a GPU are moved there, on the stream that is current.
 
     >>> import numpy as np, retile
     >>> mesh = retile.Mesh({"x": 2})
@@ -80,11 +88,16 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
         from retile._mpi import redistribute as redistribute_own
 
         return redistribute_own(tiles, plan, out, comm)
+    tiles = _listed(tiles, "tiles")
+    if any(map(is_on_gpu, tiles)):
+        from retile._gpu import redistribute as redistribute_on_gpu
+
+        return redistribute_on_gpu(tiles, plan, None if out is None else _listed(out, "out"))
     import numpy
 
     source, target = plan.source, plan.target
     devices = max(source.device_count, target.device_count)
-    sources = [numpy.asanyarray(tile) for tile in _listed(tiles, "tiles")]
+    sources = [numpy.asanyarray(tile) for tile in tiles]
     faults = _faults(sources, source, devices, "source")
     if faults:
         raise InputError("\n".join(faults))

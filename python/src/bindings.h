@@ -41,6 +41,7 @@ std::string text_of(const Diagnostic& diagnostic);
 void bind_layouts(nanobind::module_& module);
 void bind_plans(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
+void bind_gpu_runs(nanobind::module_& module);
 void bind_explanations(nanobind::module_& module);
 void bind_tensors(nanobind::module_& module);
 void bind_transfers(nanobind::module_& module);

@@ -39,6 +39,7 @@ NB_MODULE(_retile, module) {
   nb::register_exception_translator(translate);
   bind_layouts(module);
   bind_plans(module);
+  bind_gpu_runs(module);
   bind_runs(module);
   bind_explanations(module);
   bind_tensors(module);

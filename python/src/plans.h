@@ -22,6 +22,8 @@ using RelabelFlag = Argument<"relabel", bool>;
 PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange);
 Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type);
 
+struct GpuRuns;
+
 class PythonPlan {
  public:
   explicit PythonPlan(Plan plan) : plan_(std::move(plan)) {}
@@ -39,6 +41,9 @@ class PythonPlan {
     return listed_;
   }
 
+  // Runs of the plan on GPUs, which keep what they have prepared; null where there are none yet.
+  std::shared_ptr<GpuRuns>& gpu_runs() const { return gpu_runs_; }
+
   // Equal plans have equal keys, whatever time they took to find.
   const std::string& key() const {
     const std::scoped_lock lock(mutex_);
@@ -55,6 +60,7 @@ class PythonPlan {
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Plan> listed_;
   mutable std::string key_;
+  mutable std::shared_ptr<GpuRuns> gpu_runs_;
 };
 
 }  // namespace retile::python

@@ -4,13 +4,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "plans.h"
 
 namespace nb = nanobind;
@@ -21,43 +21,15 @@ namespace {
 
 // --- On threads.
 
-// Where an array lies: the address of its first element, its shape, and bytes from an element to the next one; none
-// where it is packed.
-using PythonArray = std::tuple<std::uintptr_t, Shape, Strides>;
-
-struct ArraysInMemory {
-  std::vector<MemoryLayout> layouts;
-  std::vector<std::pair<std::byte*, std::size_t>> spans;
-};
-
-ArraysInMemory in_memory(const std::vector<PythonArray>& arrays, std::int64_t element_size) {
-  ArraysInMemory result;
-  for (const auto& [address, shape, strides] : arrays) {
-    const std::optional<Reach> reach = reach_of({box_at(Shape(shape.size()), shape), strides}, element_size);
-    if (!reach) throw RuntimeError("an array reaches beyond 62 bits");
-    result.layouts.push_back({-reach->begin, strides});
-    // NOLINTNEXTLINE(*-reinterpret-cast): NumPy gives addresses as numbers
-    result.spans.emplace_back(reinterpret_cast<std::byte*>(address) + reach->begin,
-                              static_cast<std::size_t>(reach->end - reach->begin));
-  }
-  const auto is_packed = [](const MemoryLayout& layout) { return layout.strides.empty(); };
-  if (std::all_of(result.layouts.begin(), result.layouts.end(), is_packed)) result.layouts.clear();
-  return result;
-}
-
 void redistribute_arrays(const PythonPlan& plan, std::int64_t element_size, const std::vector<PythonArray>& sources,
                          const std::vector<PythonArray>& targets) {
-  const ArraysInMemory from = in_memory(sources, element_size);
-  const ArraysInMemory to = in_memory(targets, element_size);
+  const ArraysInMemory from(sources, element_size);
+  const ArraysInMemory to(targets, element_size);
   RedistributeOptions options;
   options.sources = from.layouts;
   options.targets = to.layouts;
   ByteRedistribution redistribution(plan.plan(), element_size, options);
-  std::vector<std::span<const std::byte>> source_spans;
-  std::vector<std::span<std::byte>> target_spans;
-  for (const auto& [data, size] : from.spans) source_spans.emplace_back(data, size);
-  for (const auto& [data, size] : to.spans) target_spans.emplace_back(data, size);
-  redistribution.run(source_spans, target_spans);
+  redistribution.run(from.sources(), to.spans);
 }
 
 // --- One device of many.

@@ -15,8 +15,20 @@
 namespace retile {
 namespace {
 
+// The bytes of consecutive elements of a made-up array, of a size that the compiler knows: models have many.
+template <std::size_t size>
+void make_small_elements(std::uint64_t seed, std::int64_t first, std::byte* out, std::size_t bytes) {
+  auto number = static_cast<std::uint64_t>(first);
+  for (std::size_t done = 0; done < bytes; done += size, ++number) {
+    const std::uint64_t bits = mix_bits(seed ^ mix_bits(number));
+    std::memcpy(out + done, &bits, size);
+  }
+}
+
 // The bytes of consecutive elements of a made-up array.
 void make_elements(const MadeArray& array, std::int64_t first, std::byte* out, std::size_t bytes) {
+  if (array.element_size == 2) return make_small_elements<2>(array.seed, first, out, bytes);
+  if (array.element_size == 4) return make_small_elements<4>(array.seed, first, out, bytes);
   const std::byte* const end = out + bytes;
   for (auto number = static_cast<std::uint64_t>(first); out != end; ++number) {
     std::uint64_t bits = mix_bits(array.seed ^ mix_bits(number));

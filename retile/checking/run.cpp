@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -116,9 +115,7 @@ class TileRun {
           {box_of_tile(target_, device), engine_.has_host_memory() ? Buffer(bytes) : engine_.allocate(bytes)});
     }
     engine_.for_each(targets_.size(), [&](std::size_t i) {
-      Buffer& bytes = targets_[i].bytes;
-      if (!engine_.has_host_memory()) return engine_.store(std::vector<std::byte>(bytes.size()), bytes.data());
-      if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+      engine_.clear({targets_[i].bytes.begin(), targets_[i].bytes.end()});
     });
     std::vector<const std::byte*> from;
     std::vector<std::byte*> to;

@@ -53,8 +53,8 @@ class Work {
 };
 
 // Streams worked out for an engine: made once, run many times, one execution after the other. It is done when this
-// process's targets are complete and nobody reads its sources any more. With several processes, only making them is
-// collective.
+// process's targets are complete and nobody reads its sources any more, see also Backend::queued(). With several
+// processes, only making them is collective.
 class PreparedStreams : public Work {
  public:
   // Bytes that each device of this process gets from others.
@@ -125,6 +125,12 @@ class Backend {
   // Does what can be done of it now. False if that was nothing.
   virtual bool advance_begun() { return false; }
 
+  // Where a device has a queue that keeps the order of its work, streams are done, and parts are combined, when that
+  // stands in the queue. This is done when all is that stands there now. Null: there is nothing to wait for.
+  virtual std::unique_ptr<Work> queued() { return nullptr; }
+  // Whether an execution may start when the one before it stands in the queue.
+  virtual bool may_queue_executions() const { return false; }
+
   // Tells the processes that wait for this one that it has failed, and why. Takes no memory. Nothing runs after that.
   virtual void tell_failure(std::string_view /*text*/) noexcept {}
   // What a process of the engine has failed with, as far as this one knows; null if none has.
@@ -160,6 +166,7 @@ class Backend {
     virtual ~DeviceMemory() = default;
     virtual void load(const std::byte* tile, std::span<std::byte> to) const = 0;
     virtual void store(std::span<const std::byte> from, std::byte* tile) const = 0;
+    virtual void clear(std::span<std::byte> tile) const = 0;
     virtual std::optional<std::int64_t> available() const = 0;
   };
   // Null where tiles lie in the host's memory.
@@ -175,7 +182,7 @@ class Backend {
 
   // Calls task(0) to task(count - 1) in any order, at once if the engine can.
   virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
-  // Combines the parts that tiles hold, each as combine_rows() does; ends when that is done.
+  // Combines the parts that tiles hold, each as combine_rows() does; ends when that is done, see queued().
   virtual void combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles);
   // See Engine.
   virtual std::vector<bool> find_staged(const Streams& streams) const {

@@ -34,6 +34,10 @@ void Engine::store(std::span<const std::byte> from, std::byte* tile) const {
   if (!from.empty()) std::memcpy(tile, from.data(), from.size());
 }
 
+void Engine::clear(std::span<std::byte> tile) const {
+  if (!tile.empty()) std::memset(tile.data(), 0, tile.size());
+}
+
 std::optional<std::int64_t> Engine::available_memory() const { return retile::available_memory(); }
 
 void Engine::for_each(std::size_t count, const std::function<void(std::size_t)>& task) {

@@ -122,6 +122,8 @@ class Engine {
   virtual bool has_host_memory() const { return true; }
   virtual void load(const std::byte* tile, std::span<std::byte> to) const;
   virtual void store(std::span<const std::byte> from, std::byte* tile) const;
+  // Sets all its bytes to 0.
+  virtual void clear(std::span<std::byte> tile) const;
   // Bytes that are free for tiles; nothing where that is not known.
   virtual std::optional<std::int64_t> available_memory() const;
 

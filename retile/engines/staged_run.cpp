@@ -83,7 +83,7 @@ class StagedRun : public PreparedRun, private Work {
       thread_.get();
     } else if (is_begun_) {
       guarded([&] {
-        if (!is_done() && !backend().advance_begun()) backend().look_for_failure();
+        if (!is_done() && !backend().advance_begun() && !advance()) backend().look_for_failure();
       });
       if (!is_done()) return false;
       leave();
@@ -165,6 +165,7 @@ class StagedRun : public PreparedRun, private Work {
     start_ = now();
     next_ = 0;
     state_ = PartState::waiting;
+    queued_ = nullptr;
   }
 
   void launch() {
@@ -209,6 +210,9 @@ class StagedRun : public PreparedRun, private Work {
     PartWork work(*this, number, tiles);
     backend().finish(work);
   }
+  void finish_queued() {
+    if (const std::unique_ptr<Work> queued = backend().queued()) backend().finish(*queued);
+  }
 
   // Adds the process and the step to what fails, and tells the other processes.
   template <typename Action>
@@ -241,6 +245,7 @@ class StagedRun : public PreparedRun, private Work {
 
   void require_idle() {
     if (const char* failure = backend().failure()) throw RuntimeError(std::string("an earlier run failed: ") + failure);
+    if (is_begun_ && (is_done() || (next_ == parts_.size() && backend().may_queue_executions()))) leave();
     if (thread_.valid() || is_begun_) throw RuntimeError("a run is started before the one before it is done");
   }
 
@@ -274,17 +279,20 @@ class StagedRun : public PreparedRun, private Work {
  private:
   enum class PartState { waiting, under_way, done };
 
-  bool is_done() const override { return next_ == parts_.size(); }
+  bool is_done() const override { return next_ == parts_.size() && (queued_ == nullptr || queued_->is_done()); }
 
   bool advance() override {
+    if (is_done()) return false;
     bool has_worked = false;
-    while (!is_done()) {
+    while (next_ < parts_.size()) {
       if (state_ == PartState::waiting) tiles_ = tiles_of(parts_[next_]);
       has_worked = advance_part(parts_[next_], tiles_) || has_worked;
       if (state_ != PartState::done) return has_worked;
       state_ = PartState::waiting;
-      if (++next_ == parts_.size()) record(start_, peaks());
+      if (++next_ == parts_.size()) queued_ = backend().queued();
     }
+    if (!is_done()) has_worked = queued_->advance() || has_worked;
+    if (is_done()) record(start_, peaks());
     return has_worked;
   }
 
@@ -367,8 +375,9 @@ class StagedRun : public PreparedRun, private Work {
   std::size_t next_ = 0;  // part
   PartState state_ = PartState::waiting;
   TilePointers tiles_;
-  bool is_begun_ = false;     // and goes on when it is advanced
-  std::future<void> thread_;  // or in a thread
+  std::unique_ptr<Work> queued_;  // what a device's queue holds when all parts are through
+  bool is_begun_ = false;         // and goes on when it is advanced
+  std::future<void> thread_;      // or in a thread
   std::int64_t start_ = 0;
   std::int64_t end_ = 0;
   Peaks peaks_;
@@ -522,6 +531,7 @@ class MovementRun final : public StagedRun {
       const std::vector<std::byte*> to = pointers_to<std::byte*>(current);
       finish_part(i, {from, to});
     }
+    finish_queued();
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       tiles[i] = {box_of_tile(target_, devices()[i]), current[i].release()};
     }
@@ -618,6 +628,9 @@ class StagedEngine final : public Engine {
   }
   void store(std::span<const std::byte> from, std::byte* tile) const override {
     has_host_memory() ? Engine::store(from, tile) : backend_->device_memory()->store(from, tile);
+  }
+  void clear(std::span<std::byte> tile) const override {
+    has_host_memory() ? Engine::clear(tile) : backend_->device_memory()->clear(tile);
   }
   std::optional<std::int64_t> available_memory() const override {
     return has_host_memory() ? Engine::available_memory() : backend_->device_memory()->available();

@@ -12,7 +12,6 @@
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/base/mixing.h"
-#include "retile/memory/available_memory.h"
 #include "retile/schedule/planned_streams.h"
 #include "retile/transfer/text.h"
 #include "retile/transfer/tiles.h"
@@ -52,7 +51,7 @@ void require_memory(std::vector<std::int64_t> peaks, const Engine& engine) {
   std::sort(peaks.rbegin(), peaks.rend());  // which devices are here is not known: at worst the largest
   std::int64_t needed = 0;
   for (std::int64_t i = 0; i < here; ++i) needed += at(peaks, i);
-  const auto available = available_memory();
+  const auto available = engine.available_memory();
   if (!available || needed <= *available) return;
   throw RuntimeError(
       fmt::format("the transfer needs {} bytes for {} devices, and {} are free", needed, here, *available));
@@ -87,6 +86,9 @@ std::vector<Streams> phases_of(const TransferPlan& plan, const std::vector<Devic
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
   const bool is_in_place = plan.sources() == TileUse::donated;
+  if (is_in_place && !engine.has_host_memory()) {
+    throw RuntimeError(fmt::format("the {} engine does not move in place", engine.name()));
+  }
   require_same(plan, *processes_, is_in_place ? "in place" : "");
   const std::vector<std::string> faults = find_faults(plan);
   if (!faults.empty()) throw InternalError("the transfer's plan is wrong: " + faults.front());
@@ -210,7 +212,7 @@ class CheckedTransfer {
     }
     if (meter) held = std::max(held, most_held(meter->peaks(), statistics.staging.back()));
     report.peak_bytes_measured = std::max(report.peak_bytes_measured, processes.most(held));
-    report.difference = processes.first_text(tiles_->difference(engine_));
+    report.difference = processes.first_text(tiles_->difference());
   }
 
  private:

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "retile/base/mixing.h"
@@ -15,38 +15,78 @@ MadeTiles::TilePlace MadeTiles::place_of(std::size_t tile) const {
   return {array, plan_.manifest().arrays[array].problem, devices_[tile % devices_.size()]};
 }
 
+namespace {
+
+// Beside each other in one allocation, or each in one of its own.
+std::vector<Buffer> allocate_tiles(const std::vector<std::size_t>& bytes, const Engine& engine,
+                                   const MadeTiles::Allocate& allocate) {
+  constexpr std::size_t alignment = 256;
+  std::vector<Buffer> tiles;
+  if (engine.has_host_memory()) {
+    for (const std::size_t size : bytes) tiles.push_back(allocate(size));
+    return tiles;
+  }
+  std::vector<std::size_t> places;
+  std::size_t end = 0;
+  for (const std::size_t size : bytes) {
+    places.push_back(end);
+    end += (size + alignment - 1) / alignment * alignment;
+  }
+  const auto whole = std::make_shared<Buffer>(allocate(end));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    tiles.push_back(bytes[i] == 0 ? Buffer() : Buffer(whole->data() + places[i], bytes[i], whole));
+  }
+  return tiles;
+}
+
+// Memory of the host for a tile of a device's, which this thread uses again.
+std::span<std::byte> room_on_host(std::size_t bytes) {
+  thread_local std::vector<std::byte> room;
+  if (room.size() < bytes) room.resize(bytes);
+  return std::span(room).first(bytes);
+}
+
+}  // namespace
+
 MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
                      const Allocate& allocate)
-    : plan_(plan), devices_(std::move(devices)), seed_(seed), used_(devices_.size()) {
+    : plan_(plan), devices_(std::move(devices)), seed_(seed), engine_(engine), used_(devices_.size()) {
   for (const Problem& problem : plan.manifest().problems) {
     sources_held_.push_back(problem.source().placement(plan.manifest().device_count()));
     targets_held_.push_back(problem.target().placement(plan.manifest().device_count()));
   }
-  for (std::size_t tile = 0; tile < plan.manifest().arrays.size() * devices_.size(); ++tile) {
-    const std::size_t problem = place_of(tile).problem;
-    sources_.push_back(allocate(add_bytes(plan.source(problem), problem, tile % devices_.size())));
-    targets_.push_back(allocate(add_bytes(plan.target(problem), problem, tile % devices_.size())));
-    from_.push_back(sources_.back().data());
-    to_.push_back(targets_.back().data());
-  }
+  using Side = const Placement&;
+  sources_ = allocate_tiles(tile_bytes([&](std::size_t i) -> Side { return plan.source(i); }), engine, allocate);
+  targets_ = allocate_tiles(tile_bytes([&](std::size_t i) -> Side { return plan.target(i); }), engine, allocate);
+  for (Buffer& source : sources_) from_.push_back(source.data());
+  for (Buffer& target : targets_) to_.push_back(target.data());
   engine.for_each(sources_.size(), [&](std::size_t tile) {
     const auto [array, problem, device] = place_of(tile);
-    make_parts(made(array), sources_held_[problem].parts(device), sources_[tile].data());
+    Buffer& source = sources_[tile];
+    if (engine_.has_host_memory()) {
+      return make_parts(made(array), sources_held_[problem].parts(device), source.data());
+    }
+    const std::span<std::byte> host = room_on_host(source.size());
+    make_parts(made(array), sources_held_[problem].parts(device), host.data());
+    engine_.store(host, source.data());
   });
 }
 
 void MadeTiles::clear_targets() {
-  for (Buffer& target : targets_) {
-    if (!target.empty()) std::memset(target.data(), 0, target.size());
-  }
+  for (Buffer& target : targets_) engine_.clear({target.begin(), target.end()});
 }
 
-std::optional<std::string> MadeTiles::difference(Engine& engine) const {
+std::optional<std::string> MadeTiles::difference() const {
   std::vector<std::optional<std::string>> differences(targets_.size());
-  engine.for_each(targets_.size(), [&](std::size_t tile) {
+  engine_.for_each(targets_.size(), [&](std::size_t tile) {
     const auto [array, problem, device] = place_of(tile);
-    const auto found =
-        find_difference(made(array), targets_[tile].data(), device, targets_held_[problem].parts(device));
+    const std::byte* elements = targets_[tile].data();
+    if (!engine_.has_host_memory()) {
+      const std::span<std::byte> host = room_on_host(targets_[tile].size());
+      engine_.load(elements, host);
+      elements = host.data();
+    }
+    const auto found = find_difference(made(array), elements, device, targets_held_[problem].parts(device));
     if (found) differences[tile] = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
   });
   const auto first =
@@ -59,11 +99,16 @@ MadeArray MadeTiles::made(std::size_t array) const {
   return {problem.source().global_shape(), bytes_of(problem.element_type()), mix_bits(seed_ + array)};
 }
 
-std::size_t MadeTiles::add_bytes(const Placement& placement, std::size_t problem, std::size_t slot) {
-  const std::int64_t element = bytes_of(plan_.manifest().problems[problem].element_type());
-  const std::int64_t bytes = placement.size(devices_[slot]) * element;
-  used_[slot] += bytes;
-  return static_cast<std::size_t>(bytes);
+std::vector<std::size_t> MadeTiles::tile_bytes(const std::function<const Placement&(std::size_t problem)>& side) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t tile = 0; tile < plan_.manifest().arrays.size() * devices_.size(); ++tile) {
+    const auto [array, problem, device] = place_of(tile);
+    const std::int64_t element = bytes_of(plan_.manifest().problems[problem].element_type());
+    const std::int64_t bytes = side(problem).size(device) * element;
+    used_[tile % devices_.size()] += bytes;
+    sizes.push_back(static_cast<std::size_t>(bytes));
+  }
+  return sizes;
 }
 
 }  // namespace retile::transfer

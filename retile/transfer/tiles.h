@@ -20,7 +20,8 @@ class MadeTiles {
  public:
   using Allocate = std::function<Buffer(std::size_t bytes)>;
 
-  // The engine makes tiles at once if it can.
+  // The engine, which outlives them, makes tiles at once if it can. Those in memory of a device share one allocation a
+  // side: devices have no small ones.
   MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
             const Allocate& allocate);
 
@@ -34,7 +35,7 @@ class MadeTiles {
 
   void clear_targets();
   // The first element of a target that is not the array's.
-  std::optional<std::string> difference(Engine& engine) const;
+  std::optional<std::string> difference() const;
 
  private:
   struct TilePlace {
@@ -44,11 +45,13 @@ class MadeTiles {
   };
   TilePlace place_of(std::size_t tile) const;
   MadeArray made(std::size_t array) const;
-  std::size_t add_bytes(const Placement& placement, std::size_t problem, std::size_t slot);
+  // Of one side's tiles.
+  std::vector<std::size_t> tile_bytes(const std::function<const Placement&(std::size_t problem)>& side);
 
   const TransferPlan& plan_;
   const std::vector<Device> devices_;
   const std::uint64_t seed_;
+  Engine& engine_;
   std::vector<Placement> sources_held_;  // by problem, as boxes of its array
   std::vector<Placement> targets_held_;
   std::vector<std::int64_t> used_;  // by slot

@@ -66,7 +66,7 @@ struct NamespaceRule {
 
 const std::vector<NamespaceRule> namespace_rules{
     {"retile/engines/mpi[/_].*", {"retile::mpi"}},
-    {"retile/engines/cuda/.*", {"retile::cuda"}},
+    {"retile/engines/cuda(_mpi)?/.*", {"retile::cuda"}},
     {"retile/(base|types|machine|grids|collectives|plan|costs|planner|memory|copies|schedule|engines|checking)/.*",
      {"retile"}},
     {"retile/transfer[/.].*", {"retile::transfer"}},
@@ -98,7 +98,7 @@ struct LibraryRule {
 };
 
 const std::vector<LibraryRule> library_rules{
-    {"mpi\\.h", "retile/(engines/mpi/.*|mpi\\.h)", "retile/engines/mpi"},
+    {"mpi\\.h", "retile/(engines/(cuda_)?mpi/.*|mpi\\.h)", "retile/engines/mpi"},
     {"nlohmann/.*", "(retile|evaluation)/.*\\.cpp", "a .cpp file of the library"},
     {"CLI/.*", "tools/.*", "tools"},
     {"(blosc|zstd|lz4|zlib)\\.h", "retile/files/codec\\.cpp", "retile/files/codec.cpp"},

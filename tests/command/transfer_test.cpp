@@ -196,7 +196,7 @@ TEST(TransferFault, all_that_is_wrong_with_a_manifest_is_said) {
 }
 
 TEST(TransferFault, engine_of_single_arrays_is_refused) {
-  const ProcessResult expected = refused("--engine: 'reference' is unknown; use one of: threads, mpi");
+  const ProcessResult expected = refused("--engine: 'reference' is unknown; use one of: threads, cuda, mpi");
   EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference"}, manifest), expected);
   EXPECT_EQ(run_retile({"transfer", "-", "--engine", "reference", "--dry-run"}, manifest), expected);
   EXPECT_THAT(run_retile({"transfer", "--help"}).output, ::testing::Not(::testing::HasSubstr("reference")));
@@ -253,6 +253,7 @@ TEST(TransferOfModels, is_planned_in_place_within_the_cap) {
 
 TEST(TransferOfModels, has_the_arrays_of_the_public_configurations) {
   EXPECT_EQ(lines_of(model("qwen3-235b 8 8")).size(), 36096 + 94 * 9 + 3U);
+  EXPECT_EQ(lines_of(model("qwen3-30b 8 8")).size(), 18432 + 48 * 9 + 3U);
   EXPECT_EQ(lines_of(model("llama-70b 8 8")).size(), 80 * 6 + 3U);
   EXPECT_EQ(lines_of(model("deepseek-v3 8 8")).size(), 58 * 256 * 3 + 61 * 9 + 3 * 3 + 58 * 4 + 3U);
 }

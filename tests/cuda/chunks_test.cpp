@@ -156,5 +156,43 @@ TEST(Chunks, cut_boxes_of_many_dimensions) {
   expect_copied(shape, from, to, random);
 }
 
+// What a table says of each chunk, whatever the order of its shapes and pieces.
+std::vector<std::vector<std::int64_t>> told_by(const ChunkTable& table) {
+  std::vector<std::vector<std::int64_t>> told;
+  for (const Chunk& chunk : table.chunks) {
+    const ChunkPiece& piece = table.pieces[chunk.piece];
+    const ChunkShape& shape = table.shapes[piece.shape];
+    const std::int64_t stride = shape.loops == 0 ? 0 : shape.from_strides[0];
+    told.push_back({static_cast<std::int64_t>(shape.run_bytes), shape.runs, stride, piece.from_tile, piece.to_tile,
+                    piece.from_offset, piece.to_offset, chunk.number});
+  }
+  std::sort(told.begin(), told.end());
+  return told;
+}
+
+TEST(Chunks, of_each_receiver_make_up_those_of_all) {
+  Streams streams;
+  streams.device_count = 3;
+  streams.array_count = 2;
+  streams.shapes = {{{100, 70}, {280, 4}, {280, 4}, 4}, {{200, 33}, {264, 8}, {8, 1600}, 8}};
+  streams.pieces = {{0, 0, 0, 0, 0}, {1, 1, 16, 4, 0}, {1, 0, 0, 0, 0}, {0, 1, 28000, 8, 0}};
+  const std::pair<Device, Device> pairs[] = {{0, 1}, {0, 1}, {1, 2}, {2, 0}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::int64_t bytes = streams.shapes[streams.pieces[i].shape].bytes();
+    streams.streams.push_back({pairs[i].first, pairs[i].second, bytes, i, 1});
+  }
+  const ChunkTable all = make_chunks(streams);
+  ChunkTable joined;
+  for (Device device = 0; device < 3; ++device) {
+    Streams own = streams;
+    std::erase_if(own.streams, [&](const Stream& stream) { return stream.to != device; });
+    joined.append(make_chunks(own));
+  }
+  EXPECT_GT(all.chunks.size(), 4U);
+  EXPECT_EQ(told_by(joined), told_by(all));
+  EXPECT_EQ(joined.unaligned, all.unaligned);
+  EXPECT_GT(joined.unaligned, 0U);
+}
+
 }  // namespace
 }  // namespace retile::cuda

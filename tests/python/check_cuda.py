@@ -1,6 +1,7 @@
 """Bits on a GPU: `python tests/python/check_cuda.py`, with retile, JAX and PyTorch installed; pytest is not needed.
 
 Parts, each in a process of its own; a part that is named (`… check_cuda.py jax`) alone:
+- arrays: `retile.redistribute` on arrays of PyTorch and CuPy, on their streams, where retile has CUDA;
 - jax: arrays on one GPU, and steps of plans for eight devices that `vmap` stands for, all in that GPU's memory;
 - gloo: eight ranks of PyTorch share the GPU, messages go through the host;
 - nccl: the same over NCCL, where there are eight GPUs, or NCCL 2.30 or later, which lets ranks share one.
@@ -146,7 +147,123 @@ def check_torch(backend):
     sys.exit(any(outcomes.values()))
 
 
-PARTS = {"jax": check_jax, "gloo": lambda: check_torch("gloo"), "nccl": lambda: check_torch("nccl")}
+# --- retile.redistribute, of arrays on the GPU.
+
+
+def refuse(sentence, action):
+    import retile
+
+    try:
+        action()
+    except retile.InputError as error:
+        assert sentence in str(error), error
+    else:
+        raise AssertionError(f"not refused: {sentence}")
+
+
+def check_redistribute(package, to_gpu, to_host):
+    """The bits that NumPy's arrays get; and what is refused."""
+    import numpy as np
+
+    import retile
+
+    mesh = retile.Mesh({"x": 4, "y": 2})
+    texts = ("[4{x,y}32, 24]", "[8{x}32, 12{y}24]", "[32, 3{y,x}24]", "[32, 24]")
+    layouts = [retile.Layout(text, mesh) for text in texts]
+    random = np.random.default_rng(5)
+    checked = 0
+    for dtype in ("float32", "float16", "int8", "complex64"):
+        for source, target in itertools.product(layouts[:3], layouts):
+            plan = retile.plan(source, target, dtype=dtype)
+            for _ in range(2):  # the second time it is prepared
+                tiles = [(100 * random.random(source.tile_shape(i))).astype(dtype) for i in range(8)]
+                expected = retile.redistribute(tiles, plan)
+                moved = retile.redistribute([to_gpu(tile) for tile in tiles], plan)
+                for one, other in zip(moved, expected, strict=True):
+                    assert to_host(one).tobytes() == other.tobytes(), (dtype, source, target)
+                checked += 1
+    plan = retile.plan(layouts[0], layouts[1], dtype="float32")
+    tiles = [to_gpu(np.zeros(layouts[0].tile_shape(i), "float32")) for i in range(8)]
+    refuse("the source of device 3 is not on a GPU", lambda: retile.redistribute([*tiles[:3], None, *tiles[4:]], plan))
+    refuse("the source of device 0 has shape", lambda: retile.redistribute([tiles[0].T, *tiles[1:]], plan))
+    refuse("there are 2 sources for 8 devices", lambda: retile.redistribute(tiles[:2], plan))
+    print(f"{checked} redistributions of {package}", flush=True)
+    return plan
+
+
+def check_torch_arrays():
+    """Strided tensors, sums, and the order of streams."""
+    import numpy as np
+    import torch
+
+    import retile
+
+    plan = check_redistribute("PyTorch", lambda array: torch.from_numpy(array).cuda(), lambda one: one.cpu().numpy())
+    tiles = [torch.rand(24, 4, device="cuda", requires_grad=True).T for _ in range(8)]
+    out = [torch.zeros(12, 8, device="cuda").T for _ in range(8)]
+    assert retile.redistribute(tiles, plan, out)[0] is out[0]
+    expected = retile.redistribute([tile.detach().cpu().numpy() for tile in tiles], plan)
+    assert all((one.cpu().numpy() == other).all() for one, other in zip(out, expected, strict=True))
+
+    mesh = retile.Mesh({"x": 8})
+    added = retile.plan(retile.Layout("[16, 8] sum {x}", mesh), retile.Layout("[2{x}16, 8]", mesh), dtype="float32")
+    parts = [np.random.default_rng(i).random((16, 8), "float32") for i in range(8)]
+    sums = retile.redistribute([torch.from_numpy(part).cuda() for part in parts], added)
+    for one, other in zip(sums, retile.redistribute(parts, added), strict=True):
+        assert one.cpu().numpy().tobytes() == other.tobytes()
+
+    # Nobody waits: what the stream did before is there, and what it does afterwards finds the targets.
+    rows, columns = retile.Layout("[1024{x}8192, 8192]", mesh), retile.Layout("[8192, 1024{x}8192]", mesh)
+    large = retile.plan(rows, columns, dtype="float32")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        results = []
+        for value in range(5):
+            sources = [torch.full((1024, 8192), 8.0 * value + i, device="cuda") for i in range(8)]
+            results.append(sum(one.double().sum() for one in retile.redistribute(sources, large)))
+            del sources
+        totals = torch.stack(results).cpu()
+    assert totals.tolist() == [1024 * 8192 * (64.0 * value + 28) for value in range(5)]
+
+    graph = torch.cuda.CUDAGraph()
+    sources = [torch.zeros(1024, 8192, device="cuda") for _ in range(8)]
+    targets = [torch.empty(8192, 1024, device="cuda") for _ in range(8)]
+    retile.redistribute(sources, large, targets)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        retile.redistribute(sources, large, targets)
+    for i, tile in enumerate(sources):
+        tile.fill_(i)
+    graph.replay()
+    assert all((target[1024 * i : 1024 * (i + 1)] == i).all() for target in targets for i in range(8))
+    print("strides, sums, streams and a graph of PyTorch", flush=True)
+
+
+def check_on_gpu():
+    try:
+        import torch
+    except ImportError:
+        skip("PyTorch is not installed")
+    from retile import _retile
+
+    if not torch.cuda.is_available():
+        skip("PyTorch sees no GPU")
+    if not _retile.has_cuda:
+        skip("retile was built without CUDA")
+    check_torch_arrays()
+    try:
+        import cupy
+    except ImportError:
+        print("CuPy is not installed", flush=True)
+    else:
+        check_redistribute("CuPy", cupy.asarray, cupy.asnumpy)
+
+
+PARTS = {
+    "arrays": check_on_gpu,
+    "jax": check_jax,
+    "gloo": lambda: check_torch("gloo"),
+    "nccl": lambda: check_torch("nccl"),
+}
 
 
 def main():

@@ -9,6 +9,9 @@
 #ifdef RETILE_HAS_CUDA
 #include "retile/engines/cuda/cuda_engine.h"
 #endif
+#ifdef RETILE_HAS_CUDA_MPI
+#include "retile/engines/cuda_mpi/cuda_ranks.h"
+#endif
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
@@ -33,12 +36,12 @@ void check_engine_options(const EngineArguments& arguments) {
 void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice) {
   arguments.command = &command;
   const bool has_all = choice == EngineChoice::all;
-  add_value(
-      command, "--engine", arguments.engine,
-      fmt::format("threads: all devices in this process;{}\n"
-                  "mpi: devices are MPI ranks, the default where mpirun starts several",
-                  has_all ? " reference: slow and obviously right;\ncuda: all devices on one GPU, arrays alone;" : ""),
-      "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, mpi"));
+  add_value(command, "--engine", arguments.engine,
+            fmt::format("threads: all devices in this process;{}\n"
+                        "cuda: all devices on one GPU, or on GPUs of MPI ranks where mpirun starts several{};\n"
+                        "mpi: devices are MPI ranks, the default where mpirun starts several",
+                        has_all ? " reference: slow and obviously right;" : "", has_all ? "; arrays alone" : ""),
+            "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, cuda, mpi"));
   command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
       ->check(whole_number(1, most_threads))
       ->type_name("N");
@@ -64,6 +67,9 @@ int thread_count(const EngineArguments& arguments) {
 namespace {
 
 std::unique_ptr<Engine> make_gpu_engine() {
+#ifdef RETILE_HAS_CUDA_MPI
+  if (is_in_job()) return cuda::make_cuda_engine_on_all_ranks();
+#endif
 #ifdef RETILE_HAS_CUDA
   return cuda::make_cuda_engine();
 #else

@@ -203,7 +203,25 @@ void sort_by_target(ChunkTable& table) {
   std::transform(places.begin(), places.end(), table.chunks.begin(), [](const Place& place) { return place.chunk; });
 }
 
+void require_countable(std::int64_t chunks) {
+  if (chunks <= std::numeric_limits<std::int32_t>::max()) return;
+  throw RuntimeError("the run has too many pieces for one launch on a GPU");
+}
+
 }  // namespace
+
+void ChunkTable::append(const ChunkTable& other) {
+  require_countable(static_cast<std::int64_t>(chunks.size() + other.chunks.size()));
+  const auto first_shape = static_cast<std::uint32_t>(shapes.size());
+  const auto first_piece = static_cast<std::uint32_t>(pieces.size());
+  shapes.insert(shapes.end(), other.shapes.begin(), other.shapes.end());
+  for (ChunkPiece piece : other.pieces) {
+    piece.shape += first_shape;
+    pieces.push_back(piece);
+  }
+  for (const Chunk& chunk : other.chunks) chunks.push_back({chunk.piece + first_piece, chunk.number});
+  unaligned += other.unaligned;
+}
 
 ChunkTable make_chunks(const Streams& streams) {
   struct Boxes {
@@ -218,9 +236,7 @@ ChunkTable make_chunks(const Streams& streams) {
   }
   const auto add = [&](const ChunkPiece& piece) {
     const std::int64_t count = chunks_in(table.shapes[piece.shape]);
-    if (static_cast<std::int64_t>(table.chunks.size()) + count > std::numeric_limits<std::int32_t>::max()) {
-      throw RuntimeError("the run has too many pieces for one launch on a GPU");
-    }
+    require_countable(static_cast<std::int64_t>(table.chunks.size()) + count);
     const auto number = static_cast<std::uint32_t>(table.pieces.size());
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(count); ++i) table.chunks.push_back({number, i});
     table.pieces.push_back(piece);
@@ -241,7 +257,7 @@ ChunkTable make_chunks(const Streams& streams) {
     const ChunkPiece& piece = table.pieces[chunk.piece];
     return ((table.shapes[piece.shape].alignment | piece.from_offset | piece.to_offset) & 15) != 0;
   });
-  table.is_aligned = 2 * unaligned <= static_cast<std::ptrdiff_t>(table.chunks.size());
+  table.unaligned = static_cast<std::size_t>(unaligned);
   sort_by_target(table);
   return table;
 }

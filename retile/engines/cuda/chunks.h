@@ -1,6 +1,7 @@
 // The pieces of streams as chunks, which blocks of GPU threads copy (chunk_copy.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,7 +14,12 @@ struct ChunkTable {
   std::vector<ChunkShape> shapes;
   std::vector<ChunkPiece> pieces;
   std::vector<Chunk> chunks;  // by where they begin in the targets: blocks that run together fill the same sectors
-  bool is_aligned = true;     // most chunks are, to vectors, in tiles that are
+  std::size_t unaligned = 0;  // chunks that are not, to vectors, in tiles that are
+
+  // Most chunks are.
+  bool is_aligned() const { return 2 * unaligned <= chunks.size(); }
+  // Chunks of the same tiles' other pieces, after those that are there.
+  void append(const ChunkTable& other);
 };
 
 // What a box of a shape becomes: several chunk shapes where its loops are cut, each so many bytes from the box's start.

@@ -1,14 +1,18 @@
-// One GPU: errors as exceptions, memory and streams that free themselves.
+// One GPU: errors as exceptions, memory that frees itself, and the stream that an engine's work goes to.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
+#include "retile/engines/backend.h"
+#include "retile/engines/cuda/cuda_engine.h"
 #include "retile/memory/buffer.h"
 
 namespace retile::cuda {
@@ -28,14 +32,63 @@ class CurrentGpu {
   int before_ = 0;
 };
 
-// Throws RuntimeError where there is no such GPU, or no driver.
-void require_gpu(int gpu);
+// How many GPUs CUDA sees. Throws RuntimeError where it sees none, or there is no driver.
+int count_gpus();
 
-// Memory of the GPU. Throws RuntimeError where there is none left.
-Buffer allocate(int gpu, std::size_t bytes);
+// A point in a stream. Waiting for it is work.
+class StreamEvent final : public Work {
+ public:
+  explicit StreamEvent(int gpu);
+  ~StreamEvent() override;
 
-// Throws RuntimeError where a tile does not lie in memory of the GPU.
-void require_on_gpu(int gpu, const void* tile);
+  // All that stands in the stream now is before it.
+  void record(cudaStream_t stream);
+  bool advance() override;
+  bool is_done() const override { return is_reached_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  bool is_reached_ = true;
+};
+
+// What all runs of an engine share.
+class Gpu final : public Backend::DeviceMemory {
+ public:
+  // Throws RuntimeError where there is no such GPU.
+  explicit Gpu(CudaOptions options);
+  ~Gpu() override;
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  int number() const { return options_.gpu; }
+  std::int64_t memory_limit() const { return options_.memory_limit; }
+
+  // The caller's, or the engine's own. Throws RuntimeError where the caller's belongs to another GPU.
+  cudaStream_t stream() const;
+  bool has_callers_stream() const { return options_.stream != nullptr; }
+  bool is_capturing(cudaStream_t stream) const;
+  // Done when all is that stands in the stream now; null where it is being recorded in a graph.
+  std::unique_ptr<Work> queued() const;
+
+  // Throws RuntimeError where there is no memory left.
+  Buffer allocate(std::size_t bytes) const;
+  // Copies to memory of the GPU when nobody else uses that; never becomes part of a graph.
+  void upload(std::span<const std::byte> from, std::byte* to) const;
+
+  void load(const std::byte* tile, std::span<std::byte> to) const override;
+  void store(std::span<const std::byte> from, std::byte* tile) const override;
+  void clear(std::span<std::byte> tile) const override;
+  std::optional<std::int64_t> available() const override;
+
+  // Throws RuntimeError where a tile does not lie in memory of the GPU.
+  void require_here(const void* tile) const;
+  // As Backend::combine(), on the stream.
+  void combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles) const;
+
+ private:
+  const CudaOptions options_;
+  cudaStream_t own_stream_ = nullptr;
+};
 
 // A list in memory of the GPU.
 template <typename Value>
@@ -43,14 +96,11 @@ class DeviceList {
   static_assert(std::is_trivially_copyable_v<Value>);
 
  public:
-  DeviceList() = default;
-  DeviceList(int gpu, const std::vector<Value>& values) : memory_(allocate(gpu, values.size() * sizeof(Value))) {
-    if (values.empty()) return;
-    require(cudaMemcpy(memory_.data(), values.data(), values.size() * sizeof(Value), cudaMemcpyHostToDevice),
-            "cudaMemcpy");
+  DeviceList(const Gpu& gpu, std::span<const Value> values) : memory_(gpu.allocate(values.size_bytes())) {
+    if (!values.empty()) gpu.upload(std::as_bytes(values), memory_.data());
   }
+  Value* data() { return reinterpret_cast<Value*>(memory_.data()); }
   const Value* data() const { return reinterpret_cast<const Value*>(memory_.data()); }
-  std::size_t bytes() const { return memory_.size(); }
 
  private:
   Buffer memory_;
