@@ -30,6 +30,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
+from retile._jax_transfer import Transfer
 from retile._programs import (
     FORMS,
     Choice,
@@ -48,8 +49,9 @@ from retile._programs import (
     why_not_by_jax,
 )
 from retile._retile import Plan
+from retile._trees import for_leaves
 
-__all__ = ["explain", "lower_text", "plan_of", "reshard"]
+__all__ = ["Transfer", "explain", "lower_text", "plan_of", "reshard"]
 
 NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 OTHER_MESH = "inside jit it is on another mesh"
@@ -330,7 +332,7 @@ def reshard(
     wishes = _wishes(memory_limit, form)
     paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(x)
     paths, leaves = [path for path, _ in paths_and_leaves], [leaf for _, leaf in paths_and_leaves]
-    sides = _for_leaves("sharding", sharding, x), _for_leaves("source", source, x)
+    sides = for_leaves("sharding", sharding, x), for_leaves("source", source, x)
     requests, faults = [], []
     for path, leaf, *given in zip(paths, leaves, *sides, strict=True):
         try:
@@ -351,24 +353,6 @@ def _wishes(memory_limit: Any, form: Any) -> Wishes:
     if form is not None and form not in FORMS:
         raise InputError(f"form is {form!r}\nhint: one of: {', '.join(FORMS)}")
     return Wishes(None if memory_limit is None else int(memory_limit), form)
-
-
-def _for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
-    """What a tree above `x` has for each array of it."""
-    found = []
-
-    def add(one: Any, part: Any) -> None:
-        found.extend([one] * len(jax.tree.leaves(part)))
-
-    try:
-        jax.tree.map(add, prefix, x, is_leaf=_is_sharding)
-    except ValueError as error:
-        raise InputError(f"{what} is no tree above x: {error}".replace("tree_map tree", what)) from None
-    return found
-
-
-def _is_sharding(value: Any) -> bool:
-    return value is None or isinstance(value, (jax.sharding.Sharding, PartitionSpec))
 
 
 def _planned(
