@@ -12,10 +12,11 @@
 //   which device gets which tile, where that is free          planner/relabelling.h
 //   what a step costs                                         costs/cost_model.h
 //   hosts, links and rates, for costs in seconds              machine/machine.h
-//   what memory a run takes                                   plan/memory.h
+//   what memory a run takes, and limits as users write them   plan/memory.h, planner/memory_limit.h
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
 //   plans in the operations of compilers of tensors           tensors/lowering.h, tensors/tensor_program.h
+//   rounds in which devices send one message each             plan/rounds.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
 //   messages of the caller's own: one device's part of a run  engines/device_schedule.h, engines/combine.h
@@ -49,8 +50,10 @@
 #include "retile/plan/json.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
+#include "retile/plan/rounds.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
+#include "retile/planner/memory_limit.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 #include "retile/planner/relabelling.h"

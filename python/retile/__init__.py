@@ -149,8 +149,8 @@ def explain(
       [2{x}8, 8] on mesh {x: 4}, devices 0 to 3 with x fastest
       [8, 2{x}8] on mesh {x: 4}, devices 0 to 3 with x fastest
                     bytes moved   bytes in a tile  steps
-      XLA                    64                64  alltoall(0 -> 1; 4)
-      retile                 64                64  alltoall(0 -> 1; 4)
+      XLA                    48                64  alltoall(0 -> 1; 4)
+      retile                 48                64  alltoall(0 -> 1; 4)
       floor                  48
       XLA's rules take 1 step.
       retile sends every device what it lacks, and never holds a tile larger than the larger of source and target.

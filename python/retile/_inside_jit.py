@@ -191,7 +191,7 @@ def _move_when_known(_: Any, form: str | None, mesh: Any, arguments: Any, result
     if isinstance(source, NamedSharding) and isinstance(target, NamedSharding):
         movement = Movement(source, target, tuple(result.shape), np.dtype(result.dtype))
         if movement.is_even():
-            program = program_for(movement, Wishes(form=form))
+            program = program_for(movement, Wishes(form=form, is_alone=False))
             if program.form != "xla":
                 return mesh, program.on_tile, target, (source,)
     return mesh, lambda tile: tile, target, (target,)

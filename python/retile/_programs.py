@@ -70,12 +70,12 @@ class Movement:
             Layout.from_sharding(self.target, self.shape, self.target_devices()),
         )
 
-    def best_form(self) -> str:
-        """Of a plan, on these devices."""
+    def best_form(self, is_alone: bool) -> str:
+        """Of a plan, on these devices: of a program that does nothing else, or inside one that does."""
         mesh = self.source.mesh
         platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
         elements = max(math.prod(side.shard_shape(self.shape)) for side in (self.source, self.target))
-        return _retile.form_for(platform, elements * self.dtype.itemsize)
+        return _retile.form_for(platform, elements * self.dtype.itemsize, is_alone)
 
     def has_known_shape(self) -> bool:
         """Whether all lengths are numbers: those of exported programs may be symbols."""
@@ -182,11 +182,17 @@ class Program:
     def bytes(self) -> int:
         return bytes_of((self,))
 
-    def explain(self) -> str:
-        by = "XLA's own reshard"
-        if self.form != "xla":
-            by = f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
-        text = f"{self.plan.explain()}// moved by {by}\n"
+    @property
+    def moved_by(self) -> str:
+        if self.form == "xla":
+            return "XLA's own reshard"
+        return f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
+
+    def explain(self, inside_jit: "Program | None" = None) -> str:
+        """Of what runs, and of what would inside `jit`, where that is another program."""
+        text = f"{self.plan.explain()}// moved by {self.moved_by}\n"
+        if inside_jit is not None and inside_jit.moved_by != self.moved_by:
+            text += f"// inside jit by {inside_jit.moved_by}\n"
         if self.movement.is_on_one_mesh() and retile.explain(*self.movement.layouts()).rematerializes:
             text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
         return text
@@ -208,11 +214,13 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What the caller asks of a program: bytes per device at most, and a form. Of the programs to choose from, the best
-    ones, as many as `rank`, are left out: those do not fit beside other arrays."""
+    """What the caller asks of a program: bytes per device at most, and a form; and whether it does nothing else, or is a
+    part of the caller's own. Of the programs to choose from, the best ones, as many as `rank`, are left out: those do not
+    fit beside other arrays."""
 
     memory_limit: int | None = None
     form: str | None = None
+    is_alone: bool = True
     rank: int = 0
 
 
@@ -281,7 +289,7 @@ def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice
     """The best program of each array, then the second of each, and so on. Where an array has no more, its last stays."""
     last: tuple[Program | None, ...] = (None,) * len(movements)
     rank = 0
-    for row in itertools.zip_longest(*(_programs(movement, wishes.form) for movement in movements)):
+    for row in itertools.zip_longest(*(_programs(movement, wishes) for movement in movements)):
         last = tuple(new or old for new, old in zip(row, last, strict=True))
         if rank >= wishes.rank:
             yield Choice(last, rank)
@@ -290,27 +298,29 @@ def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice
         yield Choice(last, rank)
 
 
-def _programs(movement: Movement, form: str | None) -> Iterator[Program]:
+def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
     """What there is to choose from, the best first."""
-    plan = plan_for(movement)
+    plan, form = plan_for(movement), wishes.form
     if form is None:
-        best = Program(movement, movement.best_form(), plan)
-        if _is_left_to_xla(best):
+        best = Program(movement, movement.best_form(wishes.is_alone), plan)
+        if _is_left_to_xla(best, wishes.is_alone):
             yield Program(movement, "xla", plan)
         yield best
+        if best.form != (alone := movement.best_form(is_alone=True)):  # which may hold less
+            yield Program(movement, alone, plan)
     if form in (None, "lean"):
         yield from (Program(movement, "lean", plan) for plan in _plans(movement))
     else:
         yield Program(movement, form, plan)
 
 
-def _is_left_to_xla(program: Program) -> bool:
-    """Whether XLA does as well by itself, by the model of its rules: on one mesh alone, where it has rules."""
+def _is_left_to_xla(program: Program, is_alone: bool) -> bool:
+    """Whether XLA does as well by itself, by the model of its rules: on one mesh only, where it has rules."""
     movement = program.movement
     if not movement.is_on_one_mesh():
         return False
     xla = _retile.xla_program(*movement.layouts())
-    return xla is not None and program.tensors.is_left_to_compiler(xla)
+    return xla is not None and program.tensors.is_left_to_compiler(xla, is_alone)
 
 
 # --- JAX's own.

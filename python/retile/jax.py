@@ -30,6 +30,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
+from retile._jax_transfer import Transfer
 from retile._programs import (
     FORMS,
     Choice,
@@ -48,8 +49,9 @@ from retile._programs import (
     why_not_by_jax,
 )
 from retile._retile import Plan
+from retile._trees import for_leaves
 
-__all__ = ["explain", "lower_text", "plan_of", "reshard"]
+__all__ = ["Transfer", "explain", "lower_text", "plan_of", "reshard"]
 
 NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 OTHER_MESH = "inside jit it is on another mesh"
@@ -320,8 +322,9 @@ def reshard(
     moves in one call: sources, targets and temporaries of all arrays, as XLA counts them. MemoryLimitError names a limit
     that works. Where JAX moves an array, for want of a plan, a limit is refused.
 
-    `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken on GPUs and TPUs), "fast" (on
-    CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for XLA's own reshard. `donate` gives up `x`.
+    `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken inside `jit`, and on GPUs and
+    TPUs), "fast" (outside `jit` on CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for
+    XLA's own reshard. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
     plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.
@@ -329,7 +332,7 @@ def reshard(
     wishes = _wishes(memory_limit, form)
     paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(x)
     paths, leaves = [path for path, _ in paths_and_leaves], [leaf for _, leaf in paths_and_leaves]
-    sides = _for_leaves("sharding", sharding, x), _for_leaves("source", source, x)
+    sides = for_leaves("sharding", sharding, x), for_leaves("source", source, x)
     requests, faults = [], []
     for path, leaf, *given in zip(paths, leaves, *sides, strict=True):
         try:
@@ -338,6 +341,8 @@ def reshard(
             faults.append(f"x{jax.tree_util.keystr(path)}: {error}" if path else str(error))
     if faults:
         raise InputError("\n".join(faults))
+    if any(request is not None and request.is_traced for request in requests):
+        wishes = dataclasses.replace(wishes, is_alone=False)
     return jax.tree.unflatten(tree, _move_all(leaves, requests, wishes, donate))
 
 
@@ -350,30 +355,16 @@ def _wishes(memory_limit: Any, form: Any) -> Wishes:
     return Wishes(None if memory_limit is None else int(memory_limit), form)
 
 
-def _for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
-    """What a tree above `x` has for each array of it."""
-    found = []
-
-    def add(one: Any, part: Any) -> None:
-        found.extend([one] * len(jax.tree.leaves(part)))
-
-    try:
-        jax.tree.map(add, prefix, x, is_leaf=_is_sharding)
-    except ValueError as error:
-        raise InputError(f"{what} is no tree above x: {error}".replace("tree_map tree", what)) from None
-    return found
-
-
-def _is_sharding(value: Any) -> bool:
-    return value is None or isinstance(value, (jax.sharding.Sharding, PartitionSpec))
-
-
-def _planned(x: Any, sharding: Any, memory_limit: int | None, form: str | None) -> Program:
+def _planned(
+    x: Any, sharding: Any, memory_limit: int | None, form: str | None, is_alone: bool | None = None
+) -> Program:
+    """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
     wishes = _wishes(memory_limit, form)
     request = _request(x, sharding)
     if request.why_no_plan:
         raise InputError(f"there is no plan for this array: {request.why_no_plan}")
-    return program_for(request.movement, wishes)
+    is_alone = not request.is_traced if is_alone is None else is_alone
+    return program_for(request.movement, dataclasses.replace(wishes, is_alone=is_alone))
 
 
 def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> Plan:
@@ -382,8 +373,10 @@ def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str
 
 
 def explain(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:
-    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes."""
-    return _planned(x, sharding, memory_limit, form).explain()
+    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
+    inside `jit`, where they are others."""
+    inside_jit = _planned(x, sharding, memory_limit, form, is_alone=False)
+    return _planned(x, sharding, memory_limit, form).explain(inside_jit)
 
 
 def lower_text(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:

@@ -90,6 +90,8 @@ std::optional<TensorProgram> xla_program(const PythonLayout& source, const Pytho
   }
 }
 
+Surroundings surroundings_of(bool is_alone) { return is_alone ? Surroundings::none : Surroundings::program; }
+
 }  // namespace
 
 void bind_tensors(nb::module_& module) {
@@ -108,10 +110,10 @@ void bind_tensors(nb::module_& module) {
           "Permutations that take the place of one step, at most.")
       .def(
           "is_left_to_compiler",
-          [](const TensorProgram& ours, const TensorProgram& compilers) {
-            return is_left_to_compiler(compilers, ours);
+          [](const TensorProgram& ours, const TensorProgram& compilers, bool is_alone) {
+            return is_left_to_compiler(compilers, ours, surroundings_of(is_alone));
           },
-          "compilers"_a, "Whether a compiler that carries out the other program by itself does as well.")
+          "compilers"_a, "is_alone"_a, "Whether a compiler that carries out the other program by itself does as well.")
       .def_prop_ro("collectives", &collectives_text, "The collectives in order, as JAX calls them.");
   module.def("lower", &lower_plan, "plan"_a, "element_size"_a, "form"_a, nb::call_guard<nb::gil_scoped_release>(),
              "The plan for elements of this many bytes, in a form: collectives, fast or lean.");
@@ -119,8 +121,10 @@ void bind_tensors(nb::module_& module) {
              "What XLA does by itself, by the model of its rules; None where that does not say.");
   module.def(
       "form_for",
-      [](const std::string& platform, std::int64_t tile_bytes) { return name_of(form_for(platform, tile_bytes)); },
-      "platform"_a, "tile_bytes"_a,
+      [](const std::string& platform, std::int64_t tile_bytes, bool is_alone) {
+        return name_of(form_for(platform, tile_bytes, surroundings_of(is_alone)));
+      },
+      "platform"_a, "tile_bytes"_a, "is_alone"_a,
       "The form that is taken on a platform of JAX's for tiles of so many bytes unless told otherwise.");
 }
 

@@ -130,6 +130,27 @@ void bind_transfers(nb::module_& module) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("unpack", &RankTransfer::unpack, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("forget_sent", &RankTransfer::forget_sent);
+  nb::class_<Round>(module, "Round", "What devices send each other at once: by device, one box to one receiver.")
+      .def_ro("senders", &Round::senders, "To each device; -1 where it receives nothing.")
+      .def_ro("taken_from", &Round::taken_from, "The corner of the box in each sender's tile.")
+      .def_ro("written_to", &Round::written_to, "The corner of the box in each receiver's tile.");
+  nb::class_<Rounds>(module, "Rounds", "How tiles of an array become others by equal boxes.")
+      .def_ro("cell", &Rounds::cell, "The shape of the boxes.")
+      .def_ro("own", &Rounds::own, "What devices keep.")
+      .def_ro("exchanged", &Rounds::exchanged, "What they send each other.");
+  module.def(
+      "partial_rounds",
+      [](const Shape& shape, const PythonSide& source, const PythonSide& target, std::int64_t devices) {
+        return find_partial_rounds(placement_of(source, shape, devices), placement_of(target, shape, devices));
+      },
+      "shape"_a, "source"_a, "target"_a, "devices"_a, nb::call_guard<nb::gil_scoped_release>(),
+      "None where a side's tiles are not equally large and side by side.");
+  module.def(
+      "byte_count",
+      [](const std::string& text, const std::string& what) {
+        return parse_byte_count({what, text});
+      },
+      "text"_a, "what"_a, "Bytes as users write them: 4096, 512MiB, 1.5GB.");
 }
 
 }  // namespace retile::python

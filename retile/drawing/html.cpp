@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "retile/drawing/colors.h"
@@ -176,6 +177,17 @@ void put_frames(std::string& out, const Scene& scene) {
   put(out, "</ol>\n");
 }
 
+// Each line is a comment, as texts of plans begin.
+void put_given(std::string& out, std::string_view lines) {
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    std::string_view line = lines.substr(0, end);
+    if (line.starts_with("// ")) line.remove_prefix(3);
+    put(out, "<p class=\"facts\"><code>{}</code></p>\n", escape(line));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+}
+
 std::string title_of(const Scene& scene) { return scene.id.empty() ? "Plan" : scene.id; }
 
 void put_comparison(std::string& out, const Comparison& comparison, std::size_t number) {
@@ -184,6 +196,7 @@ void put_comparison(std::string& out, const Comparison& comparison, std::size_t 
       escape(title_of(first)));
   put(out, "<p class=\"route\"><code>{}</code> <span>to</span> <code>{}</code></p>\n", escape(first.from),
       escape(first.to));
+  put_given(out, first.given);
   const std::string factors = first.factors.empty() ? "" : fmt::format("; {}", first.factors);
   put(out, "<p class=\"facts\">{}, mesh <code>{}</code>{}{}</p></header>\n", count_of(first.devices, "device"),
       escape(first.mesh), first.element ? fmt::format(", elements {}", name_of(*first.element)) : "", escape(factors));

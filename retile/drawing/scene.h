@@ -82,6 +82,8 @@ struct Scene {
   std::int64_t bound = 0;        // elements of the larger of source and target: no plan of ours has larger tiles
   std::int64_t peak = 0;         // of the largest tile on the way
   View view;
+  // Lines that say what the layouts are in the notation in which they were given; empty in ours.
+  std::string given = {};
 
   const SceneFrame& source() const { return frames.front(); }
   const SceneFrame& target() const { return frames.back(); }

@@ -12,6 +12,7 @@
 #include "retile/base/json.h"
 #include "retile/base/utf8.h"
 #include "retile/contenders/xla_rules.h"
+#include "retile/costs/cost_model.h"
 #include "retile/plan/text.h"
 #include "retile/types/text.h"
 
@@ -21,7 +22,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Account account_of(const Plan& plan, std::int64_t element_size) {
-  Account account{{}, plan.cost.total * element_size, plan.memory.peak * element_size};
+  const std::int64_t received = price(volume_model(), plan.movement, element_size).total;
+  Account account{{}, received * element_size, plan.memory.peak * element_size};
   for (const Step& step : plan.steps()) account.steps.push_back(to_string(step));
   return account;
 }

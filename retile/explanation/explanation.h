@@ -13,7 +13,8 @@
 
 namespace retile::explanation {
 
-// What a plan costs a device: the bytes that it moves by the cost model, and the largest tile on the way.
+// What a plan takes: the bytes that a device receives from others, added over the steps (of each, the busiest device),
+// and the largest tile on the way.
 struct Account {
   std::vector<std::string> steps;
   std::int64_t moved_bytes = 0;

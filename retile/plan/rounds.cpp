@@ -36,49 +36,66 @@ Shape difference(const Shape& a, const Shape& b) {
   return result;
 }
 
-// Tiles that are equally large, lie side by side and have equally many holders.
+// Tiles that are equally large and lie side by side.
 struct Tiles {
   Shape shape;
-  std::vector<Shape> corners;                    // by device
+  std::vector<std::optional<Shape>> corners;     // by device, where it holds a tile
   std::map<Shape, std::vector<Device>> holders;  // by corner
+
+  // The corner of the tile in which a cell lies.
+  Shape around(Shape cell) const {
+    for (std::size_t i = 0; i < cell.size(); ++i) cell[i] -= cell[i] % shape[i];
+    return cell;
+  }
+  // Whether all devices hold a tile, and all tiles are held by equally many.
+  bool are_balanced() const {
+    const auto is_there = [](const std::optional<Shape>& corner) { return corner.has_value(); };
+    const auto is_like_first = [&](const auto& tile) { return tile.second.size() == holders.begin()->second.size(); };
+    return std::all_of(corners.begin(), corners.end(), is_there) &&
+           std::all_of(holders.begin(), holders.end(), is_like_first);
+  }
 };
 
 std::optional<Tiles> find_tiles(const Placement& placement) {
-  if (!placement.has_single_boxes()) return std::nullopt;
   Tiles tiles;
   for (Device device = 0; device < placement.device_count(); ++device) {
-    const Box box = placement.box(device);
+    const std::vector<Part> parts = placement.parts(device);
+    if (parts.empty()) {
+      tiles.corners.emplace_back();
+      continue;
+    }
+    if (parts.size() > 1 || !is_packed(parts.front())) return std::nullopt;
+    const Box& box = parts.front().box;
     const Shape shape = extent_of(box);
-    if (device == 0) tiles.shape = shape;
-    if (shape != tiles.shape || volume(box) == 0) return std::nullopt;
+    if (tiles.holders.empty()) tiles.shape = shape;
+    if (shape != tiles.shape) return std::nullopt;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (box.lo[i] % shape[i] != 0) return std::nullopt;
     }
-    tiles.corners.push_back(box.lo);
+    tiles.corners.emplace_back(box.lo);
     tiles.holders[box.lo].push_back(device);
   }
-  for (const auto& [corner, devices] : tiles.holders) {
-    if (devices.size() != tiles.holders.begin()->second.size()) return std::nullopt;
-  }
-  return tiles;
+  return tiles.holders.empty() ? std::nullopt : std::optional(tiles);
+}
+
+Shape common_cell(const Tiles& before, const Tiles& after) {
+  Shape cell;
+  for (std::size_t i = 0; i < before.shape.size(); ++i) cell.push_back(std::gcd(before.shape[i], after.shape[i]));
+  return cell;
 }
 
 // Each device's own cells first, then from holders that have sent less than their share: a device sends as many cells
 // as it receives. Holders of a tile may send any of its cells, so there is always one left.
 std::vector<std::vector<Edge>> choose_senders(const Tiles& before, const Tiles& after, const Shape& cell) {
-  const auto tile_of = [&](Shape corner) {
-    for (std::size_t i = 0; i < corner.size(); ++i) corner[i] -= corner[i] % before.shape[i];
-    return corner;
-  };
   std::vector<std::vector<Edge>> edges(after.corners.size());  // by receiver; own cells first
   std::vector<std::size_t> sent(edges.size());
   std::map<Shape, std::vector<Edge>> wanted;  // by tile
   std::size_t cells = 0;                      // of each device
   for (std::size_t device = 0; device < edges.size(); ++device) {
-    const std::vector<Shape> corners = cells_of(after.corners[device], after.shape, cell);
+    const std::vector<Shape> corners = cells_of(*after.corners[device], after.shape, cell);
     cells = corners.size();
     for (const Shape& corner : corners) {
-      const Shape from = tile_of(corner);
+      const Shape from = before.around(corner);
       const auto receiver = static_cast<Device>(device);
       if (from == before.corners[device]) {
         edges[device].push_back({receiver, receiver, corner});
@@ -101,9 +118,9 @@ std::vector<std::vector<Edge>> choose_senders(const Tiles& before, const Tiles& 
   return edges;
 }
 
-// Colours the edges of a bipartite multigraph in which every device sends and receives `degree` of them, so that no
-// device has a colour twice on a side (König): each edge takes a colour free at its sender, which is made free at its
-// receiver by swapping two colours along the path that they make from there. Edges by colour and receiver.
+// Colours the edges of a bipartite multigraph in which no device sends or receives more than `degree` of them, so that
+// no device has a colour twice on a side (König): each edge takes a colour free at its sender, which is made free at
+// its receiver by swapping two colours along the path that they make from there. Edges by colour and receiver.
 std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edges, std::size_t devices,
                                              std::size_t degree) {
   using Side = std::vector<std::vector<const Edge*>>;  // by colour and device
@@ -143,16 +160,42 @@ std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edg
   return by_receiver;
 }
 
+// Devices that receive nothing have a null edge.
 Round round_of(const std::vector<const Edge*>& by_receiver, const Tiles& before, const Tiles& after) {
-  Round round;
-  round.taken_from.resize(by_receiver.size());
+  const std::vector<Shape> zeros(by_receiver.size(), Shape(before.shape.size()));
+  Round round{std::vector<Device>(by_receiver.size(), nobody), zeros, zeros};
   for (const Edge* edge : by_receiver) {
+    if (edge == nullptr) continue;
     const auto sender = static_cast<std::size_t>(edge->sender);
-    round.senders.push_back(edge->sender);
-    round.taken_from[sender] = difference(edge->corner, before.corners[sender]);
-    round.written_to.push_back(difference(edge->corner, after.corners[static_cast<std::size_t>(edge->receiver)]));
+    const auto receiver = static_cast<std::size_t>(edge->receiver);
+    round.senders[receiver] = edge->sender;
+    round.taken_from[sender] = difference(edge->corner, *before.corners[sender]);
+    round.written_to[receiver] = difference(edge->corner, *after.corners[receiver]);
   }
   return round;
+}
+
+// The holders of a tile send its cells in turn. A device holds one tile, so what it sends does not depend on other
+// tiles, and the most that one sends is the least that there can be.
+std::vector<Edge> share_cells(const std::map<Shape, std::vector<Edge>>& wanted, const Tiles& before) {
+  std::vector<Edge> edges;
+  for (const auto& [tile, list] : wanted) {
+    const std::vector<Device>& holders = before.holders.at(tile);
+    for (std::size_t i = 0; i < list.size(); ++i)
+      edges.push_back({holders[i % holders.size()], list[i].receiver, list[i].corner});
+  }
+  return edges;
+}
+
+std::size_t most_of_a_device(const std::vector<Edge>& edges, std::size_t devices) {
+  std::vector<std::size_t> sent(devices);
+  std::vector<std::size_t> received(devices);
+  std::size_t most = 0;
+  for (const Edge& edge : edges) {
+    most = std::max(
+        {most, ++sent[static_cast<std::size_t>(edge.sender)], ++received[static_cast<std::size_t>(edge.receiver)]});
+  }
+  return most;
 }
 
 }  // namespace
@@ -160,11 +203,9 @@ Round round_of(const std::vector<const Edge*>& by_receiver, const Tiles& before,
 std::optional<Rounds> find_rounds(const Placement& placement_before, const Placement& placement_after) {
   const std::optional<Tiles> before = find_tiles(placement_before);
   const std::optional<Tiles> after = find_tiles(placement_after);
-  if (!before || !after) return std::nullopt;
+  if (!before || !after || !before->are_balanced() || !after->are_balanced()) return std::nullopt;
   Rounds rounds;
-  for (std::size_t i = 0; i < before->shape.size(); ++i) {
-    rounds.cell.push_back(std::gcd(before->shape[i], after->shape[i]));
-  }
+  rounds.cell = common_cell(*before, *after);
   const std::vector<std::vector<Edge>> edges = choose_senders(*before, *after, rounds.cell);
   std::size_t own = edges.front().size();  // cells that every device has
   for (const std::vector<Edge>& list : edges) {
@@ -178,6 +219,42 @@ std::optional<Rounds> find_rounds(const Placement& placement_before, const Place
     if (position < own) rounds.own.push_back(round_of(kept, *before, *after));
   }
   for (const auto& by_receiver : colour(exchanged, edges.size(), edges.front().size() - own)) {
+    rounds.exchanged.push_back(round_of(by_receiver, *before, *after));
+  }
+  return rounds;
+}
+
+std::optional<Rounds> find_partial_rounds(const Placement& placement_before, const Placement& placement_after) {
+  const std::optional<Tiles> before = find_tiles(placement_before);
+  const std::optional<Tiles> after = find_tiles(placement_after);
+  if (!before || !after) return std::nullopt;
+  Rounds rounds;
+  rounds.cell = common_cell(*before, *after);
+  const std::size_t devices = after->corners.size();
+  std::vector<std::vector<Edge>> kept(devices);
+  std::map<Shape, std::vector<Edge>> wanted;  // by tile
+  for (std::size_t device = 0; device < devices; ++device) {
+    if (!after->corners[device]) continue;
+    const auto receiver = static_cast<Device>(device);
+    for (const Shape& corner : cells_of(*after->corners[device], after->shape, rounds.cell)) {
+      const Shape from = before->around(corner);
+      const bool is_own = before->corners[device] == from;
+      (is_own ? kept[device] : wanted[from]).push_back({receiver, receiver, corner});
+    }
+  }
+  const std::size_t most_kept = std::max_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+                                  return a.size() < b.size();
+                                })->size();
+  for (std::size_t position = 0; position < most_kept; ++position) {
+    std::vector<const Edge*> by_receiver;
+    for (const std::vector<Edge>& list : kept)
+      by_receiver.push_back(position < list.size() ? &list[position] : nullptr);
+    rounds.own.push_back(round_of(by_receiver, *before, *after));
+  }
+  const std::vector<Edge> sent = share_cells(wanted, *before);
+  std::vector<const Edge*> edges;
+  for (const Edge& edge : sent) edges.push_back(&edge);
+  for (const auto& by_receiver : colour(edges, devices, most_of_a_device(sent, devices))) {
     rounds.exchanged.push_back(round_of(by_receiver, *before, *after));
   }
   return rounds;

@@ -325,9 +325,10 @@ const char* name_of(ProgramForm form) { return names.of(form); }
 
 std::optional<ProgramForm> find_program_form(std::string_view name) { return names.find(name); }
 
-ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes) {
+ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings) {
   constexpr std::int64_t least_fast_bytes = 256 << 10;
-  return platform == "cpu" && tile_bytes >= least_fast_bytes ? ProgramForm::fast : ProgramForm::collectives;
+  const bool is_fast = platform == "cpu" && surroundings == Surroundings::none && tile_bytes >= least_fast_bytes;
+  return is_fast ? ProgramForm::fast : ProgramForm::collectives;
 }
 
 Executor executor_of_tensors() {

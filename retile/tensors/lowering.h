@@ -24,10 +24,16 @@ const char* name_of(ProgramForm form);
 std::optional<ProgramForm> find_program_form(std::string_view name);
 
 // The form that is taken on a platform of JAX's ("cpu", "gpu", "tpu") for tiles of so many bytes unless told otherwise.
-// On GPUs and TPUs collectives stay collectives: no figure says that anything else is faster there. On CPU devices the
-// rounds of small tiles take as long as their waiting for each other, so that small ones keep their collectives. The
-// bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all forms.
-ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes);
+// On GPUs and TPUs collectives stay collectives: no figure says that anything else is faster there. On CPU devices:
+// - Inside a program collectives stay, too. XLA gives the operations around a collective the order in memory that it
+// needs,
+//   so that copies before and after it, which other forms avoid, are not made in the first place; and every round waits
+//   for all devices. In bench/python/transformer.py the fast form took 1.27 times as long as collectives
+//   (medians of 15 steps on 2 busy cores).
+// - Alone, rounds of small tiles take as long as their waiting for each other, so that small ones keep their
+// collectives.
+//   The bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all forms.
+ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings);
 
 // The executor of tensor programs. It has no messages: every round of an exchange is a permutation of parts of tiles,
 // and compilers know collectives better.

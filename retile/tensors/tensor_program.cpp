@@ -22,6 +22,13 @@ const char* collective_name(const Operation& operation) {
   return std::holds_alternative<PermuteOp>(operation) ? "ppermute" : nullptr;
 }
 
+// Whether it takes no memory beside its result and no copies.
+bool is_plain(const Statement& statement) {
+  const auto* gather = std::get_if<GatherOp>(&statement.operation);
+  return std::holds_alternative<SliceOp>(statement.operation) ||
+         std::holds_alternative<PermuteOp>(statement.operation) || (gather != nullptr && gather->dimension == 0);
+}
+
 }  // namespace
 
 const Groups* groups_of(const Operation& operation) {
@@ -48,6 +55,7 @@ ProgramCosts costs_of(const TensorProgram& program) {
       costs.largest = std::max(costs.largest, size);
       cut.push_back(std::holds_alternative<SliceOp>(statement.operation) ? size : 0);
       if (collective_name(statement.operation) == nullptr) continue;
+      ++costs.collectives;
       costs.cut += cut[statement.operands.front()];
       if (const Groups* groups = groups_of(statement.operation)) {
         for (std::int64_t& elements : received) elements += from_others(size, *groups);
@@ -65,18 +73,17 @@ ProgramCosts costs_of(const TensorProgram& program) {
   return costs;
 }
 
-bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours) {
-  for (const Statement& statement : compilers.statements()) {
-    const auto* gather = std::get_if<GatherOp>(&statement.operation);
-    const bool is_plain = std::holds_alternative<SliceOp>(statement.operation) ||
-                          std::holds_alternative<PermuteOp>(statement.operation) ||
-                          (gather != nullptr && gather->dimension == 0);
-    if (!is_plain) return false;
-  }
+bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours, Surroundings surroundings) {
   const ProgramCosts theirs = costs_of(compilers);
   const ProgramCosts own = costs_of(ours);
   const std::int64_t ends = std::max(product(ours.tile()), product(ours.movement.target().local_shape()));
-  return theirs.largest <= ends && theirs.received + theirs.cut <= own.received + own.cut;
+  if (theirs.largest > ends) return false;
+  if (surroundings == Surroundings::program) {
+    return theirs.received <= own.received && theirs.collectives <= own.collectives;
+  }
+  const std::vector<Statement> statements = compilers.statements();
+  return std::all_of(statements.begin(), statements.end(), is_plain) &&
+         theirs.received + theirs.cut <= own.received + own.cut;
 }
 
 std::string collectives_text(const TensorProgram& program) {

@@ -124,14 +124,21 @@ struct ProgramCosts {
   std::int64_t cut = 0;       // of boxes that are copied before they are sent
   std::int64_t largest = 0;   // of the largest value, source and target among them
   std::int64_t rounds = 0;    // permutations of the stage that has the most
+  std::int64_t collectives = 0;
 };
 
 ProgramCosts costs_of(const TensorProgram& program);
 
-// Whether a compiler that carries out the first program by itself does as well as the second one would: it permutes
-// tiles, slices them and gathers them along the outermost dimension alone, which takes no memory beside the values;
-// copies and receives no more; and holds nothing larger than source and target.
-bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours);
+// What a compiler sees of a tensor program: that alone, or a larger program around it.
+enum class Surroundings { none, program };
+
+// Whether a compiler that carries out the first program by itself does as well as the second one would. It holds
+// nothing larger than source and target.
+// - Inside a program it receives no more by no more collectives: copies around them go into the operations there.
+// - Alone, it permutes tiles, slices them and gathers them along the outermost dimension, which takes no memory beside
+// the
+//   values; and it copies and receives no more.
+bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours, Surroundings surroundings);
 
 // The collectives in order, as JAX calls them: "2 ppermute, all_gather"; "" where nothing is sent.
 std::string collectives_text(const TensorProgram& program);

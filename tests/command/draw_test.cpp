@@ -151,6 +151,13 @@ TEST(Draw, takes_shardings_of_other_systems) {
       StartsWith("// {devices=[4,1]<=[4]} is [2{a}8, 8] on mesh {a: 4}"));
 }
 
+TEST(Draw, shows_layouts_in_the_notation_that_was_given_on_a_page) {
+  const ProcessResult result = run_retile({"draw", "--mesh", "x=2", "--shape", "f32[4,4]", "PartitionSpec('x',)",
+                                           "PartitionSpec(None, 'x')", "--as", "html"});
+  EXPECT_THAT(result.output, HasSubstr("<code>PartitionSpec(&#39;x&#39;,) is [2{x}4, 4] on mesh {x: 2}"));
+  EXPECT_THAT(run_retile(draw({"--as", "html"})).output, Not(HasSubstr("PartitionSpec")));
+}
+
 TEST(Draw, shows_a_step_alone) {
   const std::vector<std::string> arguments{
       "draw", "--mesh", "x=4,y=2,z=4", "[1{y,x}8, 8, 8, 4]", "[8, 4{y}8, 2{x}8, 4]", "--planner", "paper",

@@ -113,12 +113,12 @@ TEST(Explain, tells_what_the_compiler_does_and_what_could_be_done) {
   {devices=[2,1,4]<=[4,2]T(1,0)} is [8{b}16, 16, 4{a}16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest
   {devices=[1,8,1]<=[8]} is [16, 2{b,a}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest
                 bytes moved   bytes in a tile  steps
-  XLA                24,576            16,384  allgather(2; 4), allgather(0; 2), dynslice(1; 8)
-  retile              2,048             2,048  alltoall(0 -> 1; 2, 2 -> 1; 4)
+  XLA                14,336            16,384  allgather(2; 4), allgather(0; 2), dynslice(1; 8)
+  retile              1,792             2,048  alltoall(0 -> 1; 2, 2 -> 1; 4)
   floor               1,792
   None of XLA's rules leads there, so it makes the whole array on every device, 8.0 times the larger tile, and keeps a part of it.
   retile sends every device what it lacks, and never holds a tile larger than the larger of source and target.
-  Beside XLA, it moves 12 times less and holds 8.0 times less. No plan of such steps costs less.
+  Beside XLA, it moves 8.0 times less and holds 8.0 times less. No plan of such steps costs less.
 )"));
 }
 
@@ -178,7 +178,7 @@ TEST(Explain, one_device_and_uneven_sizes_have_an_account_too) {
   };
   EXPECT_EQ(explained("f32[8,8]", "{maximal device=0}", "{devices=[4,1]<=[4]}"),
             "256 64 XLA knows no way from one device to several but to send everything to all of them.");
-  EXPECT_EQ(explained("f32[7,8]", "{devices=[2,1]<=[2]}", "{replicated}"), "256 224 XLA's rules take 1 step.");
+  EXPECT_EQ(explained("f32[7,8]", "{devices=[2,1]<=[2]}", "{replicated}"), "128 128 XLA's rules take 1 step.");
 }
 
 TEST(Explain, usage) {

@@ -26,6 +26,9 @@ TEST(Explanation, says_where_neither_end_has_what_xla_makes) {
   const Explanation found = explain(problem_of("a=4,b=2", "[8{b}16, 16, 4{a}16]", "[16, 2{b,a}16, 16]"));
   EXPECT_TRUE(found.xla.rematerializes);
   EXPECT_EQ(found.xla.account->peak_bytes, 8 * found.ours.peak_bytes);
+  // What devices keep does not count: an eighth of a tile, and a quarter and a half of what is gathered.
+  EXPECT_EQ(found.ours.moved_bytes, found.floor_bytes);
+  EXPECT_EQ(found.xla.account->moved_bytes, 4 * (16 * 16 * 16 - 8 * 16 * 4));
   const Explanation gathered = explain(problem_of("a=2", "[4{a}8]", "[8]"));
   EXPECT_FALSE(gathered.xla.rematerializes);
   EXPECT_EQ(gathered.xla.account->steps, gathered.ours.steps);

@@ -24,10 +24,15 @@ def run_blocks(page):
     return len(blocks)
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("python.md", 4), ("from-jax.md", 1)])
+@pytest.mark.parametrize(("page", "blocks"), [("python.md", 4), ("from-jax.md", 2)])
 def test_the_pages_code_runs(page, blocks, capsys):
     assert run_blocks(page) == blocks
-    assert "alltoall(0 -> 1; " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "alltoall(0 -> 1; " in printed
+    if page == "from-jax.md":  # what programs hold is for XLA to say, so the line of the peak may differ
+        (shown,) = re.findall(r"^16 arrays .*?^donated.*?\n", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+        both = (re.sub("peak .*", "", text) for text in (shown, printed))
+        assert next(both) in next(both)
 
 
 def test_the_pages_commands_for_python_run(tmp_path):

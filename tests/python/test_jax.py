@@ -272,7 +272,10 @@ def test_plans_can_be_seen_before_they_run():
     assert plan_of(shape, target) is plan
     assert explain(x, target).endswith("// moved by these steps, in the collectives form: 2 ppermute\n")
     large = jax.ShapeDtypeStruct((2048, 512), x.dtype, sharding=x.sharding)
-    assert explain(large, target).endswith("// moved by these steps, in the fast form: 2 ppermute\n")
+    assert explain(large, target).endswith(
+        "// moved by these steps, in the fast form: 2 ppermute\n"
+        "// inside jit by these steps, in the collectives form: 2 ppermute\n"
+    )
     assert "collective-permute" in lower_text(x, target)
 
 
@@ -318,6 +321,30 @@ def test_a_form_can_be_chosen_by_hand(mesh, form, collectives, moved_by):
     for text in (program.lower(x).compile().as_text(), lower_text(x, target, form=form)):
         assert {one for one in ("all-to-all", "collective-permute", "all-gather") if one in text} == collectives
     assert explain(x, target, form=form).endswith(f"// moved by {moved_by}\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alone", "inside", "collective"),
+    [
+        (P(None, "y"), P(), "3 ppermute", "XLA's own reshard", "all-gather"),
+        (P("y"), P(None, "y"), "3 ppermute", "XLA's own reshard", "all-to-all"),
+        (P("x", "y"), P(None, ("y", "x")), "ppermute", "XLA's own reshard", "all-to-all"),
+    ],
+)
+def test_collectives_stay_inside_jit(mesh, before, after, alone, inside, collective):
+    """Where XLA has operations around them write the order in memory that they need, and rounds would wait for each other."""
+    target, array = NamedSharding(mesh, after), np.zeros((2048, 1024), np.float32)
+    x = jax.device_put(array, NamedSharding(mesh, before))
+    alone = f"these steps, in the fast form: {alone}"
+    assert explain(x, target).endswith(f"// moved by {alone}\n// inside jit by {inside}\n")
+    assert "collective-permute" in lower_text(x, target)
+    source = None if source_for(mesh) is None else x.sharding
+    text = jax.jit(lambda x: reshard(x * 2, target, source=source) + 1).lower(x).compile().as_text()
+    assert collective in text and "collective-permute" not in text
+    if source is None:  # there, what is explained is what runs there
+        told = []
+        jax.jit(lambda x: told.append(explain(x, target)) or x).lower(x)
+        assert inside in told[0] and alone not in told[0]
 
 
 def test_forms_that_are_none_are_refused():

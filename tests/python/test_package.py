@@ -117,8 +117,8 @@ def test_explanations_of_logs_are_those_of_the_command():
     assert found.rematerializes and found.optimal and found.planner == "wide"
     assert found.operation == "%copy.1" and found.count == 2
     assert found.xla.steps == ["allgather(2; 4)", "allgather(0; 2)", "dynslice(1; 8)"]
-    assert (found.xla.moved_bytes, found.xla.peak_bytes) == (24576, 16384)
-    assert (found.retile.moved_bytes, found.retile.peak_bytes, found.floor_bytes) == (2048, 2048, 1792)
+    assert (found.xla.moved_bytes, found.xla.peak_bytes) == (14336, 16384)
+    assert (found.retile.moved_bytes, found.retile.peak_bytes, found.floor_bytes) == (1792, 2048, 1792)
     assert found.source.shape == (16, 16, 16) and found.source.text == "[8{b}16, 16, 4{a}16]"
     assert found.why[0].startswith("None of XLA's rules leads there")
     shown = (Path(__file__).parents[2] / "docs" / "from-jax.md").read_text().split("$ retile explain")[1]

@@ -56,11 +56,12 @@ TEST(Lowering, sends_parts_of_tiles_in_the_lean_form) {
   EXPECT_EQ(collectives_text(program), "6 ppermute");  // three cells of a quarter, in two parts
 }
 
-TEST(Lowering, takes_collectives_on_all_platforms_but_cpu) {
-  EXPECT_EQ(form_for("cpu", 1 << 20), ProgramForm::fast);
-  EXPECT_EQ(form_for("cpu", 1 << 10), ProgramForm::collectives);
-  EXPECT_EQ(form_for("gpu", 1 << 20), ProgramForm::collectives);
-  EXPECT_EQ(form_for("tpu", 1 << 20), ProgramForm::collectives);
+TEST(Lowering, takes_collectives_but_for_large_tiles_alone_on_cpu) {
+  EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::none), ProgramForm::fast);
+  EXPECT_EQ(form_for("cpu", 1 << 10, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("cpu", 1 << 20, Surroundings::program), ProgramForm::collectives);
+  EXPECT_EQ(form_for("gpu", 1 << 20, Surroundings::none), ProgramForm::collectives);
+  EXPECT_EQ(form_for("tpu", 1 << 20, Surroundings::none), ProgramForm::collectives);
 }
 
 TEST(Lowering, goes_by_messages_where_groups_cannot_be_said) {
@@ -106,7 +107,7 @@ TEST(ProgramCosts, count_boxes_that_are_cut_to_be_sent) {
 TEST(TensorProgram, is_left_to_a_compiler_that_does_as_well) {
   const auto is_left = [](const Problem& problem, PlannerKind compilers) {
     return is_left_to_compiler(lower_problem(problem, {}, compilers),
-                               lower_problem(problem, options_for(ProgramForm::fast)));
+                               lower_problem(problem, options_for(ProgramForm::fast)), Surroundings::none);
   };
   EXPECT_TRUE(is_left(outer_gather, PlannerKind::paper));
   EXPECT_TRUE(is_left(problem_of("x=4", "[8]", "[2{x}8]"), PlannerKind::paper));
@@ -116,6 +117,21 @@ TEST(TensorProgram, is_left_to_a_compiler_that_does_as_well) {
   EXPECT_FALSE(is_left(swapped, PlannerKind::gather_slice));  // makes the whole array
   const Problem halved = problem_of("x=2,y=4", "[2{y}8, 8]", "[4{x}8, 8]");
   EXPECT_FALSE(is_left(halved, PlannerKind::gather_slice));  // receives more
+}
+
+TEST(TensorProgram, is_left_to_a_compiler_inside_a_program_that_does_as_well) {
+  const auto is_left = [](const Problem& problem, PlannerKind compilers) {
+    return is_left_to_compiler(lower_problem(problem, {}, compilers), lower_problem(problem, {}),
+                               Surroundings::program);
+  };
+  EXPECT_TRUE(is_left(outer_gather, PlannerKind::paper));
+  EXPECT_TRUE(is_left(inner_gather, PlannerKind::paper));
+  EXPECT_TRUE(is_left(among_eight, PlannerKind::paper));
+  EXPECT_FALSE(is_left(swapped, PlannerKind::gather_slice));  // makes the whole array
+  EXPECT_FALSE(is_left(problem_of("x=2,y=4", "[2{y}8, 8]", "[4{x}8, 8]"), PlannerKind::gather_slice));  // receives more
+  // Receives as much by two collectives instead of one.
+  const Problem both = problem_of("x=2,y=4", "[4{x}8, 2{y}8]", "[8, 8]");
+  EXPECT_FALSE(is_left_to_compiler(lower_problem(both, {}), lower_problem(outer_gather, {}), Surroundings::program));
 }
 
 // Shapes of all operands are known, and those of branches are the switch's.

@@ -106,6 +106,7 @@ class Artist {
       texts_.push_back(std::move(text));
     } else {
       if (!remarks.empty()) write_remark(remarks);
+      comparison.front().given = remarks;
       if (format_ == "svg") texts_.push_back(drawing::to_svg(comparison, step));
       comparisons_.push_back(std::move(comparison));
     }
