@@ -2,8 +2,8 @@
 """Writes the manifest of a model that goes from a trainer to a server: one array a line, for `retile transfer`.
 
 The trainer is FSDP x tensor parallel, with experts over expert parallel groups; the server tensor x expert parallel, with
-key-value heads replicated where it has more devices than heads. With as many devices on both sides they are the same
-devices; otherwise the server's come after the trainer's.
+key-value heads replicated where it has more devices than heads. Any numbers of devices will do: groups are as large as
+divide them. With as many devices on both sides they are the same devices; otherwise the server's come after the trainer's.
 
     examples/models/manifest.py qwen3-235b 256 128 | retile transfer - --dry-run
     examples/models/manifest.py llama-70b 8 8 --layers 2 --divide 16 | retile transfer - --max-bytes 1MiB
@@ -12,16 +12,23 @@ devices; otherwise the server's come after the trainer's.
 import argparse
 import json
 
-# From the models' public configurations. Sizes in elements.
+# From the config.json of the models' public repositories: meta-llama/Llama-3.1-70B, Qwen/Qwen3-30B-A3B,
+# Qwen/Qwen3-235B-A22B, deepseek-ai/DeepSeek-V3 and moonshotai/Kimi-K2-Instruct. Sizes in elements.
 # fmt: off
 MODELS = {
     "llama-70b": dict(layers=80, hidden=8192, heads=64, kv=8, width=128, inner=28672, vocab=128256, fused=True),
-    "qwen3-30b": dict(layers=48, hidden=2048, heads=32, kv=4, width=128, vocab=151936, experts=128, expert_inner=768),
+    "qwen3-30b-a3b": dict(layers=48, hidden=2048, heads=32, kv=4, width=128, vocab=151936, experts=128, expert_inner=768),
     "qwen3-235b": dict(layers=94, hidden=4096, heads=64, kv=4, width=128, vocab=151936, experts=128, expert_inner=1536),
     "deepseek-v3": dict(layers=61, hidden=7168, heads=128, vocab=129280, inner=18432, dense_layers=3, experts=256,
                         expert_inner=2048, shared_inner=2048, q_rank=1536, kv_rank=512, rope=64, nope=128, value=128),
+    "kimi-k2": dict(layers=61, hidden=7168, heads=64, vocab=163840, inner=18432, dense_layers=1, experts=384,
+                    expert_inner=2048, shared_inner=2048, q_rank=1536, kv_rank=512, rope=64, nope=128, value=128),
 }
 # fmt: on
+
+
+def largest_divisor(count, most):
+    return max(i for i in range(1, min(count, most) + 1) if count % i == 0)
 
 
 class Cluster:
@@ -30,14 +37,14 @@ class Cluster:
     def __init__(self, trainer, server, kv):
         self.trainer, self.server = trainer, server
         self.first = 0 if trainer == server else trainer  # of the server's devices
-        self.tp = {8: 2, 64: 4}.get(trainer, 8)
+        self.tp = largest_divisor(trainer, 2 if trainer <= 8 else 4 if trainer <= 64 else 8)
         self.source = {"fsdp": trainer // self.tp, "tp": self.tp}
-        server_tp = min(8, server)
-        replicas = max(1, server_tp // kv)  # of each key-value head
+        server_tp = largest_divisor(server, 8)
+        replicas = largest_divisor(server_tp, max(1, server_tp // kv))  # of each key-value head
         self.target = {"replica": server // server_tp, "kv": server_tp // replicas, "half": replicas}
         self.target_devices = None if self.first == 0 else list(range(self.first, self.first + server))
-        self.expert_groups = min(8, trainer)
-        self.expert_tp = 4 if server > 8 else 1
+        self.expert_groups = largest_divisor(trainer, 8)
+        self.expert_tp = largest_divisor(server, 4) if server > 8 else 1
 
     def line(self, name, shape, source, target, view=None, meshes=None, devices=(None, None)):
         array = {"name": name, "dtype": "bf16", "shape": shape}
@@ -139,13 +146,13 @@ def manifest(model, cluster):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", choices=MODELS)
-    parser.add_argument("trainer", type=int, help="devices of the trainer: a multiple of 8")
-    parser.add_argument("server", type=int, help="devices of the server: a multiple of 8")
+    parser.add_argument("trainer", type=int, help="devices of the trainer")
+    parser.add_argument("server", type=int, help="devices of the server")
     parser.add_argument("--layers", type=int, help="only so many")
     parser.add_argument("--divide", type=int, default=1, help="widths by this, for models that fit on one machine")
     arguments = parser.parse_args()
-    if arguments.trainer % 8 or arguments.server % 8 or min(arguments.trainer, arguments.server) < 8:
-        parser.error("both sides have a multiple of 8 devices")
+    if min(arguments.trainer, arguments.server) < 1:
+        parser.error("both sides have a device")
     model = dict(MODELS[arguments.model])
     model["layers"] = arguments.layers or model["layers"]
     for key in model:

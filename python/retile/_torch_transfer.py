@@ -1,19 +1,23 @@
 """Whole models of PyTorch's tensors, between the ranks of any process group that carries tensors of the host."""
 
 import contextlib
+import difflib
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
+from retile import _retile
+from retile._elements import element_type
 from retile._errors import InputError
 from retile._recording import Recorder
-from retile._retile import Layout
-from retile._shardings import device_mesh_values, dtensor_layout, placement_values
-from retile._transfer import Memory, catalogue_of
+from retile._retile import Layout, Mesh
+from retile._shardings import device_mesh_values, dtensor_layout, from_placements, placement_values, unless_in_order
+from retile._transfer import Memory, catalogue_of, require
 from retile._transfer import Transfer as _Transfer
 
 TAG = 25713  # of messages, so that no others of the group are taken for them
@@ -126,3 +130,87 @@ class Transfer(_Transfer):
         if not isinstance(dtype, torch.dtype):
             raise InputError(f"dtype is a type of PyTorch's, not {dtype!r}")
         return dtype
+
+
+# --- Manifests.
+
+
+class _End:
+    """The source or the target of a manifest: the layout of each tensor, by name. Devices are ranks of the world."""
+
+    def __init__(self, tensors: Any):
+        if isinstance(tensors, torch.nn.Module):
+            tensors = tensors.named_parameters()
+        self.tensors = dict(tensors.items() if isinstance(tensors, Mapping) else tensors)
+        meshes = {one.device_mesh: None for one in self.tensors.values() if isinstance(one, DTensor)}
+        self._ranks = sorted({rank for mesh in meshes for rank in device_mesh_values(mesh)[2]}) or [0]
+        self._known: dict[Any, Layout] = {}
+
+    def layout(self, name: str, shape: Sequence[int]) -> Layout:
+        """Throws InputError where what is given is no layout of such a tensor."""
+        given, shape = self.tensors[name], tuple(shape)
+        if isinstance(given, Layout):
+            layout = given
+        elif isinstance(given, torch.Tensor) and tuple(given.shape) != shape:
+            raise InputError(f"the target has shape {list(given.shape)}, and the source {list(shape)}")
+        elif isinstance(given, DTensor):
+            layout = self._placed(given.device_mesh, tuple(given.placements), shape)
+        elif isinstance(given, torch.Tensor):
+            layout = self._everywhere(shape)
+        elif isinstance(given, tuple) and len(given) == 2:
+            layout = self._placed(given[0], tuple(given[1]), shape)
+        else:
+            raise InputError(f"{given!r} is no tensor, layout or pair (mesh, placements)")
+        if layout.partial:
+            raise InputError("it is a sum: redistribute it first")
+        return layout
+
+    def _placed(self, mesh: Any, placements: tuple[Any, ...], shape: tuple[int, ...]) -> Layout:
+        key = mesh, placements, tuple(map(type, placements)), shape
+        if key not in self._known:
+            self._known[key] = from_placements(mesh, placements, shape)
+        return self._known[key]
+
+    def _everywhere(self, shape: tuple[int, ...]) -> Layout:
+        if shape not in self._known:
+            mesh = Mesh({"rank": len(self._ranks)})
+            self._known[shape] = Layout.cut(mesh, shape, [[]] * len(shape), devices=unless_in_order(self._ranks))
+        return self._known[shape]
+
+
+def manifest(model: Any, targets: Any, *, dtype: torch.dtype | None = None) -> str:
+    """The manifest of a transfer, for `retile transfer`: a line for each tensor that `targets` names. Nothing moves, and
+    tensors need no data: a model on the meta device, in a world of the backend "fake", will do.
+
+        Path("model.jsonl").write_text(retile.torch.manifest(model, {"lm_head.weight": (mesh, [Shard(0)])}))
+
+    `model` is a module, a mapping or pairs of names and DTensors. `targets` is a second model, or maps names to DTensors,
+    pairs (mesh, placements) or layouts. A tensor that is no DTensor is a whole one on every rank that DTensors of its model
+    are on. Devices are ranks of the world. `dtype` is what tensors are converted to on their way.
+    """
+    source, target = _End(model), _End(targets)
+    lines: dict[Any, str] = {}
+    faults, text = [], []
+    for name in target.tensors:
+        try:
+            problem = _problem(source, target, name, dtype)
+            if problem not in lines:
+                lines[problem] = _retile.problem_json(*problem)[1:]
+            text.append(f'{{"name":{json.dumps(name)},{lines[problem]}\n')
+        except InputError as error:
+            faults.append(f'"{name}": {error}')
+    require(faults)
+    return "".join(text)
+
+
+def _problem(source: _End, target: _End, name: str, dtype: torch.dtype | None) -> tuple[Layout, Layout, str]:
+    if name not in source.tensors:
+        near = difflib.get_close_matches(name, source.tensors, 1)
+        raise InputError("the model has no such tensor" + (f': did you mean "{near[0]}"?' if near else ""))
+    tensor, wanted = source.tensors[name], target.tensors[name]
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"the model has {type(tensor).__name__} under this name, not a tensor")
+    sent = tensor.dtype if dtype is None else dtype
+    if isinstance(wanted, torch.Tensor) and wanted.dtype != sent:
+        raise InputError(f"it is sent as {sent}, and the target is of {wanted.dtype}\nhint: dtype=… converts it")
+    return source.layout(name, tensor.shape), target.layout(name, tensor.shape), element_type(sent)

@@ -161,7 +161,7 @@ def _ranks_text(ranks: Sequence[int]) -> str:
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-def _require(faults: Iterable[str]) -> None:
+def require(faults: Iterable[str]) -> None:
     listed = list(dict.fromkeys(faults))
     if len(listed) > MOST_TOLD:
         listed[MOST_TOLD:] = [f"and {len(listed) - MOST_TOLD} more"]
@@ -589,9 +589,9 @@ class Transfer:
             if len(values) > 1:
                 listed.append(f"ranks have different {key}: {', '.join(map(repr, values))}")
         if listed:  # arrays that were not added would be found missing
-            _require(listed)
+            require(listed)
         comparison = _Comparison(sources, targets)
-        _require(comparison.faults)
+        require(comparison.faults)
         numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
         self._hosts = [numbers[host] for host in hosts] if len(numbers) > 1 else []
         self._kinds, self._arrays = comparison.kinds, comparison.arrays
@@ -618,7 +618,7 @@ class Transfer:
             execution = _Execution(plan, names, self._tiles, self._address_of, self._group)
         except RuntimeError as fault:
             error = str(fault)
-        _require(text for text in self._group.gather(error) if text)
+        require(text for text in self._group.gather(error) if text)
         self._executions[only] = execution
         return execution
 
@@ -649,7 +649,7 @@ class Transfer:
             listed = [f"rank {rank}: {', '.join(one)}" for rank, one in enumerate(wanted)]
             raise InputError("ranks want different arrays\n" + "\n".join(listed))
         known = [name for name, _ in self._arrays]
-        _require(
+        require(
             f'no array of this transfer is called "{name}"'
             for name in names
             if not any(_is_below(one, (name,)) for one in known)

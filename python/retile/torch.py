@@ -46,7 +46,17 @@ from retile._movements import (
 )
 from retile._retile import Layout, Plan
 
-__all__ = ["AgreementError", "Statistics", "Transfer", "enabled", "explain", "plan_of", "redistribute", "statistics"]
+__all__ = [
+    "AgreementError",
+    "Statistics",
+    "Transfer",
+    "enabled",
+    "explain",
+    "manifest",
+    "plan_of",
+    "redistribute",
+    "statistics",
+]
 
 OLDEST_VERSION = (2, 6)
 
@@ -475,4 +485,4 @@ def enabled(*, group: dist.ProcessGroup | None = None, time_limit: float | None 
             module.redistribute_local_tensor = original
 
 
-from retile._torch_transfer import Transfer
+from retile._torch_transfer import Transfer, manifest

@@ -257,6 +257,12 @@ void bind_plans(nb::module_& module) {
                                std::string(name_of(problem.element_type())));
       },
       "line"_argument, nb::sig("def parse_problem(line: str) -> tuple[Layout, Layout, str]"));
+  module.def(
+      "problem_json",
+      [](const PythonLayout& source, const PythonLayout& target, const std::string& element_type) {
+        return to_json(problem_of(source, target, element_type));
+      },
+      "source"_a, "target"_a, "element_type"_a, "A problem without a name, as a line of JSON.");
 }
 
 }  // namespace retile::python

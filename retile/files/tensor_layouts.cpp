@@ -9,19 +9,12 @@
 
 #include "retile/base/json.h"
 #include "retile/interchange/notation.h"
-#include "retile/types/json.h"
+#include "retile/interchange/problem_json.h"
 
 namespace retile::files {
 namespace {
 
 constexpr const char* known_keys[] = {"name", "mesh", "layout", "shape", "format"};
-
-std::optional<interchange::PlacedMesh> read_placed_mesh(const JsonReader& line) {
-  if (!line.has("mesh")) return std::nullopt;
-  const JsonReader mesh = line.member("mesh");
-  if (mesh.value().as<std::string>() == nullptr) return interchange::PlacedMesh{read_mesh(mesh), {}};
-  return mesh.parse_text([](const SourceText& text) { return interchange::parse_placed_mesh(text); });
-}
 
 }  // namespace
 
@@ -57,7 +50,8 @@ Layout TensorLayouts::find(const std::string& name, const Shape* shape) const {
   if (shape == nullptr && !line.has("shape") && !says_shape) {
     member.fail(fmt::format("the shape of '{}' is needed", name), "add \"shape\" to the line");
   }
-  const std::optional<interchange::PlacedMesh> mesh = read_placed_mesh(line);
+  std::optional<interchange::PlacedMesh> mesh;
+  if (line.has("mesh")) mesh = interchange::read_placed_mesh(line.member("mesh"));
   const Shape& given = line.has("shape") ? own : shape != nullptr ? *shape : own;
   Layout layout = member.parse_text([&](const SourceText& one) {
     if (says_shape && mesh) return parse_layout(one, mesh->mesh);

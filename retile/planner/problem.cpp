@@ -146,7 +146,8 @@ void write_rules(Json& json, const Layout& source, const Layout& target) {
 // Adds what is wrong to the faults.
 class LayoutReader {
  public:
-  LayoutReader(const JsonReader& problem, InputFaults& faults) : problem_(problem), faults_(faults) {}
+  LayoutReader(const JsonReader& problem, const LayoutTextReader& read_text, InputFaults& faults)
+      : problem_(problem), read_text_(read_text), faults_(faults) {}
 
   std::optional<Layout> read_source() const { return read_side("src", "mesh"); }
   std::optional<Layout> read_target() const { return read_side("dst", problem_.has("dst_mesh") ? "dst_mesh" : "mesh"); }
@@ -180,7 +181,16 @@ class LayoutReader {
     return reduce ? read_reduction(*reduce) : Reduction::sum;
   }
 
+  bool is_text(const std::string& side) const {
+    return read_text_ && problem_.has(side) && problem_.member(side).value().as<std::string>() != nullptr;
+  }
+
   std::optional<Layout> read_side(const std::string& side, const std::string& mesh_key) const {
+    if (is_text(side)) {
+      std::optional<Layout> layout;
+      faults_.attempt([&] { layout = read_text_(problem_, side, mesh_key); });
+      return layout;
+    }
     const auto shape = require("shape");
     const auto boxes = find(side + "_boxes");
     const auto mesh = boxes ? std::nullopt : read_mesh_of(mesh_key);
@@ -204,6 +214,7 @@ class LayoutReader {
   }
 
   const JsonReader& problem_;
+  const LayoutTextReader& read_text_;
   InputFaults& faults_;
 };
 
@@ -321,14 +332,14 @@ TypedProblem require_typed(const Problem& problem) {
       "sizes must divide, and dimensions be cut as a whole");
 }
 
-Problem read_problem(const JsonReader& reader) {
+Problem read_problem(const JsonReader& reader, const LayoutTextReader& read_text) {
   reader.require_format();
   InputFaults faults;
   std::string id = fmt::format("line-{}", reader.source().first_line);
   faults.attempt([&] {
     if (reader.has("id")) id = reader.member("id").string();
   });
-  const LayoutReader layouts(reader, faults);
+  const LayoutReader layouts(reader, read_text, faults);
   std::optional<Layout> source = layouts.read_source();
   std::optional<Layout> target = layouts.read_target();
   ElementType element_type = ElementType::f32;
@@ -347,7 +358,7 @@ Problem read_problem(const JsonReader& reader) {
 
 Problem parse_problem(const SourceText& line) {
   const JsonValue root = parse_json(line);
-  return read_problem(JsonReader(line, root, "the problem"));
+  return read_problem(JsonReader(line, root, "the problem"), nullptr);
 }
 
 Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,

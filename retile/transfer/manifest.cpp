@@ -12,6 +12,7 @@
 #include "retile/base/json.h"
 #include "retile/base/sentences.h"
 #include "retile/base/unknown_keys.h"
+#include "retile/interchange/problem_json.h"
 #include "retile/plan/text.h"
 #include "retile/planner/problem_json.h"
 
@@ -99,8 +100,9 @@ class ManifestReader {
     });
     std::optional<Problem> problem;
     faults.attempt([&] {
-      problem = read_problem(reader);
-      if (const auto fault = find_fault(*problem)) reader.member("src_sum").fail(*fault);
+      problem = interchange::read_problem(reader);
+      if (const auto fault = find_fault(*problem))
+        reader.member(reader.has("src_sum") ? "src_sum" : "src").fail(*fault);
     });
     faults.require_none();
     const std::size_t number = numbers_.of(*problem, manifest_);

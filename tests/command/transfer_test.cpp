@@ -155,6 +155,34 @@ TEST(TransferJson, of_a_run_is_a_report) {
   EXPECT_EQ(json["seconds"].size(), 3U);
 }
 
+// One array in five notations, each between the same devices.
+TEST(TransferOfNotations, plans_the_same_as_lists_of_axes) {
+  const std::string begin = R"({"name": "w", "shape": [16, 8], "dtype": "bf16", )";
+  const std::string lists =
+      begin + R"("mesh": {"x": 2, "y": 2}, "src": [["y", "x"], []], "dst": [[], ["x"]], "dst_devices": [3, 2, 1, 0]})";
+  const std::string expected = run_retile({"transfer", "-", "--dry-run", "--json"}, lists).output;
+  ASSERT_FALSE(expected.empty());
+  for (const char* rest : {
+           R"x("mesh": {"x": 2, "y": 2}, "src": "P(('x', 'y'))", "dst": "[16, 4{x}8] on [3, 2, 1, 0]"})x",
+           R"x("mesh": "Mesh('x': 2, 'y': 2)", "src": "P(('x', 'y'))", )x"
+           R"x("dst_mesh": "Mesh(device_ids=array([[3, 2], [1, 0]]), axis_names=('x', 'y'))", "dst": "P(None, 'x')"})x",
+           R"x("mesh": {"x": 2, "y": 2}, "src": "(Shard(dim=0), Shard(dim=0))", )x"
+           R"x("dst_mesh": "DeviceMesh([[3, 2], [1, 0]], mesh_dim_names=('x', 'y'))", )x"
+           R"x("dst": "(Shard(dim=1), Replicate())"})x",
+           R"x("src": "{devices=[4,1]<=[4]}", "dst": "{devices=[1,2,2]3,2,1,0 last_tile_dim_replicate}"})x",
+           R"x("mesh": {"x": 2, "y": 2}, "src": [["y", "x"], []], )x"
+           R"x("dst": "{devices=[1,2,2]3,2,1,0 last_tile_dim_replicate}"})x",
+           R"x("mesh": "sdy.mesh @m = <[\"x\"=2, \"y\"=2]>", "src": "#sdy.sharding<@m, [{\"x\", \"y\"}, {}]>", )x"
+           R"x("dst": "{devices=[1,2,2]3,2,1,0 last_tile_dim_replicate}"})x",
+       }) {
+    const ProcessResult result = run_retile({"transfer", "-", "--dry-run", "--json"}, begin + rest);
+    EXPECT_EQ(result.output, expected) << rest << result.errors;
+  }
+  const ProcessResult planned =
+      run_retile({"plan", "--problems", "-"}, R"x({"mesh": {"x": 2}, "shape": [8], "src": "P('x')", "dst": [[]]})x");
+  EXPECT_THAT(planned.output, ::testing::HasSubstr("allgather(0; 2)")) << planned.errors;
+}
+
 TEST(TransferFault, cap_that_is_too_small_names_the_smallest) {
   EXPECT_EQ(
       run_retile({"transfer", "-", "--max-bytes", "11B"}, manifest),
@@ -251,7 +279,28 @@ TEST(TransferOfModels, is_planned_in_place_within_the_cap) {
   }
 }
 
+TEST(TransferOfModels, is_planned_for_any_numbers_of_devices) {
+  for (const char* name : {"llama-70b", "qwen3-30b-a3b", "kimi-k2"}) {
+    for (const char* sizes : {" 1 1", " 6 6", " 7 3", " 12 10", " 9 20"}) {
+      const std::string text = model(name + std::string(sizes) + " --layers 2");
+      const ProcessResult result = run_retile({"transfer", "-", "--dry-run", "--json"}, text);
+      ASSERT_EQ(result.status, 0) << name << sizes << result.errors;
+      const Json json = Json::parse(result.output);
+      EXPECT_EQ(json["received_bytes"], json["floor_bytes"]) << name << sizes;
+    }
+  }
+}
+
+// A trillion parameters from 256 devices to 128 others.
+TEST(TransferOfModels, is_planned_at_the_size_of_kimi_k2) {
+  const std::string text = model("kimi-k2 256 128");
+  EXPECT_EQ(lines_of(text).size(), 60 * 384 * 3 + 61 * 9 + 3 + 60 * 4 + 3U);
+  const ProcessResult result = run_retile({"transfer", "-", "--dry-run"}, text);
+  EXPECT_THAT(result.output, ::testing::HasSubstr(", gap 0.000 %\n"));
+}
+
 TEST(TransferOfModels, has_the_arrays_of_the_public_configurations) {
+  EXPECT_EQ(lines_of(model("qwen3-30b-a3b 8 8")).size(), 48 * 128 * 3 + 48 * 9 + 3U);
   EXPECT_EQ(lines_of(model("qwen3-235b 8 8")).size(), 36096 + 94 * 9 + 3U);
   EXPECT_EQ(lines_of(model("qwen3-30b 8 8")).size(), 18432 + 48 * 9 + 3U);
   EXPECT_EQ(lines_of(model("llama-70b 8 8")).size(), 80 * 6 + 3U);

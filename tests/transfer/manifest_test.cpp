@@ -182,6 +182,46 @@ TEST(Manifest, takes_all_that_a_problem_has) {
   EXPECT_EQ(manifest.problems.size(), 3U);
 }
 
+TEST(Manifest, shows_what_is_wrong_with_a_text) {
+  EXPECT_EQ(
+      faults_of({
+          R"x({"name": "a", "mesh": {"x": 2}, "shape": [8], "src": "P('y')", "dst": "[9]"})x",
+          R"x({"name": "b", "mesh": {"x": 2}, "shape": [8], "src": "P('x')", "src_devices": [1, 0], "dst": [[]]})x",
+          R"x({"name": "c", "mesh": {"x": 2}, "shape": [9], "src": [["x"]], "dst": "P()", "uneven": "nested"})x",
+          R"x({"name": "d", "mesh": {"x": 2}, "shape": [8], "src": "Partial(sum)", "dst": [[]]})x",
+          R"x({"name": "e", "shape": [8], "src": "P('x')", "dst": "{devices=[2]<=[2]}"})x",
+          R"x({"name": "f", "mesh": "Mesh('x': 0)", "shape": [-8], "src": "P('x')", "dst": "P()"})x",
+      }),
+      R"x(m.jsonl:1:57: error: unknown axis y
+    1 | {"name": "a", "mesh": {"x": 2}, "shape": [8], "src": "P('y')", "dst": "[9]"}
+      |                                                         ^~~
+hint: the mesh has x
+m.jsonl:1:71: error: "dst" is of shape [9], and "shape" is another one
+    1 | {"name": "a", "mesh": {"x": 2}, "shape": [8], "src": "P('y')", "dst": "[9]"}
+      |                                                                       ^~~~~
+m.jsonl:2:79: error: "src_devices" goes with lists of axes, and "src" is a text
+    2 | ...name": "b", "mesh": {"x": 2}, "shape": [8], "src": "P('x')", "src_devices": [1, 0], "dst": [[]]}
+      |                                                                                ^~~~~~
+hint: the text says it all: devices stand in a mesh's text, as in DeviceMesh([4, 5], mesh_dim_names=('x',))
+m.jsonl:3:87: error: "uneven" goes with lists of axes, and "dst" is a text
+    3 | {"name": "c", "mesh": {"x": 2}, "shape": [9], "src": [["x"]], "dst": "P()", "uneven": "nested"}
+      |                                                                                       ^~~~~~~~
+hint: the text says it all: devices stand in a mesh's text, as in DeviceMesh([4, 5], mesh_dim_names=('x',))
+m.jsonl:4:54: error: a transfer moves arrays, and this one is a sum
+    4 | {"name": "d", "mesh": {"x": 2}, "shape": [8], "src": "Partial(sum)", "dst": [[]]}
+      |                                                      ^~~~~~~~~~~~~~
+hint: redistribute it first: retile run reduces sums
+m.jsonl:5:37: error: nothing says which mesh this is of
+    5 | {"name": "e", "shape": [8], "src": "P('x')", "dst": "{devices=[2]<=[2]}"}
+      |                                     ^~~~~~
+hint: give one, as in --mesh "Mesh('x': 2, 'y': 4)" or --mesh x=2,y=4
+m.jsonl:6:34: error: the size of an axis is 0
+    6 | {"name": "f", "mesh": "Mesh('x': 0)", "shape": [-8], "src": "P('x')", "dst": "P()"}
+      |                                  ^
+hint: sizes start at 1
+)x");
+}
+
 TEST(Manifest, has_names_and_objects) {
   EXPECT_EQ(faults_of({named(""), "[" + named("a") + "]"}),
             R"(m.jsonl:1:10: error: an array's name is empty

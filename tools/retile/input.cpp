@@ -12,6 +12,7 @@
 #include "retile/base/scanner.h"
 #include "retile/base/utf8.h"
 #include "retile/contenders/xla_rules.h"
+#include "retile/interchange/problem_json.h"
 #include "retile/pipeline.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/planner/relabelling.h"
@@ -379,7 +380,7 @@ int for_each_problem(const ProblemArguments& arguments, std::string_view action,
   Progress progress(std::string(action), lines.size());
   int status = done;
   for (const SourceText& line : lines) {
-    const auto work = [&] { return visit(prepared(arguments, parse_problem(line))), done; };
+    const auto work = [&] { return visit(prepared(arguments, interchange::parse_problem(line))), done; };
     status = std::max(status, attempt(work, &line));
     progress.advance();
   }
