@@ -72,8 +72,8 @@ bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, on 
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla
 
-planner-table: build-bench ## measure planning anew and write the tables of docs/planner.md
-	bench/planner_tables.sh build/release/bench docs/planner.md
+planner-table: build-bench ## measure planning anew and write the tables of docs/planner-times.md
+	bench/planner_tables.sh build/release/bench docs/planner-times.md
 
 evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.125) of the arrays' sizes, then report
 	bench/evaluate.sh build/release build/evaluation $(EVALUATE_SECONDS) $(SCALE)
