@@ -35,7 +35,7 @@ checkers: # of the code that is emitted for others, and of plans
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
-test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
+test-mpich: build/mpich/configured ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
 
@@ -104,7 +104,7 @@ bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 p
 	FRAMEWORK=torch tools/python-package.sh python bench/python/redistribute_torch.py $(PYTHON_BENCH_OPTIONS)
 	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_torch.py $(TRANSFER_BENCH_OPTIONS)
 
-lint: build/clang/build.ninja ## check format (clang-format, ruff) and code (clang-tidy, ruff)
+lint: build/clang/configured ## check format (clang-format, ruff) and code (clang-tidy, ruff)
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@tools/lint-python.sh
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
@@ -125,34 +125,42 @@ install-dependencies: ## install the Debian packages that are missing
 clean: ## remove everything built
 	rm -rf build
 
-# --- One build per preset: build-release, test-release, build-asan and so on.
+# --- The command alone: fewer packages are installed, and less is configured.
 
-# ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
-build/%/build.ninja: CMakePresets.json | install-dependencies
-	cmake --preset $*
+build/release/build.ninja: CMakePresets.json
+	@tools/install-dependencies.sh --command
+	cmake --preset release $(if $(wildcard build/release/configured),,$(COMMAND_ALONE))
 	@touch $@
+COMMAND_ALONE = -D RETILE_BUILD_TESTS=OFF -D RETILE_BUILD_BENCH=OFF -D RETILE_BUILD_C=OFF -D RETILE_WITH_MPI=OFF
+
+# --- One build per preset: build-release, test-release, build-asan and so on. build/PRESET/configured is there when all of it
+# is configured. ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
+
+build/%/configured: CMakePresets.json | install-dependencies
+	cmake --preset $*
+	@touch build/$*/build.ninja $@
 
 # libclang-rt-dev holds libFuzzer and the sanitizers.
-build/fuzz/build.ninja build/clang/build.ninja: build/%/build.ninja: CMakePresets.json | install-dependencies
+build/fuzz/configured build/clang/configured: build/%/configured: CMakePresets.json | install-dependencies
 	@tools/install-dependencies.sh clang libclang-rt-dev
 	cmake --preset $*
 	@touch $@
 
-build/mpich/build.ninja: CMakePresets.json | install-dependencies
+build/mpich/configured: CMakePresets.json | install-dependencies
 	@tools/install-dependencies.sh libmpich-dev mpich
 	cmake --preset mpich
 	@touch $@
 
-build-bench: build/release/build.ninja
+build-bench: build/release/configured
 	cmake --build --preset release --target retile_bench --parallel $(JOBS)
 
-build-%: build/%/build.ninja
+build-%: build/%/configured
 	cmake --build --preset $* --parallel $(JOBS)
 
 test-%: build-%
 	ctest --preset $* --parallel $(JOBS)
 
 # Kept, although make sees them as intermediate.
-.PRECIOUS: build/%/build.ninja build-%
+.PRECIOUS: build/%/configured build-%
 
 FORMATTED_FILES = find retile c evaluation python tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null
