@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate report evaluation-page build-bench wheel test-wheel python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -88,6 +88,9 @@ evaluation-page: ## write the tables and plots of docs/evaluation.md, and the RE
 	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
 	$(PYTHON) bench/report.py $(RESULTS) --page README.md --no-plots
 
+wheel: ## build a wheel that needs nothing outside it: build/wheel/*.whl
+	tools/wheel.sh
+
 python: build ## build the Python package: build/python/*.whl
 	tools/python-package.sh
 
@@ -118,6 +121,10 @@ format: ## format all sources in place
 fresh: ## run demo and test on a fresh system in a chroot (needs root)
 	@tools/install-dependencies.sh debootstrap
 	tools/fresh-system.sh
+
+test-wheel: wheel ## the wheel on a fresh system in a chroot, without a compiler (needs root)
+	@tools/install-dependencies.sh --command debootstrap
+	tools/fresh-system.sh --wheel build/wheel/*.whl
 
 install-dependencies: ## install the Debian packages that are missing
 	@tools/install-dependencies.sh
