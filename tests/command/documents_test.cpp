@@ -114,5 +114,17 @@ TEST(Documents, link_to_what_exists) {
   EXPECT_GE(count, 100);
 }
 
+TEST(Documents, have_the_pictures_that_are_drawn) {
+  const std::string source = RETILE_SOURCE_DIR;
+  const std::string folder = testing::TempDir() + "retile_pictures";
+  std::filesystem::remove_all(folder);
+  const std::string path = std::filesystem::path(RETILE_COMMAND).parent_path();
+  const std::string script = "PATH=" + path + ":$PATH " + source + "/tools/pictures.sh " + folder + " && diff -r " +
+                             folder + " " + source + "/docs/pictures";
+  const ProcessResult result = run_process({"/bin/bash", "-c", script});
+  EXPECT_EQ(result.status, 0) << "make pictures draws them anew\n" << result.output << result.errors;
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace retile::test
