@@ -25,6 +25,6 @@ git archive --format=tar.gz --prefix="retile-$version/" --output="$place/retile-
 tools/wheel.sh
 cp build/wheel/*.whl "$place"
 build/wheel/environment/bin/pip install --quiet --disable-pip-version-check build
-build/wheel/environment/bin/python -m build --sdist --outdir "$place" . >/dev/null
+build/wheel/environment/bin/pyproject-build --sdist --outdir "$place" . >/dev/null # python -m would find our folder build
 (cd "$place" && sha256sum -- * >SHA256SUMS)
 cat "$place/SHA256SUMS"
