@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda test-cuda compare-xla planner-table evaluate report evaluation-page build-bench python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda test-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,6 +21,10 @@ build: build/release/build.ninja ## build the command: build/release/retile
 
 demo: build ## build, then show what retile does
 	tools/demo.sh
+
+check: build/release/configured build/clang/configured ## build, test and lint what changed
+	@tools/install-dependencies.sh clang-format clang-tidy
+	JOBS=$(JOBS) tools/check.sh
 
 test: checkers test-release test-python ## all tests
 
@@ -35,7 +39,7 @@ checkers: # of the code that is emitted for others, and of plans
 
 sanitize: test-asan test-tsan ## the tests under the address, undefined-behaviour and thread sanitizers
 
-test-mpich: build/mpich/build.ninja ## the MPI tests on few ranks, with MPICH
+test-mpich: build/mpich/configured ## the MPI tests on few ranks, with MPICH
 	cmake --build --preset mpich --parallel $(JOBS)
 	ctest --preset mpich --parallel 1
 
@@ -81,12 +85,18 @@ bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, and
 compare-xla: build-bench ## our plans against those of the XLA compiler
 	build/release/bench/compare_xla
 
-planner-table: build-bench ## measure planning anew and write the tables of docs/planner.md
-	bench/planner_tables.sh build/release/bench docs/planner.md
+planner-table: build-bench ## measure planning anew and write the tables of docs/planner-times.md
+	bench/planner_tables.sh build/release/bench docs/planner-times.md
 
 evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.125) of the arrays' sizes, then report
 	bench/evaluate.sh build/release build/evaluation $(EVALUATE_SECONDS) $(SCALE)
 	$(MAKE) report RESULTS="$$(echo build/evaluation/*.jsonl)"
+
+pictures: build ## draw the pictures of documents anew
+	tools/pictures.sh
+
+docs: python ## make a site of the documents, with a reference of the interfaces: build/docs/site
+	tools/docs.sh
 
 report: ## write build/report/evaluation.md and its plots from RESULTS (those of docs/evaluation)
 	@tools/install-dependencies.sh python3-matplotlib
@@ -96,6 +106,12 @@ evaluation-page: ## write the tables and plots of docs/evaluation.md, and the RE
 	@tools/install-dependencies.sh python3-matplotlib
 	$(PYTHON) bench/report.py $(RESULTS) --page docs/evaluation.md
 	$(PYTHON) bench/report.py $(RESULTS) --page README.md --no-plots
+
+wheel: ## build a wheel that needs nothing outside it: build/wheel/*.whl
+	tools/wheel.sh
+
+release: ## make tarball, sdist, wheel and checksums of this version, from a clean tree: build/dist
+	tools/release.sh
 
 python: build ## build the Python package: build/python/*.whl
 	tools/python-package.sh
@@ -113,7 +129,7 @@ bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 p
 	FRAMEWORK=torch tools/python-package.sh python bench/python/redistribute_torch.py $(PYTHON_BENCH_OPTIONS)
 	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_torch.py $(TRANSFER_BENCH_OPTIONS)
 
-lint: build/clang/build.ninja ## check format (clang-format, ruff) and code (clang-tidy, ruff)
+lint: build/clang/configured ## check format (clang-format, ruff) and code (clang-tidy, ruff)
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@tools/lint-python.sh
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
@@ -128,40 +144,52 @@ fresh: ## run demo and test on a fresh system in a chroot (needs root)
 	@tools/install-dependencies.sh debootstrap
 	tools/fresh-system.sh
 
+test-wheel: wheel ## the wheel on a fresh system in a chroot, without a compiler (needs root)
+	@tools/install-dependencies.sh --command debootstrap
+	tools/fresh-system.sh --wheel build/wheel/*.whl
+
 install-dependencies: ## install the Debian packages that are missing
 	@tools/install-dependencies.sh
 
 clean: ## remove everything built
 	rm -rf build
 
-# --- One build per preset: build-release, test-release, build-asan and so on.
+# --- The command alone: fewer packages are installed, and less is configured.
 
-# ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
-build/%/build.ninja: CMakePresets.json | install-dependencies
-	cmake --preset $*
+build/release/build.ninja: CMakePresets.json
+	@tools/install-dependencies.sh --command
+	cmake --preset release $(if $(wildcard build/release/configured),,$(COMMAND_ALONE))
 	@touch $@
+COMMAND_ALONE = -D RETILE_BUILD_TESTS=OFF -D RETILE_BUILD_BENCH=OFF -D RETILE_BUILD_C=OFF -D RETILE_WITH_MPI=OFF
+
+# --- One build per preset: build-release, test-release, build-asan and so on. build/PRESET/configured is there when all of it
+# is configured. ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
+
+build/%/configured: CMakePresets.json | install-dependencies
+	cmake --preset $*
+	@touch build/$*/build.ninja $@
 
 # libclang-rt-dev holds libFuzzer and the sanitizers.
-build/fuzz/build.ninja build/clang/build.ninja: build/%/build.ninja: CMakePresets.json | install-dependencies
+build/fuzz/configured build/clang/configured: build/%/configured: CMakePresets.json | install-dependencies
 	@tools/install-dependencies.sh clang libclang-rt-dev
 	cmake --preset $*
 	@touch $@
 
-build/mpich/build.ninja: CMakePresets.json | install-dependencies
+build/mpich/configured: CMakePresets.json | install-dependencies
 	@tools/install-dependencies.sh libmpich-dev mpich
 	cmake --preset mpich
 	@touch $@
 
-build-bench: build/release/build.ninja
+build-bench: build/release/configured
 	cmake --build --preset release --target retile_bench --parallel $(JOBS)
 
-build-%: build/%/build.ninja
+build-%: build/%/configured
 	cmake --build --preset $* --parallel $(JOBS)
 
 test-%: build-%
 	ctest --preset $* --parallel $(JOBS)
 
 # Kept, although make sees them as intermediate.
-.PRECIOUS: build/%/build.ninja build-%
+.PRECIOUS: build/%/configured build-%
 
 FORMATTED_FILES = find retile c evaluation python tools tests bench examples \( -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null

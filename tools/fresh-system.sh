@@ -2,12 +2,14 @@
 # Shows that `make demo` and `make test` work on a system that has only make and git: a minimal Debian, made by
 # debootstrap in a temporary folder from the package sources of this machine, and a clone of the committed HEAD.
 #
-#   fresh-system.sh [--keep] [--repository DIR]
+#   fresh-system.sh [--keep] [--repository DIR] [--wheel FILE]
 #     --keep            leave the system in place afterwards, and say where
 #     --repository DIR  the repository to clone; this one unless told
+#     --wheel FILE      try this wheel instead, in a system that has Python and no compiler
 set -euo pipefail
 
 keep=false
+wheel=
 repository=$(cd "$(dirname "$0")/.." && pwd)
 
 fail() {
@@ -21,6 +23,11 @@ while (($#)); do
     --repository)
       (($# > 1)) || fail "--repository needs a folder"
       repository=$2
+      shift
+      ;;
+    --wheel)
+      [[ -f ${2:-} ]] || fail "--wheel needs a file"
+      wheel=$2
       shift
       ;;
     *) fail "unknown argument $1" ;;
@@ -120,10 +127,10 @@ make_system() {
   apt-config dump | grep -E '^Acquire::https?::' >"$root/etc/apt/apt.conf.d/00host" || true # it may have none
 }
 
-install_prerequisites() {
+install_packages() {
   in_system apt-get -qq update
   in_system env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qq -o Dpkg::Use-Pty=0 install --yes --no-install-recommends make git ca-certificates >/dev/null
+    apt-get -qq -o Dpkg::Use-Pty=0 install --yes --no-install-recommends "$@" >/dev/null
 }
 
 clone() {
@@ -131,11 +138,49 @@ clone() {
   in_system git -c advice.detachedHead=false clone --quiet /root/retile.bundle /root/retile
 }
 
+# NumPy comes from this machine, so that the new one needs no package index.
+install_wheel() {
+  mkdir "$root/root/wheels"
+  cp "$wheel" "$root/root/wheels"
+  python3 -m pip download --quiet --disable-pip-version-check --only-binary=:all: --dest "$root/root/wheels" \
+    --python-version "$(in_system python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" numpy
+  in_system python3 -m venv /root/environment
+  in_system /root/environment/bin/pip install --quiet --no-index --find-links /root/wheels retile numpy
+}
+
+# The command, the package, files in each codec; and that nothing but the system's own libraries is linked.
+try_wheel() {
+  cat >"$root/root/try.py" <<'END'
+import subprocess, sys
+import numpy as np, retile
+
+array = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+rows, columns = (retile.Layout(text, retile.Mesh({"x": 4})) for text in ("[2{x}8, 8]", "[8, 2{x}8]"))
+tiles = retile.redistribute([array[2 * i : 2 * i + 2] for i in range(4)], retile.plan(rows, columns))
+assert all((tile == array[:, 2 * i : 2 * i + 2]).all() for i, tile in enumerate(tiles))
+np.save("array.npy", array)
+for codec in ("blosc", "zstd", "lz4", "zlib", "gzip"):
+    for source, target, more in (("array.npy", f"{codec}.zarr", ["--format", "zarr2", "--codec", codec]), (f"{codec}.zarr", f"{codec}.npy", [])):
+        subprocess.run([sys.executable, "-m", "retile", "rechunk", source, target, "--chunks", "8,8", *more], check=True)
+    assert (np.load(f"{codec}.npy") == array).all()
+print("the wheel works")
+END
+  in_system /root/environment/bin/retile run --mesh x=2,y=4 '[2{y,x}16, 16]' '[16, 4{y}16]'
+  in_system bash -c 'cd /root && environment/bin/python try.py'
+  in_system bash -c 'cd /root/environment && ! find . -path "*retile*" -type f -exec ldd {} + 2>/dev/null | grep "not found"'
+}
+
 timed "debootstrap $release" make_system
-timed "apt-get install make git" install_prerequisites
-timed "git clone" clone
-timed "make demo" in_system make -C /root/retile demo
-timed "make test" in_system make -C /root/retile test
-timed "make demo, again" in_system make -C /root/retile demo
+if [[ -n $wheel ]]; then
+  timed "apt-get install python3-venv" install_packages python3-venv
+  timed "pip install $(basename "$wheel")" install_wheel
+  timed "the wheel" try_wheel
+else
+  timed "apt-get install make git" install_packages make git ca-certificates
+  timed "git clone" clone
+  timed "make demo" in_system make -C /root/retile demo
+  timed "make test" in_system make -C /root/retile test
+  timed "make demo, again" in_system make -C /root/retile demo
+fi
 echo "=== done"
 printf '%s\n' "${timings[@]}"

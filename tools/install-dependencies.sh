@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need and that are missing, and those named as arguments.
-# Silent and quick when nothing is missing.
+# Installs the Debian packages that are missing: those that building and testing need, or with --command those that the
+# library and the command need, and those named as arguments. Silent and quick when nothing is missing.
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build python3
+  g++ cmake ninja-build
   libcli11-dev libeigen3-dev libfmt-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
-  libopenmpi-dev openmpi-bin # the MPI engine
-  libblosc-dev liblz4-dev libzstd-dev zlib1g-dev libhdf5-dev # codecs and formats of files
-  "$@"
+  libblosc-dev liblz4-dev libzstd-dev zlib1g-dev # codecs of files
 )
+if [[ ${1:-} == --command ]]; then
+  shift
+else
+  packages+=(
+    python3
+    libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+    libopenmpi-dev openmpi-bin # the MPI engine
+    libhdf5-dev # files of HDF5 and NetCDF-4
+  )
+fi
+packages+=("$@")
 
 fail() {
   echo "$*" >&2

@@ -20,7 +20,7 @@ can_reach_index() {
 # Made once; made again where other packages are asked for.
 make_environment() {
   [[ "$(cat "$environment/packages" 2>/dev/null)" == "${packages[*]}" ]] && return
-  tools/install-dependencies.sh python3-dev python3-venv
+  tools/install-dependencies.sh --command python3-dev python3-venv
   "$python" -m venv --clear "$environment"
   "$environment/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}" || return
   echo "${packages[*]}" >"$environment/packages"

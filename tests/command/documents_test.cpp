@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -64,6 +66,64 @@ TEST(Documents, name_what_exists) {
     }
   }
   EXPECT_GE(count, 10);
+}
+
+// --- Links between documents.
+
+// What GitHub makes of a heading: lower case, without punctuation, with a hyphen for each space.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ') anchor += '-';
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_' || byte >= 0x80)
+      anchor += static_cast<char>(std::tolower(byte));
+  }
+  return anchor;
+}
+
+std::set<std::string> anchors_of(const std::string& path) {
+  std::set<std::string> anchors;
+  std::istringstream lines(read_source(path));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t text = line.find_first_not_of('#');
+    if (line.starts_with('#') && text != std::string::npos) anchors.insert(anchor_of(line.substr(text + 1)));
+  }
+  return anchors;
+}
+
+TEST(Documents, link_to_what_exists) {
+  static const std::regex link(R"re(\]\(([^)#\s]*)(?:#([^)\s]*))?\)|(?:src|srcset)="([^"#]+)")re");
+  std::vector<std::string> paths = documents();
+  paths.insert(paths.end(), {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"});
+  int count = 0;
+  for (const std::string& path : paths) {
+    const std::string text = read_source(path);
+    for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
+      const std::string file = (*match)[1].str() + (*match)[3].str();
+      if (file.find("://") != std::string::npos) continue;
+      ++count;
+      const std::filesystem::path target =
+          file.empty() ? std::filesystem::path(path) : std::filesystem::path(path).parent_path() / file;
+      EXPECT_TRUE(std::filesystem::exists(RETILE_SOURCE_DIR / target)) << path << " links to " << file;
+      if (const std::string anchor = (*match)[2]; !anchor.empty()) {
+        EXPECT_TRUE(anchors_of(target).contains(anchor)) << path << " links to " << file << "#" << anchor;
+      }
+    }
+  }
+  EXPECT_GE(count, 100);
+}
+
+TEST(Documents, have_the_pictures_that_are_drawn) {
+  const std::string source = RETILE_SOURCE_DIR;
+  const std::string folder = testing::TempDir() + "retile_pictures";
+  std::filesystem::remove_all(folder);
+  const std::string path = std::filesystem::path(RETILE_COMMAND).parent_path();
+  const std::string script = "PATH=" + path + ":$PATH " + source + "/tools/pictures.sh " + folder + " && diff -r " +
+                             folder + " " + source + "/docs/pictures";
+  const ProcessResult result = run_process({"/bin/bash", "-c", script});
+  EXPECT_EQ(result.status, 0) << "make pictures draws them anew\n" << result.output << result.errors;
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ TEST(TransferOfModels, is_planned_at_the_size_of_kimi_k2) {
 TEST(TransferOfModels, has_the_arrays_of_the_public_configurations) {
   EXPECT_EQ(lines_of(model("qwen3-30b-a3b 8 8")).size(), 48 * 128 * 3 + 48 * 9 + 3U);
   EXPECT_EQ(lines_of(model("qwen3-235b 8 8")).size(), 36096 + 94 * 9 + 3U);
-  EXPECT_EQ(lines_of(model("qwen3-30b 8 8")).size(), 18432 + 48 * 9 + 3U);
+  EXPECT_EQ(lines_of(model("qwen3-30b-a3b 8 8")).size(), 18432 + 48 * 9 + 3U);
   EXPECT_EQ(lines_of(model("llama-70b 8 8")).size(), 80 * 6 + 3U);
   EXPECT_EQ(lines_of(model("deepseek-v3 8 8")).size(), 58 * 256 * 3 + 61 * 9 + 3 * 3 + 58 * 4 + 3U);
 }

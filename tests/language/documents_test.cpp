@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "retile/language/printer.h"
@@ -37,11 +38,17 @@ std::vector<Block> blocks_of(const std::string& markdown) {
   return blocks;
 }
 
-// --- docs/language.md.
+// --- docs/language.md and its reference.
+
+std::vector<Block> reference_blocks() {
+  std::vector<Block> blocks = blocks_of(read_source("docs/language.md"));
+  for (Block& block : blocks_of(read_source("docs/language-reference.md"))) blocks.push_back(std::move(block));
+  return blocks;
+}
 
 TEST(Reference, programs_are_right_and_in_canonical_form) {
   int count = 0;
-  for (const Block& block : blocks_of(read_source("docs/language.md"))) {
+  for (const Block& block : reference_blocks()) {
     if (block.fence != "spmd") continue;
     ++count;
     EXPECT_EQ(faults_of(block.text), "") << "line " << block.line;
@@ -52,7 +59,7 @@ TEST(Reference, programs_are_right_and_in_canonical_form) {
 
 TEST(Reference, wrong_programs_get_the_diagnostic_that_is_shown) {
   int count = 0;
-  for (const Block& block : blocks_of(read_source("docs/language.md"))) {
+  for (const Block& block : reference_blocks()) {
     if (block.fence != "spmd wrong") continue;
     ++count;
     const std::string mark = "--- says\n";
@@ -65,7 +72,7 @@ TEST(Reference, wrong_programs_get_the_diagnostic_that_is_shown) {
 
 TEST(Reference, shows_every_operation) {
   std::set<std::string> words;
-  for (const Block& block : blocks_of(read_source("docs/language.md"))) {
+  for (const Block& block : reference_blocks()) {
     if (block.fence != "spmd") continue;
     std::string word;
     for (const char c : block.text) {

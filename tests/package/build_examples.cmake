@@ -1,4 +1,4 @@
-# Installs BUILD into a prefix of its own, then builds and runs the examples and the README's snippet against it.
+# Installs BUILD into a prefix of its own, then builds and runs the examples and the programs in documents against it.
 # LAUNCHER starts an MPI job of 4 ranks; empty where there is no MPI.
 
 # What an earlier version installed must not help this one.
@@ -65,18 +65,23 @@ if(pkg_config)
   run(cc ${SOURCE}/examples/05_c.c -o ${WORK}/build/05_c_by_pkg_config ${flags})
 endif()
 
-# The README's blocks as they stand there.
-file(READ ${SOURCE}/README.md readme)
-string(REGEX MATCH "```cmake\n([^`]*)```" cmake_block "${readme}")
-set(cmake_text "${CMAKE_MATCH_1}")
-string(REGEX MATCH "```cpp\n([^`]*)```" cpp_block "${readme}")
-set(cpp_text "${CMAKE_MATCH_1}")
-if(NOT cmake_text OR NOT cpp_text)
-  message(FATAL_ERROR "the README shows no program")
+# The blocks of documents as they stand there. find_package comes after add_executable, which does not mind.
+function(build_document document name)
+  file(READ ${SOURCE}/${document} text)
+  string(REGEX MATCH "```cpp\n([^`]*)```" block "${text}")
+  set(program "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "```cmake\n([^`]*)```" block "${text}")
+  if(NOT program OR NOT CMAKE_MATCH_1)
+    message(FATAL_ERROR "${document} shows no program")
+  endif()
+  file(WRITE ${WORK}/${name}/main.cpp "${program}")
+  file(WRITE ${WORK}/${name}/CMakeLists.txt
+    "cmake_minimum_required(VERSION 3.25)\nproject(${name} LANGUAGES CXX)\nadd_executable(program main.cpp)\n${CMAKE_MATCH_1}")
+  build(${WORK}/${name})
+endfunction()
+build_document(docs/install.md install)
+run(${WORK}/build/install/program)
+if(LAUNCHER)
+  build_document(README.md readme)
+  run(${launcher} ${WORK}/build/readme/program)
 endif()
-file(WRITE ${WORK}/readme/main.cpp "${cpp_text}")
-file(WRITE ${WORK}/readme/CMakeLists.txt
-  "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES CXX)\nadd_executable(program main.cpp)\n${cmake_text}")
-# find_package comes after add_executable, which does not mind.
-build(${WORK}/readme)
-run(${WORK}/build/readme/program)

@@ -46,3 +46,14 @@ def test_the_pages_commands_for_python_run(tmp_path):
         )
         assert result.stdout == expected + "\n", result.stderr
     assert len(commands) == 1
+
+
+def test_the_warning_goes_away_in_the_readmes_program():
+    block = blocks_of((ROOT / "README.md").read_text())[0]
+    theirs = block.replace("retile.jax.reshard", "jax.sharding.reshard")
+    assert theirs != block
+    warned = []
+    for program in (block, theirs):
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        warned.append("Involuntary full rematerialization" in result.stderr)
+    assert warned == [False, True]

@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,6 +52,13 @@ def test_examples_in_docstrings_run(module):
 def test_no_framework_is_imported_before_it_is_used():
     code = "import retile, sys; print([name for name in ('jax', 'torch', 'numpy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_the_command_is_installed_with_the_package():
+    result = subprocess.run([sys.executable, "-m", "retile", "--version"], capture_output=True, text=True, check=False)
+    assert result.stdout == f"retile {retile.__version__}\n", result.stderr
+    script = Path(sysconfig.get_path("scripts")) / "retile"
+    assert subprocess.run([script, "--version"], capture_output=True, text=True, check=False).stdout == result.stdout
 
 
 def test_stubs_and_typing_marker_are_installed():

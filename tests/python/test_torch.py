@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch i
 
 import torch_agreement_cases
 import torch_cases
-from test_docs import DOCS, blocks_of
+from test_docs import DOCS, ROOT, blocks_of
 from torch_ranks import run_cases
 
 CASES = torch_cases.CASES + torch_agreement_cases.CASES
@@ -25,6 +25,14 @@ def outcomes(tmp_path_factory):
 @pytest.mark.parametrize("name", [case.__name__ for case in CASES])
 def test_in_all_ranks(outcomes, name):
     assert outcomes[name] == ""
+
+
+def test_the_readmes_program_runs(tmp_path):
+    (tmp_path / "columns.py").write_text(blocks_of((ROOT / "README.md").read_text())[1])
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "8", "columns.py"],
+        cwd=tmp_path, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
 
 
 def test_the_pages_script_prints_what_the_page_says(tmp_path):
