@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate pictures report evaluation-page build-bench wheel test-wheel python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -81,6 +81,9 @@ evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.1
 
 pictures: build ## draw the pictures of documents anew
 	tools/pictures.sh
+
+docs: python ## make a site of the documents, with a reference of the interfaces: build/docs/site
+	tools/docs.sh
 
 report: ## write build/report/evaluation.md and its plots from RESULTS (those of docs/evaluation)
 	@tools/install-dependencies.sh python3-matplotlib
