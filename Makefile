@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -21,6 +21,10 @@ build: build/release/build.ninja ## build the command: build/release/retile
 
 demo: build ## build, then show what retile does
 	tools/demo.sh
+
+check: build/release/configured build/clang/configured ## build, test and lint what changed
+	@tools/install-dependencies.sh clang-format clang-tidy
+	JOBS=$(JOBS) tools/check.sh
 
 test: checkers test-release test-python ## all tests
 
@@ -96,6 +100,9 @@ evaluation-page: ## write the tables and plots of docs/evaluation.md, and the RE
 
 wheel: ## build a wheel that needs nothing outside it: build/wheel/*.whl
 	tools/wheel.sh
+
+release: ## make tarball, sdist, wheel and checksums of this version, from a clean tree: build/dist
+	tools/release.sh
 
 python: build ## build the Python package: build/python/*.whl
 	tools/python-package.sh
