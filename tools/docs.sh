@@ -14,9 +14,8 @@ fi
 rm -rf "$place"/{pages,package,include,doxygen,site}
 
 # The pages lie as they do in the repository, so that links hold; what they link to lies beside them.
-mkdir -p "$place/pages/reference" "$place/pages/c"
-cp -r docs examples ./*.md LICENSE "$place/pages"
-cp -r c/retile "$place/pages/c"
+mkdir -p "$place/pages/reference"
+cp -r c docs examples ./*.md LICENSE "$place/pages"
 rm -r "$place/pages/docs/site"
 
 # Types and docstrings of the extension are in the stubs that the wheel has.
@@ -41,5 +40,5 @@ cat >"$place/pages/reference/cpp.md" <<'EOF'
 [The installed headers](cpp/index.html), one by one: [retile/retile.h](cpp/retile_8h.html) is the whole library.
 EOF
 
-"$environment/bin/mkdocs" build --quiet --config-file docs/site/mkdocs.yml
+"$environment/bin/mkdocs" build --config-file docs/site/mkdocs.yml # --quiet would hear no warning
 echo "$place/site/index.html"
