@@ -56,7 +56,7 @@ struct MpiOptions {
   std::vector<Device> device_map;  // devices rank by rank; empty: the first ones on rank 0 and so on
   HostView hosts = HostView::detected;
   Reading reading = Reading::measured;
-  NearMessages near;
+  NearMessages near = {};
   std::int64_t listed_bytes = usual_listed_bytes;  // at most, of a prepared run's lists of copies on a rank
 
   bool operator==(const MpiOptions&) const = default;
