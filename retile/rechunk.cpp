@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "retile/files/codec_option.h"
 #include "retile/files/rechunk.h"
 
 namespace retile {

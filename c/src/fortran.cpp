@@ -125,12 +125,14 @@ retile_status retile_fortran_run_bind(retile_run* run, const CFI_cdesc_t* source
   return retile::c::guarded([&] { bind_again(retile::c::require(run, "run"), *source, *target); });
 }
 
-// Between the arrays that the run is bound to.
+// Between the arrays that the run is bound to. A run that was freed is null, and refused.
 retile_status retile_fortran_run_execute(retile_run* run) {
+  if (run == nullptr) return retile_run_execute(run, nullptr, nullptr);
   return retile_run_execute(run, run->bound.sources.data(), run->bound.targets.data());
 }
 
 retile_status retile_fortran_run_start(retile_run* run) {
+  if (run == nullptr) return retile_run_start(run, nullptr, nullptr);
   return retile_run_start(run, run->bound.sources.data(), run->bound.targets.data());
 }
 

@@ -255,6 +255,10 @@ class _Comparison:
     def _layout_of(self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], word: str) -> Any:
         """Of all ranks: the layout that they agree on, or the boxes of each."""
         layout = side[0][1].layout
+        tiles = [(rank, claim.layout) for rank, claim in side if claim.layout is not None]
+        twice = next((rank for i, (rank, claimed) in enumerate(tiles) if (rank, claimed) in tiles[:i]), None)
+        if twice is not None:
+            faults.append(f"rank {twice} {word} its tile of the layout {dict(tiles)[twice]} twice")
         for claimed in {claim.layout: None for _, claim in side if claim.layout is not None}:
             if claimed.device_count > self.ranks:
                 faults.append(f"a layout is of {claimed.device_count} devices, and there are {self.ranks} ranks")
@@ -373,6 +377,11 @@ class Work:
         self._execution.rank.forget_sent()
         texts = group.gather("" if self._error is None else str(self._error))
         self._failure = RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether wait() without a name has returned or raised: the same on all ranks, however fast they are."""
+        return self._is_agreed or (self._is_through and self._failure is not None)
 
     @property
     def report(self) -> Report:
@@ -632,7 +641,7 @@ class Transfer:
         """
         if not self._executions:
             raise InputError("start() comes after commit()")
-        if self._work is not None and not self._work._is_through:
+        if self._work is not None and not self._work.is_over:
             raise InputError("start() comes after wait() of the transfer before")
         execution = self._executions[None] if only is None else self._some(only)
         execution.prepare()

@@ -30,10 +30,9 @@ std::uint64_t read_number(const std::byte* bytes, std::size_t count) {
   return number;
 }
 
-std::int64_t chunks_per_shard(const StoredArray& array) {
-  std::int64_t count = 1;
-  for (std::size_t i = 0; i < array.chunk.size(); ++i) count *= array.shards->shape[i] / array.chunk[i];
-  return count;
+// The index of a shard, as it is read and as it is kept.
+std::int64_t index_reading_bytes(const StoredArray& array) {
+  return array.shards ? 3 * product(array.chunks_per_shard()) * entry_bytes : 0;
 }
 
 std::int64_t number_of(const StoredArray& array, const Shape& chunk) {
@@ -79,13 +78,15 @@ std::int64_t unit_reading_bytes(const ChunkSource& source) {
   const StoredArray& array = source.array;
   const CodecChain codecs(array.codecs, array.chunk_bytes());
   const std::int64_t unit = product(source.unit) * array.element.bytes;
-  const std::int64_t index = array.shards ? 3 * chunks_per_shard(array) * entry_bytes : 0;
+  const std::int64_t index = index_reading_bytes(array);
   if (codecs.is_plain()) return unit + index;
   if (source.unit == array.chunk) return unit + codecs.most_encoded_bytes() + codecs.decoding_bytes() + index;
   // Blocks: those that a unit meets, and the starts of all of them.
   // A unit has more than half of a block's bytes.
   return unit + 6 * unit + (1 << 18) + array.chunk_bytes() / unit * 8 + codecs.decoding_bytes();
 }
+
+std::int64_t range_reading_bytes(const StoredArray& array) { return range_bytes + index_reading_bytes(array); }
 
 ChunkReader::ChunkReader(const ChunkSource& source)
     : source_(source), codecs_(source.array.codecs, source.array.chunk_bytes()) {}
@@ -129,16 +130,15 @@ ChunkReader::Place ChunkReader::find_in_shard(const Shape& chunk) {
   const StoredArray& array = source_.array;
   Shape number;
   Shape inside;
-  Grid grid;
+  const Grid grid = array.chunks_per_shard();
   for (std::size_t i = 0; i < chunk.size(); ++i) {
-    grid.push_back(array.shards->shape[i] / array.chunk[i]);
     number.push_back(chunk[i] / grid[i]);
     inside.push_back(chunk[i] % grid[i]);
   }
   open_file(number);
   if (!open_file_) return {};
   if (shard_index_.empty()) {
-    const std::int64_t entries = chunks_per_shard(array) * entry_bytes;
+    const std::int64_t entries = product(grid) * entry_bytes;
     const std::int64_t bytes = entries + (array.shards->index_has_checksum ? checksum_bytes : 0);
     const std::int64_t size = open_file_->size();
     if (size < bytes)
@@ -233,7 +233,7 @@ void ChunkReader::read_blocks(const Place& place, const Box& chunk, const Box& u
   const BloscBlocks blocks = blosc_blocks(header, name);
   const std::int64_t element = source_.array.element.bytes;
   if (blocks.chunk_bytes != source_.array.chunk_bytes() || blocks.element != element ||
-      blocks.encoded_bytes != place.bytes) {
+      blocks.encoded_bytes != place.bytes || place.bytes > codecs_.most_encoded_bytes()) {
     throw RuntimeError(fmt::format("'{}' is damaged: it is no chunk that blosc encoded", name));
   }
   const BoxCopy whole(TileLayout(chunk), TileLayout(unit), unit, element);  // units are runs of their chunks
@@ -265,6 +265,8 @@ void ChunkReader::read_blocks(const Place& place, const Box& chunk, const Box& u
     for (std::size_t i = 0; i < 4; ++i) table[as_size(block) * 4 + i] = static_cast<std::byte>(next >> 8 * i & 0xFF);
     next += length;
   }
+  // To the decoder, the bytes end where those that were read do.
+  for (std::size_t i = 0; i < 4; ++i) header[12 + i] = static_cast<std::byte>(next >> 8 * i & 0xFF);
   std::memcpy(encoded_.data(), header, sizeof header);
   std::memcpy(encoded_.data() + sizeof header, table.data(), table.size());
   decode_blosc_part({encoded_.data(), as_size(next)}, begin, part, name);
@@ -278,7 +280,7 @@ ReadElements ChunkReader::read_range(const Box& box) {
   if (place.file == nullptr) return fill(box);
   require_size(place);
   const std::size_t bytes = as_size(volume(box) * array.element.bytes);
-  if (decoded_.size() < bytes) decoded_ = Buffer(as_size(most_range_bytes));
+  if (decoded_.size() < bytes) decoded_ = Buffer(std::max(bytes, as_size(most_range_bytes)));
   TileLayout layout(box, packed_strides(box, array.element.bytes, array.order));
   read_runs(place, chunk_box(chunk), box, layout);
   return {std::move(layout), decoded_.data(), false};

@@ -30,8 +30,9 @@ ChunkSource open_source(const StoredArray& array);
 // Units that are parts of chunks, where blosc's blocks allow it; nothing where they do not.
 std::optional<Shape> block_unit(const StoredArray& array);
 
-// Memory of a reader of units. Readers of ranges take range_bytes.
+// Memory of a reader of units, and of one of ranges.
 std::int64_t unit_reading_bytes(const ChunkSource& source);
+std::int64_t range_reading_bytes(const StoredArray& array);
 
 // Elements in memory, valid until the next call.
 struct ReadElements {

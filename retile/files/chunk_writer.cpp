@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t entry_bytes = 16;     // of a chunk in the index of its shard: offset and length
 constexpr const char* unfinished = ".part";  // behind the name of a file that is not complete
 
 void rename_file(const std::string& from, const std::string& to) {
@@ -48,10 +49,9 @@ struct ShardPlace {
 
 ShardPlace place_in_shard(const StoredArray& array, const Shape& chunk) {
   ShardPlace place;
-  Grid grid;
+  const Grid grid = array.chunks_per_shard();
   Shape inside;
   for (std::size_t i = 0; i < chunk.size(); ++i) {
-    grid.push_back(array.shards->shape[i] / array.chunk[i]);
     place.shard.push_back(chunk[i] / grid[i]);
     inside.push_back(chunk[i] % grid[i]);
   }
@@ -123,8 +123,7 @@ std::int64_t ChunkTarget::chunks_in(const Shape& shard) const {
 ChunkTarget::Shard& ChunkTarget::shard_of(const Shape& number) {
   const auto [found, is_new] = shards_.try_emplace(number);
   if (is_new) {
-    std::int64_t entries = 2;
-    for (std::size_t i = 0; i < number.size(); ++i) entries *= array_.shards->shape[i] / array_.chunk[i];
+    const std::int64_t entries = 2 * product(array_.chunks_per_shard());
     found->second = {std::vector<std::uint64_t>(static_cast<std::size_t>(entries), UINT64_MAX), 0, chunks_in(number)};
     std::error_code ignored;  // what an interrupted run has left of it
     fs::remove(array_.path + "/" + array_.file_key(number) + unfinished, ignored);
@@ -162,6 +161,7 @@ void ChunkTarget::finish_in_shard(const Shape& number) {
   }
   if (complete.next == 0) return;  // fill values alone
   std::vector<std::byte> index;
+  index.reserve(complete.index.size() * 8 + 4);
   for (const std::uint64_t entry : complete.index) append(entry, index, 8);
   append(crc32c(index), index, 4);
   const std::string path = array_.path + "/" + array_.file_key(number);
@@ -173,7 +173,16 @@ void ChunkTarget::finish_in_shard(const Shape& number) {
 
 std::int64_t encoding_bytes(const StoredArray& array) {
   const CodecChain codecs(array.codecs, array.chunk_bytes());
-  return codecs.is_plain() ? 0 : codecs.most_encoded_bytes() + codecs.encoding_bytes();
+  const std::int64_t index = array.shards ? product(array.chunks_per_shard()) * entry_bytes : 0;
+  return index + (codecs.is_plain() ? 0 : codecs.most_encoded_bytes() + codecs.encoding_bytes());
+}
+
+std::int64_t index_bytes(const StoredArray& array) {
+  if (!array.shards) return 0;
+  constexpr std::int64_t beside = 256;  // of a shard, for its number and its place among the others
+  std::int64_t shards = 1;
+  for (std::size_t i = 0; i < array.shape.size(); ++i) shards *= divide_up(array.shape[i], array.shards->shape[i]);
+  return shards * (product(array.chunks_per_shard()) * entry_bytes + beside);
 }
 
 }  // namespace retile::files

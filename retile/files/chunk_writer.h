@@ -55,7 +55,9 @@ class ChunkTarget {
   std::map<Shape, Shard> shards_;
 };
 
-// Memory of a thread that encodes chunks.
+// Memory of a thread that encodes chunks and completes shards.
 std::int64_t encoding_bytes(const StoredArray& array);
+// Memory of the indices of all shards, which may be open at the same time.
+std::int64_t index_bytes(const StoredArray& array);
 
 }  // namespace retile::files

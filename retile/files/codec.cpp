@@ -14,6 +14,7 @@
 #include <blosc.h>
 #endif
 #ifdef RETILE_HAS_ZSTD
+#define ZSTD_STATIC_LINKING_ONLY  // what a context takes
 #include <zstd.h>
 #endif
 #ifdef RETILE_HAS_LZ4
@@ -32,6 +33,7 @@ constexpr std::int64_t lz4_header = 4;  // the size of the chunk, as numcodecs w
 // What encoders write at most for each byte, and beside it: the largest of their own bounds.
 constexpr std::int64_t bound_divisor = 128;
 constexpr std::int64_t bound_extra = 1 << 12;
+constexpr std::int64_t most_block_bytes = 4 << 20;  // of blosc, where it chooses them
 
 using Bytes = std::span<const std::byte>;
 
@@ -135,6 +137,12 @@ std::size_t blosc_encode(const Codec&, Bytes, std::span<std::byte>) { return 0; 
 
 #ifdef RETILE_HAS_ZSTD
 
+// Memory of an encoder for this many bytes.
+std::int64_t zstd_context_bytes(int level, std::int64_t bytes) {
+  const ZSTD_compressionParameters parameters = ZSTD_getCParams(level, static_cast<unsigned long long>(bytes), 0);
+  return static_cast<std::int64_t>(ZSTD_estimateCCtxSize_usingCParams(parameters));
+}
+
 bool zstd_decode(Bytes in, std::span<std::byte> out) {
   return ZSTD_decompress(out.data(), out.size(), in.data(), in.size()) == out.size();
 }
@@ -151,6 +159,7 @@ std::size_t zstd_encode(const Codec& codec, Bytes in, std::span<std::byte> out) 
 
 #else
 
+std::int64_t zstd_context_bytes(int, std::int64_t) { return 66 << 20; }  // the most for one of blosc's blocks
 bool zstd_decode(Bytes, std::span<std::byte>) { return false; }
 std::size_t zstd_encode(const Codec&, Bytes, std::span<std::byte>) { return 0; }
 
@@ -221,6 +230,44 @@ bool has_shuffle(const std::vector<Codec>& codecs) {
   return std::any_of(codecs.begin(), codecs.end(), [](const Codec& codec) { return codec.kind == CodecKind::shuffle; });
 }
 
+// The levels that an encoder knows.
+struct Levels {
+  int least;
+  int most;
+};
+Levels levels_of(CodecKind kind) {
+  switch (kind) {
+    case CodecKind::blosc:
+      return {0, 9};
+    case CodecKind::zstd:
+      return {-(1 << 17), 22};
+    case CodecKind::zlib:
+    case CodecKind::gzip:
+      return {-1, 9};
+    case CodecKind::lz4:
+      return {0, 65537};
+    case CodecKind::shuffle:
+    case CodecKind::crc32c:
+      break;
+  }
+  return {0, 0};
+}
+
+std::string settings_fault(const Codec& codec) {
+  const Levels levels = levels_of(codec.kind);
+  if (codec.level < levels.least || codec.level > levels.most)
+    return fmt::format("{} has no level {}: they are {} to {}", name_of(codec.kind), codec.level, levels.least,
+                       levels.most);
+  if (codec.kind != CodecKind::blosc) return "";
+  const std::array inner{"blosclz", "lz4", "lz4hc", "zlib", "zstd", "snappy"};
+  if (std::find(inner.begin(), inner.end(), codec.inner) == inner.end())
+    return fmt::format("blosc has no compressor '{}'", codec.inner);
+  if (codec.shuffle < 0 || codec.shuffle > 2) return fmt::format("blosc has no shuffle {}", codec.shuffle);
+  if (codec.element < 0) return fmt::format("blosc has no elements of {} bytes", codec.element);
+  if (codec.block < 0 || codec.block > INT32_MAX) return fmt::format("blosc has no blocks of {} bytes", codec.block);
+  return "";
+}
+
 }  // namespace
 
 const char* name_of(CodecKind kind) { return names.of(kind); }
@@ -245,6 +292,38 @@ bool is_available(CodecKind kind) {
   return std::find(available.begin(), available.end(), kind) != available.end();
 }
 
+std::int64_t most_chunk_bytes(CodecKind kind) {
+  switch (kind) {
+    case CodecKind::lz4:
+      return 0x7E000000;  // LZ4_MAX_INPUT_SIZE
+    case CodecKind::blosc:
+    case CodecKind::zlib:
+    case CodecKind::gzip:
+      return INT32_MAX - 16;  // BLOSC_MAX_BUFFERSIZE; zlib counts in 32 bits
+    case CodecKind::zstd:
+    case CodecKind::shuffle:
+    case CodecKind::crc32c:
+      break;
+  }
+  return INT64_MAX;
+}
+
+std::string fault_of(const std::vector<Codec>& chain) {
+  const Codec& codec = chain.back();
+  const std::string fault = !is_available(codec.kind)
+                                ? fmt::format("this retile was built without {}", name_of(codec.kind))
+                                : settings_fault(codec);
+  if (!fault.empty()) return fault;
+  const auto count = [&](auto is_one) { return std::count_if(chain.begin(), chain.end(), is_one); };
+  const auto is_checksum = [](const Codec& one) { return one.kind == CodecKind::crc32c; };
+  if (count([](const Codec& one) { return is_compressor(one.kind); }) > 1)
+    return "a second compressor is not supported";
+  if (count([](const Codec& one) { return one.kind == CodecKind::shuffle; }) > 1)
+    return "a second shuffle is not supported";
+  if (count(is_checksum) > 0 && !is_checksum(codec)) return "a checksum before other codecs is not supported";
+  return "";
+}
+
 CodecChain::CodecChain(std::vector<Codec> codecs, std::int64_t chunk_bytes)
     : codecs_(std::move(codecs)), chunk_bytes_(chunk_bytes), most_encoded_(chunk_bytes) {
   for (const Codec& codec : codecs_) {
@@ -256,9 +335,9 @@ CodecChain::CodecChain(std::vector<Codec> codecs, std::int64_t chunk_bytes)
 std::int64_t CodecChain::decoding_bytes() const {
   std::int64_t bytes = has_shuffle(codecs_) ? chunk_bytes_ : 0;
   for (const Codec& codec : codecs_) {
-    // Blosc's three blocks, of 4 MiB at most; the others' tables and windows.
+    // Blosc's three blocks; the others' tables and windows.
     if (is_compressor(codec.kind))
-      bytes += codec.kind == CodecKind::blosc ? 3 * std::min<std::int64_t>(chunk_bytes_, 4 << 20) : 1 << 18;
+      bytes += codec.kind == CodecKind::blosc ? 3 * std::min(chunk_bytes_, most_block_bytes) : 1 << 18;
   }
   return bytes;
 }
@@ -266,9 +345,11 @@ std::int64_t CodecChain::decoding_bytes() const {
 std::int64_t CodecChain::encoding_bytes() const {
   std::int64_t bytes = decoding_bytes();
   for (const Codec& codec : codecs_) {
-    const bool has_zstd = codec.kind == CodecKind::zstd || codec.inner == "zstd";
-    // Tables and windows of zstd grow with its level, up to the chunk's own size several times over.
-    if (has_zstd) bytes += std::min<std::int64_t>(codec.level > 9 ? 128 << 20 : 8 << 20, 4 * chunk_bytes_ + (1 << 20));
+    if (codec.kind == CodecKind::zstd) bytes += zstd_context_bytes(codec.level, chunk_bytes_);
+    // Of blosc's nine levels the last one is the highest of zstd, and the others are every other one.
+    if (codec.inner == "zstd")
+      bytes += zstd_context_bytes(codec.level < 9 ? std::max(1, 2 * codec.level - 1) : levels_of(CodecKind::zstd).most,
+                                  std::min(chunk_bytes_, most_block_bytes));
   }
   return bytes;
 }
@@ -335,7 +416,8 @@ BloscBlocks blosc_blocks(Bytes header, const std::string& name) {
   blocks.chunk_bytes = read_word(header.subspan(4));
   blocks.block_bytes = read_word(header.subspan(8));
   blocks.encoded_bytes = read_word(header.subspan(12));
-  if (blocks.block_bytes <= 0 || blocks.element <= 0 || blocks.chunk_bytes <= 0) fail_damaged(name, CodecKind::blosc);
+  const bool is_sound = blocks.block_bytes > 0 && blocks.block_bytes <= blocks.chunk_bytes && blocks.element > 0;
+  if (!is_sound) fail_damaged(name, CodecKind::blosc);
   return blocks;
 }
 

@@ -14,8 +14,6 @@ namespace retile::files {
 
 enum class CodecKind { shuffle, blosc, zstd, lz4, zlib, gzip, crc32c };
 
-constexpr const char* codec_names = "shuffle, blosc, zstd, lz4, zlib, gzip, crc32c";
-
 struct Codec {
   CodecKind kind = CodecKind::zstd;
   int level = 0;             // of compression; acceleration of lz4
@@ -32,11 +30,17 @@ const char* name_of(CodecKind kind);
 // Whether its library was there when retile was built.
 bool is_available(CodecKind kind);
 bool is_compressor(CodecKind kind);
+// The most bytes of a chunk that it can encode.
+std::int64_t most_chunk_bytes(CodecKind kind);
+
+// What keeps a chain from being used, in words; empty where nothing does. The last codec is the only one that is looked
+// at by itself, so that chains are checked as they grow.
+std::string fault_of(const std::vector<Codec>& chain);
 
 // Encodes and decodes chunks of one size. A thread has one of its own: it keeps the memory that it needs.
 class CodecChain {
  public:
-  // In the order of encoding. At most one of them compresses.
+  // In the order of encoding: at most one shuffle, one compressor, and checksums behind it.
   CodecChain(std::vector<Codec> codecs, std::int64_t chunk_bytes);
 
   bool is_plain() const { return codecs_.empty(); }

@@ -29,17 +29,21 @@ constexpr NamedType named_types[] = {
 
 using Bytes = std::vector<std::byte>;
 
+constexpr std::int64_t most_element_bytes = 1 << 19;
+
 std::optional<std::int64_t> parse_size(std::string_view text) {
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > (1 << 20)) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > most_element_bytes) {
+    return std::nullopt;
+  }
   return size;
 }
 
-// The lowest bytes of a word, in the order of the kind.
+// The lowest bytes of a word, in the order of the kind; zeros beyond its eight.
 Bytes bytes_of_word(std::uint64_t word, std::int64_t size, bool big_endian) {
   Bytes bytes;
-  for (std::int64_t i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(word >> 8 * i & 0xFFU));
+  for (std::int64_t i = 0; i < size; ++i, word >>= 8U) bytes.push_back(static_cast<std::byte>(word & 0xFFU));
   if (big_endian) std::reverse(bytes.begin(), bytes.end());
   return bytes;
 }
@@ -122,7 +126,9 @@ std::optional<ElementKind> parse_numpy_type(std::string_view text) {
   const std::size_t unit = std::min(text.find('['), text.size());
   const auto size = parse_size(text.substr(2, unit - 2));
   if (!size || std::strchr("biufcmMSUV", text[1]) == nullptr) return std::nullopt;
-  return ElementKind{std::string(text.substr(1)), text[1] == 'U' ? 4 * *size : *size, text[0] == '>'};
+  const std::int64_t bytes = text[1] == 'U' ? 4 * *size : *size;
+  if (bytes > most_element_bytes) return std::nullopt;
+  return ElementKind{std::string(text.substr(1)), bytes, text[0] == '>'};
 }
 
 std::string numpy_type(const ElementKind& kind) {
@@ -145,7 +151,10 @@ ElementKind read_zarr3_type(const JsonReader& reader) {
     if (name == type.zarr3) return {type.numpy, type.bytes, false};
   }
   if (is_object && reader.has("configuration") && reader.member("configuration").has("length_bytes")) {
-    return {"", reader.member("configuration").member("length_bytes").size(), false};
+    const JsonReader length = reader.member("configuration").member("length_bytes");
+    if (length.size() > most_element_bytes)
+      length.fail(fmt::format("elements of more than {} bytes are not supported", most_element_bytes));
+    return {"", length.size(), false};
   }
   const auto bits = name.starts_with("r") ? parse_size(std::string_view(name).substr(1)) : std::nullopt;
   if (bits && *bits % 8 == 0) return {"", *bits / 8, false};
@@ -158,16 +167,14 @@ std::optional<Bytes> read_fill_value(const JsonReader& reader, const ElementKind
   const auto* text = reader.value().as<std::string>();
   if (text != nullptr && text->empty()) return zero;
   const char letter = kind.numpy.empty() ? ' ' : kind.numpy[0];
+  constexpr std::uint64_t no_time = std::uint64_t{1} << 63U;
+  if (text != nullptr && *text == "NaT" && kind.bytes == 8) return bytes_of_word(no_time, 8, kind.big_endian);
   if (const bool* truth = reader.value().as<bool>()) return bytes_of_word(*truth ? 1 : 0, kind.bytes, kind.big_endian);
   if (letter == 'f') return read_float(reader, kind.bytes, kind.big_endian);
   if (letter == 'c') return read_complex(reader, kind);
   const auto integer = text == nullptr ? read_integer(reader) : std::nullopt;
   const bool is_integer = letter != ' ' && std::strchr("biumM", letter) != nullptr;
-  if (integer && (is_integer || *integer == 0)) {
-    Bytes bytes = bytes_of_word(*integer, std::min<std::int64_t>(8, kind.bytes), kind.big_endian);
-    bytes.resize(zero.size());
-    return bytes;
-  }
+  if (integer && (is_integer || *integer == 0)) return bytes_of_word(*integer, kind.bytes, kind.big_endian);
   return std::nullopt;
 }
 

@@ -20,7 +20,8 @@ struct ElementKind {
   bool operator==(const ElementKind&) const = default;
 };
 
-// "<f4", "|b1", ">c16", "<M8[ns]", "<U7". Nothing where NumPy has no such type, or it is one of records or objects.
+// "<f4", "|b1", ">c16", "<M8[ns]", "<U7". Nothing where NumPy has no such type, or it is one of records or objects,
+// or its elements are larger than half a mebibyte.
 std::optional<ElementKind> parse_numpy_type(std::string_view text);
 // With the byte order in front.
 std::string numpy_type(const ElementKind& kind);

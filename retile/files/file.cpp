@@ -1,7 +1,6 @@
 #include "retile/files/file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -9,12 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "retile/base/diagnostic.h"
-#include "retile/base/error.h"
+#include "retile/plan/text.h"
 
 namespace retile::files {
 namespace {
@@ -23,13 +20,23 @@ namespace {
   throw RuntimeError(fmt::format("cannot {} '{}': {}", action, path, std::strerror(error)));
 }
 
+constexpr int reading = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe does not wait for somebody to write to it
+
 }  // namespace
 
 File::File(std::string path, Mode mode) : path_(std::move(path)) {
   const bool reads = mode == Mode::read;
   const int cut = mode == Mode::create ? O_TRUNC : 0;
-  number_ = ::open(path_.c_str(), reads ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC | cut, 0666);
-  if (number_ < 0) fail(reads ? "read" : "write", path_, errno);
+  const char* action = reads ? "read" : "write";
+  number_ = ::open(path_.c_str(), reads ? reading : O_RDWR | O_CREAT | O_CLOEXEC | cut, 0666);
+  if (number_ < 0) fail(action, path_, errno);
+  require_regular(action);
+}
+
+void File::require_regular(const char* action) const {
+  struct stat status {};
+  if (::fstat(number_, &status) != 0) fail(action, path_, errno);
+  if (!S_ISREG(status.st_mode)) throw RuntimeError(fmt::format("cannot {} '{}': it is no file", action, path_));
 }
 
 File File::temporary(const std::string& folder) {
@@ -41,8 +48,12 @@ File File::temporary(const std::string& folder) {
 }
 
 std::optional<File> File::open_if_there(const std::string& path) {
-  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (number >= 0) return File(path, number);
+  const int number = ::open(path.c_str(), reading);
+  if (number >= 0) {
+    File file(path, number);
+    file.require_regular("read");
+    return file;
+  }
   if (errno != ENOENT && errno != ENOTDIR) fail("read", path, errno);
   return std::nullopt;
 }
@@ -91,16 +102,23 @@ void File::close() {
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw InputError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)), {});
-  return text;
+  try {
+    const File file(path, File::Mode::read);
+    std::string text(static_cast<std::size_t>(file.size()), ' ');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    return text;
+  } catch (const RuntimeError& error) {
+    throw InputError(error.what(), {});
+  }
 }
 
-std::int64_t free_bytes(const std::string& folder) {
+void require_free_bytes(const std::string& folder, const std::string& name, std::int64_t needed) {
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) != 0) fail("write to", folder, errno);
-  return static_cast<std::int64_t>(status.f_bavail * status.f_frsize);
+  const auto there = static_cast<std::int64_t>(status.f_bavail * status.f_frsize);
+  if (needed <= there) return;
+  throw RuntimeError(fmt::format("the disk of '{}' has {} bytes left, and {} are needed: {} are missing", name,
+                                 group_digits(there), group_digits(needed), group_digits(needed - there)));
 }
 
 }  // namespace retile::files

@@ -1,11 +1,16 @@
 // Files that are read and written at any place, by any thread.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+
+#include "retile/base/error.h"
 
 namespace retile::files {
 
@@ -13,7 +18,8 @@ class File {
  public:
   enum class Mode { read, create, update };
 
-  // Throws RuntimeError where it cannot be opened. What is created is cut to no bytes; what is updated keeps them.
+  // Throws RuntimeError where it cannot be opened or is no regular file, such as a pipe, which nobody may ever write
+  // to. What is created is cut to no bytes; what is updated keeps them.
   File(std::string path, Mode mode);
   // A file without a name in this folder, which goes with the object. Throws RuntimeError.
   static File temporary(const std::string& folder);
@@ -37,6 +43,7 @@ class File {
 
  private:
   File(std::string path, int number) : path_(std::move(path)), number_(number) {}
+  void require_regular(const char* action) const;
 
   std::string path_;
   int number_ = -1;
@@ -45,7 +52,18 @@ class File {
 // The text of a file. Throws InputError where it cannot be read.
 std::string read_text(const std::string& path);
 
-// Bytes that the file system of a folder has left for this user.
-std::int64_t free_bytes(const std::string& folder);
+// The action's result, where errors of std::filesystem become RuntimeErrors.
+template <typename Action>
+auto with_named_errors(const char* verb, Action action) {
+  try {
+    return action();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw RuntimeError(fmt::format("cannot {} '{}': {}", verb, error.path1().string(), error.code().message()));
+  }
+}
+
+// Throws RuntimeError unless the file system of a folder has so many bytes left for this user. `name` is what they are
+// for.
+void require_free_bytes(const std::string& folder, const std::string& name, std::int64_t needed);
 
 }  // namespace retile::files

@@ -16,9 +16,11 @@
 #include "retile/files/chunk_writer.h"
 #include "retile/files/file.h"
 #include "retile/files/hdf5.h"
+#include "retile/files/json_line.h"
 #include "retile/files/process_memory.h"
 #include "retile/files/rechunk_run.h"
 #include "retile/files/store.h"
+#include "retile/files/target_folder.h"
 #include "retile/plan/text.h"
 
 namespace retile::files {
@@ -27,39 +29,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string parent_of(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 // --- Preparing.
 
-bool is_inside(const fs::path& inner, const fs::path& outer) {
-  const auto [at, end] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return at == outer.end();
-}
-
 void require_apart(const std::string& source, const std::string& target) {
-  const fs::path from = fs::weakly_canonical(source);
-  const fs::path to = fs::weakly_canonical(target);
-  if (from == to) throw InputError(fmt::format("source and target are the same: '{}'", source), {});
-  if (is_inside(to, from) || is_inside(from, to)) {
-    throw InputError(fmt::format("one of '{}' and '{}' is inside the other", source, target), {});
-  }
+  require_source_outside(source, target);
+  if (is_inside(target, source)) throw InputError(fmt::format("'{}' is inside '{}'", target, source), {});
 }
 
 PassProblem problem_of(const ArrayJob& array, const ChunkSource& source) {
   const StoredArray& from = array.source;
   const StoredArray& to = array.target;
-  return {from.shape,
-          from.element.bytes,
-          {from.chunk, source.unit, from.order, from.codecs.empty(), unit_reading_bytes(source)},
-          {to.chunk, encoding_bytes(to)}};
+  return {
+      from.shape,
+      from.element.bytes,
+      {from.chunk, source.unit, from.order, from.codecs.empty(), unit_reading_bytes(source), range_reading_bytes(from)},
+      {to.chunk, encoding_bytes(to)}};
 }
 
 // The cheaper of reading whole chunks, and parts of them where blocks allow it.
@@ -67,18 +51,20 @@ void plan_array(ArrayJob& array, const RechunkJob& job) {
   ChunkSource source = open_source(array.source);
   array.source_unit = source.unit;
   if (array.source.is_empty()) return;
-  const RechunkOptions options{job.request.max_bytes - job.program_bytes, job.request.threads, job.request.costs};
+  array.index_bytes = index_bytes(array.target);
+  const std::int64_t unavoidable = job.program_bytes + array.index_bytes;
+  const RechunkOptions options{job.request.max_bytes - unavoidable, job.request.threads, job.request.costs};
   const auto blocks = block_unit(array.source);
   if (!blocks) {
-    array.plan = plan_rechunk(problem_of(array, source), options, job.program_bytes);
+    array.plan = plan_rechunk(problem_of(array, source), options, unavoidable);
     return;
   }
   ChunkSource in_blocks = source;
   in_blocks.unit = *blocks;
-  array.plan = plan_rechunk(problem_of(array, in_blocks), options, job.program_bytes);
+  array.plan = plan_rechunk(problem_of(array, in_blocks), options, unavoidable);
   array.source_unit = in_blocks.unit;
   try {
-    const RechunkPlan whole = plan_rechunk(problem_of(array, source), options, job.program_bytes);
+    const RechunkPlan whole = plan_rechunk(problem_of(array, source), options, unavoidable);
     if (whole.seconds() > array.plan->seconds()) return;
     array.plan = whole;
     array.source_unit = source.unit;
@@ -97,7 +83,13 @@ std::vector<StoredArray> open_arrays(const std::string& source, std::vector<std:
   return arrays;
 }
 
-std::string unfinished_path(const RechunkJob& job) { return without_slashes(job.request.target) + ".unfinished"; }
+// What .npy files do not have.
+void require_plain(const RechunkRequest& request) {
+  if (!request.format && !request.shards && (!request.codecs || request.codecs->empty())) return;
+  throw InputError(
+      fmt::format("'{}' is a .npy file, which has no format of Zarr, no codecs and no shards", request.target),
+      "a store has another ending");
+}
 
 ArrayJob describe_job(const RechunkRequest& request, const StoredArray& source, const std::string& name) {
   TargetOptions options{request.format, std::nullopt, request.codecs};
@@ -127,29 +119,39 @@ std::int64_t RechunkJob::read_bytes() const {
   });
 }
 
-RechunkJob prepare_rechunk(const RechunkRequest& request) {
+namespace {
+
+RechunkJob prepare(const RechunkRequest& request) {
   RechunkJob job{request, {}, {}, 0};
   job.request.source = without_slashes(request.source);
   job.request.target = without_slashes(request.target);
   require_apart(job.request.source, job.request.target);
+  const bool is_npy = job.request.target.ends_with(".npy");
+  if (is_npy) require_plain(job.request);
   std::vector<std::string> names;
   const std::vector<StoredArray> sources = open_arrays(job.request.source, names);
-  job.program_bytes = program_memory();  // with what is known of the sources
   const bool is_store = sources.size() > 1 || !names.front().empty();
-  if (is_store && job.request.target.ends_with(".npy")) {
+  if (is_store && is_npy) {
     throw InputError(fmt::format("'{}' is a group: a .npy file holds one array", job.request.source), {});
   }
   const bool is_hdf5 = sources.front().format == Format::hdf5;
   if (is_store && !is_hdf5 && request.format && *request.format != sources.front().format) {
     throw InputError("a group keeps its version of Zarr", "without --format it is that of the source");
   }
-  if (!job.request.target.ends_with(".npy")) require_fit(request.chunks, sources);
+  if (!is_npy) require_fit(request.chunks, sources);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     job.arrays.push_back(describe_job(job.request, sources[i], names[i]));
-    plan_array(job.arrays.back(), job);
   }
   job.metadata = target_metadata(job.request.source, job.arrays);
+  job.program_bytes = program_memory();  // with all metadata
+  for (ArrayJob& array : job.arrays) plan_array(array, job);
   return job;
+}
+
+}  // namespace
+
+RechunkJob prepare_rechunk(const RechunkRequest& request) {
+  return with_named_errors("read", [&] { return prepare(request); });
 }
 
 // --- Running.
@@ -163,28 +165,53 @@ std::string journal_of(const RechunkJob& job) {
   Json journal{{"source", fs::weakly_canonical(job.request.source).string()}};
   for (const ArrayJob& array : job.arrays)
     journal["arrays"][array.name] = {array.source.metadata, array.target.metadata};
-  return journal.dump() + "\n";
+  return json_line(journal);
 }
 
+std::int64_t bytes_in(const std::string& folder) {
+  std::int64_t bytes = 0;
+  if (!fs::exists(folder)) return bytes;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += static_cast<std::int64_t>(entry.file_size());
+  }
+  return bytes;
+}
+
+// What is written where it is not compressed is known beforehand. Intermediate arrays are there one at a time.
 void require_free_disk(const RechunkJob& job) {
-  std::int64_t needed = 0;
+  std::int64_t target = 0;
+  std::int64_t between = 0;
   for (const ArrayJob& array : job.arrays) {
     if (!array.plan) continue;
-    if (array.target.codecs.empty()) needed += array.plan->bounds.least_written_bytes;
-    const bool is_here = job.request.scratch.empty();
-    if (array.plan->passes.size() > 1 && is_here) needed += array.plan->passes.front().written_bytes;
+    const bool is_npy = array.target.format == Format::npy;  // which ends with the array
+    if (array.target.codecs.empty())
+      target += is_npy ? array.target.array_bytes() : array.plan->bounds.least_written_bytes;
+    if (array.plan->passes.size() > 1) between = std::max(between, array.plan->passes.front().written_bytes);
   }
-  const std::int64_t there = free_bytes(parent_of(job.request.target));
-  if (needed <= there) return;
-  throw RuntimeError(fmt::format("the disk of '{}' has {} bytes left, and {} are needed: {} are missing",
-                                 job.request.target, group_digits(there), group_digits(needed),
-                                 group_digits(needed - there)));
+  const std::int64_t left = std::max<std::int64_t>(0, target - bytes_in(unfinished_path(job.request.target)));
+  const std::string& scratch = job.request.scratch;
+  require_free_bytes(parent_of(job.request.target), job.request.target, left + (scratch.empty() ? between : 0));
+  if (!scratch.empty()) require_free_bytes(scratch, scratch, between);
 }
 
-// Makes the folder that the target grows in, or finds the one of an earlier run.
-void open_unfinished(const RechunkJob& job, Existing existing) {
-  const std::string folder = unfinished_path(job);
+// Whether a folder has nothing but what a run that was stopped at its beginning leaves there.
+bool has_nothing(const std::string& folder) {
+  const fs::directory_iterator entries(folder);
+  return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with(".retile-");
+  });
+}
+
+// Whether all that is in an unfinished folder may be removed: what retile writes there, or has replaced.
+bool is_left_over(const std::string& folder) {
+  return fs::is_directory(folder) &&
+         (fs::exists(folder + journal_name) || !metadata_file(folder).empty() || has_nothing(folder));
+}
+
+// Whether there is an unfinished target to go on with. Throws InputError where the target may not be written.
+bool find_unfinished(const RechunkJob& job, Existing existing) {
   const std::string& target = job.request.target;
+  const std::string folder = unfinished_path(target);
   if (fs::exists(target) && existing != Existing::overwrite) {
     throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
   }
@@ -196,33 +223,32 @@ void open_unfinished(const RechunkJob& job, Existing existing) {
     throw InputError(fmt::format("'{}' is there: an earlier run did not finish", folder),
                      "--resume goes on with it, --overwrite starts anew");
   }
-  const std::string journal = journal_of(job);
   if (fs::exists(folder) && existing == Existing::resume) {
-    if (fs::exists(folder + journal_name) && read_text(folder + journal_name) == journal) return;
+    if (!fs::exists(folder + journal_name) && fs::is_directory(folder) && has_nothing(folder)) return false;
+    if (fs::exists(folder + journal_name) && read_text(folder + journal_name) == journal_of(job)) return true;
     throw InputError(fmt::format("'{}' was made from another source, or with other options", folder),
                      "--overwrite starts anew");
   }
-  std::error_code error;
-  fs::remove_all(folder, error);
-  if (!error) fs::create_directories(folder, error);
-  if (error) throw RuntimeError(fmt::format("cannot write '{}': {}", folder, error.message()));
-  write_file(folder + journal_name, journal);
+  if (fs::exists(folder) && !is_left_over(folder)) {
+    throw InputError(fmt::format("'{}' is no unfinished store: it is not replaced", folder), {});
+  }
+  return false;
 }
 
-// Gives the complete target its name.
-void name_target(const RechunkJob& job) {
-  const std::string folder = unfinished_path(job);
+// The journal goes last: what has it can be gone on with.
+void complete_target(const RechunkJob& job) {
+  const std::string folder = unfinished_path(job.request.target);
   for (const MetadataFile& file : job.metadata) {
     fs::create_directories(fs::path(folder + "/" + file.name).parent_path());
     write_file(folder + "/" + file.name, file.text);
   }
-  fs::remove(folder + journal_name);
-  const std::string& target = job.request.target;
-  const std::string old = target + ".old";
-  const bool replaces = fs::exists(target);
-  if (replaces) fs::rename(target, old);
-  fs::rename(folder, target);
-  if (replaces) fs::remove_all(old);
+  name_target(job.request.target);
+  fs::remove(job.request.target + journal_name);
+}
+
+// Memory for what is planned of an array.
+std::int64_t room_of(const RechunkJob& job, const ArrayJob& array) {
+  return job.request.max_bytes - job.program_bytes - array.index_bytes;
 }
 
 class ArrayRun {
@@ -258,7 +284,7 @@ class ArrayRun {
  private:
   void run_one(const PassPlan& pass, const ChunkSource& source, ChunkTarget& target) {
     const std::int64_t chunks = pass.open_chunks * target.array().chunk_bytes();
-    const std::int64_t room = job_.request.max_bytes - job_.program_bytes - (pass.memory_bytes - chunks);
+    const std::int64_t room = room_of(job_, array_) - (pass.memory_bytes - chunks);
     const std::int64_t before = report_.read_bytes;
     const auto report = [&](std::int64_t read) {
       if (options_.report) options_.report(before + read);
@@ -275,12 +301,13 @@ class ArrayRun {
   RechunkReport& report_;
 };
 
-void verify_array(const ArrayJob& array, StoredArray target, const std::string& path) {
+void verify_array(const RechunkJob& job, const ArrayJob& array, StoredArray target, const std::string& path) {
   target.path = path;
   ChunkSource source = open_source(array.source);
   source.unit = array.source_unit;
-  const int threads = array.plan ? array.plan->passes.back().threads : 1;
-  if (checksum(source, threads) == checksum(open_source(target), threads)) return;
+  const int threads = job.request.threads;
+  const std::int64_t room = room_of(job, array);
+  if (checksum(source, threads, room) == checksum(open_source(target), threads, room)) return;
   throw RuntimeError(fmt::format("'{}' differs from '{}'", path, array.source.path));
 }
 
@@ -293,31 +320,37 @@ void run_npy(const RechunkJob& job, const RunOptions& options, RechunkReport& re
   if (fs::exists(path) && options.existing != Existing::overwrite) {
     throw InputError(fmt::format("'{}' exists", path), "--overwrite replaces it");
   }
+  require_free_disk(job);
   const ArrayJob& array = job.arrays.front();
   NewFile whole(path);
-  {
-    const auto file = std::make_shared<const File>(whole.unfinished_path(), File::Mode::create);
-    file->write(0, std::as_bytes(std::span(array.target.metadata)));
-    if (array.plan) ArrayRun(job, array, array.target, options, report).run(file);
-  }
+  const auto file = std::make_shared<File>(whole.unfinished_path(), File::Mode::create);
+  file->write(0, std::as_bytes(std::span(array.target.metadata)));
+  if (array.plan) ArrayRun(job, array, array.target, options, report).run(file);
+  file->close();
   if (options.verify) {
     StoredArray written = array.target;
     written.chunk = written.shape;
-    verify_array(array, written, whole.unfinished_path());
+    verify_array(job, array, written, whole.unfinished_path());
   }
   whole.finish();
 }
 
 void run_store(const RechunkJob& job, const RunOptions& options, RechunkReport& report) {
-  open_unfinished(job, options.existing);
-  const std::string folder = unfinished_path(job);
+  const bool goes_on = find_unfinished(job, options.existing);
+  require_free_disk(job);
+  const std::string folder = unfinished_path(job.request.target);
+  if (!goes_on) {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    write_file(folder + journal_name, journal_of(job));
+  }
   for (const ArrayJob& array : job.arrays) {
     StoredArray target = array.target;
     target.path = array.name.empty() ? folder : folder + "/" + array.name;
     if (array.plan) ArrayRun(job, array, target, options, report).run(nullptr);
-    if (options.verify) verify_array(array, target, target.path);
+    if (options.verify) verify_array(job, array, target, target.path);
   }
-  name_target(job);
+  complete_target(job);
 }
 
 }  // namespace
@@ -325,16 +358,10 @@ void run_store(const RechunkJob& job, const RunOptions& options, RechunkReport& 
 RechunkReport run_rechunk(const RechunkJob& job, const RunOptions& options) {
   RechunkReport report;
   const auto start = std::chrono::steady_clock::now();
-  require_free_disk(job);
-  try {
-    if (job.request.target.ends_with(".npy")) {
-      run_npy(job, options, report);
-    } else {
-      run_store(job, options, report);
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw RuntimeError(fmt::format("cannot write '{}': {}", error.path1().string(), error.code().message()));
-  }
+  with_named_errors("write", [&] {
+    const bool is_npy = job.request.target.ends_with(".npy");
+    is_npy ? run_npy(job, options, report) : run_store(job, options, report);
+  });
   report.verified = options.verify;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.peak_bytes = peak_memory();

@@ -36,6 +36,7 @@ struct ArrayJob {
   StoredArray target;
   Shape source_unit;
   std::optional<RechunkPlan> plan;  // nothing for an array without elements
+  std::int64_t index_bytes = 0;     // memory beside the plan's, for the target's shards
 };
 
 // A file with metadata, which is written when all arrays are complete.

@@ -199,7 +199,8 @@ class PassSearch {
 
   void consider(ReadMode mode, std::optional<std::size_t> swept, const std::vector<DimensionChoice>& choices) {
     const std::int64_t open = open_chunks(swept, choices);
-    const std::int64_t reading = mode == ReadMode::ranges ? range_bytes : problem_.source.thread_bytes;
+    const PassSource& source = problem_.source;
+    const std::int64_t reading = mode == ReadMode::ranges ? source.range_thread_bytes : source.thread_bytes;
     const std::int64_t thread = saturated_sum(reading, problem_.target.thread_bytes);
     const std::int64_t for_threads = options_.max_bytes - saturated_product(open, target_chunk_bytes_);
     if (for_threads < thread) return;
@@ -288,8 +289,9 @@ PassProblem pass_from(const PassProblem& problem, const Shape& chunk) {
 
 std::int64_t least_pass_memory(const PassProblem& problem) {
   const std::int64_t chunk = saturated_product(saturated_product(problem.target.chunk), problem.element_size);
+  const PassSource& source = problem.source;
   const std::int64_t reading =
-      problem.source.has_ranges ? std::min(range_bytes, problem.source.thread_bytes) : problem.source.thread_bytes;
+      source.has_ranges ? std::min(source.range_thread_bytes, source.thread_bytes) : source.thread_bytes;
   return saturated_sum(chunk, saturated_sum(reading, problem.target.thread_bytes));
 }
 

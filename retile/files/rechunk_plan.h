@@ -12,6 +12,10 @@
 
 namespace retile::files {
 
+// Memory of a thread that reads byte ranges, and the most that it reads at once. No element is larger than that.
+constexpr std::int64_t range_bytes = 1 << 20;
+constexpr std::int64_t most_range_bytes = range_bytes - (1 << 17);
+
 // What things cost on a disk. A value: other disks have other figures.
 struct FileCosts {
   double read_rate = 2e9;         // bytes a second
@@ -27,6 +31,7 @@ struct PassSource {
   DimensionOrder order;           // of the elements in a chunk, outermost dimension first
   bool has_ranges = false;        // every element can be read by itself, because nothing is compressed
   std::int64_t thread_bytes = 0;  // memory of a thread that reads and decodes a unit
+  std::int64_t range_thread_bytes = range_bytes;  // and of one that reads byte ranges
 };
 
 // The chunks that a pass writes, each once and as a whole.
@@ -102,9 +107,5 @@ std::optional<PassPlan> plan_pass(const PassProblem& problem, const RechunkOptio
 // searches.
 std::optional<PassPlan> evaluate_pass(const PassProblem& problem, const RechunkOptions& options, ReadMode mode,
                                       std::optional<std::size_t> swept, const Shape& chunks_per_region);
-
-// Memory of a thread that reads byte ranges, and the most that it reads at once.
-constexpr std::int64_t range_bytes = 1 << 20;
-constexpr std::int64_t most_range_bytes = range_bytes - (1 << 17);
 
 }  // namespace retile::files

@@ -42,14 +42,51 @@ struct Item {
   Box wanted;  // of it
 };
 
+// What is read of one dimension of a region, piece by piece. Pieces end where chunks do, and every chunk is cut anew.
+class RegionCuts {
+ public:
+  RegionCuts() = default;
+  // `start` is where the first piece begins, at or before the region.
+  RegionCuts(Interval region, std::int64_t start, std::int64_t chunk, std::int64_t extent)
+      : region_(region), start_(start), first_end_((start / chunk + 1) * chunk), cut_{0, chunk, extent} {
+    first_pieces_ = divide_up(first_end_ - start_, extent);
+  }
+
+  std::size_t count() const { return static_cast<std::size_t>(piece_at(region_.hi - 1) + 1); }
+
+  // All elements of a piece, those beyond the region included.
+  Interval piece(std::size_t number) const {
+    const auto at = static_cast<std::int64_t>(number);
+    if (at >= first_pieces_) {
+      const Interval later = cut_.unit_interval(at - first_pieces_);
+      return {first_end_ + later.lo, first_end_ + later.hi};
+    }
+    const std::int64_t begin = start_ + at * cut_.unit;
+    return {begin, std::min(begin + cut_.unit, first_end_)};
+  }
+  Interval wanted(std::size_t number) const { return intersect(piece(number), region_); }
+
+  // Pieces that meet elements, some of which are in the region.
+  std::int64_t count_meeting(Interval elements) const {
+    const Interval shared = intersect(elements, region_);
+    return piece_at(shared.hi - 1) - piece_at(shared.lo) + 1;
+  }
+
+ private:
+  std::int64_t piece_at(std::int64_t element) const {
+    return element < first_end_ ? (element - start_) / cut_.unit : first_pieces_ + cut_.unit_at(element - first_end_);
+  }
+
+  Interval region_;
+  std::int64_t start_ = 0;
+  std::int64_t first_end_ = 0;     // of the chunk that holds the start
+  std::int64_t first_pieces_ = 0;  // of that chunk
+  CutDimension cut_;               // of the chunks behind it
+};
+
 // The items of a pass: region by region, and in a region along the swept dimension first.
 class ItemList {
  public:
-  struct Cut {
-    Interval unit;
-    Interval wanted;
-  };
-
   explicit ItemList(const PassPlan& plan) : plan_(plan), order_(plan.problem.shape.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     row_major_ = order_;  // NOLINT(*-prefer-member-initializer): before the rotation
@@ -69,11 +106,12 @@ class ItemList {
   Item current() const {
     Item item;
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      const Cut& cut = cuts_[i][number_[i]];
-      item.unit.lo.push_back(cut.unit.lo);
-      item.unit.hi.push_back(cut.unit.hi);
-      item.wanted.lo.push_back(cut.wanted.lo);
-      item.wanted.hi.push_back(cut.wanted.hi);
+      const Interval unit = cuts_[i].piece(number_[i]);
+      const Interval wanted = cuts_[i].wanted(number_[i]);
+      item.unit.lo.push_back(unit.lo);
+      item.unit.hi.push_back(unit.hi);
+      item.wanted.lo.push_back(wanted.lo);
+      item.wanted.hi.push_back(wanted.hi);
     }
     return item;
   }
@@ -84,14 +122,10 @@ class ItemList {
     if (!is_over_) enter_region();
   }
 
-  // Items of the current region that meet these elements.
+  // Items of the current region that meet these elements, which are some of it.
   std::int64_t count_meeting(const Box& box) const {
     std::int64_t count = 1;
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const Interval interval{box.lo[i], box.hi[i]};
-      count *= std::count_if(cuts_[i].begin(), cuts_[i].end(),
-                             [&](const Cut& cut) { return intersect(cut.wanted, interval).size() > 0; });
-    }
+    for (std::size_t i = 0; i < order_.size(); ++i) count *= cuts_[i].count_meeting({box.lo[i], box.hi[i]});
     return count;
   }
 
@@ -100,33 +134,23 @@ class ItemList {
     cuts_.clear();
     counts_.clear();
     number_.assign(order_.size(), 0);
+    const Shape ranges = plan_.mode == ReadMode::ranges ? range_shape() : Shape();
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      cuts_.push_back(plan_.mode == ReadMode::ranges ? range_cuts(i, range_shape()[i]) : unit_cuts(i));
-      counts_.push_back(cuts_.back().size());
+      cuts_.push_back(plan_.mode == ReadMode::ranges ? range_cuts(i, ranges[i]) : unit_cuts(i));
+      counts_.push_back(cuts_.back().count());
     }
   }
 
-  std::vector<Cut> unit_cuts(std::size_t dimension) const {
+  RegionCuts unit_cuts(std::size_t dimension) const {
     const PassProblem& problem = plan_.problem;
     const CutDimension cut{problem.shape[dimension], problem.source.chunk[dimension], problem.source.unit[dimension]};
     const Interval region = region_interval(dimension);
-    std::vector<Cut> cuts;
-    for (std::int64_t at = region.lo; at < region.hi; at = cuts.back().unit.hi) {
-      const Interval unit = cut.unit_interval(cut.unit_at(at));
-      cuts.push_back({unit, intersect(unit, region)});
-    }
-    return cuts;
+    return {region, cut.unit_interval(cut.unit_at(region.lo)).lo, cut.chunk, cut.unit};
   }
 
-  std::vector<Cut> range_cuts(std::size_t dimension, std::int64_t extent) const {
-    const std::int64_t chunk = plan_.problem.source.chunk[dimension];
+  RegionCuts range_cuts(std::size_t dimension, std::int64_t extent) const {
     const Interval region = region_interval(dimension);
-    std::vector<Cut> cuts;
-    for (std::int64_t at = region.lo; at < region.hi; at = cuts.back().unit.hi) {
-      const Interval range{at, std::min({at + extent, (at / chunk + 1) * chunk, region.hi})};
-      cuts.push_back({range, range});
-    }
-    return cuts;
+    return {region, region.lo, plan_.problem.source.chunk[dimension], extent};
   }
 
   Interval region_interval(std::size_t dimension) const {
@@ -154,7 +178,7 @@ class ItemList {
   DimensionOrder row_major_;  // of regions
   std::vector<std::size_t> region_counts_;
   std::vector<std::size_t> region_;
-  std::vector<std::vector<Cut>> cuts_;  // of the current region, by dimension
+  std::vector<RegionCuts> cuts_;  // of the current region, by dimension
   std::vector<std::size_t> counts_;
   std::vector<std::size_t> number_;
   bool is_over_ = false;
@@ -401,12 +425,15 @@ PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTa
   return total;
 }
 
-std::uint64_t checksum(const ChunkSource& source, int threads) {
+std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room) {
   const StoredArray& array = source.array;
   if (array.is_empty()) return 0;
   // The items of a pass whose only region is the array.
   PassProblem problem{array.shape, array.element.bytes, {array.chunk, source.unit, array.order}, {array.shape}};
-  PassPlan plan{problem, array.codecs.empty() ? ReadMode::ranges : ReadMode::units, std::nullopt, array.shape};
+  const bool is_range = array.codecs.empty();
+  PassPlan plan{problem, is_range ? ReadMode::ranges : ReadMode::units, std::nullopt, array.shape};
+  const std::int64_t reading = is_range ? range_reading_bytes(array) : unit_reading_bytes(source);
+  const auto threads = static_cast<int>(std::clamp<std::int64_t>(room / reading, 1, most_threads));
   ItemList items(plan);
   std::mutex mutex;  // guards the items
   std::atomic<std::uint64_t> sum = 0;
@@ -419,7 +446,6 @@ std::uint64_t checksum(const ChunkSource& source, int threads) {
       const Item item = items.current();
       items.advance();
       lock.unlock();
-      const bool is_range = plan.mode == ReadMode::ranges;
       const ReadElements elements = is_range ? reader.read_range(item.wanted) : reader.read_unit(item.unit);
       sum += box_checksum(elements, item.wanted, array.shape, array.element.bytes);
     }

@@ -25,7 +25,7 @@ PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTa
                         const ReportProgress& report = {});
 
 // The same for every chunking of the same elements, and almost surely another for others: a sum over all elements and
-// their places. Reads every unit once.
-std::uint64_t checksum(const ChunkSource& source, int threads);
+// their places. Reads every unit once, on as many threads as `room` bytes of memory allow, one at least.
+std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room);
 
 }  // namespace retile::files

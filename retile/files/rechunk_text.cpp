@@ -5,6 +5,7 @@
 #include <string>
 
 #include "retile/base/json.h"
+#include "retile/files/json_line.h"
 #include "retile/files/rechunk.h"
 #include "retile/plan/text.h"
 
@@ -47,6 +48,10 @@ std::string pass_text(const PassPlan& pass, std::size_t number, const Shape& uni
                      count_of(pass.open_chunks, "chunk"));
 }
 
+std::int64_t least_cap(const ArrayJob& array, const RechunkJob& job) {
+  return array.plan->bounds.least_memory_bytes + array.index_bytes + job.program_bytes;
+}
+
 std::string array_text(const ArrayJob& array, const RechunkJob& job) {
   std::string text =
       fmt::format("{} -> {}: {} {}, {} bytes\n", array.source.path, array.target.path, type_of(array.source),
@@ -68,8 +73,8 @@ std::string array_text(const ArrayJob& array, const RechunkJob& job) {
   text += fmt::format("written  {} bytes, {} the least; {}\n", group_digits(plan.written_bytes()),
                       times(plan.written_bytes(), bounds.least_written_bytes), count_of(requests, "request"));
   text += fmt::format("memory   {} bytes and {} of the program (cap {}, at least {})\n",
-                      group_digits(plan.memory_bytes()), group_digits(job.program_bytes),
-                      group_digits(job.request.max_bytes), group_digits(bounds.least_memory_bytes + job.program_bytes));
+                      group_digits(plan.memory_bytes() + array.index_bytes), group_digits(job.program_bytes),
+                      group_digits(job.request.max_bytes), group_digits(least_cap(array, job)));
   return text;
 }
 
@@ -108,7 +113,7 @@ Json array_json(const ArrayJob& array, const RechunkJob& job) {
   json["written_bytes"] = array.plan->written_bytes();
   json["least_written_bytes"] = bounds.least_written_bytes;
   json["least_passes"] = bounds.least_passes;
-  json["least_max_bytes"] = bounds.least_memory_bytes + job.program_bytes;
+  json["least_max_bytes"] = least_cap(array, job);
   return json;
 }
 
@@ -122,7 +127,7 @@ std::string to_string(const RechunkJob& job) {
 
 std::string to_json(const RechunkJob& job) {
   std::string text;
-  for (const ArrayJob& array : job.arrays) text += array_json(array, job).dump() + "\n";
+  for (const ArrayJob& array : job.arrays) text += json_line(array_json(array, job));
   return text;
 }
 
@@ -144,7 +149,7 @@ std::string to_json(const RechunkReport& report, const RechunkJob& job) {
                   {"peak_bytes", report.peak_bytes},
                   {"max_bytes", job.request.max_bytes},
                   {"verified", report.verified}};
-  return json.dump() + "\n";
+  return json_line(json);
 }
 
 }  // namespace retile::files

@@ -17,8 +17,11 @@
 #include "retile/copies/copy.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/files/file.h"
+#include "retile/files/json_line.h"
 #include "retile/files/process_memory.h"
+#include "retile/files/target_folder.h"
 #include "retile/files/tensor_layouts.h"
+#include "retile/grids/grid.h"
 #include "retile/memory/buffer.h"
 #include "retile/plan/text.h"
 
@@ -179,30 +182,46 @@ void choose_slabs(ReshardJob& job) {
 
 // --- Running.
 
-// Whole rows of a tensor that follow each other, or parts of one row, of this many bytes at most.
-std::vector<Box> slabs_of(const Shape& shape, std::int64_t element_bytes, std::int64_t most_bytes) {
-  Shape extents(shape.size(), 1);
-  std::int64_t room = std::max<std::int64_t>(1, most_bytes / element_bytes);
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    extents[i] = std::min(shape[i], room);
-    room = std::max<std::int64_t>(1, room / extents[i]);
-    if (extents[i] < shape[i]) room = 1;
-  }
-  std::vector<Box> slabs;
-  Shape corner(shape.size());
-  for (;;) {
-    Box box = box_at(corner, extents);
-    for (std::size_t i = 0; i < shape.size(); ++i) box.hi[i] = std::min(box.hi[i], shape[i]);
-    slabs.push_back(box);
-    std::size_t i = shape.size();
-    while (i > 0 && (corner[i - 1] += extents[i - 1]) >= shape[i - 1]) corner[--i] = 0;
-    if (i == 0) return slabs;
-  }
-}
-
 struct Slab {
   const TensorJob* tensor = nullptr;
   Box box;
+};
+
+// The slabs of a tensor: whole rows that follow each other, or parts of one row, of this many bytes at most.
+class Slabs {
+ public:
+  Slabs() = default;
+  Slabs(const TensorJob& tensor, std::int64_t most_bytes)
+      : tensor_(&tensor), extents_(tensor.shape.size(), 1), grid_(tensor.shape.size(), 1) {
+    const Shape& shape = tensor.shape;
+    std::int64_t room = std::max<std::int64_t>(1, most_bytes / tensor.element_bytes);
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      extents_[i] = std::min(shape[i], room);
+      room = extents_[i] < shape[i] ? 1 : std::max<std::int64_t>(1, room / extents_[i]);
+      grid_[i] = divide_up(shape[i], extents_[i]);
+    }
+    left_ = product(grid_);
+  }
+
+  bool is_over() const { return left_ == 0; }
+
+  Slab take() {
+    const Shape& shape = tensor_->shape;
+    std::int64_t number = product(grid_) - left_--;
+    Box box = box_at(Shape(shape.size()), shape);
+    for (std::size_t i = shape.size(); i-- > 0; number /= grid_[i]) {
+      const Interval tile = tile_interval(number % grid_[i], extents_[i]);
+      box.lo[i] = tile.lo;
+      box.hi[i] = std::min(tile.hi, shape[i]);
+    }
+    return {tensor_, std::move(box)};
+  }
+
+ private:
+  const TensorJob* tensor_ = nullptr;
+  Shape extents_;
+  Grid grid_;
+  std::int64_t left_ = 0;
 };
 
 class SlabWorker {
@@ -278,19 +297,17 @@ class SlabWorker {
 template <typename Visit>
 void for_each_slab(const ReshardJob& job, const std::vector<File>& sources, const std::vector<File>& targets,
                    Visit visit) {
-  std::mutex mutex;  // guards what follows
-  std::size_t tensor = 0;
-  std::size_t next = 0;
-  std::vector<Box> slabs;  // of the tensor
+  std::mutex mutex;      // guards what follows
+  std::size_t next = 0;  // tensor
+  Slabs slabs;           // of the one before it
   const auto take = [&]() -> std::optional<Slab> {
     const std::lock_guard lock(mutex);
-    while (next == slabs.size()) {
-      if (tensor == job.tensors.size()) return std::nullopt;
-      const TensorJob& one = job.tensors[tensor++];
-      slabs = one.sources.empty() ? std::vector<Box>() : slabs_of(one.shape, one.element_bytes, job.slab_bytes);
-      next = 0;
+    while (slabs.is_over()) {
+      if (next == job.tensors.size()) return std::nullopt;
+      const TensorJob& tensor = job.tensors[next++];
+      if (!tensor.sources.empty()) slabs = Slabs(tensor, job.slab_bytes);
     }
-    return Slab{&job.tensors[tensor - 1], slabs[next++]};
+    return slabs.take();
   };
   WorkerPool pool(job.threads);
   pool.for_each(static_cast<std::size_t>(job.threads), [&](std::size_t) {
@@ -353,52 +370,60 @@ std::int64_t ReshardJob::written_bytes() const {
   return bytes;
 }
 
-ReshardJob prepare_reshard(const ReshardRequest& request) {
-  if (fs::weakly_canonical(request.source) == fs::weakly_canonical(request.target)) {
-    throw InputError(fmt::format("source and target are the same: '{}'", request.source), {});
-  }
+namespace {
+
+ReshardJob prepare(const ReshardRequest& request) {
+  require_source_outside(request.source, request.target);
   ReshardJob job;
   job.request = request;
+  job.request.target = without_slashes(request.target);
   Source source =
       request.from ? open_from_ranks(request.source, TensorLayouts(*request.from)) : open_whole(request.source);
   job.source_files = std::move(source.files);
   job.tensors = std::move(source.tensors);
   for (TensorJob& tensor : job.tensors) keep_one_of_each(tensor.sources);
   describe_targets(job, source);
-  job.program_bytes = program_memory();
+  // Reading headers took memory that is free again, and counts.
+  job.program_bytes = std::max(program_memory(), peak_memory());
   choose_slabs(job);
   return job;
+}
+
+void require_replaceable(const std::string& folder) {
+  if (fs::exists(folder) && !holds_safetensors_alone(folder)) {
+    throw InputError(fmt::format("'{}' holds more than files of safetensors: it is not replaced", folder), {});
+  }
+}
+
+}  // namespace
+
+ReshardJob prepare_reshard(const ReshardRequest& request) {
+  return with_named_errors("read", [&] { return prepare(request); });
 }
 
 ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::string& target = job.request.target;
-  const std::string folder = target + ".unfinished";
-  if (fs::exists(target) && !options.overwrite)
-    throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
-  if (fs::exists(target) && !holds_safetensors_alone(target)) {
-    throw InputError(fmt::format("'{}' holds more than files of safetensors: it is not replaced", target), {});
-  }
-  try {
+  const std::string folder = unfinished_path(target);
+  with_named_errors("write", [&] {
+    if (fs::exists(target) && !options.overwrite)
+      throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
+    require_replaceable(target);
+    require_replaceable(folder);
     fs::remove_all(folder);
     fs::create_directories(folder);
-    const std::int64_t there = free_bytes(folder);
-    std::int64_t needed = 0;
-    for (const TargetFile& file : job.target_files) needed += file.bytes;
-    if (needed > there) {
-      fs::remove_all(folder);
-      throw RuntimeError(fmt::format("the disk of '{}' has {} bytes left, and {} are needed: {} are missing", target,
-                                     group_digits(there), group_digits(needed), group_digits(needed - there)));
+    try {
+      std::int64_t needed = 0;
+      for (const TargetFile& file : job.target_files) needed += file.bytes;
+      require_free_bytes(folder, target, needed);
+      write_target(job, folder, options);
+      name_target(target);
+    } catch (...) {  // nobody can go on with it
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+      throw;
     }
-    write_target(job, folder, options);
-    const std::string old = target + ".old";
-    const bool replaces = fs::exists(target);
-    if (replaces) fs::rename(target, old);
-    fs::rename(folder, target);
-    if (replaces) fs::remove_all(old);
-  } catch (const fs::filesystem_error& error) {
-    throw RuntimeError(fmt::format("cannot write '{}': {}", error.path1().string(), error.code().message()));
-  }
+  });
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), peak_memory(),
           options.verify};
 }
@@ -437,7 +462,7 @@ std::string to_json(const ReshardJob& job) {
                   {"slab_bytes", job.slab_bytes},
                   {"program_bytes", job.program_bytes},
                   {"max_bytes", job.request.max_bytes}};
-  return json.dump() + "\n";
+  return json_line(json);
 }
 
 std::string to_string(const ReshardReport& report, const ReshardJob& job) {
@@ -450,7 +475,7 @@ std::string to_json(const ReshardReport& report, const ReshardJob& job) {
       {"format", json_format},           {"source", job.request.source},       {"target", job.request.target},
       {"seconds", report.seconds},       {"read_bytes", job.read_bytes()},     {"written_bytes", job.written_bytes()},
       {"peak_bytes", report.peak_bytes}, {"max_bytes", job.request.max_bytes}, {"verified", report.verified}};
-  return json.dump() + "\n";
+  return json_line(json);
 }
 
 }  // namespace retile::files

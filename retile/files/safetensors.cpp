@@ -83,12 +83,21 @@ void read_file(const std::string& path, Model& model) {
 Model open_index(const std::string& path) {
   const SourceText text{path, read_text(path)};
   const JsonValue value = parse_json(text);
-  std::vector<std::string> files;
-  for (const auto& [name, file] : JsonReader(text, value, "the index").member("weight_map").members()) {
-    if (std::find(files.begin(), files.end(), file.string()) == files.end()) files.push_back(file.string());
-  }
+  const auto weights = JsonReader(text, value, "the index").member("weight_map").members();
+  const fs::path folder = fs::path(path).parent_path();
+  std::map<std::string, std::size_t> files;  // numbers in the model
   Model model;
-  for (const std::string& file : files) read_file(fs::path(path).parent_path() / file, model);
+  for (const auto& [name, file] : weights) {
+    if (!files.emplace(file.string(), model.files.size()).second) continue;
+    const fs::path inside = fs::path(file.string()).lexically_normal();
+    if (inside.is_absolute() || inside.begin()->string() == "..") file.fail("this file is not in the index's folder");
+    read_file(folder / inside, model);
+  }
+  for (const auto& [name, file] : weights) {
+    const auto found = model.tensors.find(name);
+    if (found == model.tensors.end() || found->second.file != files.at(file.string()))
+      file.fail(fmt::format("'{}' is not in this file", name));
+  }
   return model;
 }
 
@@ -138,15 +147,15 @@ std::vector<Model> open_ranks(const std::string& folder) {
 }
 
 std::string safetensors_header(std::map<std::string, Tensor>& tensors, const std::string& metadata) {
-  Json json = Json::object();
-  if (!metadata.empty()) json["__metadata__"] = Json::parse(metadata);
+  std::string text = metadata.empty() ? "" : R"("__metadata__":)" + metadata;
   std::int64_t at = 0;
   for (auto& [name, tensor] : tensors) {
-    json[name] = {{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes()}}};
+    const Json value{{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes()}}};
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", Json(name).dump(), value.dump());
     tensor.offset = at;
     at += tensor.bytes();
   }
-  std::string text = json.dump();
+  text = "{" + text + "}";
   text.append((alignment - text.size() % alignment) % alignment, ' ');
   std::string header;
   for (std::size_t i = 0; i < length_bytes; ++i) header.push_back(static_cast<char>(text.size() >> 8 * i & 0xFFU));

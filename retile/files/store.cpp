@@ -25,8 +25,13 @@ std::string joined(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : folder + "/" + name;
 }
 
-void find_nodes(const std::string& store, const std::string& name, Nodes& nodes) {
+// `around` are the folders around this one, without links.
+void find_nodes(const std::string& store, const std::string& name, std::vector<fs::path> around, Nodes& nodes) {
   const std::string folder = name.empty() ? store : store + "/" + name;
+  around.push_back(fs::canonical(folder));
+  if (std::find(around.begin(), around.end() - 1, around.back()) != around.end() - 1) {
+    throw InputError(fmt::format("'{}' leads back to a folder around it", folder), {});
+  }
   const std::string file = metadata_file(folder);
   if (!file.empty() && !is_group(folder)) {
     nodes.arrays.push_back(name);
@@ -38,12 +43,12 @@ void find_nodes(const std::string& store, const std::string& name, Nodes& nodes)
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  for (const std::string& inner : names) find_nodes(store, joined(name, inner), nodes);
+  for (const std::string& inner : names) find_nodes(store, joined(name, inner), around, nodes);
 }
 
 Nodes nodes_of(const std::string& store) {
   Nodes nodes;
-  find_nodes(store, "", nodes);
+  find_nodes(store, "", {}, nodes);
   return nodes;
 }
 

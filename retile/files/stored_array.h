@@ -59,6 +59,8 @@ struct StoredArray {
   const Shape& file_shape() const { return shards ? shards->shape : chunk; }
   // The name of the file with this chunk or shard, from the array's path.
   std::string file_key(const Shape& number) const;
+  // The chunks of a shard along each dimension; all 1 where there are no shards.
+  Shape chunks_per_shard() const;
 };
 
 // A folder of Zarr, a .npy file, or a file of HDF5 with the array's path in it behind it. Throws InputError where it is
@@ -84,9 +86,5 @@ struct TargetOptions {
 // The same array in other chunks, with its metadata. Throws InputError where the format cannot hold it.
 StoredArray describe_target(const StoredArray& source, const std::string& path, const Shape& chunk,
                             const TargetOptions& options);
-
-// "keep", "none", "zstd", "zstd:7", "blosc", "blosc:zstd:5", "lz4", "zlib:1", "gzip:5"; nothing for "keep". Throws
-// InputError where there is no such codec, or retile was built without it.
-std::optional<std::vector<Codec>> parse_codec(const SourceText& text);
 
 }  // namespace retile::files

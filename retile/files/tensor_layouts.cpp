@@ -61,6 +61,8 @@ Layout TensorLayouts::find(const std::string& name, const Shape* shape) const {
     member.fail(fmt::format("'{}' has shape ({})", name, fmt::join(*shape, ", ")));
   }
   if (layout.is_partial()) member.fail("files hold no parts of sums");
+  const std::vector<int> order = layout.listed() != nullptr ? layout.listed()->order : layout.cuts()->order;
+  if (!std::is_sorted(order.begin(), order.end())) member.fail("files hold tiles in the order of their dimensions");
   return layout;
 }
 

@@ -18,7 +18,7 @@ class TensorLayouts {
   explicit TensorLayouts(std::vector<SourceText> lines);
 
   // The layout of a tensor. `shape` is null where only the line can say it. Throws InputError where no line fits, and
-  // where its layout is of another shape or a sum.
+  // where its layout is of another shape, a sum, or of tiles with another order in memory.
   Layout find(const std::string& name, const Shape* shape) const;
 
  private:

@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "retile/files/safetensors.h"
 #include "retile/types/npy_header.h"
+#include "tests/files/folder_test.h"
 #include "tests/support/heap.h"
 #include "tests/support/process.h"
 
@@ -24,16 +27,8 @@ struct CappedRun {
   nlohmann::json report;
 };
 
-class Cap : public ::testing::Test {
+class Cap : public FolderTest {
  protected:
-  Cap() : folder_((fs::temp_directory_path() / "retile.XXXXXX").string()) {
-    if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-  }
-  ~Cap() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
   void SetUp() override {
     if (!heap_can_be_measured) GTEST_SKIP() << "sanitizers take memory of their own";
   }
@@ -55,8 +50,6 @@ class Cap : public ::testing::Test {
     for (const std::int64_t size : shape) bytes *= size;
     fs::resize_file(folder_ + "/a.npy", header.size() + static_cast<std::size_t>(bytes));
   }
-
-  std::string folder_;
 };
 
 TEST_F(Cap, holds_for_the_whole_process) {
@@ -72,6 +65,46 @@ TEST_F(Cap, holds_for_the_whole_process) {
     ASSERT_EQ(back.result.status, 0) << back.result.errors;
     EXPECT_LE(back.report["peak_bytes"], 48 * mebibyte);
   }
+}
+
+// Both sides are read again on as many threads as there is room for.
+TEST_F(Cap, holds_while_both_sides_are_compared) {
+  const Shape shape{2000, 8000};
+  std::ofstream file(folder_ + "/a.npy", std::ios::binary);
+  file << npy_header_text("<f4", shape);
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 2000 * 8000 / 2; ++i) {  // which cannot be compressed
+    const std::uint64_t word = random();
+    file.write(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  file.close();
+  const std::string arguments = "a.npy b.zarr --chunks 2000,2000 --codec zstd:1 --threads 4";
+  const std::int64_t cap = 110 * mebibyte;
+  const CappedRun run = rechunk(arguments + " --verify", cap);
+  ASSERT_EQ(run.result.status, 0) << run.result.errors;
+  EXPECT_LE(run.report["peak_bytes"], cap);
+  EXPECT_TRUE(run.report["verified"]);
+}
+
+// Headers are read before anything is planned, and what that took counts.
+TEST_F(Cap, holds_for_headers_of_checkpoints) {
+  std::map<std::string, files::Tensor> tensors;
+  for (int i = 0; i < 30000; ++i) tensors[fmt::format("model.layers.{}.mlp.weight", i)] = {"U8", 1, {2, 2}, 0, 0};
+  std::ofstream(folder_ + "/m.safetensors", std::ios::binary)
+      << files::safetensors_header(tensors, "") << std::string(120000, 'x');
+  std::string cap = "1";
+  ProcessResult run;
+  for (int i = 0; i < 4; ++i) {  // how much a process has differs a little from run to run
+    run = run_process({RETILE_COMMAND, "reshard", "m.safetensors", "--out", "one", "--json", "--max-bytes", cap},
+                      {"", folder_});
+    if (run.status == 0) break;
+    const std::string words = "the smallest cap that works is ";
+    const std::size_t place = run.errors.find(words);
+    ASSERT_NE(place, std::string::npos) << run.errors;
+    cap = std::to_string(std::stoll(run.errors.substr(place + words.size())));
+  }
+  EXPECT_EQ(run.status, 0) << run.errors;
+  EXPECT_NE(cap, "1");
 }
 
 // Random shapes and caps: done within the cap, or refused with one that works.

@@ -7,7 +7,11 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/files/chunk_reader.h"
+#include "retile/files/codec_option.h"
 #include "retile/files/file.h"
+#include "retile/types/npy_header.h"
+#include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/error_of.h"
@@ -24,18 +28,8 @@ using test::read_bytes;
 using test::write_zarr2;
 using test::write_zarr3;
 
-class Rechunk : public ::testing::Test {
+class Rechunk : public test::FolderTest {
  protected:
-  Rechunk() : folder_((fs::temp_directory_path() / "retile.XXXXXX").string()) {
-    if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-  }
-  ~Rechunk() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
   RechunkRequest request(const std::string& source, const std::string& target, const std::string& chunks) const {
     RechunkRequest request;
     request.source = path(source);
@@ -55,8 +49,6 @@ class Rechunk : public ::testing::Test {
       }
     }
   }
-
-  std::string folder_;
 };
 
 TEST_F(Rechunk, writes_every_chunk) {
@@ -199,6 +191,72 @@ TEST_F(Rechunk, reads_blocks_of_blosc) {
   expect_chunks("c.zarr", {{6000, 50}, {100, 50}});
 }
 
+// Texts and times have no names in Zarr v3, and are what .npy files and Zarr v2 have in common.
+TEST_F(Rechunk, carries_texts_from_npy_to_zarr2_and_back) {
+  const std::string data = std::string("one\0two\0foursix\0", 16);
+  test::write_text(path("a.npy"), npy_header_text("|S4", {4}) + data);
+  RechunkRequest there = request("a.npy", "b.zarr", "3");
+  there.format = Format::zarr2;
+  run_rechunk(prepare_rechunk(there), {Existing::refuse, true});
+  EXPECT_EQ(read_bytes(path("b.zarr/0")), data.substr(0, 12));
+  run_rechunk(prepare_rechunk(request("b.zarr", "c.npy", "1")), {Existing::refuse, true});
+  EXPECT_EQ(read_bytes(path("c.npy")), read_bytes(path("a.npy")));
+  EXPECT_EQ(diagnostic_of([&] { return prepare_rechunk(request("a.npy", "d.zarr", "3")); }),
+            "error: " + path("a.npy") + ": Zarr v3 has no type 'S4'\n");
+}
+
+TEST_F(Rechunk, knows_the_fill_value_of_times) {
+  fs::create_directories(path("a.zarr"));
+  test::write_text(path("a.zarr/zarr.json"), R"({"zarr_format": 3, "node_type": "array", "shape": [4],
+ "data_type": {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}, "fill_value": "NaT",
+ "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}, "chunk_key_encoding": "default",
+ "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+  const auto fill = open_array(path("a.zarr")).fill;
+  ASSERT_TRUE(fill.has_value());
+  EXPECT_EQ(*fill, (std::vector<std::byte>{{}, {}, {}, {}, {}, {}, {}, std::byte{0x80}}));
+}
+
+TEST_F(Rechunk, writes_npy_files_as_they_are) {
+  write_zarr3(path("a.zarr"), {{8, 8}, {4, 4}});
+  RechunkRequest one = request("a.zarr", "b.npy", "1,1");
+  one.format = Format::zarr3;
+  EXPECT_EQ(diagnostic_of([&] { return prepare_rechunk(one); }),
+            "error: '" + path("b.npy") +
+                "' is a .npy file, which has no format of Zarr, no codecs and no shards\n"
+                "hint: a store has another ending\n");
+}
+
+// --- Memory beside chunks.
+
+// A chunk of one byte has sixteen in the index, and all shards may be open at once.
+TEST_F(Rechunk, counts_the_indices_of_shards) {
+  fs::create_directories(path("a.zarr"));
+  test::write_text(path("a.zarr/.zarray"), R"({"zarr_format": 2, "shape": [2097152], "chunks": [65536], "dtype": "|u1",
+ "order": "C", "filters": null, "compressor": null, "fill_value": 0})");
+  RechunkRequest one = request("a.zarr", "b.zarr", "1");
+  one.format = Format::zarr3;
+  one.shards = parse_chunk_sizes({"argument --shards", "1048576"});
+  const RechunkJob job = prepare_rechunk(one);
+  EXPECT_EQ(job.arrays[0].index_bytes, 2 * ((1 << 20) * 16 + 256));
+  one.max_bytes = job.program_bytes + job.arrays[0].index_bytes;
+  EXPECT_THROW(prepare_rechunk(one), MemoryLimitError);
+  // Whoever reads byte ranges has the index, too.
+  StoredArray sharded = job.arrays[0].target;
+  EXPECT_EQ(range_reading_bytes(sharded), range_bytes + 3 * (1 << 20) * 16);
+}
+
+TEST_F(Rechunk, counts_what_zstd_takes) {
+  constexpr std::int64_t mebibyte = 1 << 20;
+  const auto encoding_bytes = [&](int level, const char* inner) {
+    const Codec codec{*inner == '\0' ? CodecKind::zstd : CodecKind::blosc, level, 4, inner, 1};
+    return CodecChain({codec}, 64 * mebibyte).encoding_bytes();
+  };
+  EXPECT_LT(encoding_bytes(3, ""), 2 * mebibyte);
+  EXPECT_GT(encoding_bytes(9, ""), 12 * mebibyte);
+  EXPECT_GT(encoding_bytes(22, ""), 600 * mebibyte);
+  EXPECT_GT(encoding_bytes(9, "zstd"), 60 * mebibyte);  // the highest level inside, on blocks
+}
+
 // --- Groups.
 
 TEST_F(Rechunk, carries_groups_over) {
@@ -244,6 +302,16 @@ TEST_F(Rechunk, goes_on_with_what_was_stopped) {
   EXPECT_LT(report.written_bytes, 40 * 40 * 4);
   EXPECT_GT(report.written_bytes, 0);
   expect_chunks("b.zarr", {{40, 40}, {10, 10}});
+}
+
+// A run may be stopped before it has said what it is for.
+TEST_F(Rechunk, goes_on_with_what_has_hardly_begun) {
+  write_zarr3(path("a.zarr"), {{40, 40}, {10, 40}});
+  fs::create_directories(path("b.zarr.unfinished"));
+  test::write_text(path("b.zarr.unfinished/.retile-17-0"), "{\"sour");
+  run_rechunk(prepare_rechunk(request("a.zarr", "b.zarr", "10,10")), {Existing::resume, true});
+  expect_chunks("b.zarr", {{40, 40}, {10, 10}});
+  EXPECT_FALSE(fs::exists(path("b.zarr/.retile-17-0")));
 }
 
 TEST_F(Rechunk, goes_on_only_with_the_same) {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "retile/base/arithmetic.h"
+#include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"
 
@@ -19,18 +20,8 @@ using test::diagnostic_of;
 using test::read_bytes;
 using test::write_text;
 
-class Reshard : public ::testing::Test {
+class Reshard : public test::FolderTest {
  protected:
-  Reshard() : folder_((fs::temp_directory_path() / "retile.XXXXXX").string()) {
-    if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-  }
-  ~Reshard() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
   // A file of tensors whose elements are numbers of two bytes, counted through all of them.
   void write_model(const std::string& name, const std::vector<std::pair<std::string, Shape>>& tensors) const {
     std::map<std::string, Tensor> described;
@@ -67,14 +58,38 @@ class Reshard : public ::testing::Test {
     }
     return numbers;
   }
-
-  std::string folder_;
 };
 
 std::vector<SourceText> layouts(const std::vector<std::string>& lines) {
   std::vector<SourceText> texts;
   for (const std::string& line : lines) texts.push_back({"layouts.jsonl", line, static_cast<int>(texts.size()) + 1});
   return texts;
+}
+
+// A file says the shape of a tile, and nothing of another order of its elements.
+TEST_F(Reshard, refuses_tiles_in_another_order) {
+  write_model("model.safetensors", {{"w", {4, 6}}});
+  ReshardRequest one = request("model.safetensors", "ranks");
+  one.to = layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4, 6] order [1, 0]"})"});
+  EXPECT_NE(diagnostic_of([&] { return prepare_reshard(one); }).find("error: files hold tiles in the order of their"),
+            std::string::npos);
+  one.to =
+      layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[4, 6] order [1, 0] boxes {[0:2, 0:6]; [2:4, 0:6]}"})"});
+  EXPECT_NE(diagnostic_of([&] { return prepare_reshard(one); }).find("error: files hold tiles in the order of their"),
+            std::string::npos);
+  one.to = layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4, 6]"})"});
+  EXPECT_EQ(diagnostic_of([&] { return prepare_reshard(one); }), "no error");
+}
+
+// Time is that of the tensors, not of their pairs: a minute and more if it were.
+TEST_F(Reshard, has_headers_of_many_tensors) {
+  std::map<std::string, Tensor> tensors;
+  for (int i = 0; i < 100000; ++i) tensors[fmt::format("layers.{}.weight", i)] = {"U8", 1, {2, 2}, 0, 0};
+  const std::string header = safetensors_header(tensors, "");
+  write_text(path("many.safetensors"), header + std::string(400000, 'x'));
+  const Model model = open_model(path("many.safetensors"));
+  EXPECT_EQ(model.tensors.size(), 100000U);
+  EXPECT_EQ(model.tensors.at("layers.99999.weight").offset, tensors.at("layers.99999.weight").offset);
 }
 
 TEST_F(Reshard, gives_every_rank_its_tiles) {

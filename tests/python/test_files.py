@@ -1,7 +1,5 @@
 """Stores that retile writes, read by zarr-python bit by bit, and the other way round."""
 
-import random
-
 import numpy
 import pytest
 
@@ -9,6 +7,7 @@ import retile
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")
+random_stores = pytest.importorskip("random_stores")
 
 CAP = 512 << 20
 SHAPE = (37, 22, 15)
@@ -136,16 +135,14 @@ def test_arrays_of_no_and_many_dimensions(tmp_path):
             assert numpy.array_equal(zarr.open_array(target, mode="r")[...], array)
 
 
-def test_random_problems(tmp_path):
-    draw = random.Random(5)
-    for number in range(60):
-        shape = tuple(draw.randint(1, 30) for _ in range(draw.randint(1, 4)))
-        chunks = [tuple(draw.randint(1, n) for n in shape) for _ in range(2)]
-        array = made_array(draw.choice(TYPES), shape)
-        source, target = tmp_path / f"a{number}.zarr", tmp_path / f"b{number}.zarr"
-        zarr.create_array(source, data=array, chunks=chunks[0], compressors=draw.choice(list(CODECS_3.values())))
-        retile.rechunk(source, target, chunks=chunks[1], max_bytes=CAP, threads=draw.randint(1, 3))
-        assert same(target, array), (shape, chunks)
+@pytest.mark.parametrize("seed", range(24))
+def test_random_stores(seed):
+    random_stores.run_case(seed)
+
+
+@pytest.mark.parametrize("seed", range(5000, 5006))
+def test_runs_that_are_killed(seed):
+    random_stores.run_case(seed, kill=True)
 
 
 def test_plans_and_refusals(tmp_path):

@@ -340,6 +340,36 @@ def test_memory_that_overlaps_is_refused():
     assert refusal(2, action) == 'the target of "w" on rank 1 overlaps the source of "w"'
 
 
+def test_a_tile_that_is_added_twice_is_refused():
+    layout = retile.Layout("[4{x}8, 6]", retile.Mesh({"x": 2}))
+
+    def action(group):
+        t = retile.Transfer(group)
+        t.add_source("w", np.ones((4, 6)), layout)
+        for _ in range(2 if group.rank else 1):
+            t.add_target("w", np.zeros((4, 6)), layout)
+        t.commit()
+
+    assert refusal(2, action) == '"w": rank 1 wants its tile of the layout [4{x}8, 6] twice'
+
+
+def test_the_next_one_starts_when_all_ranks_have_agreed():
+    """However fast the messages were: what one rank is told, all are."""
+
+    def action(group):
+        t = retile.Transfer(group)
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(4))
+        t.commit()
+        work = t.start()
+        work._thread.join()
+        with pytest.raises(retile.InputError, match=r"start\(\) comes after wait\(\) of the transfer before"):
+            t.start()
+        work.wait()
+        t.start().wait()
+
+    everywhere(2, action)
+
+
 def test_settings_are_those_of_all_ranks():
     def action(group):
         t = retile.Transfer(group, max_bytes=[100, 200][group.rank], verify=[None, "crc32"][group.rank])

@@ -62,7 +62,7 @@ def on_ranks(size, action):
             results[rank] = action(ThreadGroup(rank, shared))
         except (retile.InputError, RuntimeError) as error:
             results[rank] = error
-        except Exception as error:
+        except BaseException as error:  # pytest's own failures are no Exceptions
             results[rank] = error
             shared.barrier.abort()  # nobody waits for it
 
@@ -77,7 +77,7 @@ def on_ranks(size, action):
 def everywhere(size, action):
     """The same, with what a rank raised raised here."""
     results = on_ranks(size, action)
-    errors = [result for result in results if isinstance(result, Exception)]
+    errors = [result for result in results if isinstance(result, BaseException)]
     for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
         raise error
     return results

@@ -196,6 +196,30 @@ TEST(RankTransfer, finds_every_flipped_bit) {
   EXPECT_EQ(error_of([&] { ranks.rank(1).unpack(0, 0); }), "");
 }
 
+// Neighbouring bits of headers and data, up to a word of them.
+TEST(RankTransfer, finds_bursts_of_flipped_bits) {
+  Ranks ranks(rows_to_columns(), {4096, 4096, {}, true});
+  ranks.move();
+  const Message sent = ranks.rank(0).sent(0).front();
+  const Message received = ranks.rank(1).received(0).front();
+  const std::size_t bits = 8 * sent.bytes.size();
+  const auto is_found = [&](std::size_t first, std::uint32_t pattern) {
+    std::memcpy(received.bytes.data(), sent.bytes.data(), sent.bytes.size());
+    for (std::size_t i = 0; i < 32 && first + i < bits; ++i) {
+      if ((pattern >> i & 1U) != 0) received.bytes[(first + i) / 8] ^= static_cast<std::byte>(1U << ((first + i) % 8));
+    }
+    return !error_of([&] { ranks.rank(1).unpack(0, 0); }).empty();
+  };
+  for (std::size_t first = 0; first + 1 < bits; ++first) EXPECT_TRUE(is_found(first, 3)) << first;
+  test::RandomProblems random(35);
+  int missed = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const std::uint32_t pattern = static_cast<std::uint32_t>(random.number(std::size_t{1} << 32U)) | 1U;
+    if (!is_found(random.number(bits), pattern)) ++missed;
+  }
+  EXPECT_EQ(missed, 0);
+}
+
 TEST(RankTransfer, finds_flipped_bits_of_long_messages) {
   Ranks ranks(model_of(make_manifest({{"w", test::problem_of("a=2", "[400{a}800, 202]", "[800, 101{a}202]")}})),
               {1 << 20, 1 << 20, {}, true});

@@ -196,7 +196,8 @@ bool LaneRun::is_through(std::int64_t round) const {
 
 bool LaneRun::advance(std::int64_t end) {
   // Receives first, so that what others send has its place when it comes.
-  bool has_worked = start_lanes(receiving_) || start_rounds(receiving_);
+  bool has_worked = start_lanes(receiving_);
+  has_worked = start_rounds(receiving_) || has_worked;
   has_worked = start_lanes(sending_) || has_worked;
   has_worked = start_rounds(sending_) || has_worked;
   has_worked = finish_rounds(receiving_, end) || has_worked;

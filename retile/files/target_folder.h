@@ -1,0 +1,27 @@
+// Targets that appear under their names when they are complete: until then they grow in a folder beside it.
+#pragma once
+
+#include <string>
+
+namespace retile::files {
+
+// The path without the slashes at its end, so that other names can be made of it.
+std::string without_slashes(std::string path);
+
+// The folder around a path.
+std::string parent_of(const std::string& path);
+
+// Whether the first path is the second one or lies inside it, whatever links lead there.
+bool is_inside(const std::string& inner, const std::string& outer);
+
+// Throws InputError where the target is the source or holds it: replacing the target would remove what is read.
+void require_source_outside(const std::string& source, const std::string& target);
+
+// Where a target grows.
+std::string unfinished_path(const std::string& target);
+
+// Gives the unfinished folder its name, and removes what had it. Where the file system can exchange two names, there is
+// something complete under the target's name at all times. Throws std::filesystem::filesystem_error.
+void name_target(const std::string& target);
+
+}  // namespace retile::files

@@ -1,0 +1,39 @@
+// What the metadata of both versions of Zarr share.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "retile/base/json.h"
+#include "retile/files/stored_array.h"
+
+namespace retile::files {
+
+using Json = nlohmann::ordered_json;
+
+DimensionOrder row_major(std::size_t rank);
+DimensionOrder column_major(std::size_t rank);
+
+// --- Reading. All throw InputError with the place of the mistake.
+
+Shape read_shape(const JsonReader& reader);
+Shape read_chunk(const JsonReader& reader, std::size_t rank);
+std::int64_t integer_or(const JsonReader& reader, const char* key, std::int64_t otherwise);
+bool is_null(const JsonReader& reader);
+// A level or a mode of a codec, where those that are beyond an int are as wrong as the largest.
+int clamped(std::int64_t number);
+
+// Appends a codec to a chain, unless it or the chain is one that retile cannot use.
+void add_codec(const JsonReader& place, const Codec& codec, std::vector<Codec>& chain);
+
+// Refuses arrays whose bytes or indices of shards do not fit in 63 bits, and chunks that their codecs cannot hold.
+void require_sizes(const StoredArray& array, const JsonReader& place);
+
+// --- Writing.
+
+Json attributes_of(const StoredArray& source);
+Json fill_of(const StoredArray& source);
+// The fill value that stands for none.
+Json zero_of(const ElementKind& element);
+
+}  // namespace retile::files
