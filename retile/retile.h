@@ -10,7 +10,7 @@
 //   an array in one layout, wanted in another                 planner/problem.h
 //   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
 //   which device gets which tile, where that is free          planner/relabelling.h
-//   what a step costs                                         costs/cost_model.h
+//   what a step costs, in elements or in seconds              costs/cost_model.h, costs/seconds.h
 //   hosts, links and rates, for costs in seconds              machine/machine.h
 //   what memory a run takes, and limits as users write them   plan/memory.h, planner/memory_limit.h
 //   whether a plan is right                                   plan/verify.h

@@ -35,6 +35,8 @@ struct Explanation {
   bool optimal = false;
   std::int64_t floor_bytes = 0;  // what some device must receive, whatever the plan
   std::vector<std::string> sentences = {};
+  std::optional<PlanTime> time = {};                 // of our plan, where there is a machine
+  std::optional<std::int64_t> xla_picoseconds = {};  // of XLA's, likewise
 };
 
 // Throws InputError as make_plan() does.
