@@ -3,6 +3,7 @@
 #
 #   bench/cluster/run.sh [--hosts 4] [--ranks-per-host 2] [--rate 1gbit] PROGRAM [ARGUMENT ...]
 #
+# Links may differ, host by host: --rate 100mbit,200mbit,400mbit,800mbit.
 # Needs root, iproute2 and Open MPI. Exit status: the program's, or 77 where this machine cannot make such hosts.
 set -euo pipefail
 
@@ -19,7 +20,13 @@ while (($#)); do
   shift 2
 done
 if ((!$#)); then
-  sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+
+IFS=, read -ra rates <<<"$rate"
+if ((${#rates[@]} != 1 && ${#rates[@]} != hosts)); then
+  echo "$hosts hosts have one rate, or $hosts of them: $rate" >&2
   exit 2
 fi
 
@@ -61,6 +68,7 @@ make_switch() {
 make_host() {
   local i=$1
   local host=$name-host$i
+  local rate=${rates[i % ${#rates[@]}]}
   ip netns add "$host" &&
     ip link add "link$i" netns "$name-switch" type veth peer name uplink netns "$host" &&
     in_switch ip link set dev "link$i" master bridge up &&

@@ -28,7 +28,7 @@ std::vector<std::string> complete(std::vector<std::string> words) {
 
 TEST(Completion, of_subcommands) {
   const auto all = ElementsAre("plan", "run", "transfer", "rechunk", "reshard", "explain", "draw", "emit", "verify",
-                               "normalize", "check", "fmt", "lower", "bench", "help");
+                               "normalize", "check", "fmt", "lower", "bench", "calibrate", "help");
   EXPECT_THAT(complete({""}), all);
   EXPECT_THAT(complete({}), all);
   EXPECT_THAT(complete({"help", ""}), all);
@@ -91,10 +91,10 @@ _retile retile
 echo "${COMPREPLY[@]}"
 complete -p retile
 )";
-  EXPECT_EQ(
-      run_shell("bash", script("retile.bash"), lines),
-      done("wide\nplan run transfer rechunk reshard explain draw emit verify normalize check fmt lower bench help\n"
-           "complete -o default -F _retile retile\n"));
+  EXPECT_EQ(run_shell("bash", script("retile.bash"), lines),
+            done("wide\nplan run transfer rechunk reshard explain draw emit verify normalize check fmt lower bench "
+                 "calibrate help\n"
+                 "complete -o default -F _retile retile\n"));
 }
 
 TEST(CompletionScript, works_in_fish) {
@@ -122,7 +122,7 @@ TEST(Manual, tells_of_every_subcommand_and_option) {
   EXPECT_TRUE(page.starts_with(".TH RETILE 1 "));
   const std::vector<std::string> lines = lines_of(page);
   for (const std::string command : {"plan", "run", "transfer", "rechunk", "reshard", "explain", "draw", "emit",
-                                    "verify", "normalize", "check", "fmt", "lower", "bench", "help"}) {
+                                    "verify", "normalize", "check", "fmt", "lower", "bench", "calibrate", "help"}) {
     EXPECT_THAT(lines, Contains(".SH RETILE " + command));
   }
   EXPECT_THAT(lines, Contains(".B \\-\\-planner \\fINAME=auto\\fR"));

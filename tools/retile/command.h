@@ -29,6 +29,7 @@ void add_check_command(CLI::App& app, int* status);
 void add_fmt_command(CLI::App& app, int* status);
 void add_lower_command(CLI::App& app, int* status);
 void add_bench_command(CLI::App& app, int* status);
+void add_calibrate_command(CLI::App& app, int* status);
 
 // Those that tell of the others, and of the app itself: added after them.
 void add_help_command(CLI::App& app);

@@ -60,6 +60,7 @@ int run(int argument_count, char** arguments) {
   add_fmt_command(app, &status);
   add_lower_command(app, &status);
   add_bench_command(app, &status);
+  add_calibrate_command(app, &status);
   for (CLI::App* command : app.get_subcommands({})) add_color_option(*command);
   add_help_command(app);
   add_complete_command(app);

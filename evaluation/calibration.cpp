@@ -1,0 +1,575 @@
+#include "evaluation/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "retile/base/error.h"
+#include "retile/base/list.h"
+#include "retile/plan/text.h"
+
+namespace retile::evaluation {
+namespace {
+
+// --- What is run.
+
+// A message of so many bytes from one device to another.
+struct Message {
+  Device from = 0;
+  Device to = 0;
+  std::int64_t bytes = 0;
+};
+
+// One exchange of these messages. All is bytes, one after the other.
+Movement movement_of(std::int64_t devices, const std::vector<Message>& messages) {
+  std::vector<std::vector<Part>> sources(static_cast<std::size_t>(devices));
+  std::vector<std::vector<Part>> targets(sources.size());
+  std::vector<std::int64_t> source_ends(sources.size());
+  std::vector<std::int64_t> target_ends(sources.size());
+  std::int64_t end = 0;
+  for (const Message& message : messages) {
+    Part part = packed_part({{end}, {end + message.bytes}});
+    part.offset = at(source_ends, message.from);
+    at(sources, message.from).push_back(part);
+    part.offset = at(target_ends, message.to);
+    at(targets, message.to).push_back(part);
+    at(source_ends, message.from) += message.bytes;
+    at(target_ends, message.to) += message.bytes;
+    end += message.bytes;
+  }
+  const Shape shape{end};
+  return {world_mesh(devices),
+          Placement(shape, std::move(sources)),
+          {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
+}
+
+// The devices of each group have rows of a matrix of bytes and get columns: from each other one, `rows` runs of `run`
+// bytes. A group of one keeps a part of its columns.
+Movement transposition(std::int64_t devices, const std::vector<std::vector<Device>>& groups, std::int64_t rows,
+                       std::int64_t run) {
+  std::vector<std::vector<Part>> sources(static_cast<std::size_t>(devices));
+  std::vector<std::vector<Part>> targets(sources.size());
+  Shape shape{static_cast<std::int64_t>(groups.size()), 0, 0};
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const auto group = static_cast<std::int64_t>(i);
+    const auto members = static_cast<std::int64_t>(groups[i].size());
+    const std::int64_t columns = std::max<std::int64_t>(2, members) * run;
+    for (std::int64_t member = 0; member < members; ++member) {
+      const Device device = at(groups[i], member);
+      at(sources, device) = {packed_part({{group, member * rows, 0}, {group + 1, (member + 1) * rows, columns}})};
+      at(targets, device) = {packed_part({{group, 0, member * run}, {group + 1, members * rows, (member + 1) * run}})};
+    }
+    shape[1] = std::max(shape[1], members * rows);
+    shape[2] = std::max(shape[2], columns);
+  }
+  return {world_mesh(devices),
+          Placement(shape, std::move(sources)),
+          {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
+}
+
+// --- How it is timed.
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+struct Sample {
+  double seconds = 0;      // the median
+  double undisturbed = 0;  // the tenth part of repetitions was quicker
+  double spread = 0;       // see Calibration
+};
+
+Sample sample_of(const std::vector<double>& seconds) {
+  const double median = quantile(seconds, 0.5);
+  return {median, quantile(seconds, 0.1), (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median};
+}
+
+// Between memory of the engine.
+class EngineTrack final : public Track {
+ public:
+  EngineTrack(Engine& engine, const Movement& movement, const std::vector<std::vector<Device>>& hosts)
+      : engine_(engine), run_(engine.prepare(movement, 1)) {
+    const std::vector<Device> devices = engine.devices(movement.source.device_count());
+    for (const std::vector<Device>& host : hosts) {
+      is_here_.push_back(std::any_of(host.begin(), host.end(), [&](Device device) {
+        return std::binary_search(devices.begin(), devices.end(), device);
+      }));
+    }
+    for (const Device device : devices) {
+      sources_.push_back(make_tile(movement.source.size(device)));
+      targets_.push_back(make_tile(movement.target().size(device)));
+    }
+  }
+
+  double run() override { return run_->execute(sources_, targets_).seconds; }
+
+  std::vector<double> run_on_hosts() override {
+    (void)engine_.processes().least(0);  // all are ready
+    const auto start = std::chrono::steady_clock::now();
+    run_->run(sources_, targets_);
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start;
+    std::vector<std::int64_t> slowest;
+    for (const bool is_here : is_here_) slowest.push_back(is_here ? taken.count() : 0);
+    engine_.processes().most(slowest);
+    std::vector<double> seconds;
+    for (const std::int64_t nanoseconds : slowest) seconds.push_back(static_cast<double>(nanoseconds) * 1e-9);
+    return seconds;
+  }
+
+ private:
+  std::byte* make_tile(std::int64_t bytes) {
+    Buffer& tile = tiles_.emplace_back(engine_.allocate(static_cast<std::size_t>(bytes)));
+    std::fill(tile.begin(), tile.end(), std::byte{1});  // pages are there before anything is timed
+    return tile.data();
+  }
+
+  Engine& engine_;
+  std::unique_ptr<PreparedRun> run_;
+  std::vector<Buffer> tiles_;
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> targets_;
+  std::vector<bool> is_here_;  // by host: whether this process has devices there
+};
+
+class EngineLaboratory final : public Laboratory {
+ public:
+  EngineLaboratory(Engine& engine, std::int64_t devices) : engine_(engine) {
+    std::vector<std::int64_t> numbers = engine.hosts(devices);
+    numbers.resize(static_cast<std::size_t>(devices));  // none: one host
+    std::map<std::int64_t, std::vector<Device>> hosts;
+    for (Device device = 0; device < devices; ++device) hosts[at(numbers, device)].push_back(device);
+    for (auto& [number, host] : hosts) hosts_.push_back(std::move(host));
+    std::sort(hosts_.begin(), hosts_.end());  // by their first devices
+  }
+
+  std::string name() const override { return fmt::format("{} engine", engine_.name()); }
+  std::vector<std::vector<Device>> hosts() const override { return hosts_; }
+  std::unique_ptr<Track> prepare(const Movement& movement) override {
+    return std::make_unique<EngineTrack>(engine_, movement, hosts_);
+  }
+
+ private:
+  Engine& engine_;
+  std::vector<std::vector<Device>> hosts_;
+};
+
+// --- The model: what a run takes on a machine.
+
+// The most that a device, or a host, has to do in a run.
+struct Load {
+  double inside_bytes = 0;
+  double inside_messages = 0;
+  double link_messages = 0;
+  double copied_bytes = 0;
+  std::int64_t run = 0;           // length of what is copied, in bytes
+  std::vector<double> out_bytes;  // by host
+  std::vector<double> in_bytes;
+};
+
+double seconds_of(const Machine& machine, const Load& load) {
+  double longest = load.inside_bytes / machine.inside_rate;
+  if (load.copied_bytes > 0) longest = std::max(longest, load.copied_bytes / machine.copy_rate(load.run));
+  for (std::size_t host = 0; host < load.out_bytes.size(); ++host) {
+    longest = std::max(longest, load.out_bytes[host] / machine.links[host].out);
+    longest = std::max(longest, load.in_bytes[host] / machine.links[host].in);
+  }
+  return longest + load.inside_messages * machine.inside_latency + load.link_messages * machine.link_latency +
+         machine.step;
+}
+
+double require_rate(double bytes, double seconds, const std::string& what) {
+  const double rate = bytes / seconds;
+  if (std::isfinite(rate) && rate > 0) return rate;
+  throw RuntimeError(
+      fmt::format("{} makes no sense: {:.0f} bytes more take {:.3g} s; is the machine busy?", what, bytes, seconds));
+}
+
+// The slope and the start of the line through the points, by least squares.
+struct Line {
+  double start = 0;
+  double slope = 0;
+};
+
+Line line_through(const std::vector<std::pair<double, double>>& points) {
+  double x = 0;
+  double y = 0;
+  for (const auto& [a, b] : points) x += a, y += b;
+  x /= static_cast<double>(points.size());
+  y /= static_cast<double>(points.size());
+  double products = 0;
+  double squares = 0;
+  for (const auto& [a, b] : points) {
+    products += (a - x) * (b - y);
+    squares += (a - x) * (a - x);
+  }
+  const double slope = squares > 0 ? products / squares : 0;
+  return {y - slope * x, slope};
+}
+
+// --- What is measured, and in which order.
+
+constexpr std::int64_t small_bytes = 8;
+constexpr std::int64_t tile_bytes = std::int64_t{4} << 20U;
+constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
+constexpr std::size_t most_pairings = 4;  // of hosts, each in both directions
+constexpr std::size_t most_fans = 4;      // hosts that send to, or receive from, several at once
+constexpr double near = 0.15;             // rates that differ less are taken for equal
+
+class Calibrator {
+ public:
+  Calibrator(Laboratory& laboratory, const CalibrationOptions& options, const std::function<void(double)>& progress)
+      : laboratory_(laboratory), options_(options), progress_(progress) {
+    machine_.hosts = laboratory.hosts();
+    for (const std::vector<Device>& host : machine_.hosts) most_members_ = std::max(most_members_, host.size());
+    const std::size_t hosts = machine_.hosts.size();
+    const std::size_t links =
+        hosts > 1 ? 3 + 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) : 0;
+    budget_ = options.seconds / static_cast<double>(3 + std::size(run_lengths) + 2 + links);
+  }
+
+  Calibration run() {
+    measure_messages();
+    measure_copies();
+    if (machine_.hosts.size() > 1) measure_links();
+    check_together();
+    return finish();
+  }
+
+ private:
+  void advance(double share) {
+    done_ += share * budget_;
+    if (progress_) progress_(std::min(1.0, done_ / options_.seconds));
+  }
+
+  // --- Samples.
+
+  struct Observation {
+    std::string name;
+    Load load;
+    Sample sample;
+  };
+
+  // The median of runs that take about a share of the budget together.
+  Sample sample(Track& track, double share = 1) {
+    track.run();
+    const double first = track.run();
+    const auto count = static_cast<int>(std::clamp(share * budget_ / first, 5.0, 200.0));
+    std::vector<double> seconds;
+    for (int i = 0; i < count; ++i) seconds.push_back(track.run());
+    advance(share);
+    return sample_of(seconds);
+  }
+
+  Sample observe(std::string name, const Movement& movement, Load load) {
+    const std::unique_ptr<Track> track = laboratory_.prepare(movement);
+    observations_.push_back({std::move(name), std::move(load), sample(*track)});
+    return observations_.back().sample;
+  }
+
+  // --- Steps and messages: every device sends a few bytes to so many others.
+
+  void measure_messages() {
+    std::vector<std::pair<double, double>> inside;
+    for (std::size_t count = 1; count <= 3 && count < most_members_; ++count)
+      inside.push_back(time_messages(count, true));
+    std::vector<std::pair<double, double>> across;
+    const std::size_t others = static_cast<std::size_t>(options_.devices) - most_members_;
+    for (std::size_t count = 1; count <= 3 && count <= others; ++count) across.push_back(time_messages(count, false));
+    fit_messages(inside, across);
+  }
+
+  std::pair<double, double> time_messages(std::size_t count, bool is_inside) {
+    std::vector<Message> messages;
+    for (std::size_t host = 0; host < machine_.hosts.size(); ++host) {
+      const std::vector<Device> others = is_inside ? machine_.hosts[host] : devices_beyond(host);
+      const std::vector<Device>& own = machine_.hosts[host];
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        for (std::size_t k = 1; k <= count && k < others.size() + (is_inside ? 0 : 1); ++k) {
+          messages.push_back({own[i], others[(i + k) % others.size()], small_bytes});
+        }
+      }
+    }
+    Load load;
+    (is_inside ? load.inside_messages : load.link_messages) = static_cast<double>(count);
+    const Sample sample = observe(
+        fmt::format("{} {}", count_of(static_cast<std::int64_t>(count), "message"), is_inside ? "inside" : "across"),
+        movement_of(options_.devices, messages), load);
+    return {static_cast<double>(count), sample.undisturbed};  // whoever is put aside for a moment waits much longer
+  }
+
+  std::vector<Device> devices_beyond(std::size_t host) const {
+    std::vector<Device> devices;
+    for (std::size_t i = 1; i < machine_.hosts.size(); ++i) {
+      const std::vector<Device>& other = machine_.hosts[(host + i) % machine_.hosts.size()];
+      devices.insert(devices.end(), other.begin(), other.end());
+    }
+    return devices;
+  }
+
+  // Seconds of a run are a step and so many latencies. What is within the noise below 0 is 0.
+  void fit_messages(const std::vector<std::pair<double, double>>& inside,
+                    const std::vector<std::pair<double, double>>& across) {
+    const Line line = line_through(inside.empty() ? across : inside);
+    machine_.step = std::max(0.0, line.start);
+    machine_.inside_latency = inside.empty() ? 0 : std::max(0.0, line.slope);
+    double latency = 0;
+    for (const auto& [count, seconds] : across) latency += std::max(0.0, seconds - machine_.step) / count;
+    if (!across.empty()) machine_.link_latency = latency / static_cast<double>(across.size());
+  }
+
+  // --- Inside hosts: devices of a host transpose a matrix, in runs of several lengths.
+
+  void measure_copies() {
+    const auto members = static_cast<std::int64_t>(most_members_);
+    for (const std::int64_t run : run_lengths) {
+      const std::int64_t rows = std::max<std::int64_t>(1, tile_bytes / (run * members));
+      const double messages = static_cast<double>(members - 1);
+      const double received = messages * static_cast<double>(rows * run);
+      const double written = static_cast<double>(members * rows * run);
+      const Sample sample =
+          observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run),
+                  {received, messages, 0, written, run, {}, {}});
+      const double seconds = sample.seconds - machine_.step - messages * machine_.inside_latency;
+      const std::string what = fmt::format("copying in runs of {} bytes", run);
+      machine_.copy.push_back({run, require_rate(written, seconds, what)});
+      const double rate = require_rate(members > 1 ? received : written, seconds, what);
+      machine_.inside_rate = std::max(machine_.inside_rate, rate);
+    }
+  }
+
+  // --- Links.
+
+  // Messages that share so many bytes from one host to another among their devices.
+  void add_stream(std::size_t from, std::size_t to, double bytes, std::vector<Message>& messages) const {
+    const std::vector<Device>& senders = machine_.hosts[from];
+    const std::vector<Device>& receivers = machine_.hosts[to];
+    const std::size_t count = std::max(senders.size(), receivers.size());
+    const auto share = static_cast<std::int64_t>(std::max(1.0, bytes / static_cast<double>(count)));
+    for (std::size_t i = 0; i < count; ++i) {
+      messages.push_back({senders[i % senders.size()], receivers[i % receivers.size()], share});
+    }
+  }
+
+  // Seconds of each host in a run of these messages, medians of a few.
+  std::vector<double> host_seconds(const std::vector<Message>& messages, int repetitions) {
+    const std::unique_ptr<Track> track = laboratory_.prepare(movement_of(options_.devices, messages));
+    std::vector<std::vector<double>> seconds(machine_.hosts.size());
+    for (int i = 0; i < repetitions; ++i) {
+      const std::vector<double> taken = track->run_on_hosts();
+      for (std::size_t host = 0; host < seconds.size(); ++host) seconds[host].push_back(taken[host]);
+    }
+    std::vector<double> medians;
+    for (const std::vector<double>& times : seconds) medians.push_back(quantile(times, 0.5));
+    return medians;
+  }
+
+  // Streams between hosts that have nothing to do with each other, and the host that is timed for each.
+  struct Stream {
+    std::size_t from = 0;
+    std::size_t to = 0;
+    double share = 1;  // of the bytes
+  };
+
+  // Bytes a second of groups of streams that run at once, each timed at its `host`. Sizes are raised until runs take a
+  // part of the budget; the rate is that of the bytes that a longer run has more, so that what a run takes before its
+  // first byte, and what links let pass at once before they are limited, does not count.
+  struct StreamGroup {
+    std::size_t host = 0;
+    std::vector<Stream> streams;
+  };
+
+  std::vector<double> stream_rates(const std::vector<StreamGroup>& groups) {
+    const double wanted = budget_ / 8;
+    std::vector<double> bytes(groups.size(), 1 << 18U);
+    const auto run = [&](double factor, int repetitions) {
+      std::vector<Message> messages;
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        for (const Stream& stream : groups[i].streams) {
+          add_stream(stream.from, stream.to, stream.share * bytes[i] * factor, messages);
+        }
+      }
+      return host_seconds(messages, repetitions);
+    };
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      const std::vector<double> seconds = run(1, 1);
+      bool is_enough = true;
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        const double factor = std::clamp(wanted / seconds[groups[i].host], 0.25, 16.0);
+        is_enough = is_enough && factor < 1.5;
+        if (factor > 1) bytes[i] = std::min(bytes[i] * factor, 256e6);
+      }
+      if (is_enough) break;
+    }
+    const std::vector<double> all = run(1, 3);
+    const std::vector<double> third = run(1.0 / 3, 3);
+    advance(1);
+    std::vector<double> rates;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      rates.push_back(require_rate(bytes[i] * 2 / 3, all[groups[i].host] - third[groups[i].host],
+                                   fmt::format("the link of host {}", groups[i].host)));
+    }
+    return rates;
+  }
+
+  void measure_links() {
+    machine_.links.resize(machine_.hosts.size());
+    measure_pairs();
+    measure_fans();
+    for (double LinkRates::*side : {&LinkRates::out, &LinkRates::in}) even_out(side);
+  }
+
+  // Hosts in pairs, one host to the other: the rate is that of the slower of two links. Every host meets some others,
+  // as in a tournament.
+  void measure_pairs() {
+    const std::size_t hosts = machine_.hosts.size();
+    const std::size_t places = hosts + hosts % 2;  // one of them may be empty
+    for (std::size_t round = 0; round < std::min(places - 1, most_pairings); ++round) {
+      std::vector<StreamGroup> groups;
+      std::vector<StreamGroup> back;
+      for (std::size_t i = 0; i < places / 2; ++i) {
+        const auto player = [&](std::size_t place) { return place == 0 ? 0 : 1 + (place - 1 + round) % (places - 1); };
+        const std::size_t a = player(i);
+        const std::size_t b = player(places - 1 - i);
+        if (a >= hosts || b >= hosts) continue;
+        groups.push_back({b, {{a, b}}});
+        back.push_back({a, {{b, a}}});
+      }
+      for (const std::vector<StreamGroup>& direction : {groups, back}) {
+        const std::vector<double> rates = stream_rates(direction);
+        for (std::size_t i = 0; i < rates.size(); ++i) {
+          const Stream& stream = direction[i].streams[0];
+          machine_.links[stream.from].out = std::max(machine_.links[stream.from].out, rates[i]);
+          machine_.links[stream.to].in = std::max(machine_.links[stream.to].in, rates[i]);
+        }
+      }
+    }
+  }
+
+  // A link that was as fast as the fastest at the other end may be faster: it is used with several others at once, each
+  // as fast as it is known to be.
+  void measure_fans() {
+    const std::vector<LinkRates> known = machine_.links;
+    const std::size_t hosts = known.size();
+    if (hosts < 3) return;
+    for (std::size_t host = 0, fans = 0; host < hosts && fans < most_fans; ++host) {
+      double most_in = 0;
+      double most_out = 0;
+      double all_in = 0;
+      double all_out = 0;
+      for (std::size_t other = 0; other < hosts; ++other) {
+        if (other == host) continue;
+        most_in = std::max(most_in, known[other].in);
+        most_out = std::max(most_out, known[other].out);
+        all_in += known[other].in;
+        all_out += known[other].out;
+      }
+      if (known[host].out < (1 - near) * most_in && known[host].in < (1 - near) * most_out) continue;
+      ++fans;
+      StreamGroup out{host, {}};
+      StreamGroup in{host, {}};
+      for (std::size_t other = 0; other < hosts; ++other) {
+        if (other == host) continue;
+        out.streams.push_back({host, other, known[other].in / all_in});
+        in.streams.push_back({other, host, known[other].out / all_out});
+      }
+      machine_.links[host].out = std::max(machine_.links[host].out, stream_rates({out})[0]);
+      machine_.links[host].in = std::max(machine_.links[host].in, stream_rates({in})[0]);
+    }
+  }
+
+  // Rates that hardly differ are one rate.
+  void even_out(double LinkRates::*side) {
+    std::vector<double> rates;
+    for (const LinkRates& link : machine_.links) rates.push_back(link.*side);
+    const double median = quantile(rates, 0.5);
+    const auto is_near = [&](double rate) { return std::abs(rate / median - 1) < near; };
+    if (!std::all_of(rates.begin(), rates.end(), is_near)) return;
+    for (LinkRates& link : machine_.links) link.*side = median;
+  }
+
+  // --- How well the model fits: all devices transpose a matrix, which no figure was taken from.
+
+  void check_together() {
+    std::vector<Device> all = numbers_below<Device>(static_cast<std::size_t>(options_.devices));
+    const std::int64_t count = options_.devices;
+    double slowest = machine_.inside_rate;
+    for (const LinkRates& link : machine_.links) slowest = std::min({slowest, link.out, link.in});
+    const double most = budget_ / 8 * slowest / static_cast<double>(count);  // bytes of a device that take this long
+    const std::int64_t run = 1024;
+    const auto rows =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (run * count), 1, tile_bytes / (run * count) + 1);
+    const double message = static_cast<double>(rows * run);
+    Load load{0, 0, 0, message * static_cast<double>(count), run, {}, {}};
+    for (const std::vector<Device>& host : machine_.hosts) {
+      const auto inside = static_cast<double>(host.size());
+      const double across = static_cast<double>(count) - inside;
+      load.inside_bytes = std::max(load.inside_bytes, message * (inside - 1));
+      load.inside_messages = std::max(load.inside_messages, inside - 1);
+      load.link_messages = std::max(load.link_messages, across);
+      if (machine_.hosts.size() == 1) continue;
+      load.out_bytes.push_back(message * inside * across);
+      load.in_bytes.push_back(message * inside * across);
+    }
+    observe("all to all", transposition(count, {all}, rows, run), std::move(load));
+  }
+
+  Calibration finish() {
+    Calibration calibration;
+    std::vector<double> residuals;
+    for (const Observation& observation : observations_) {
+      residuals.push_back(std::abs(seconds_of(machine_, observation.load) / observation.sample.seconds - 1));
+      if (observation.sample.spread <= calibration.spread) continue;
+      calibration.spread = observation.sample.spread;
+      calibration.noisiest = observation.name;
+    }
+    calibration.median_residual = quantile(residuals, 0.5);
+    calibration.largest_residual = quantile(residuals, 1);
+    machine_.name = fmt::format("{} on {}", count_of(options_.devices, "device"),
+                                count_of(static_cast<std::int64_t>(machine_.hosts.size()), "host"));
+    const std::time_t now = std::time(nullptr);
+    char date[16] = "";
+    std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+    machine_.source = fmt::format(
+        "measured by retile calibrate on {}, {}: messages of {} bytes, transpositions of {} per device, streams "
+        "between hosts; residuals {:.0f} % (median), {:.0f} % (largest); repetitions within {:.0f} %",
+        date, laboratory_.name(), small_bytes, tile_bytes, 100 * calibration.median_residual,
+        100 * calibration.largest_residual, 100 * calibration.spread);
+    calibration.machine = machine_;
+    return calibration;
+  }
+
+  Laboratory& laboratory_;
+  const CalibrationOptions options_;
+  const std::function<void(double)>& progress_;
+  Machine machine_;
+  std::size_t most_members_ = 0;  // of a host
+  double budget_ = 0;             // seconds for one figure
+  double done_ = 0;               // seconds
+  std::vector<Observation> observations_;
+};
+
+}  // namespace
+
+Calibration calibrate(Laboratory& laboratory, const CalibrationOptions& options,
+                      const std::function<void(double)>& progress) {
+  ensure(options.devices >= 2, "calibration takes two devices");
+  return Calibrator(laboratory, options, progress).run();
+}
+
+Calibration calibrate(Engine& engine, const CalibrationOptions& options, const std::function<void(double)>& progress) {
+  EngineLaboratory laboratory(engine, options.devices);
+  return calibrate(laboratory, options, progress);
+}
+
+}  // namespace retile::evaluation
