@@ -9,7 +9,7 @@
 //   who holds which box, whatever layout describes it         types/placement.h, types/box.h
 //   an array in one layout, wanted in another                 planner/problem.h
 //   the steps between them, and planners that find them       plan/plan.h, planner/planner.h
-//   what a step costs                                         costs/cost_model.h
+//   what a step costs, in elements or in seconds              costs/cost_model.h, costs/seconds.h
 //   hosts, links and rates, for costs in seconds              machine/machine.h
 //   what memory a run takes                                   plan/memory.h
 //   whether a plan is right                                   plan/verify.h

@@ -128,13 +128,21 @@ std::int64_t step_cost(const CostModel& model, const Step& step, const Placement
   return model.cost(StepWork(step, before, element_size));
 }
 
+std::vector<std::int64_t> CostModel::costs(const Movement& movement, std::int64_t element_size) const {
+  std::vector<std::int64_t> costs;
+  costs.reserve(movement.steps.size());
+  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
+    costs.push_back(step_cost(*this, movement.steps[i], movement.before(i), element_size));
+  }
+  return costs;
+}
+
 PlanCost price(const CostModel& model, const Movement& movement, std::int64_t element_size) {
   PlanCost cost;
   cost.model = model.name();
-  cost.steps.reserve(movement.steps.size());
-  for (std::size_t i = 0; i < movement.steps.size(); ++i) {
-    cost.steps.push_back(step_cost(model, movement.steps[i], movement.before(i), element_size));
-    const auto sum = checked_add(cost.total, cost.steps.back());
+  cost.steps = model.costs(movement, element_size);
+  for (const std::int64_t step : cost.steps) {
+    const auto sum = checked_add(cost.total, step);
     if (!sum) throw InputError("the cost of the plan does not fit in 63 bits", {});
     cost.total = *sum;
   }

@@ -1,10 +1,12 @@
-// Cost models: what a step costs. To add one, write a file like paper.cpp and name it in cost_model.cpp.
+// Cost models: what a step costs. To add one, write a file like paper.cpp and name it in cost_model.cpp. Seconds on a
+// machine are in seconds.h.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "retile/plan/plan.h"
 
@@ -43,9 +45,9 @@ class StepWork {
   const Placement* placement_before_ = nullptr;
 };
 
-// A cost is a whole number of the model's own unit (elements; picoseconds would do for times), so that sums are exact
-// and a proof is an equality. Smaller is better. Searches rely on this:
-//   - slices and reductions, for which nothing moves, cost nothing
+// A cost is a whole number of the model's own unit (elements, picoseconds), so that sums are exact and a proof is an
+// equality. Smaller is better. Searches rely on this:
+//   - slices and reductions, for which nothing moves, cost nothing as long as placements are not chosen
 //   - no cost falls when sizes or elements received grow, the rest being equal
 //   - gathers one after the other cost no less than the one gather that does the same
 //   - a step whose placements are not chosen yet costs no more than the same step once they are
@@ -60,6 +62,8 @@ class CostModel {
 
   virtual const char* name() const = 0;
   virtual std::int64_t cost(const StepWork& work) const = 0;
+  // Of each step of a movement. A model may know that steps are carried out together.
+  virtual std::vector<std::int64_t> costs(const Movement& movement, std::int64_t element_size) const;
   // No plan costs less, of whatever steps, in which some device has to receive so many elements and that ends with
   // tiles of so many elements.
   virtual std::int64_t least_cost(std::int64_t received, std::int64_t target_size) const = 0;
@@ -73,7 +77,7 @@ const CostModel& paper_model();
 // The most elements that any device receives, own part not counted.
 const CostModel& volume_model();
 
-// "paper, volume", for messages.
+// "paper, volume", for messages: those that need no machine (seconds.h).
 std::string cost_model_names();
 // Null where there is none of this name. Models live as long as the program.
 const CostModel* find_cost_model(std::string_view name);

@@ -1,5 +1,7 @@
 #include "retile/plan/executor.h"
 
+#include <utility>
+
 #include "retile/plan/rounds.h"
 #include "retile/plan/step_traits.h"
 
@@ -10,10 +12,8 @@ long double weighted_cost(const Plan& plan, const Executor& executor) {
   bool is_first = true;
   for (std::size_t i = 0; i < plan.steps().size(); ++i) {
     const StepOp op = op_of(plan.steps()[i]);
-    if (!traits_of(op).moves) continue;
     long double weight = op == StepOp::exchange ? executor.exchange_weight : 1;
-    if (is_first) weight *= executor.first_weight;
-    is_first = false;
+    if (traits_of(op).moves && std::exchange(is_first, false)) weight *= executor.first_weight;
     total += weight * static_cast<long double>(plan.cost.steps[i]);
   }
   return total;

@@ -12,6 +12,7 @@
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/plan/lists.h"
+#include "retile/plan/text.h"
 #include "retile/types/json.h"
 #include "retile/types/text.h"
 
@@ -34,6 +35,7 @@ class PlanWriter {
         cost.total, cost.lower_bound, cost.floor, cost.optimal);
     if (!cost.over.empty()) put(",\"over\":{}", quoted(cost.over));
     put("}},");
+    if (plan.time) write_time(*plan.time);
     put("\"memory\":{{\"source\":{},\"target\":{},\"bound\":{},\"peak\":{}}},\"planning_ns\":{},\"steps\":[",
         plan.memory.source, plan.memory.target, plan.memory.bound, plan.memory.peak, plan.planning_ns);
     for (std::size_t i = 0; i < plan.steps().size(); ++i) {
@@ -45,6 +47,14 @@ class PlanWriter {
   }
 
  private:
+  static double seconds(std::int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
+
+  void write_time(const PlanTime& time) {
+    put("\"seconds\":{{\"machine\":{},\"total\":{},\"lower_bound\":{},\"waits_for\":{},\"bound_by\":{}}},",
+        quoted(time.machine), seconds(time.total), seconds(time.lower_bound.picoseconds),
+        quoted(to_string(longest_wait(time))), quoted(to_string(time.lower_bound.wait)));
+  }
+
   // The target's where it is another.
   void write_meshes(const Plan& plan) {
     const auto source = plan.source.cuts();
@@ -101,6 +111,10 @@ class PlanWriter {
     put("\"local_in\":[{}],\"local_out\":[{}],\"cost\":{}", fmt::join(before.local_shape(), ","),
         fmt::join(step.local_out(), ","),
         index < plan.cost.steps.size() ? plan.cost.steps[index] : 0);  // somebody's plan may have none
+    if (plan.time) {
+      const StepTime& time = plan.time->steps[index];
+      put(",\"seconds\":{},\"waits_for\":{}", seconds(time.picoseconds), quoted(to_string(time.wait)));
+    }
     if (lists) write_boxes(step.after);
     put("}}");
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "retile/base/error.h"
 #include "retile/collectives/notation.h"
 #include "retile/plan/step_traits.h"
 
@@ -63,6 +64,28 @@ Shape without_dimensions(const Shape& shape, const std::vector<int>& dimensions)
     if (!std::binary_search(dimensions.begin(), dimensions.end(), static_cast<int>(i))) rest.push_back(shape[i]);
   }
   return rest;
+}
+
+std::string to_string(const Wait& wait) {
+  switch (wait.kind) {
+    case Wait::Kind::nothing:
+      return "nothing";
+    case Wait::Kind::link_out:
+      return fmt::format("host {}'s link out", wait.number);
+    case Wait::Kind::link_in:
+      return fmt::format("host {}'s link in", wait.number);
+    case Wait::Kind::sending:
+      return fmt::format("device {} sending inside its host", wait.number);
+    case Wait::Kind::receiving:
+      return fmt::format("device {} receiving inside its host", wait.number);
+    case Wait::Kind::copying:
+      return fmt::format("device {}'s copies", wait.number);
+    case Wait::Kind::messages:
+      return wait.number == 1 ? "the latency of a message" : fmt::format("{} messages in a row", wait.number);
+    case Wait::Kind::step:
+      return "what a step takes by itself";
+  }
+  throw InternalError("unknown wait");
 }
 
 std::int64_t height(const Movement& movement) {

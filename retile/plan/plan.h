@@ -172,6 +172,45 @@ struct PlanMemory {
   bool operator==(const PlanMemory&) const = default;
 };
 
+// What most of a time is spent on.
+struct Wait {
+  enum class Kind {
+    nothing,
+    link_out,  // of a host: what leaves it
+    link_in,
+    sending,  // of a device, to others on its host
+    receiving,
+    copying,   // of a device
+    messages,  // what they take before their first bytes
+    step,      // what every step takes
+  };
+  Kind kind = Kind::nothing;
+  std::int64_t number = 0;       // of the host or the device; for messages, how many follow each other
+  std::int64_t picoseconds = 0;  // the part of the time
+
+  bool operator==(const Wait&) const = default;
+};
+
+// "host 2's link out", "device 3's copies", "7 messages in a row".
+std::string to_string(const Wait& wait);
+
+struct StepTime {
+  std::int64_t picoseconds = 0;
+  Wait wait;  // the longest part
+
+  bool operator==(const StepTime&) const = default;
+};
+
+// How long a plan takes on a machine, as costs/seconds.h predicts it.
+struct PlanTime {
+  std::string machine;  // its name, perhaps empty
+  std::vector<StepTime> steps;
+  std::int64_t total = 0;  // picoseconds
+  StepTime lower_bound;    // no plan takes less, of whatever steps
+
+  bool operator==(const PlanTime&) const = default;
+};
+
 // A movement between layouts, with what it costs and what was proved of that.
 struct Plan {
   std::string id;
@@ -183,6 +222,7 @@ struct Plan {
   PlanCost cost;
   PlanMemory memory;
   std::int64_t planning_ns = 0;
+  std::optional<PlanTime> time = std::nullopt;  // where it was planned for a machine
 
   const Mesh& mesh() const { return movement.mesh; }
   std::int64_t device_count() const { return movement.mesh.device_count(); }

@@ -26,6 +26,17 @@ std::string compare_peak(const PlanMemory& memory);
 // 1234567 as "1,234,567".
 std::string group_digits(std::int64_t number);
 
+// A time in the unit that gives it one to three digits before the point: "1.25 ms", "0 s".
+std::string duration_text(std::int64_t picoseconds);
+
+// "takes 21.2 ms on four hosts, 18 ms of it host 2's link out; no plan takes less than 17 ms".
+std::string describe_time(const PlanTime& time);
+// A cost of the plan's model: "1,234", or a time.
+std::string cost_text(const PlanCost& cost, std::int64_t value);
+
+// What most of the time is spent on, over all steps.
+Wait longest_wait(const PlanTime& time);
+
 // "1 step", "2 steps".
 std::string count_of(std::int64_t number, std::string_view noun);
 

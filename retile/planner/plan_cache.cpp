@@ -48,6 +48,7 @@ std::size_t PlanCache::KeyHash::operator()(const Key& key) const {
   }
   mix(hash, static_cast<std::int64_t>(key.options.planner));
   hash ^= std::hash<const CostModel*>()(key.options.cost_model);
+  hash ^= std::hash<const CostModel*>()(key.options.machine) << 1U;
   mix(hash, static_cast<std::int64_t>(key.element_type));
   mix(hash, key.options.memory_limit.value_or(-1));
   mix(hash, static_cast<std::int64_t>(key.options.tiles));

@@ -111,12 +111,19 @@ struct Proved {
   std::int64_t floor = 0;
 };
 
+// Whether costs are times on the machine.
+bool is_timed(const PlanOptions& options) { return options.cost_model == options.machine; }
+
 Plan finish_plan(const Problem& problem, const PlanOptions& options, Movement movement, std::vector<Shape> view,
                  std::string planner, const Proved& proved) {
   const CostModel& model = *options.cost_model;
-  PlanCost cost = price(model, movement, bytes_of(problem.element_type()));
+  const std::int64_t element_size = bytes_of(problem.element_type());
+  PlanCost cost;
+  if (!is_timed(options)) {
+    cost = price(model, movement, element_size);
+    cost.lower_bound = model.least_cost(proved.floor, movement.target().local_size());
+  }
   cost.floor = proved.floor;
-  cost.lower_bound = model.least_cost(proved.floor, movement.target().local_size());
   cost.over = all_plans;
   if (model.has_proofs() && proved.lower_bound > cost.lower_bound) {
     cost.lower_bound = proved.lower_bound;
@@ -125,9 +132,11 @@ Plan finish_plan(const Problem& problem, const PlanOptions& options, Movement mo
   cost.optimal = cost.total == cost.lower_bound;
   PlanMemory memory{movement.source.local_size(), movement.target().local_size(), 0, height(movement)};
   memory.bound = std::max({memory.source, memory.target, memory.peak});
-  return {problem.id(),        problem.source(), problem.target(),
-          std::move(movement), std::move(view),  std::move(planner),
-          std::move(cost),     memory,           0};
+  Plan plan{problem.id(),        problem.source(), problem.target(),
+            std::move(movement), std::move(view),  std::move(planner),
+            std::move(cost),     memory,           0};
+  add_time(plan, options, element_size);
+  return plan;
 }
 
 // --- Problems between layouts that are no sums.
@@ -149,7 +158,7 @@ class ProblemPlanner {
 
   Plan plan() const {
     if (options_.planner == PlannerKind::automatic) {
-      if (auto plan = cheapest_plan()) return std::move(*plan);
+      if (auto plan = is_timed(options_) ? fastest_plan() : cheapest_plan()) return std::move(*plan);
     }
     const bool is_lean = options_.planner == PlannerKind::automatic || options_.planner == PlannerKind::lean;
     Plan plan = is_lean ? plan_leanly() : plan_by(options_.planner, options_);
@@ -198,6 +207,25 @@ class ProblemPlanner {
     return std::move(choice.plan);
   }
 
+  // The same where costs are times. All plans of one stage take as long, so that one exchange stands for them; every
+  // other one takes at least a stage more than the least time.
+  std::optional<Plan> fastest_plan() const {
+    Choice choice;
+    if (!has_only_collectives(options_)) {
+      const auto direct = offer(PlannerKind::direct, options_, choice);
+      const std::int64_t longer = direct ? direct->cost.lower_bound + options_.machine->least_stage() : 0;
+      if (!typed_ || choice.is_unbeatable(longer, std::min(1.0, options_.executor.first_weight))) {
+        return std::move(choice.plan);
+      }
+      offer(PlannerKind::wide, options_, choice);
+    }
+    const PlanOptions options = collectives_alone();
+    for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::paper, PlannerKind::gather_slice}) {
+      offer(kind, options, choice);
+    }
+    return std::move(choice.plan);
+  }
+
   // Wide plans without exchanges are no dearer than the paper's, but may not fit.
   void offer_collectives(Choice& choice) const {
     const PlanOptions options = collectives_alone();
@@ -226,7 +254,8 @@ class ProblemPlanner {
     if (!typed_) return plan_between_boxes();
     PlannedSteps planned = plan_steps(*typed_, kind, options);
     // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
-    if (kind == PlannerKind::wide && has_only_collectives(options)) improve_by_paper(planned);
+    const bool is_portable = kind == PlannerKind::wide && has_only_collectives(options);
+    if (is_portable && !is_timed(options)) improve_by_paper(planned);
     Proved proved{planned.lower_bound, plans_of(kind, options), 0};
     if (frame_) return clip_plan(kind, std::move(planned), proved);
     proved.floor = received_floor(typed_->source(), typed_->target());
@@ -342,8 +371,26 @@ Plan plan_parts(const Problem& problem, const PlanOptions& options) {
   return finish_plan(problem, options, std::move(movement), {}, std::move(planner), proved);
 }
 
+// `auto` chooses for each part of the way by itself; where costs are times, another planner may be faster on the whole.
+Plan plan_fastest_parts(const Problem& problem, const PlanOptions& options) {
+  Plan fastest = plan_parts(problem, options);
+  if (!is_timed(options) || options.planner != PlannerKind::automatic) return fastest;
+  for (const PlannerKind kind :
+       {PlannerKind::direct, PlannerKind::wide, PlannerKind::paper, PlannerKind::gather_slice}) {
+    if (kind == PlannerKind::direct && has_only_collectives(options)) continue;
+    PlanOptions single = options;
+    single.planner = kind;
+    Plan plan = plan_parts(problem, single);
+    const auto rank = [&](const Plan& made) {
+      return std::pair(!fits(made, problem, options), weighted_cost(made, options.executor));
+    };
+    if (rank(plan) < rank(fastest)) fastest = std::move(plan);
+  }
+  return fastest;
+}
+
 Plan plan_partial(const Problem& problem, const PlanOptions& options) {
-  Plan plan = plan_parts(problem, options);
+  Plan plan = plan_fastest_parts(problem, options);
   if (options.planner == PlannerKind::automatic && !fits(plan, problem, options)) {
     PlanOptions lean = options;
     lean.planner = PlannerKind::lean;
@@ -361,12 +408,35 @@ const char* name_of(PlannerKind kind) { return kind_names.of(kind); }
 
 std::optional<PlannerKind> find_planner(std::string_view name) { return kind_names.find(name); }
 
+PlanOptions on_machine(const Machine& machine, PlanOptions options) {
+  options.machine = &seconds_model(machine);
+  options.cost_model = options.machine;
+  return options;
+}
+
+void add_time(Plan& plan, const PlanOptions& options, std::int64_t element_size) {
+  if (options.machine == nullptr) return;
+  plan.time = options.machine->time(plan.movement, plan.cost.floor, element_size);
+  if (!is_timed(options)) return;
+  PlanCost& cost = plan.cost;
+  cost.model = options.machine->name();
+  cost.steps.clear();
+  for (const StepTime& step : plan.time->steps) cost.steps.push_back(step.picoseconds);
+  cost.total = plan.time->total;
+  cost.lower_bound = plan.time->lower_bound.picoseconds;
+  cost.over = all_plans;
+  cost.optimal = cost.total == cost.lower_bound;
+}
+
 Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
+  PlanOptions weighed = options;
+  if (is_timed(options)) weighed.executor.exchange_weight = 1;  // the machine says what exchanges take
   Plan plan =
       problem.source().is_partial()
-          ? plan_partial(problem, options)
-          : ProblemPlanner(problem, options, problem.device_count(), ProblemPlanner::Dimensions::any_view).plan();
+          ? plan_partial(problem, weighed)
+          : ProblemPlanner(problem, weighed, problem.device_count(), ProblemPlanner::Dimensions::any_view).plan();
   plan.planning_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
 #ifndef NDEBUG

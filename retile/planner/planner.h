@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "retile/costs/cost_model.h"
+#include "retile/costs/seconds.h"
 #include "retile/plan/executor.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/plan.h"
@@ -30,7 +31,10 @@ std::optional<PlannerKind> find_planner(std::string_view name);
 struct PlanOptions {
   PlannerKind planner = PlannerKind::automatic;
   const CostModel* cost_model = &paper_model();  // never null
-  Executor executor;                             // who will run the plan
+  // The machine that plans are timed on; null: none. Where it is also the cost model, `auto` takes the fastest plan,
+  // and what the machine says of messages and links takes the place of Executor::exchange_weight.
+  const SecondsModel* machine = nullptr;
+  Executor executor;  // who will run the plan
 
   // What the run of the plan may hold at once, in bytes per device (plan/memory.h).
   std::optional<std::int64_t> memory_limit;
@@ -40,8 +44,15 @@ struct PlanOptions {
   bool operator==(const PlanOptions&) const = default;
 };
 
+// The options with the machine as cost model: `auto` takes the plan that is predicted to be the fastest.
+PlanOptions on_machine(const Machine& machine, PlanOptions options = {});
+
+// Times the plan on the options' machine, if there is one. Where that is the cost model, times are its costs, too. For
+// plans that others made: make_plan() has done it. The machine has as many devices as the plan.
+void add_time(Plan& plan, const PlanOptions& options, std::int64_t element_size);
+
 // The plan names the planner that made it: never auto or lean. Throws InputError with the smallest limit that works
-// where the plan's run does not fit the memory limit.
+// where the plan's run does not fit the memory limit, and where the machine has another number of devices.
 Plan make_plan(const Problem& problem, const PlanOptions& options = {});
 
 }  // namespace retile

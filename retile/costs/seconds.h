@@ -1,0 +1,66 @@
+// Seconds as a cost: how long the steps of a plan take on a machine, and how long any plan must take.
+//
+// A stage (plan/memory.h) takes as long as the busiest of its hosts' links and its devices, and for each message in a
+// row its latency, and what every step takes. What enters a host and is then passed on there (traffic.h) is a second
+// part, which follows the first. Costs are in picoseconds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "retile/costs/cost_model.h"
+#include "retile/costs/traffic.h"
+#include "retile/machine/machine.h"
+#include "retile/plan/plan.h"
+
+namespace retile {
+
+class SecondsModel final : public CostModel {
+ public:
+  explicit SecondsModel(Machine machine);
+
+  const Machine& machine() const { return machine_; }
+
+  const char* name() const override { return "seconds"; }
+  // The step as a stage by itself. Without placements, a bound by sizes, which no placements undercut.
+  std::int64_t cost(const StepWork& work) const override;
+  std::vector<std::int64_t> costs(const Movement& movement, std::int64_t element_size) const override;
+  std::int64_t least_cost(std::int64_t received, std::int64_t target_size) const override;
+  bool has_proofs() const override { return false; }
+
+  // `floor` is the most elements that some device must receive (cost_model.h). Throws InputError where a time does not
+  // fit in 63 bits. The movement is of as many devices as the machine has.
+  PlanTime time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
+
+  // One copy from tiles to tiles, of elements of so many bytes.
+  StepTime stage_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
+  // The same of traffic that is known, in which rows of so many bytes are copied.
+  StepTime stage_time(const StageTraffic& traffic, std::int64_t element_size, std::int64_t run_bytes) const;
+
+  // No plan from source to target takes less, of whatever steps, if one stage between them has this traffic and their
+  // tiles are apart.
+  StepTime least_time(const StageTraffic& traffic, std::int64_t element_size) const;
+
+  // What every stage beyond the first adds at least to the least time of any plan.
+  std::int64_t least_stage() const;
+
+ private:
+  HostMap host_map() const { return {machine_.hosts, host_of_}; }
+  std::vector<StepTime> step_times(const Movement& movement, std::int64_t element_size) const;
+  StepTime reduction_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
+  StepTime least_time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
+  // Where only these are known: the most elements that a device receives, and those of the largest target tile.
+  StepTime least_time_by_sizes(std::int64_t received, std::int64_t target_size, std::int64_t element_size) const;
+  // Of the quickest message.
+  double least_latency() const;
+
+  const Machine machine_;
+  const std::vector<std::int64_t> host_of_;  // by device
+  double fastest_copy_ = 0;                  // rates: of the best run length, and of the best link in
+  double fastest_link_ = 0;
+};
+
+// The model of a machine. Equal machines have one, which lives as long as the program.
+const SecondsModel& seconds_model(const Machine& machine);
+
+}  // namespace retile
