@@ -127,12 +127,12 @@ void put_summary(std::string& out, const Comparison& comparison) {
       "scope=\"col\">largest tile</th><th scope=\"col\">of source and target</th></tr></thead><tbody>\n");
   for (const Scene& scene : comparison) {
     const auto number = [&](auto member) {
-      return scene.cost ? group_digits((*scene.cost).*member) : std::string("not said");
+      return scene.cost ? cost_text(*scene.cost, (*scene.cost).*member) : std::string("not said");
     };
+    const std::string floor = scene.cost ? group_digits(scene.cost->floor) : "not said";
     put(out, "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td{}>{}</td><td>{}</td></tr>\n",
-        escape(plan_name(scene)), scene.steps.size(), number(&PlanCost::total), number(&PlanCost::lower_bound),
-        number(&PlanCost::floor), scene.peak > scene.bound ? " class=\"over\"" : "", quantity(scene, scene.peak),
-        quantity(scene, scene.bound));
+        escape(plan_name(scene)), scene.steps.size(), number(&PlanCost::total), number(&PlanCost::lower_bound), floor,
+        scene.peak > scene.bound ? " class=\"over\"" : "", quantity(scene, scene.peak), quantity(scene, scene.bound));
   }
   put(out, "</tbody></table>\n");
 }
@@ -154,7 +154,7 @@ void put_steps(std::string& out, const Scene& scene) {
     put(out,
         "<tr><th scope=\"row\">{} "
         "{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
-        i + 1, escape(step.operation), step.cost ? group_digits(*step.cost) : "", quantity(scene, most(step.sent)),
+        i + 1, escape(step.operation), step.cost.value_or(""), quantity(scene, most(step.sent)),
         quantity(scene, most(step.received)), quantity(scene, after.elements), quantity(scene, step.held),
         escape(after.layout));
   }

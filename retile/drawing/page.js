@@ -174,7 +174,7 @@ class Drawing {
     const title = step ? `Step ${this.step} of ${this.steps.length}: ${step.operation}` :
         this.steps.length ? `From source to target in ${count(this.steps.length, "step")}` :
                             "Nothing to do";
-    const cost = step && step.cost !== null ? ` Cost ${digits(step.cost)}.` : "";
+    const cost = step && step.cost !== null ? ` Cost ${step.cost}.` : "";
     const amount = (elements) => quantity(this.current, elements);
     const words = step ?
         `${step.sentence}${cost} A device holds at most ${amount(step.held)} in this step.` :
@@ -223,7 +223,7 @@ class Drawing {
               center(i) + slot / 2, 17, size, "name", shorten(words, Math.floor(width / (0.6 * size))),
               {"text-anchor": "middle"}),
           text(
-              center(i) + slot / 2, 31, 10.5, "muted", step.cost === null ? "" : `cost ${digits(step.cost)}`,
+              center(i) + slot / 2, 31, 10.5, "muted", step.cost === null ? "" : `cost ${step.cost}`,
               {"text-anchor": "middle"})));
     });
     plan.frames.forEach((frame, i) => {

@@ -48,7 +48,7 @@ struct SceneStep {
 
   std::string operation;               // "alltoall(0 -> 1; 4)"
   std::string sentence;                // what it does, for people
-  std::optional<std::int64_t> cost;    // nothing where the plan does not say
+  std::optional<std::string> cost;     // as it is printed; nothing where the plan does not say
   Groups groups;                       // of alltoalls and gathers
   std::vector<Piece> pieces;           // what is sent, in order of the receivers
   Device listed_devices = 0;           // receivers whose pieces are listed: the first so many

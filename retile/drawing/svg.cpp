@@ -248,7 +248,7 @@ std::string facts_of(const Scene& scene) {
 
 std::string step_facts(const Scene& scene, const SceneStep& step) {
   const std::int64_t received = *std::max_element(step.received.begin(), step.received.end());
-  return fmt::format("{}{}", step.cost ? fmt::format("cost {}, ", group_digits(*step.cost)) : "",
+  return fmt::format("{}{}", step.cost ? fmt::format("cost {}, ", *step.cost) : "",
                      received == 0 ? "nothing is sent" : quantity(scene, received) + " received");
 }
 

@@ -298,7 +298,7 @@ std::string frame_text(const Scene& scene, const SceneFrame& frame, const Palett
 
 std::string step_text(const SceneStep& step, const SceneFrame& before, const Palette& palette) {
   std::string out = fmt::format("    -> {}{}\n       {}\n", Palette::paint(palette.step, step.operation),
-                                step.cost ? fmt::format("  // cost {}", group_digits(*step.cost)) : "", step.sentence);
+                                step.cost ? fmt::format("  // cost {}", *step.cost) : "", step.sentence);
   constexpr std::size_t most_pieces = 4;
   if (step.pieces.empty()) return out;
   const Device device = step.pieces.front().to;

@@ -43,7 +43,7 @@ std::string plan_text(const Plan& plan, std::string_view margin) {
 }
 
 std::string step_text(const Plan& plan, std::size_t step) {
-  return fmt::format("{}, cost {}: {}", to_string(plan.steps()[step]), group_digits(plan.cost.steps[step]),
+  return fmt::format("{}, cost {}: {}", to_string(plan.steps()[step]), cost_text(plan.cost, plan.cost.steps[step]),
                      to_string(plan.mesh(), plan.steps()[step].after));
 }
 

@@ -499,17 +499,24 @@ class JaxPrinter {
         tuple_of(program_.tile()), device, body, values.result());
   }
 
+  // "Costs 8 elements per device (paper)", "Takes 6.4 s".
+  std::string cost_phrase() const {
+    const PlanCost& cost = plan_.cost;
+    if (plan_.time && cost.model == "seconds") return fmt::format("Takes {}", duration_text(cost.total));
+    return fmt::format("Costs {} {} per device ({})", group_digits(cost.total),
+                       cost.total == 1 ? "element" : "elements", cost.model);
+  }
+
   std::string array_function() const {
     return fmt::format(R"(def redistribute(x, mesh):
     """An array of SHAPE, from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
 
-    Costs {} {} per device ({}), and holds tiles of {} at most.
+    {}, and holds tiles of {} at most.
     """
     move = jax.shard_map(move_tile, mesh=mesh, in_specs=SOURCE, out_specs=TARGET, check_vma=False)
     return move(x)
 )",
-                       group_digits(plan_.cost.total), plan_.cost.total == 1 ? "element" : "elements", plan_.cost.model,
-                       group_digits(plan_.memory.peak));
+                       cost_phrase(), group_digits(plan_.memory.peak));
   }
 
   std::string main_function() const {

@@ -13,7 +13,8 @@
 
 namespace retile::explanation {
 
-// What a plan costs a device: the bytes that it moves by the cost model, and the largest tile on the way.
+// What a plan costs a device: the bytes that it moves by the cost model, or by the paper's where that is of times, and
+// the largest tile on the way.
 struct Account {
   std::vector<std::string> steps;
   std::int64_t moved_bytes = 0;
@@ -34,6 +35,8 @@ struct Explanation {
   bool optimal = false;
   std::int64_t floor_bytes = 0;  // what some device must receive, whatever the plan
   std::vector<std::string> sentences = {};
+  std::optional<PlanTime> time = {};                 // of our plan, where there is a machine
+  std::optional<std::int64_t> xla_picoseconds = {};  // of XLA's, likewise
 };
 
 // Throws InputError as make_plan() does.

@@ -211,7 +211,7 @@ TEST(Draw, usage) {
   EXPECT_EQ(run_retile(draw({"--out", "plan.pdf"})),
             fault("--as is needed: 'plan.pdf' does not say what it is to hold"));
   EXPECT_EQ(run_retile({"draw", "-", "--planner", "wide"}),
-            fault("a file of plans is taken as it is: no --planner, --memory-limit or --no-exchange beside it"));
+            fault("a file of plans is taken as it is: no --planner, --machine, --memory-limit or --no-exchange beside it"));
   EXPECT_EQ(
       run_retile({"draw", "[2{x}4]", "--mesh", "x=2"}),
       fault("a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem"));

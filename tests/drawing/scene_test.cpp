@@ -44,7 +44,7 @@ TEST(Scene, has_who_holds_what_and_who_sends_what) {
   ASSERT_EQ(scene.steps.size(), 1U);
   const SceneStep& step = scene.steps[0];
   EXPECT_EQ(step.operation, "alltoall(0 -> 1; 2)");
-  EXPECT_EQ(step.cost, 8);
+  EXPECT_EQ(step.cost, "8");
   EXPECT_THAT(step.groups, ElementsAre(ElementsAre(0, 1)));
   EXPECT_THAT(step.pieces, ElementsAre(Piece{1, 0, {{2, 0}, {4, 2}}}, Piece{0, 1, {{0, 2}, {2, 4}}}));
   EXPECT_EQ(step.listed_devices, 2);

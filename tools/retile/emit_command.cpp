@@ -63,7 +63,7 @@ int run(const Arguments& arguments) {
   if (arguments.problem.notation) throw UsageError("--notation goes with retile plan");
   if (is_plan_file(arguments.problem)) {
     const auto write = [&](StatedPlan stated, StatedElement element) {
-      complete(stated, *find_cost_model(arguments.problem.cost_model));
+      complete(stated, *planner_options(arguments.problem).cost_model);
       write_code(arguments, stated.plan, element.value_or(ElementType::f32));
     };
     return for_each_plan(arguments.problem, write, 1);

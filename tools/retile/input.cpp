@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -118,6 +119,21 @@ void check_foreign_usage(const ProblemArguments& arguments) {
   if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");
 }
 
+void add_cost_options(CLI::App& command, ProblemArguments& arguments, CostChoice choice) {
+  std::string names = cost_model_names();
+  std::string description = "paper: elements sent per device, unless told; volume: the most that a device receives";
+  if (choice == CostChoice::seconds_too) {
+    names += ", seconds";
+    description += ";\nseconds: predicted for --machine, and the default beside it";
+    command
+        .add_option("--machine", arguments.machine,
+                    "a file that says which devices are on which host and how fast bytes move\n"
+                    "(docs/machines.md): plans are timed, and auto takes the fastest")
+        ->type_name("FILE");
+  }
+  command.add_option("--cost", arguments.cost_model, description)->check(known_name(names))->type_name("MODEL");
+}
+
 void check_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
   const bool types = arguments.source || arguments.target;
@@ -228,7 +244,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
   add_value(command, "--dtype", arguments.element_type,
             fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names), "TYPE",
             known_name(element_type_names));
-  add_planner_options(command, arguments, choice);
+  add_planner_options(command, arguments, choice, CostChoice::seconds_too);
   command
       .add_option("--memory-limit", arguments.memory_limit,
                   "most that a device may hold at once in a run, its source and target tiles included:\n"
@@ -236,7 +252,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
       ->type_name("LIMIT");
 }
 
-void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice) {
+void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice, CostChoice costs) {
   const bool has_xla = choice == PlannerChoice::with_xla;
   add_value(command, "--planner", arguments.planner,
             "auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
@@ -246,15 +262,20 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
             "gather-slice: gather everything, then slice" +
                 std::string(has_xla ? ";\nxla: what XLA's rules do, by a model of them" : ""),
             "NAME", known_name(std::string(planner_names) + (has_xla ? ", xla" : "")));
-  add_value(command, "--cost", arguments.cost_model,
-            "paper: elements sent per device; volume: the most that a device receives", "MODEL",
-            known_name(cost_model_names()));
+  add_cost_options(command, arguments, costs);
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
   add_value(command, "--effort", arguments.effort,
             "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
             "more may find a cheaper plan or prove that there is none",
             "FACTOR", number_between(0.001, WorkBudget::most_effort));
+}
+
+const Machine& machine_of(const std::string& path) {
+  static std::map<std::string, Machine> machines;
+  const auto known = machines.find(path);
+  if (known != machines.end()) return known->second;
+  return machines.emplace(path, parse_machine(read_file(path))).first->second;
 }
 
 PlanOptions planner_options(const ProblemArguments& arguments) {
@@ -266,7 +287,13 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
   }
   PlanOptions options;
   if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
-  options.cost_model = find_cost_model(arguments.cost_model);
+  if (arguments.machine) options = on_machine(machine_of(*arguments.machine), options);
+  if (arguments.cost_model == "seconds" && !arguments.machine) {
+    throw UsageError("--cost seconds needs a machine: add --machine FILE (docs/machines.md)");
+  }
+  if (arguments.cost_model && arguments.cost_model != "seconds") {
+    options.cost_model = find_cost_model(*arguments.cost_model);
+  }
   if (arguments.no_exchange) options.executor.transport = Executor::Transport::collectives;
   options.effort = arguments.effort;
   return options;
@@ -284,8 +311,12 @@ Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse
   PlanOptions options = plan_options(arguments, problem);
   options.tiles = tiles;
   options.executor = restricted_to(options.executor.transport, executor);
-  if (arguments.planner == xla_planner) return contenders::plan_by_xla_rules(problem, *options.cost_model);
-  return make_plan(problem, options);
+  if (arguments.planner != xla_planner) return make_plan(problem, options);
+  if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
+  const bool is_timed = options.cost_model == options.machine;
+  Plan plan = contenders::plan_by_xla_rules(problem, is_timed ? paper_model() : *options.cost_model);
+  add_time(plan, options, bytes_of(problem.element_type()));
+  return plan;
 }
 
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments) {

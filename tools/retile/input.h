@@ -40,7 +40,8 @@ struct ProblemArguments {
   bool is_local_shape = false;
   std::optional<std::string> notation;  // to print source and target in
   std::string planner = "auto";
-  std::string cost_model = "paper";
+  std::optional<std::string> cost_model;  // none: seconds where there is a machine, else paper
+  std::optional<std::string> machine;     // a file
   std::optional<std::string> memory_limit;
   bool no_exchange = false;
   double effort = 1;
@@ -51,8 +52,12 @@ enum class PlannerChoice { ours, with_xla };
 constexpr const char* xla_planner = "xla";
 
 void add_problem_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
-// Those of them that say how to plan: --planner, --cost, --no-exchange, --effort.
-void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
+// What plans may be compared by.
+enum class CostChoice { elements, seconds_too };
+
+// Those of them that say how to plan: --planner, --cost, --machine where costs may be seconds, --no-exchange, --effort.
+void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours,
+                         CostChoice costs = CostChoice::elements);
 
 // The options for one problem: a memory limit in bytes or as a factor depends on it.
 PlanOptions plan_options(const ProblemArguments& arguments, const Problem& problem);
@@ -61,6 +66,9 @@ PlanOptions planner_options(const ProblemArguments& arguments);
 // The problem's plan by the planner that was asked for, XLA's rules among them.
 Plan plan_for(const ProblemArguments& arguments, const Problem& problem, TileUse tiles = TileUse::kept,
               const Executor& executor = {});
+
+// The machine of a file, which is read once.
+const Machine& machine_of(const std::string& path);
 
 // The mesh that --mesh gives, in any notation.
 std::optional<interchange::PlacedMesh> given_mesh(const ProblemArguments& arguments);

@@ -20,9 +20,12 @@ namespace {
 // A file of plans says everything itself, but what its elements are.
 void check_plan_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
-  const bool asks_for_plan = arguments.planner != "auto" || arguments.memory_limit || arguments.no_exchange;
-  if (asks_for_plan)
-    throw UsageError("a file of plans is taken as it is: no --planner, --memory-limit or --no-exchange beside it");
+  const bool asks_for_plan =
+      arguments.planner != "auto" || arguments.memory_limit || arguments.no_exchange || arguments.machine;
+  if (asks_for_plan) {
+    throw UsageError(
+        "a file of plans is taken as it is: no --planner, --machine, --memory-limit or --no-exchange beside it");
+  }
   if (arguments.mesh || arguments.target_mesh || arguments.shape || arguments.is_local_shape || arguments.notation) {
     throw UsageError(
         "a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem");
