@@ -102,7 +102,7 @@ std::string to_string(const StreamPlan& plan, const InPlaceFigures* in_place) {
   return text;
 }
 
-std::string to_json(const StreamPlan& plan, const InPlaceFigures* in_place) {
+std::string to_json(const StreamPlan& plan, const InPlaceFigures* in_place, const TransferTime* time) {
   Json json;
   json["format"] = json_format;
   json["arrays"] = plan.array_count();
@@ -114,6 +114,12 @@ std::string to_json(const StreamPlan& plan, const InPlaceFigures* in_place) {
   if (plan.crossing().size() > 1) {
     json["relay_rounds"] = plan.rounds(StreamPhase::passed_on);
     json["crossing_bytes"] = plan.crossing();
+  }
+  if (time != nullptr) {
+    const auto seconds = [](const StepTime& of) { return static_cast<double>(of.picoseconds) / 1e12; };
+    json["seconds"] = {{"total", seconds(time->predicted)},
+                       {"lower_bound", seconds(time->lower_bound)},
+                       {"waits_for", retile::to_string(time->predicted.wait)}};
   }
   json["sent_bound_bytes"] = plan.sent_bound();
   json["sent_bytes"] = json_of(plan, &DeviceLoad::sent);

@@ -10,6 +10,7 @@
 #include "retile/planner/memory_limit.h"
 #include "retile/transfer/in_place.h"
 #include "retile/transfer/run.h"
+#include "retile/transfer/seconds.h"
 #include "retile/transfer/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
@@ -41,6 +42,7 @@ struct Arguments {
   EngineArguments engine;
   transfer::TransferRunOptions running;
   std::int64_t hosts = 0;  // 0: not told
+  std::optional<std::string> machine;
   bool in_place = false;
   bool dry_run = false;
   bool json = false;
@@ -65,6 +67,7 @@ Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* e
                                  count_of(devices, "device"), fmt::join(divisors, ", ")));
   }
   if (arguments.hosts > 0) return even_hosts(devices, arguments.hosts);
+  if (arguments.machine && engine == nullptr) return machine_of(*arguments.machine).host_numbers();
   return engine == nullptr ? Hosts() : engine->hosts(devices);
 }
 
@@ -72,6 +75,7 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   const std::int64_t cap = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
   if (engine != nullptr) require_ranks(*engine, manifest.device_count());
+  if (arguments.machine) require_devices(machine_of(*arguments.machine), manifest.device_count());
   Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
   return {std::move(manifest), cap, std::move(hosts), arguments.in_place ? TileUse::donated : TileUse::kept};
 }
@@ -83,13 +87,18 @@ std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& 
     require_cap(plan, *in_place);
   }
   const transfer::InPlaceFigures* figures = in_place ? &*in_place : nullptr;
-  return arguments.json ? to_json(plan, figures) + "\n" : to_string(plan, figures);
+  std::optional<transfer::TransferTime> time;
+  if (arguments.machine) time = predict_time(plan, seconds_model(machine_of(*arguments.machine)));
+  if (arguments.json) return to_json(plan, figures, time ? &*time : nullptr) + "\n";
+  return to_string(plan, figures) + (time ? fmt::format("time      {}\n", to_string(*time)) : "");
 }
 
 int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
+  if (arguments.machine && !arguments.dry_run) throw UsageError("--machine goes with --dry-run: a run is timed anyway");
+  if (arguments.machine && arguments.hosts > 0) throw UsageError("--machine says the hosts: no --hosts beside it");
   check_engine_options(arguments.engine);
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
   const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
@@ -132,6 +141,11 @@ void add_transfer_command(CLI::App& app, int* status) {
                   "under mpirun those of the ranks unless told")
       ->check(whole_number(1, 1U << 30U))
       ->type_name("N");
+  command
+      .add_option("--machine", arguments.machine,
+                  "with --dry-run: a file that says which devices are on which host and how fast bytes move\n"
+                  "(docs/machines.md); prints how long the transfer takes")
+      ->type_name("FILE");
   command.add_flag("--in-place", arguments.in_place, "give sources back page by page as rounds have read them");
   add_value(command, "--repeat", arguments.running.repetitions, "how often to run; the fastest counts", "N",
             whole_number(1, 1000000));
