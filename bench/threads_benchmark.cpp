@@ -87,7 +87,7 @@ struct Times {
   double uneven = 0;  // of the neighbour that does not divide, planned by itself
 };
 
-// The same cuts of an array that is one element shorter wherever it is cut.
+// The problem for an array that is one element shorter wherever it is cut.
 Problem uneven_neighbour(const Problem& problem) {
   MeshLayout source = *problem.source().cuts();
   MeshLayout target = *problem.target().cuts();

@@ -31,7 +31,7 @@ struct Campaign {
   std::string results;                  // path of the file, which only the speaking process reads and writes
   RunRecord record;                     // engine, devices, processes and repetitions are filled in
   std::function<void()> after_problem;  // for progress
-  // Of the problem with this index, where InputError says why contenders cannot do it.
+  // Called for a problem that contenders cannot do, with the reason.
   std::function<void(std::size_t index, const Refusal& refusal)> after_refusal;
 };
 

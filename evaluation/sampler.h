@@ -23,7 +23,7 @@ struct SampleOptions {
 // depends on the options and the number alone. Throws InputError where the options leave no problem to draw.
 Problem sample_problem(const SampleOptions& options, std::int64_t number);
 
-// The same layouts for an array of at most `factor` times the size: the dimension with the most tiles' worth of
+// The problem with an array of at most `factor` times the size: the dimension with the most tiles' worth of
 // elements is halved, time after time, until that is reached or no dimension can shrink.
 Problem scale_problem(const Problem& problem, double factor);
 

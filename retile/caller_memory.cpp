@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// Of a device that holds several boxes. Strides, if there are some, are right and not negative.
+// The memory that a device with several boxes reaches. Strides, if given, are right and not negative.
 Reach reach_of(const Placement& placement, Device device, const Strides& strides, std::int64_t element_size) {
   std::int64_t end = 0;
   for (Part& part : placement.parts(device)) {

@@ -17,8 +17,8 @@ std::vector<MemoryLayout> spread(const std::vector<MemoryLayout>& layouts, std::
 
 std::vector<Strides> strides_in(const std::vector<MemoryLayout>& layouts);
 
-// Of the devices' tiles. `strides` are those that require_strides() gives. Throws RuntimeError where a tile begins
-// outside of its memory.
+// The memory that the devices' tiles reach. `strides` come from require_strides(). Throws RuntimeError where a tile
+// begins outside of its memory.
 std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const std::vector<Strides>& strides,
                                const Placement& placement, const std::vector<Device>& devices,
                                std::int64_t element_size);

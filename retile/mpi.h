@@ -37,7 +37,7 @@ auto together(MPI_Comm comm, Make make, const MpiOptions& mpi_options = {}) {
   return *std::move(made);
 }
 
-// Of a problem or a plan, with the engine of `options` or else the communicator's.
+// Prepares a problem or a plan, on the engine of `options` or else on the communicator's.
 template <typename T, typename ProblemOrPlan>
 Redistribution<T> prepare(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, RedistributeOptions options = {},
                           const MpiOptions& mpi_options = {}) {

@@ -84,7 +84,7 @@ class ByteRedistribution {
   // The devices of this process, ascending: those whose tiles it is given, in this order.
   const std::vector<Device>& devices() const { return devices_; }
 
-  // Of the device that is the n-th of this process.
+  // Bytes of source and target of the n-th device of this process.
   TileBytes tile_bytes(std::size_t n) const { return {source_rooms_[n].end, target_rooms_[n].end}; }
 
   // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile.
@@ -93,14 +93,14 @@ class ByteRedistribution {
   // for it throw as well, and nothing that shares its engine can run any more.
   void run(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
 
-  // The same in the background: start(), then wait(), or test() until it says that all is done. Memory is left alone
+  // Runs in the background: start(), then wait(), or test() until it says that all is done. Memory is left alone
   // in between. On threads the run goes by itself; between processes it goes on in test() and wait(), of this or of
   // another run of the same engine. Any number of redistributions may be under way at once, each with one run.
   void start(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
   bool test() { return run_->test(); }
   void wait() { run_->wait(); }
 
-  // Of the last run, over all processes. Collective.
+  // Totals of the last run over all processes. Collective.
   RunStatistics statistics() { return run_->statistics(); }
 
   // What run() requires of memory, found out together: throws RuntimeError in all processes where memory of one is

@@ -22,7 +22,7 @@ Manifest manifest_of(const std::vector<TransferArray>& arrays) {
   return make_manifest(named);
 }
 
-// Of one array on this process's devices.
+// The memory that one array's tiles reach on this process's devices.
 struct Rooms {
   std::vector<TileRoom> sources;
   std::vector<TileRoom> targets;

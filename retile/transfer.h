@@ -68,7 +68,7 @@ class Transfer {
   // The devices of this process, ascending.
   const std::vector<Device>& devices() const;
 
-  // Of the n-th array on the device that is the n-th of this process.
+  // Bytes of source and target of an array on the n-th device of this process.
   TileBytes tile_bytes(std::size_t array, std::size_t device) const;
 
   // Moves all arrays, given in any order. No target overlaps another tile. Nothing but the targets' elements is
@@ -76,12 +76,12 @@ class Transfer {
   // and where one process cannot run, those that wait for it throw as well.
   void run(std::span<const ArrayMemory> arrays);
 
-  // The same in the background, as in ByteRedistribution::start().
+  // Runs in the background, as ByteRedistribution::start() does.
   void start(std::span<const ArrayMemory> arrays);
   bool test();
   void wait();
 
-  // Of the last run, over all processes. Collective.
+  // Totals of the last run over all processes. Collective.
   TransferStatistics statistics();
 
   // What run() requires of memory, found out together, as in ByteRedistribution::check(). Collective.

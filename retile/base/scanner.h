@@ -27,7 +27,7 @@ class Scanner {
   bool accept(std::string_view symbol);
   // `purpose` completes "expected ',' …", e.g. "between dimensions".
   void expect(std::string_view symbol, std::string_view purpose);
-  // The same for a word: as is not the start of ascent.
+  // Words: "as" is not the start of "ascent".
   bool accept_word(std::string_view word);
   void expect_word(std::string_view word, std::string_view purpose);
   void expect_end(std::string_view what);

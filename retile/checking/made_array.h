@@ -32,7 +32,7 @@ void make_parts(const MadeArray& array, const std::vector<Part>& parts, std::byt
 std::optional<std::string> find_difference(const MadeArray& array, const Tile& tile, Device device,
                                            const Box& expected);
 
-// The same for the memory of a device that holds these parts.
+// Finds a wrong element in the memory of a device that holds these parts.
 std::optional<std::string> find_difference(const MadeArray& array, const std::byte* memory, Device device,
                                            const std::vector<Part>& parts);
 

@@ -28,7 +28,7 @@ std::optional<MadeSum> find_sum(const Plan& plan, std::uint64_t seed) {
   return std::nullopt;
 }
 
-// Of the array that tiles are parts of: by the plan's layouts, or by its movement.
+// The shape of the array that tiles are parts of, by the plan's layouts or by its movement.
 Shape shape_of(const Plan& plan, bool is_of_layouts) {
   if (!is_of_layouts) return plan.movement.source.global_shape();
   return plan.source.placement(plan.device_count()).global_shape();
@@ -56,7 +56,7 @@ class TileRun {
 
   RunStatistics execute() { return use_ == TileUse::kept ? execute_kept() : execute_donated(); }
 
-  // Of the last execution, on this process's devices.
+  // The first wrong element of the last execution on this process's devices.
   std::optional<std::string> difference() const {
     std::vector<std::optional<std::string>> differences(devices_.size());
     engine_.for_each(devices_.size(), [&](std::size_t i) { differences[i] = difference_of(i); });

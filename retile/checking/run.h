@@ -30,7 +30,7 @@ struct RunReport {
   std::int64_t peak_bytes_measured = 0;
 };
 
-// A run that cannot fit is refused before it starts: running out half way could take the machine along.
+// A run that cannot fit is refused before it starts: running out half way could exhaust the machine's memory.
 // Throws RuntimeError where the machine has not the memory for its tiles.
 void require_memory(const Plan& plan, const Engine& engine, const RunOptions& options);
 

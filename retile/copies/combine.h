@@ -16,7 +16,7 @@ namespace retile {
 void combine_rows(Reduction reduction, ElementType element, std::int64_t rows, std::int64_t row_elements,
                   const std::byte* in, std::byte* out);
 
-// The same for the elements of each row from `first` on, so many.
+// Combines `count` elements of each row, from `first` on.
 void combine_rows(Reduction reduction, ElementType element, std::int64_t rows, std::int64_t row_elements,
                   std::int64_t first, std::int64_t count, const std::byte* in, std::byte* out);
 

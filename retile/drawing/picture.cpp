@@ -89,7 +89,7 @@ struct Span {
   double length = 1;
 };
 
-// Of a length of 1.
+// Where the box lies along a dimension, as a part of a length of 1.
 Span span_of(const Scene& scene, const Box& box, int dimension) {
   if (dimension < 0) return {};
   const auto size = static_cast<double>(std::max<std::int64_t>(1, scene.dimensions[index(dimension)].size));

@@ -143,7 +143,7 @@ std::int64_t held_at_once(const StepOperation& operation, const Placement& befor
   return most;
 }
 
-// Of a movement that is the plan's, with its short lists.
+// A step of the plan's movement, which has its short lists of devices.
 SceneStep make_step(const Plan& plan, const Movement& listed, std::size_t index, const BoxLift& lift) {
   const Placement& before = listed.before(index);
   const Step& taken = listed.steps[index];

@@ -89,8 +89,9 @@ struct Scene {
   const SceneFrame& target() const { return frames.back(); }
 };
 
-// Of plans that are right. Without an element type, quantities are in elements. The view is all dimensions where they
-// are few, else those that are cut the most; layers are parts of a sum, or the dimension that is cut the least. Throws
+// The scene of a correct plan. Without an element type, quantities are in elements. The view is all dimensions where
+// they are few, else those that are cut the most; layers are parts of a sum, or the dimension that is cut the least.
+// Throws
 // InputError above most_listed_devices devices.
 Scene make_scene(const Plan& plan, std::optional<ElementType> element);
 

@@ -85,8 +85,8 @@ Label label_for(const std::vector<Device>& devices, const Rectangle& place, std:
   return {};
 }
 
-// Of boxes that are too small for their numbers, some get theirs all the same, beginning in the box: as many as have
-// room.
+// Labels for boxes that are too small for their numbers: some get theirs all the same, beginning in the box, as many
+// as have room.
 class SparseLabels {
  public:
   void add(const std::vector<Device>& devices, const Rectangle& place) {

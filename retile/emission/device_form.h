@@ -50,7 +50,7 @@ std::optional<std::vector<int>> find_group_axes(const Mesh& mesh, const Groups& 
 // The axes, major to minor, along which a dimension is cut into tiles of this size where these are the corners.
 std::optional<std::vector<int>> find_cut_axes(const Mesh& mesh, const DeviceForm& corners, std::int64_t tile);
 
-// The same devices, with each axis split where the parts have it, so that they are made of whole axes.
+// The mesh with each axis split where a part begins or ends, so that parts are whole axes.
 Mesh refine(const Mesh& mesh, const std::vector<AxisPart>& parts);
 
 }  // namespace retile::emission

@@ -227,7 +227,7 @@ class NamedValues {
 
   const std::string& result() const { return values_.back().name; }
 
-  // Of the next statement.
+  // The operands of a statement, and which of them are used for the last time.
   Use use(const Statement& statement) {
     Use use;
     for (const Value value : statement.operands) {

@@ -74,7 +74,7 @@ class MlirText {
     return name;
   }
 
-  // The same, of an operation that is the same wherever it stands: the value that was there is taken again.
+  // Adds an operation whose value does not depend on its place, or gives the value that it had before.
   std::string once(const std::string& operation) {
     const auto [found, is_new] = known_.try_emplace(operation);
     if (is_new) found->second = add_value("{}", operation);

@@ -65,7 +65,7 @@ class PreparedRun {
   virtual void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
     last_ = execute(sources, targets);
   }
-  // Of the last execution. Collective.
+  // Figures of the last execution. Collective.
   virtual RunStatistics statistics() { return last_; }
   // run() and statistics(). Collective.
   virtual RunStatistics execute(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) = 0;

@@ -48,7 +48,7 @@ struct NearMessages {
 constexpr std::int64_t least_staging = 4096;  // bytes
 constexpr std::int64_t most_staging = std::int64_t{1} << 30U;
 
-// The same on all ranks.
+// Options of the MPI engine; all ranks give the same.
 struct MpiOptions {
   Transport transport = Transport::automatic;
   // The most bytes that a rank has besides tiles, from least_staging to most_staging.

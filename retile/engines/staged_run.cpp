@@ -263,7 +263,7 @@ class StagedRun : public PreparedRun, private Work {
     staging_ = Buffer();
   }
 
-  // Of destructors: executions do not outlive what they use.
+  // Called by destructors: executions do not outlive what they use.
   void end() {
     try {
       wait();

@@ -151,11 +151,8 @@ Json account_json(const Account& account) {
 Explanation explain(const Problem& problem, const PlanOptions& options) {
   const std::int64_t element_size = bytes_of(problem.element_type());
   const Plan plan = make_plan(problem, options);
-  Explanation explanation{{},
-                          account_of(plan, element_size),
-                          plan.planner,
-                          plan.cost.optimal,
-                          plan.cost.floor * element_size};
+  Explanation explanation{
+      {}, account_of(plan, element_size), plan.planner, plan.cost.optimal, plan.cost.floor * element_size};
   explanation.xla = ask_xla(problem, options, explanation.xla_picoseconds);
   explanation.time = plan.time;
   explanation.sentences = {explain_xla(problem, explanation.xla), explain_ours(plan),

@@ -368,7 +368,7 @@ class PassWorker {
 
 // --- Checksums.
 
-// Of elements that lie `stride` bytes apart, the first of which has this number in the array.
+// The checksum of elements that lie `stride` bytes apart; the first has the number `first` in the array.
 std::uint64_t row_checksum(const std::byte* row, std::int64_t count, std::int64_t size, std::int64_t stride,
                            std::int64_t first) {
   std::uint64_t sum = 0;

@@ -24,8 +24,8 @@ struct PassStatistics {
 PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTarget& target, std::int64_t room,
                         const ReportProgress& report = {});
 
-// The same for every chunking of the same elements, and almost surely another for others: a sum over all elements and
-// their places. Reads every unit once, on as many threads as `room` bytes of memory allow, one at least.
+// A checksum that depends on the elements and not on their chunks, and almost surely differs for others: a sum over
+// elements and their places. Reads every unit once, on as many threads as `room` bytes of memory allow, one at least.
 std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room);
 
 }  // namespace retile::files

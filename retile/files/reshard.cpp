@@ -120,7 +120,7 @@ Source open_from_ranks(const std::string& folder, const TensorLayouts& layouts) 
   return source;
 }
 
-// Of boxes that several files hold, one is read.
+// Boxes that several files hold are read once.
 void keep_one_of_each(std::vector<StoredBox>& boxes) {
   std::set<std::pair<Shape, Shape>> seen;
   std::erase_if(boxes,

@@ -49,7 +49,7 @@ struct StoredArray {
   std::optional<std::vector<std::byte>> fill;  // one element; nothing where it cannot be told
   std::int64_t data_offset = 0;                // of a .npy file, bytes
   std::string metadata;                        // as it was read, or as it is to be written
-  // Of HDF5, by the chunks' numbers in row-major order.
+  // Where the chunks of an HDF5 array lie, by their numbers in row-major order.
   std::shared_ptr<const std::vector<StoredChunk>> places = nullptr;
 
   std::int64_t chunk_bytes() const;
@@ -83,7 +83,8 @@ struct TargetOptions {
   std::optional<std::vector<Codec>> codecs;
 };
 
-// The same array in other chunks, with its metadata. Throws InputError where the format cannot hold it.
+// Describes the source's elements in other chunks, with the metadata. Throws InputError where the format cannot hold
+// it.
 StoredArray describe_target(const StoredArray& source, const std::string& path, const Shape& chunk,
                             const TargetOptions& options);
 

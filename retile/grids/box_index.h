@@ -16,7 +16,7 @@ namespace retile {
 // Sorted along the dimension in which the boxes differ most.
 class BoxIndex {
  public:
-  // Of boxes, or of things that have them, none of them empty.
+  // Indexes boxes, or things that have boxes; none is empty.
   template <typename Held>
   explicit BoxIndex(const std::vector<Held>& list) : BoxIndex(boxes_of(list)) {}
   explicit BoxIndex(std::vector<Box> boxes) : boxes_(std::move(boxes)), order_(numbers_below(boxes_.size())) {

@@ -32,12 +32,12 @@ struct TileTable {
 };
 
 TileTable tile_table(const DistributedType& type);
-// Of a placement whose boxes are tiles of a grid.
+// The table of a placement whose boxes are tiles of a grid.
 TileTable tile_table(const Placement& placement);
 
 inline const Grid& grid_of(const TileTable& table) { return table.grid; }
 TileTable coarsen(const TileTable& table, const Grid& grid);
-// Devices that hold the same two tiles are dealt the tiles in both in turn; the wish is not heard.
+// Devices that hold the same two tiles are dealt the tiles in both in turn; `wish` is ignored.
 TileTable deal(const TileTable& first, const TileTable& second, const Grid& finer, const TileTable& wish);
 TileTable deal_toward(const TileTable& within, const Grid& finer, const TileTable& wish);
 TileTable recut(const TileTable& held, const Move& move, const TileTable& wish);

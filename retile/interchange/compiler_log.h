@@ -32,7 +32,7 @@ struct CompilerLog {
 bool has_warning(std::string_view text);
 CompilerLog read_compiler_log(const SourceText& log);
 
-// Of a reshard's own texts, with faults in their places in the log; the shape is that of the whole array, or of a tile.
+// Parses the texts of a reshard, with faults at their places in the log; the shape is that of the array, or of a tile.
 LocalEnds parse_reshard(const SourceText& log, const ReportedReshard& reshard, const Shape& shape, bool is_local,
                         const std::optional<PlacedMesh>& mesh);
 

@@ -71,7 +71,7 @@ std::vector<Factor> joined(const std::vector<Factor>& factors) {
   return result;
 }
 
-// The same layout in the fewest words: factors and axes joined, and the rule of ceilings where it cuts alike.
+// An equal layout in the fewest words: factors and axes joined, and the rule of ceilings where it cuts alike.
 MeshLayout simplest(MeshLayout layout) {
   bool has_ceilings = true;
   for (std::vector<Factor>& factors : layout.view) {
@@ -115,7 +115,7 @@ class PlacementReader {
                  fmt::format("its shape is {}", to_string(shape_))};
   }
 
-  // Of one placement more.
+  // The fault of a placement for which the mesh has no dimension.
   std::optional<Fault> find_excess() const {
     if (axis_ < layout_.mesh.axis_count()) return std::nullopt;
     return Fault{fmt::format("there is no dimension {} of the mesh for this placement", axis_),

@@ -87,7 +87,7 @@ class MemoryAnalysis {
     return owners;
   }
 
-  // Of a call's results: the callee returns arrays that it was given, and others perhaps several times.
+  // Finds the owners of a call's results: the callee may return arrays that it was given, and others several times.
   void find_owners(const Call& call, const std::vector<int>& results, std::vector<int>& owners) const {
     const Function& callee = at(program_.functions, call.function);
     std::map<int, int> made;  // the callee's arrays

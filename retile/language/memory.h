@@ -27,7 +27,7 @@ struct MemoryPeak {
 // Throws InputError where bytes do not fit in 63 bits.
 MemoryPeak find_memory_peak(const LoweredProgram& lowered, const EngineMemory& engine = {});
 
-// Of one statement that moves data, its operand counted and nothing else. Throws as the prediction does.
+// The peak of one statement that moves data, counting its operand and nothing else. Throws as the prediction does.
 std::int64_t peak_of_movement(const Movement& movement, std::int64_t element_size, TileUse use,
                               const EngineMemory& engine = {});
 

@@ -69,14 +69,14 @@ class Parser {
     }
   }
 
-  // The same for what is one statement of a block: parsing goes on behind it.
+  // Attempts one statement of a block: parsing goes on behind it.
   template <typename Action>
   void attempt_statement(Action action) {
     const std::size_t begin = scanner_.next_position();
     if (!attempt(action)) scanner_.go_to(skip_statement(source_->text, begin));
   }
 
-  // The same for the last statement of a block. Where no closing brace follows, the block itself is at fault.
+  // Attempts the last statement of a block. Where no closing brace follows, the block itself is at fault.
   template <typename Action>
   bool attempt_return(Action action) {
     const std::size_t begin = scanner_.next_position();
@@ -99,7 +99,7 @@ class Parser {
     return {comments_.take_before(begin), comments_.after_blank(begin), {}};
   }
 
-  // Of a closing brace, which has no blank line before it.
+  // The surroundings of a closing brace, which has no blank line before it.
   Surroundings begin_end_surroundings() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
 
   // What stands beside the last token; comments from before it move above.

@@ -30,7 +30,7 @@ struct ArrayType {
   std::optional<Layout> layout =
       std::nullopt;  // that says what devices hold, where neither a type nor a table does; no sum
 
-  // The same element type and sums, and on every device the same boxes.
+  // True where element types, sums and the boxes on every device are equal.
   bool operator==(const ArrayType& other) const;
 };
 
@@ -61,12 +61,12 @@ struct UnevenCut {
   bool operator==(const UnevenCut&) const = default;
 };
 
-// Of the type's tiles, by dimension; nothing where they are all of one size.
+// How the type's tiles are uneven, by dimension; nothing where they are all of one size.
 std::vector<std::optional<UnevenCut>> uneven_cuts(const ArrayType& type);
-// Of the largest tile.
+// The shape of the largest tile.
 Shape tile_shape(const ArrayType& type);
 
-// Of a tile (the largest) or a local array. The checker refuses types whose bytes do not fit in 63 bits.
+// Bytes of the largest tile, or of a local array. The checker refuses types whose bytes do not fit in 63 bits.
 std::int64_t bytes_of(const ArrayType& type);
 std::int64_t bytes_of(const LocalType& type);
 

@@ -64,7 +64,7 @@ MovementFigures figures_of(const LoweredProgram& lowered, const Statement& state
   }
 }
 
-// Of the function with this number.
+// Adds the movements of the function with this number.
 void add_movements(const LoweredProgram& lowered, std::size_t number, LineCounter& lines,
                    std::vector<MovementSummary>& summaries) {
   const Mesh& mesh = lowered.program.mesh;

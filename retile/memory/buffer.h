@@ -11,7 +11,7 @@ class Buffer {
   Buffer() = default;
   // Room whose bytes are not set. Throws RuntimeError where there is no memory for it.
   explicit Buffer(std::size_t size);
-  // Memory of somebody else, who is told by `owner` going away that it is no longer used.
+  // Memory of somebody else: destroying `owner` releases it.
   Buffer(std::byte* data, std::size_t size, std::shared_ptr<void> owner);
 
   Buffer(Buffer&& other) noexcept;
@@ -31,7 +31,7 @@ class Buffer {
   const std::byte* begin() const { return data_; }
   const std::byte* end() const { return data_ + size_; }
 
-  // The same bytes.
+  // True where the bytes are equal.
   bool operator==(const Buffer& other) const;
 
  private:

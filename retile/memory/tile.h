@@ -29,7 +29,7 @@ Tile allocate_tile(const Box& box, std::int64_t element_size);
 // Copies the elements of `box`, which lies in both tiles' boxes.
 void copy_box(const Tile& from, Tile& to, const Box& box, std::int64_t element_size);
 
-// The same between pointers to the first elements of tiles as they lie in memory.
+// Copies a box between tiles given by pointers to their first elements.
 void copy_box(const std::byte* from, const TileLayout& from_tile, std::byte* to, const TileLayout& to_tile,
               const Box& box, std::int64_t element_size);
 

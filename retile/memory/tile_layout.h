@@ -37,7 +37,8 @@ using DimensionOrder = std::vector<std::size_t>;
 // By falling strides; the dimensions as they come where the tile is packed.
 DimensionOrder order_of(const TileLayout& tile);
 
-// Of a box without gaps whose dimensions are in this order. Throw RuntimeError where its bytes do not fit in 63 bits.
+// Strides of a box without gaps whose dimensions are in this order. Both throw RuntimeError where bytes do not fit in
+// 63 bits.
 Strides packed_strides(const Box& box, std::int64_t element_size, const DimensionOrder& order);
 Strides strides_of(const TileLayout& tile, std::int64_t element_size);
 
@@ -71,7 +72,7 @@ Placement laid_out(const Placement& placement, const std::vector<Strides>& strid
 std::vector<Strides> strides_in_view(std::vector<Strides> strides, const std::vector<Shape>& view,
                                      const Placement& placement, std::span<const Device> devices);
 
-// The same strides, with empty lists for what is packed anyway, for the tiles of these devices. Throws RuntimeError
+// The strides for the tiles of these devices, with empty lists for what is packed anyway. Throws RuntimeError
 // where there are not as many as devices or dimensions, where a tile reaches beyond 62 bits, and where elements of a
 // target might share memory: in the order of strides, each dimension must step over all that those below it reach.
 BufferStrides require_strides(const BufferStrides& strides, const Placement& source, const Placement& target,

@@ -50,14 +50,14 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps);
 // Elements that each device holds: of the source, then after each stage.
 class StageSizes {
  public:
-  // Of these placements, one after the other; they need not live on.
+  // The sizes at these stops, in order. The placements need not outlive it.
   explicit StageSizes(const std::vector<const Placement*>& stops);
 
   std::size_t stops() const { return sizes_.size(); }
   std::int64_t of(std::size_t stop, Device device) const {
     return sizes_[stop].size() == 1 ? sizes_[stop].front() : at(sizes_[stop], device);
   }
-  // Of one device.
+  // The sizes of one device's tiles.
   std::vector<std::int64_t> of(Device device) const;
   // So many devices tell all there is to know: one where they all hold as much.
   Device distinct_devices() const { return distinct_; }

@@ -142,7 +142,7 @@ struct Movement {
   const Placement& target() const { return before(steps.size()); }
 };
 
-// The same with the lists of devices that steps leave out. Throws RuntimeError where a step cannot be done at all.
+// The movement with the lists of devices that steps leave out. Throws RuntimeError where a step cannot be done.
 Movement with_lists(Movement movement);
 
 // --- Plans.

@@ -30,7 +30,7 @@ struct PlanStatements {
 // A lower bound is proved by a planner, and only checked against the plan's own cost here; see planner/bound_check.h.
 std::vector<std::string> find_faults(const Plan& plan, const PlanStatements& statements = {}, std::size_t most = 10);
 
-// Of steps alone: what they do, not what they cost.
+// Faults of the steps alone: what they do, not what they cost.
 std::vector<std::string> find_faults(const Movement& movement, std::size_t most = 10);
 
 }  // namespace retile

@@ -56,7 +56,7 @@ class ClippedPrices {
  private:
   static constexpr std::size_t most_remainders = 1024;  // that are looked at one by one
 
-  // Of all grids that are cut no deeper than the limit, the cheapest of each local size; the largest sizes first.
+  // The cheapest grid of each local size among those cut no deeper than the limit; the largest sizes first.
   // Depths are numbered by how often each prime cuts.
   std::vector<StepPrice> cheapest_by_size(const Cuts& limit) const {
     std::vector<StepPrice> prices(depths_);  // of the dimensions so far; not there where 0
@@ -109,7 +109,7 @@ class ClippedPrices {
     return true;
   }
 
-  // Of a step, and of steps that cost so much more on the whole grid.
+  // The cost of a step and of steps that cost `more_padded` on the whole grid.
   std::int64_t cost_of(const StepPrice& step, std::int64_t more_padded) {
     return checked_add(step.clipped, cover(more_padded)).value_or(std::numeric_limits<std::int64_t>::max());
   }

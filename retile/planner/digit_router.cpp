@@ -273,7 +273,7 @@ class DigitRouter : public Router {
     return are_independent(std::move(functions), cuts_.primes.front());
   }
 
-  // The same modulo 2: a function is a set of bits, kept by its highest one.
+  // Independence modulo 2: a function is a set of bits, kept by its highest one.
   bool are_independent_bits(std::size_t k) const {
     std::array<std::uint32_t, 32> by_highest{};
     bool independent = true;
@@ -349,7 +349,7 @@ class DigitRouter : public Router {
   DigitLevels target_levels_;
   std::vector<int> common_;  // leading levels of each dimension with one digit in source and target
 
-  // Of the layers that were judged last.
+  // What is known of the layers that were judged last.
   std::vector<int> since_source_;
   std::vector<int> until_target_;
   std::size_t layer_count_ = 0;

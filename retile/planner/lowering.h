@@ -48,7 +48,7 @@ inline std::vector<DimensionFactor> factors_between(const Grid& coarse, const Gr
 
 // --- The stops of a path: the source, after the slices, after each move, the target.
 
-// Of a path that lowers by these routes, one for each of its layers (see routing.h).
+// The stops of a path that lowers by these routes, one for each of its layers (see routing.h).
 template <typename Table>
 std::vector<Table> routed_stops(const NormalPath& path, const std::vector<Table>& routes, const Table& target) {
   std::vector<Table> stops{routes.front()};
@@ -62,7 +62,7 @@ std::vector<Table> routed_stops(const NormalPath& path, const std::vector<Table>
   return stops;
 }
 
-// Of a path with a permutation, where every dealing will do. The permutation leads from the last stop but one before
+// The stops of a path with a permutation, where every dealing will do. It leads from the last stop but one before
 // the gathers, or the end, to the last one there.
 template <typename Table>
 std::vector<Table> permuted_stops(const NormalPath& path, const Table& source, const Table& target) {

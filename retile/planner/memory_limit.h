@@ -21,7 +21,7 @@ using MemoryLimit = std::variant<MemoryFactor, MemoryBytes>;
 
 // Throws InputError. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024); without one, bytes.
 MemoryLimit parse_memory_limit(const SourceText& source);
-// The same where factors make no sense.
+// Parses a number of bytes, without factors.
 std::int64_t parse_byte_count(const SourceText& source);
 
 // The limit for a problem, whose larger tile a factor is of.

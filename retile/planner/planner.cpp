@@ -262,7 +262,7 @@ class ProblemPlanner {
     return finish({typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)}, kind, proved);
   }
 
-  // Of the frame's plan.
+  // The plan of the frame, cut off at the ends of the array.
   Plan clip_plan(PlannerKind kind, PlannedSteps planned, Proved proved) const {
     const Placement source(frame_->shape, frame_->source);
     const Placement target(frame_->shape, frame_->target);
@@ -314,7 +314,7 @@ class ProblemPlanner {
                        name_of(kind), proved);
   }
 
-  // Of the plans that `auto` chooses from, the one whose run takes the least memory.
+  // The plan, among those that `auto` chooses from, whose run takes the least memory.
   Plan plan_leanly() const {
     std::optional<Plan> best;
     const auto offer_lean = [&](PlannerKind kind, const PlanOptions& options) {

@@ -89,7 +89,7 @@ void write_tiles(Json& json, const std::string& side, const std::vector<Halo>& h
   if (!order.empty()) json[side + "_order"] = order;
 }
 
-// Of the side "src" or "dst".
+// Writes the keys of one side, "src" or "dst".
 void write_layout(Json& json, const std::string& side, const Layout& layout) {
   if (const BoxLayout* boxes = layout.listed()) {
     json[side + "_boxes"] = boxes_json(*boxes);
@@ -275,7 +275,7 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
   return std::nullopt;
 }
 
-// The same sum, over prime parts of its axes.
+// An equal sum, over prime parts of its axes.
 Layout with_prime_parts(const Layout& layout) {
   MeshLayout cuts = *layout.cuts();
   cuts.partial = split_into_primes(cuts.mesh, cuts.partial);

@@ -61,7 +61,7 @@ TypedProblem require_typed(const Problem& problem);
 // alone. Throws InputError.
 Problem parse_problem(const SourceText& line);
 
-// The same from the texts of its mesh and layouts, and of the target's mesh where that is another.
+// Parses a problem from the texts of its mesh and layouts, and of the target's mesh where that is another.
 Problem parse_problem(const SourceText& mesh, const SourceText& source, const SourceText& target,
                       ElementType element_type = ElementType::f32,
                       const std::optional<SourceText>& target_mesh = std::nullopt);

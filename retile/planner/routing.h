@@ -28,7 +28,7 @@ class Router {
   // The tile of each layer that each device goes through, whatever is left of the budget; there are some for layers
   // that were judged to lower.
   virtual std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) = 0;
-  // The same as digits per layer, where that is all it takes: no memory per device.
+  // Routes as digits per layer, which take no memory per device; nothing where digits do not suffice.
   virtual std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts>) { return std::nullopt; }
 };
 

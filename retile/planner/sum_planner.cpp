@@ -31,7 +31,7 @@ class SumProblem {
 
   const std::vector<AxisPart>& combined() const { return combined_; }
 
-  // Of the stacked parts, ascending.
+  // The dimensions of the stacked parts that are combined, ascending.
   std::vector<int> combined_dimensions() const {
     std::vector<int> dimensions;
     for (std::size_t i = 0; i < source_.partial.size(); ++i) {

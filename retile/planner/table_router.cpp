@@ -44,7 +44,7 @@ struct Pairs {
   }
 };
 
-// The same pairs in one dimension more, cut into `from` and into `to`; uses are scaled by the lcm of the two.
+// The pairs with one more dimension, cut into `from` and into `to`; uses are scaled by the lcm of the two.
 Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t to) {
   const std::int64_t unit = std::lcm(from, to);
   const std::int64_t a = unit / from;
@@ -290,7 +290,7 @@ class TableRouter : public Router {
   std::map<std::pair<Cuts, Cuts>, Verdict> even_;  // what judge_pairs() said
   std::map<Cuts, std::vector<Ends>> ends_;         // sorted, by the last layer
 
-  // Of the layers that were judged last.
+  // What is known of the layers that were judged last.
   std::vector<Grid> grids_;
   std::vector<Pairs> pairs_;           // of neighbouring layers
   std::vector<std::uint32_t> chosen_;  // [device in order * pairs_ + step]: a pair

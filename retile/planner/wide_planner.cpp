@@ -81,7 +81,7 @@ class WidePlanner {
     return {exchange_steps(source, sliced, dealt, target), bound};
   }
 
-  // Of two plans that cost the same and have as many steps, the one that lets devices receive less.
+  // The routes by which devices receive less, where two plans have the same cost and number of steps.
   std::optional<std::vector<TileTable>> alltoall_routes(const WideGrids& grids, const std::vector<Cuts>& layers,
                                                         const TileTable& sliced, const TileTable& dealt) const {
     const std::int64_t lacked = grids.local_size - least_kept(global_, sliced, dealt);

@@ -11,7 +11,7 @@
 
 namespace retile::runtime {
 
-// Of an array that is no sum. All are collective where the engine has several processes.
+// Questions about an array that is no sum. All are collective where the engine has several processes.
 
 // A hash of the global array, whatever its layout: the sum modulo 2^64, over its elements, of mix_bits(mix_bits(i) ^
 // b), i being the element's row-major number and b its bits as a number.

@@ -49,7 +49,7 @@ class ProgramRunner {
 ProgramRun run_program(const language::LoweredProgram& lowered, Engine& engine, std::vector<TileBuffers> arguments,
                        const AfterStatement& after_statement = {});
 
-// The same program without engine or planner, on all devices in this process: global arrays are put together and cut
+// Runs the program without engine or planner, on all devices in this process: global arrays are put together and cut
 // anew. What run_program() gives is checked against it.
 ProgramRun run_by_slicing(const language::LoweredProgram& lowered, std::vector<TileBuffers> arguments,
                           const AfterStatement& after_statement = {});

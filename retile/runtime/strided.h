@@ -27,7 +27,7 @@ StridedView transposed(const Shape& shape, std::span<const std::int64_t> permuta
 StridedView repeated(const Shape& shape, const Shape& target);
 StridedView sliced(const Shape& shape, std::span<const std::int64_t> lo, std::span<const std::int64_t> hi);
 
-// The same places in the same order, with dimensions joined where elements lie side by side, so that rows are long.
+// An equal view whose dimensions are joined where elements lie side by side, so that rows are long.
 StridedView with_long_rows(const StridedView& view);
 
 // The view's elements, row-major.

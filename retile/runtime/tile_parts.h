@@ -19,7 +19,7 @@ std::int64_t place_in(const Part& part, const Shape& element);
 void read_parts(const Placement& placement, Device device, const std::byte* tile, std::int64_t element_size,
                 const std::function<void(const Box& box, const std::byte* bytes)>& visit);
 
-// The same for visit(box, bytes) to write.
+// Calls visit(box, bytes) for every part, which writes its bytes.
 void write_parts(const Placement& placement, Device device, std::byte* tile, std::int64_t element_size,
                  const std::function<void(const Box& box, std::byte* bytes)>& visit);
 

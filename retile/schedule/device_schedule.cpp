@@ -113,7 +113,7 @@ std::vector<Strides> given(const Strides& strides) {
   return strides.empty() ? std::vector<Strides>() : std::vector<Strides>{strides};
 }
 
-// Of all devices: those of others do not matter.
+// Strides for all devices, of which only this device's matter.
 std::vector<Strides> spread(const std::vector<Strides>& own, Device device, std::int64_t devices) {
   if (own.empty()) return {};
   std::vector<Strides> all(static_cast<std::size_t>(devices));

@@ -62,8 +62,8 @@ class StreamMaker {
     return static_cast<std::size_t>(place - devices_.begin());
   }
 
-  // Of the pieces so far. All streams go through arrays and their elements in one order, so that rounds drain sources
-  // and fill targets from one end to the other.
+  // Ends a stream of the pieces so far. All streams go through arrays and elements in one order, so that rounds drain
+  // sources and fill targets from one end to the other.
   void add_stream(Device from, Device to) {
     if (pieces_.empty()) return;
     std::sort(pieces_.begin(), pieces_.end(), [](const StreamPlan::Piece& a, const StreamPlan::Piece& b) {

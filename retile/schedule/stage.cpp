@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// The same boxes, found without working them out from a type.
+// An equal placement whose boxes are looked up in a table, not worked out from a type.
 Placement table_of(const Placement& placement) {
   if (placement.type() == nullptr || placement.rank() == 0 || !placement.is_even()) return placement;
   const auto rank = static_cast<std::size_t>(placement.rank());

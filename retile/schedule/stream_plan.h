@@ -40,7 +40,7 @@ using Hosts = std::vector<std::int64_t>;
 // So many hosts with equally many devices each, or nearly so, in the order of the devices.
 Hosts even_hosts(std::int64_t devices, std::int64_t count);
 
-// Of one device, in bytes.
+// What one device holds, sends, receives and stages, in bytes.
 struct DeviceLoad {
   std::int64_t source = 0;  // tiles
   std::int64_t target = 0;
@@ -84,7 +84,7 @@ class StreamPlan {
   const std::vector<DeviceLoad>& loads() const { return loads_; }
   // On what the busiest device sends, in any plan.
   std::int64_t sent_bound() const { return sent_bound_; }
-  // Of the streams from sources, and of those that pass on what came into a host, which follow.
+  // Rounds of the streams from sources, or of those after them that pass on what came into a host.
   std::int64_t rounds(StreamPhase phase = StreamPhase::from_sources) const {
     return phase == StreamPhase::passed_on ? relay_rounds_ : rounds_;
   }

@@ -31,7 +31,7 @@ std::int64_t offset_in(const Placement& tiles, Device device, const Box& box, co
   return offset;
 }
 
-// The same for tiles of any kind.
+// The offset of a box in a tile of any kind.
 std::int64_t offset_in(const TileLayout& tile, const Box& box, const Strides& strides) {
   ensure(contains(tile.box, box), "a copy's box lies in both tiles");
   std::int64_t offset = tile.offset;

@@ -11,13 +11,13 @@ namespace retile::tensors {
 
 class ProgramBuilder {
  public:
-  // Of arguments of these shapes, in elements of so many bytes.
+  // Builds a program with arguments of these shapes; sizes are in bytes.
   ProgramBuilder(std::vector<Shape> arguments, std::int64_t element_size, std::int64_t long_run_bytes)
       : shapes_(std::move(arguments)), element_size_(element_size), long_run_bytes_(long_run_bytes) {}
 
   const Shape& shape_of(Value value) const { return shapes_[value]; }
   std::vector<Statement> take_statements() { return std::exchange(statements_, {}); }
-  // Of a branch of the program, which gets these values as its arguments.
+  // A builder for a branch of the program, which gets these values as its arguments.
   ProgramBuilder branch(const std::vector<Value>& arguments) const;
 
   Value add(Operation operation, std::vector<Value> operands, Shape shape);
@@ -31,7 +31,7 @@ class ProgramBuilder {
   Value stack(const std::vector<Value>& boxes);
   // Equal boxes along the first dimension, so many in each dimension, row-major, as one tile.
   Value join_stacked(Value boxes, const Shape& counts);
-  // The same of single boxes.
+  // Joins boxes that are values of their own.
   Value join(const std::vector<Value>& boxes, const Shape& counts);
   // Likewise of boxes along the first dimension, which become single ones where they have long runs.
   Value join_entries(Value boxes, const Shape& counts);

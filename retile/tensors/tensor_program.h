@@ -92,7 +92,7 @@ struct CombineOp {
 using Operation = std::variant<SliceOp, ReshapeOp, TransposeOp, GatherOp, AllToAllOp, PermuteOp, StackOp, ConcatenateOp,
                                PickOp, SelectOp, SwitchOp, ZerosOp, UpdateOp, CombineOp>;
 
-// Of a gather or an alltoall; null where there are none.
+// The groups of a gather or an alltoall; null where there are none.
 const Groups* groups_of(const Operation& operation);
 
 struct Statement {

@@ -9,8 +9,8 @@
 namespace retile::transfer {
 
 // A CRC-32C of each of four lanes, to which the words of eight bytes are dealt out in turn, and of these four. So four
-// words are on their way at once. Every change of up to 32 bits in a row of one word is found, and of all others all but
-// one in 2^32.
+// words are on their way at once. Every change of up to 32 bits in a row of one word is found, and of all others all
+// but one in 2^32.
 class Checksum {
  public:
   // More bytes. All but the last are a multiple of `unit` long.

@@ -21,18 +21,19 @@ struct InPlaceFigures {
   std::vector<std::int64_t> larger;   // pages of all its sources or of all its targets
   std::vector<std::int64_t> staging;  // in rounds
   std::vector<std::int64_t> peaks;    // pages at once and what is staged
-  // Of the devices of all processes.
+  // Over the devices of all processes:
   std::int64_t peak = 0;
   std::int64_t excess = 0;     // the most beyond the larger of source and target
   std::int64_t least_cap = 0;  // the smallest that works; where the plan's does, no more than that
 };
 
-// Of as few rounds as keep the plan's cap, of which each fills a sixteenth of a device's target at most; where the cap
-// is too small, of those with the least excess. The streams are those of these devices, ascending, and get as many
+// Figures for as few rounds as keep the plan's cap, each of which fills at most a sixteenth of a device's target;
+// where the cap is too small, for those with the least excess. The streams are those of these devices, ascending, and
+// get as many
 // rounds; `staged` are those that this process stages (Engine::find_staged). Collective.
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
                                Streams& streams, const std::vector<bool>& staged);
-// Of all devices in one process.
+// Figures for all devices in one process.
 InPlaceFigures choose_in_place(const TransferPlan& plan);
 
 // Throws MemoryLimitError where the plan's cap is too small in place.

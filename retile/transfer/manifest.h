@@ -33,7 +33,7 @@ std::optional<Fault> find_fault(const Problem& problem);
 // One problem a line, each with a "name" of its own. Throws InputErrors with all that is wrong with it.
 Manifest parse_manifest(const std::vector<SourceText>& lines);
 
-// The same from problems and their names. Throws InputError.
+// Makes a manifest from problems and their names. Throws InputError.
 Manifest make_manifest(const std::vector<std::pair<std::string, Problem>>& arrays);
 
 }  // namespace retile::transfer

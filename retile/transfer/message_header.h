@@ -8,8 +8,8 @@
 
 namespace retile::transfer {
 
-// What follows a header. The values differ in every bit, so that no damage of fewer makes one of the other: what is taken
-// for unchanged is not looked at.
+// What follows a header. The values differ in every bit, so that no damage of fewer makes one of the other: what is
+// taken for unchanged is not looked at.
 enum class Content : std::uint32_t { all = 0x5A5A5A5AU, unchanged = 0xA5A5A5A5U };
 
 struct MessageHeader {

@@ -28,7 +28,7 @@ struct PageRun {
 
 enum class PageUse { last_read, first_write };
 
-// Of packed tiles that begin at pages of their own.
+// The pages of packed tiles, each of which begins at a page.
 class PageRounds {
  public:
   // The streams outlive it. Their number of rounds may change between calls.
@@ -52,7 +52,7 @@ class PageRounds {
     Footprint(const PieceShape& shape, const Strides& in_tile);
     std::int64_t bytes() const;
     std::int64_t place(std::int64_t byte) const;
-    // Of the element, or block, with this number in so many dimensions.
+    // The place of the element, or block, with this number in so many dimensions.
     std::int64_t place(std::int64_t number, std::size_t dimensions) const;
   };
   // Page numbers, the end exclusive.

@@ -42,7 +42,7 @@ std::string text_of(const Range& range) {
   return fmt::format("{}, {}", bytes_between(range.least, range.most), count_of(range.devices, "device"));
 }
 
-// Of the device that has the most.
+// The load of the device that holds the most.
 const DeviceLoad& fullest(const StreamPlan& plan) {
   return *std::max_element(plan.loads().begin(), plan.loads().end(),
                            [](const DeviceLoad& a, const DeviceLoad& b) { return a.peak() < b.peak(); });

@@ -12,7 +12,7 @@ namespace retile::transfer {
 // must come once, from a device that holds it, and from the device itself where it does.
 std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<StreamPlan::Piece>& pieces);
 
-// The same for all devices; and whether the plan counts right what they send, receive and stage.
+// Faults of all devices, and of what the plan counts that they send, receive and stage.
 std::vector<std::string> find_faults(const TransferPlan& plan);
 
 }  // namespace retile::transfer

@@ -71,7 +71,7 @@ class DistributedType {
 // D⟦d⟧ of fig:dist-type-semantics.
 std::int64_t base_offset(const Mesh& mesh, const Dimension& dimension, Device device);
 
-// The same type with every axis cut into its prime parts, and with neighbouring parts joined again.
+// An equal type whose axes are cut into their prime parts, and one whose neighbouring parts are joined again.
 DistributedType split_into_primes(const DistributedType& type);
 DistributedType merge_neighbours(const DistributedType& type);
 

@@ -40,7 +40,7 @@ const char* numpy_name_of(ElementType type);
 std::int64_t bytes_of(ElementType type);
 NumberKind kind_of(ElementType type);
 
-// Of two bytes, added up in single precision.
+// Types of two bytes, which are added up in single precision.
 constexpr bool is_half(ElementType type) { return type == ElementType::f16 || type == ElementType::bf16; }
 constexpr bool is_complex(ElementType type) { return type == ElementType::c64 || type == ElementType::c128; }
 // Whether sums, maxima and minima are taken of it. What cannot be combined is moved all the same.

@@ -206,7 +206,7 @@ class MeshLayoutReader {
         fmt::format("give one list of axes per {}, [] where it is not cut", is_viewed ? "factor" : "dimension"));
   }
 
-  // Of a mesh that is at fault, nobody knows the axes.
+  // Axes are not looked up where the mesh itself is at fault.
   std::vector<AxisPart> read_parts(const std::vector<JsonReader>& names) {
     std::vector<AxisPart> parts;
     for (const JsonReader& name : names) {

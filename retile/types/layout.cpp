@@ -154,7 +154,7 @@ std::optional<MeshFault> find_device_fault(const MeshLayout& layout) {
   return std::nullopt;
 }
 
-// Of a factor whose axes are right. Nothing where it is cut by the layout's rule.
+// Checks the blocks or listed tiles of a factor whose axes are right. A factor cut by the layout's rule has no fault.
 std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
   const std::int64_t count = tile_count(factor.axes);
   if (factor.block == 0 && factor.tiles.empty()) return std::nullopt;
@@ -181,7 +181,7 @@ std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
                "list the size of every tile along the axes"};
 }
 
-// Of a shape and the ghost zones of its whole: what is moved is no larger.
+// Checks ghost zones against the shape of the whole array, which bounds what is moved.
 std::optional<Fault> find_halo_fault(const std::vector<Halo>& halo, Shape shape) {
   if (halo.size() != shape.size()) {
     return Fault{fmt::format("halos of {} dimensions for {}", halo.size(), shape.size()), {}};

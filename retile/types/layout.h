@@ -90,7 +90,7 @@ struct BoxLayout {
   bool operator==(const BoxLayout&) const = default;
 };
 
-// Of more devices, boxes are not listed: each takes memory.
+// The most devices whose boxes are listed: each box takes memory.
 constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
 
 // The array that a movement is of, which may be larger than that of its ends. Where a target's halo wraps, it goes on
@@ -158,7 +158,7 @@ class Layout {
   // What the devices of a world of so many hold; of a partial layout, of the stacked parts.
   Placement placement(std::int64_t world) const;
   Placement placement() const { return placement(device_count()); }
-  // The same as boxes of a movement's array.
+  // The placement as boxes of a movement's array.
   Placement placement(std::int64_t world, const MovedArray& array) const;
 
   bool operator==(const Layout& other) const = default;
@@ -195,7 +195,7 @@ struct DistinctEnds {
 DistinctEnds distinct_ends(const Layout& source, const Layout& target, std::int64_t world, std::vector<Shape> view);
 
 std::string to_string(const Layout& layout);
-// The same with its mesh: "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
+// The layout's text and its mesh: "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
 std::string describe(const Layout& layout);
 
 // The whole text is one layout. Throws InputError. Types are layouts; beyond them:

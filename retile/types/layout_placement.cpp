@@ -78,7 +78,7 @@ std::vector<HeldRun> runs_with_halo(const Interval& tile, const Halo& halo, std:
                       {std::max<std::int64_t>(0, grown.lo - size), grown.hi - size}});
 }
 
-// The same elements wherever the array, going on beyond its ends, has them again.
+// The runs, repeated wherever the array has their elements again beyond its ends.
 std::vector<HeldRun> runs_again(const std::vector<HeldRun>& runs, const Halo& margin, std::int64_t size) {
   std::vector<HeldRun> again;
   for (const std::int64_t shift : {margin.before - size, margin.before, margin.before + size}) {

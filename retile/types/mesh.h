@@ -93,7 +93,7 @@ bool overlap(const AxisPart& a, const AxisPart& b);
 // stays as it is: it has no primes, but a type may name it.
 std::vector<AxisPart> split_into_primes(const Mesh& mesh, std::span<const AxisPart> parts);
 
-// The same without axes of size 1.
+// The prime parts of the given parts, without axes of size 1.
 std::vector<AxisPart> prime_digits(const Mesh& mesh, std::span<const AxisPart> parts);
 
 // Joins neighbours (listed minor to major) that together are a larger part of one axis.

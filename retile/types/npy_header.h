@@ -23,7 +23,7 @@ struct NpyDescription {
   bool operator==(const NpyDescription&) const = default;
 };
 
-// Of a file of this many bytes, under this name. Throws InputError where it is no .npy file.
+// Reads the header of a file of this name and size in bytes. Throws InputError where it is no .npy file.
 NpyDescription read_npy_description(const std::string& name, std::int64_t size, const ReadBytes& read);
 
 // Throws InputError unless elements of this size fill the file behind the header.

@@ -95,7 +95,7 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, 
   });
   for (Device device = 0; device < device_count_; ++device) {
     const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
-    // Of rank 0 there is no empty box: no box is not one.
+    // Rank 0 has no empty box, so a device without a box does not hold an empty one.
     has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty()) &&
                         (held.empty() || is_packed(held.front()));
     const std::int64_t elements = size(device);

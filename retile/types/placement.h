@@ -55,7 +55,7 @@ class Placement {
   Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory = {});
 
   const Shape& global_shape() const { return global_; }
-  // Of the device that holds the most: its box, or the largest of its boxes, and the elements of its memory.
+  // The box, or the largest of the boxes, of the device that holds the most, and the elements of its memory.
   const Shape& local_shape() const { return local_; }
   std::int64_t local_size() const { return local_size_; }
   int rank() const { return static_cast<int>(global_.size()); }
@@ -74,7 +74,8 @@ class Placement {
   // Whether all tiles of a grid are there and whole.
   bool is_even() const { return is_even_; }
 
-  // Of grids: the tiles where they are whole, what they make up together (at least the array), and their corners.
+  // For grids: the shape of a whole tile, the array that all tiles make up (at least the global one), and the corners
+  // of tiles.
   const Shape& tile_shape() const { return tile_; }
   const Shape& grid_extent() const { return extent_; }
   void offset(Device device, std::span<std::int64_t> corner) const;
@@ -85,10 +86,10 @@ class Placement {
   // Whether its parts are listed: there is no grid.
   bool is_listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
 
-  // Of listed parts: how they lie in devices' memory.
+  // How listed parts lie in the memory of devices.
   const MemoryDimensions& memory_dimensions() const { return memory_; }
 
-  // The same parts on every device.
+  // True where every device holds the same parts.
   bool operator==(const Placement& other) const;
 
  private:
@@ -108,7 +109,7 @@ class Placement {
   std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
 };
 
-// The same tiles as far as they lie in a smaller array.
+// Cuts tiles off at the ends of a smaller array.
 Placement clip(const Placement& placement, const Shape& global);
 
 // True where the tile divides the global shape and every corner is a multiple of it inside.

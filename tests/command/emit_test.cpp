@@ -71,10 +71,10 @@ TEST(EmitCommand, knows_the_elements_that_a_plan_combines) {
   const ProcessResult other = run_retile({"emit", "--as", "mpi", "-", "--dtype", "f32"}, plan);
   EXPECT_EQ(other.status, 1);
   EXPECT_THAT(other.errors, StartsWith("standard input:1:1: error: the plan combines elements of f64, not of f32\n"));
-  EXPECT_EQ(
-      run_retile({"emit", "--as", "mpi", "-", "--planner", "paper"}, plan),
-      usage_fault("retile: a file of plans is taken as it is: no --planner, --machine, --memory-limit, --no-exchange or --relabel beside it\n"
-                  "Try 'retile emit --help'.\n"));
+  EXPECT_EQ(run_retile({"emit", "--as", "mpi", "-", "--planner", "paper"}, plan),
+            usage_fault("retile: a file of plans is taken as it is: no --planner, --machine, --memory-limit, "
+                        "--no-exchange or --relabel beside it\n"
+                        "Try 'retile emit --help'.\n"));
 }
 
 TEST(EmitCommand, writes_a_file) {

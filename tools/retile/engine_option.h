@@ -29,7 +29,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
 // Throws UsageError where an option goes with another engine.
 void check_engine_options(const EngineArguments& arguments);
 
-// Of the threads engine.
+// The number of threads of the threads engine.
 int thread_count(const EngineArguments& arguments);
 
 // Throws UsageError where an option goes with another engine, InputError where an argument is at fault, and

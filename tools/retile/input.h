@@ -18,7 +18,7 @@ namespace retile::command {
 
 // The file's text; "-" is standard input. Throws InputError where it cannot be read.
 SourceText read_file(const std::string& path);
-// The same of a log, in which zero bytes are taken for spaces: they come from programs that crash, and from rotation.
+// Reads a log, in which zero bytes are taken for spaces: they come from programs that crash, and from rotation.
 SourceText read_log(const std::string& path);
 
 // The JSON values of a file, as text: each begins and ends a line. Throws InputError where there are none; `what` names
@@ -83,8 +83,8 @@ std::string remarks_on(const ProblemArguments& arguments, const Problem& problem
 // Calls `run`. Where a cap on memory is too small, the fault is shown at --max-bytes, which said it.
 int run_within_cap(const std::string& max_bytes, const std::function<int()>& run);
 
-// Calls visit(problem) for each problem, relabelled where that is asked for, and returns the exit status. A bad line of a file is reported
-// on stderr, and so is a problem that fails; the others are still answered. `action` is what a
+// Calls visit(problem) for each problem, relabelled where that is asked for, and returns the exit status. A bad line of
+// a file is reported on stderr, and so is a problem that fails; the others are still answered. `action` is what a
 // progress bar says is being done, once it takes long. A file of more than so many problems is refused.
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit, std::size_t most = SIZE_MAX);

@@ -14,7 +14,7 @@ void clear_progress();
 
 class Progress {
  public:
-  // Of work that is counted in bytes: their rate is shown, too.
+  // Work that is counted in bytes: its rate is shown, too.
   struct Bytes {
     std::int64_t count = 0;
   };

@@ -72,7 +72,9 @@ int run(const Arguments& arguments) {
 void add_rechunk_command(CLI::App& app, int* status) {
   const auto [command, arguments] = add_subcommand(
       app, "rechunk", "Bring arrays in files from one chunking to another, within a byte cap", examples, run, status);
-  command.add_option("SRC", arguments.settings.source, "store of Zarr, .npy file, or file of HDF5")->required()->type_name("");
+  command.add_option("SRC", arguments.settings.source, "store of Zarr, .npy file, or file of HDF5")
+      ->required()
+      ->type_name("");
   command.add_option("DST", arguments.settings.target, "store, or .npy file, that is written")
       ->required()
       ->type_name("");

@@ -43,7 +43,7 @@ std::map<std::string, std::string> files_by_name(const std::vector<std::string>&
   return files;
 }
 
-// Of two results in one file, the first would be lost.
+// Refuses two results in one file: the first would be lost.
 void check_distinct(const std::map<std::string, std::string>& outputs) {
   std::map<std::filesystem::path, std::string> names;
   for (const auto& [name, file] : outputs) {

@@ -38,7 +38,7 @@ class Arena {
   // What is freed from now on stays until the last process that has it mapped goes.
   void keep_pages() { keeps_pages_ = true; }
 
-  // Of the owner. The arena lives as long as its buffers. Throws RuntimeError where it has no room.
+  // Memory for the owner of the arena, which lives as long as its buffers. Throws RuntimeError where it has no room.
   static Buffer allocate(const std::shared_ptr<Arena>& arena, std::size_t size);
 
  private:

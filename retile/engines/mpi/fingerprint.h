@@ -13,7 +13,7 @@ namespace retile::mpi {
 // A number, from 0, of a movement whose groups and pairs are listed, and of its elements' size.
 std::int64_t fingerprint(const Movement& movement, std::int64_t element_size);
 
-// The same in words.
+// What fingerprints are of, in words.
 std::vector<Processes::Named> describe(const Movement& movement, std::int64_t element_size);
 
 }  // namespace retile::mpi

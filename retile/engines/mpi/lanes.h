@@ -90,7 +90,7 @@ struct LaneSet {
   std::int64_t in_flight = 2;      // messages of each lane
 
   const std::vector<Lane>& lanes(Direction direction) const { return direction == Direction::sent ? sent : received; }
-  // Of every lane.
+  // Cuts every lane into messages.
   void set_rounds(const Streams& streams, std::int64_t rounds);
   void set_most_bytes(const Streams& streams, std::int64_t most_bytes);
   std::int64_t longest_message() const;

@@ -17,7 +17,7 @@ namespace {
 
 using KeptEngines = std::vector<std::pair<MpiOptions, std::shared_ptr<Engine>>>;
 
-// Of all communicators.
+// The engines that communicators keep.
 std::vector<KeptEngines*>& all_kept_engines() {
   static std::vector<KeptEngines*> all;
   return all;

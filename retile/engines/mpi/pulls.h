@@ -15,7 +15,7 @@
 
 namespace retile::mpi {
 
-// Of a stage. Executions go a part at a time: messages are looked at in between.
+// What a rank copies or reads itself in a stage. Executions go a part at a time: messages are looked at in between.
 class Pulls {
  public:
   Pulls(NearReceiver& receiver, const PackedStreams& packed, Stores stores)
