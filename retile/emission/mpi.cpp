@@ -156,10 +156,10 @@ class MpiPrinter {
         "#include <cstdio>\n#include <vector>\n\nusing Element = {};\nconst MPI_Datatype element_type = "
         "{};\nconstexpr int rank_count = {};\nconstexpr int dimensions = {};\nconstexpr int shape[dimensions] = {};\n",
         names.cpp, names.mpi, plan_.device_count(), shape_.size(), braced(shape_));
-    text += mpi_code::boxes;
-    if (uses_packed_) text += mpi_code::packed_tile;
-    if (uses_grid_) text += mpi_code::grid_tile;
-    if (has_strides_) text += mpi_code::own_strides;
+    text += MpiCode::boxes;
+    if (uses_packed_) text += MpiCode::packed_tile;
+    if (uses_grid_) text += MpiCode::grid_tile;
+    if (has_strides_) text += MpiCode::own_strides;
     text += "\n// --- Who holds what, before and after each step.\n" + placements_;
     text += "\n// --- How it is moved.\n" + movements() + functions();
     return text + check();
@@ -467,14 +467,14 @@ class MpiPrinter {
 
   std::string movements() const {
     std::string text;
-    if (group_count_ > 0 || message_count_ > 0) text += mpi_code::datatypes;
-    if (group_count_ > 0) text += mpi_code::groups;
-    if (message_count_ > 0) text += mpi_code::messages;
-    if (uses_kept_) text += mpi_code::kept;
-    if (uses_permuted_) text += mpi_code::permuted;
-    if (uses_asked_) text += mpi_code::asked_in_turn;
+    if (group_count_ > 0 || message_count_ > 0) text += MpiCode::datatypes;
+    if (group_count_ > 0) text += MpiCode::groups;
+    if (message_count_ > 0) text += MpiCode::messages;
+    if (uses_kept_) text += MpiCode::kept;
+    if (uses_permuted_) text += MpiCode::permuted;
+    if (uses_asked_) text += MpiCode::asked_in_turn;
     if (reduce_ != nullptr) {
-      text += filled(mpi_code::combine, {combined("new_row[i * to_step]", "next[i * from_step]")});
+      text += filled(MpiCode::combine, {combined("new_row[i * to_step]", "next[i * from_step]")});
     }
     return text;
   }
@@ -556,10 +556,10 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
     const bool has_periods = period != shape_;
     const std::string declared = fmt::format(
         "\n  static const int period[dimensions] = {};  // elements so far apart are equal", braced(period));
-    std::string text = filled(mpi_code::places, {reduce_ != nullptr ? "place % 7" : "place",
-                                                 has_periods ? declared : "", has_periods ? " % period[i]" : ""});
-    if (has_strides_) text += mpi_code::padded_strides;
-    return text + filled(mpi_code::main, {has_strides_ ? strided_check() : one_check("  ", "")});
+    std::string text = filled(MpiCode::places, {reduce_ != nullptr ? "place % 7" : "place", has_periods ? declared : "",
+                                                has_periods ? " % period[i]" : ""});
+    if (has_strides_) text += MpiCode::padded_strides;
+    return text + filled(MpiCode::main, {has_strides_ ? strided_check() : one_check("  ", "")});
   }
 
   // Once packed, once with strides.

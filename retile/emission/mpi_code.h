@@ -1,11 +1,12 @@
 // The parts of emitted MPI code that are the same for all plans; '@' stands for something of the plan.
 #pragma once
 
-namespace retile::emission::mpi_code {
+namespace retile::emission {
 
-// --- Tiles.
+struct MpiCode {
+  // --- Tiles.
 
-constexpr const char* boxes = R"(
+  static constexpr const char* boxes = R"(
 // Elements from `lo` up to but not including `hi`.
 struct Box {
   int lo[dimensions];
@@ -52,7 +53,7 @@ MPI_Aint reach(const std::vector<Tile>& tiles) {
 }
 )";
 
-constexpr const char* packed_tile = R"(
+  static constexpr const char* packed_tile = R"(
 // A tile that fills a rank's memory, row-major.
 Tile packed(const Box& box) {
   Tile tile{box, 0, {}};
@@ -62,7 +63,7 @@ Tile packed(const Box& box) {
 }
 )";
 
-constexpr const char* grid_tile = R"(
+  static constexpr const char* grid_tile = R"(
 // The tile at this corner, as far as it lies in the array.
 Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
   Box box;
@@ -74,8 +75,8 @@ Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
 }
 )";
 
-// Where every rank holds one tile at either end.
-constexpr const char* own_strides = R"(
+  // Where every rank holds one tile at either end.
+  static constexpr const char* own_strides = R"(
 // A rank's tile with the caller's strides, where there are any.
 std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
   if (strides != nullptr) std::copy(strides, strides + dimensions, tiles.front().strides);
@@ -83,9 +84,9 @@ std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
 }
 )";
 
-// --- Movements.
+  // --- Movements.
 
-constexpr const char* datatypes = R"(
+  static constexpr const char* datatypes = R"(
 // The part of what a rank holds that a box is, as MPI sends or receives it.
 MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
   Box shared;
@@ -110,7 +111,7 @@ MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
 }
 )";
 
-constexpr const char* groups = R"(
+  static constexpr const char* groups = R"(
 // A step in which the ranks of a group exchange parts of their tiles. Lists are by member.
 struct Group {
   MPI_Comm comm;
@@ -158,7 +159,7 @@ void free_step(Group& step) {
 }
 )";
 
-constexpr const char* messages = R"(
+  static constexpr const char* messages = R"(
 // A box that one rank sends another, or keeps.
 struct Transfer {
   int from;
@@ -207,9 +208,9 @@ void free_step(Messages& step) {
 }
 )";
 
-// What a step's messages are.
+  // What a step's messages are.
 
-constexpr const char* kept = R"(
+  static constexpr const char* kept = R"(
 // What a rank has already of its new tiles.
 std::vector<Transfer> kept(Tiles held, Tiles after, int rank) {
   std::vector<Transfer> transfers;
@@ -223,7 +224,7 @@ std::vector<Transfer> kept(Tiles held, Tiles after, int rank) {
 }
 )";
 
-constexpr const char* permuted = R"(
+  static constexpr const char* permuted = R"(
 // Every rank sends one rank its new tile, and gets its own.
 std::vector<Transfer> permuted(Tiles after, int receiver, int sender, int rank) {
   std::vector<Transfer> transfers;
@@ -234,7 +235,7 @@ std::vector<Transfer> permuted(Tiles after, int receiver, int sender, int rank) 
 }
 )";
 
-constexpr const char* asked_in_turn = R"(
+  static constexpr const char* asked_in_turn = R"(
 std::vector<Box> boxes_of(Tiles tiles) {
   std::vector<Box> boxes;
   for (int rank = 0; rank < rank_count; ++rank) boxes.push_back(tiles(rank).front().box);
@@ -277,7 +278,7 @@ std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
 }
 )";
 
-constexpr const char* combine = R"(
+  static constexpr const char* combine = R"(
 // Combines, in order, the parts that the old tile has along dimensions in which the new one has one element.
 void combine(const Element* from, const std::vector<Tile>& before, Element* to, const std::vector<Tile>& after) {
   if (after.empty() || size(after.front().box) == 0) return;
@@ -313,10 +314,10 @@ void combine(const Element* from, const std::vector<Tile>& before, Element* to, 
 }
 )";
 
-// --- The check.
+  // --- The check.
 
-constexpr const char* places = R"(
-// --- A check: every element is told by its place in the array.
+  static constexpr const char* places = R"(
+  // --- A check: every element is told by its place in the array.
 
 Element number(long long place) { return Element(@); }
 
@@ -346,7 +347,7 @@ void for_each_element(const std::vector<Tile>& tiles, Element* memory, Visit vis
 }
 )";
 
-constexpr const char* padded_strides = R"(
+  static constexpr const char* padded_strides = R"(
 // Strides of a tile that lies in an array which is larger by this much in every dimension.
 std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
   std::vector<MPI_Aint> strides(dimensions);
@@ -356,8 +357,8 @@ std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
 }
 )";
 
-// The lines that lay out source and target, and what is expected of an element.
-constexpr const char* main = R"(
+  // The lines that lay out source and target, and what is expected of an element.
+  static constexpr const char* main = R"(
 int main(int argument_count, char** arguments) {
   MPI_Init(&argument_count, &arguments);
   int rank, ranks;
@@ -375,5 +376,6 @@ int main(int argument_count, char** arguments) {
   return all == 0 ? 0 : 1;
 }
 )";
+};
 
-}  // namespace retile::emission::mpi_code
+}  // namespace retile::emission

@@ -48,7 +48,7 @@ TEST(Completion, of_values) {
               ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice", "xla"));
   EXPECT_THAT(complete({"plan", "--cost", "v"}), ElementsAre("volume"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
-  EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f16", "f32", "f64"));
+  EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f8e4m3fn", "f8e5m2", "f16", "f32", "f64"));
   EXPECT_THAT(complete({"lower", "p.spmd", "--dump-after", ""}), ElementsAre("parse", "check", "lower"));
   EXPECT_THAT(complete({"bench", "--contenders", "x"}), ElementsAre("xla"));
   EXPECT_THAT(complete({"plan", "--planner=w"}), ElementsAre("--planner=wide"));

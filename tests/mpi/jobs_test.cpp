@@ -160,7 +160,8 @@ TEST(MpiJobFault, a_rank_without_memory_ends_the_job) {
   const ProcessResult result = run_with_fault("memory", "5");
   EXPECT_EQ(result.status, 3) << result.errors;
   EXPECT_EQ(result.output, "");
-  EXPECT_EQ(count_of(": out of memory\n", result.errors), 1) << result.errors;
+  // Ranks that hear of it may say so, too, before the job ends.
+  EXPECT_GE(count_of(": out of memory\n", result.errors), 1) << result.errors;
 }
 
 // It would wait for ranks that are gone.
