@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/utf8.h"
 #include "retile/plan/text.h"
 
 namespace retile::files {
@@ -100,6 +101,8 @@ void File::write(std::int64_t offset, std::span<const std::byte> bytes) const {
 void File::close() {
   if (::close(std::exchange(number_, -1)) != 0) fail("write", path_, errno);
 }
+
+std::string utf8_of(const std::string& path) { return fmt::format("{}", fmt::join(split_characters(path), "")); }
 
 std::string read_text(const std::string& path) {
   try {

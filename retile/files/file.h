@@ -49,6 +49,9 @@ class File {
   int number_ = -1;
 };
 
+// A path as JSON can carry it: bytes that are no UTF-8, which names of files may have, are question marks.
+std::string utf8_of(const std::string& path);
+
 // The text of a file. Throws InputError where it cannot be read.
 std::string read_text(const std::string& path);
 

@@ -16,7 +16,6 @@
 #include "retile/files/chunk_writer.h"
 #include "retile/files/file.h"
 #include "retile/files/hdf5.h"
-#include "retile/files/json_line.h"
 #include "retile/files/process_memory.h"
 #include "retile/files/rechunk_run.h"
 #include "retile/files/store.h"
@@ -162,10 +161,10 @@ constexpr const char* journal_name = "/.retile-rechunk";
 
 // What an unfinished target was made from, and for: whoever goes on must want the same.
 std::string journal_of(const RechunkJob& job) {
-  Json journal{{"source", fs::weakly_canonical(job.request.source).string()}};
+  Json journal{{"source", utf8_of(fs::weakly_canonical(job.request.source).string())}};
   for (const ArrayJob& array : job.arrays)
     journal["arrays"][array.name] = {array.source.metadata, array.target.metadata};
-  return json_line(journal);
+  return journal.dump() + "\n";
 }
 
 std::int64_t bytes_in(const std::string& folder) {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "retile/base/json.h"
-#include "retile/files/json_line.h"
+#include "retile/files/file.h"
 #include "retile/files/rechunk.h"
 #include "retile/plan/text.h"
 
@@ -95,8 +95,8 @@ Json pass_json(const PassPlan& pass) {
 
 Json array_json(const ArrayJob& array, const RechunkJob& job) {
   Json json{{"format", json_format},
-            {"source", array.source.path},
-            {"target", array.target.path},
+            {"source", utf8_of(array.source.path)},
+            {"target", utf8_of(array.target.path)},
             {"formats", {name_of(array.source.format), name_of(array.target.format)}},
             {"dtype", type_of(array.source)},
             {"shape", array.source.shape},
@@ -127,7 +127,7 @@ std::string to_string(const RechunkJob& job) {
 
 std::string to_json(const RechunkJob& job) {
   std::string text;
-  for (const ArrayJob& array : job.arrays) text += json_line(array_json(array, job));
+  for (const ArrayJob& array : job.arrays) text += array_json(array, job).dump() + "\n";
   return text;
 }
 
@@ -140,8 +140,8 @@ std::string to_string(const RechunkReport& report, const RechunkJob& job) {
 
 std::string to_json(const RechunkReport& report, const RechunkJob& job) {
   const Json json{{"format", json_format},
-                  {"source", job.request.source},
-                  {"target", job.request.target},
+                  {"source", utf8_of(job.request.source)},
+                  {"target", utf8_of(job.request.target)},
                   {"arrays", job.arrays.size()},
                   {"seconds", report.seconds},
                   {"read_bytes", report.read_bytes},
@@ -149,7 +149,7 @@ std::string to_json(const RechunkReport& report, const RechunkJob& job) {
                   {"peak_bytes", report.peak_bytes},
                   {"max_bytes", job.request.max_bytes},
                   {"verified", report.verified}};
-  return json_line(json);
+  return json.dump() + "\n";
 }
 
 }  // namespace retile::files

@@ -17,7 +17,6 @@
 #include "retile/copies/copy.h"
 #include "retile/engines/threads/worker_pool.h"
 #include "retile/files/file.h"
-#include "retile/files/json_line.h"
 #include "retile/files/process_memory.h"
 #include "retile/files/target_folder.h"
 #include "retile/files/tensor_layouts.h"
@@ -451,8 +450,8 @@ std::string to_json(const ReshardJob& job) {
   Json files = Json::array();
   for (const TargetFile& file : job.target_files) files.push_back({{"name", file.name}, {"bytes", file.bytes}});
   const Json json{{"format", json_format},
-                  {"source", job.request.source},
-                  {"target", job.request.target},
+                  {"source", utf8_of(job.request.source)},
+                  {"target", utf8_of(job.request.target)},
                   {"tensors", job.tensors.size()},
                   {"source_files", job.source_files.size()},
                   {"target_files", files},
@@ -462,7 +461,7 @@ std::string to_json(const ReshardJob& job) {
                   {"slab_bytes", job.slab_bytes},
                   {"program_bytes", job.program_bytes},
                   {"max_bytes", job.request.max_bytes}};
-  return json_line(json);
+  return json.dump() + "\n";
 }
 
 std::string to_string(const ReshardReport& report, const ReshardJob& job) {
@@ -471,11 +470,16 @@ std::string to_string(const ReshardReport& report, const ReshardJob& job) {
 }
 
 std::string to_json(const ReshardReport& report, const ReshardJob& job) {
-  const Json json{
-      {"format", json_format},           {"source", job.request.source},       {"target", job.request.target},
-      {"seconds", report.seconds},       {"read_bytes", job.read_bytes()},     {"written_bytes", job.written_bytes()},
-      {"peak_bytes", report.peak_bytes}, {"max_bytes", job.request.max_bytes}, {"verified", report.verified}};
-  return json_line(json);
+  const Json json{{"format", json_format},
+                  {"source", utf8_of(job.request.source)},
+                  {"target", utf8_of(job.request.target)},
+                  {"seconds", report.seconds},
+                  {"read_bytes", job.read_bytes()},
+                  {"written_bytes", job.written_bytes()},
+                  {"peak_bytes", report.peak_bytes},
+                  {"max_bytes", job.request.max_bytes},
+                  {"verified", report.verified}};
+  return json.dump() + "\n";
 }
 
 }  // namespace retile::files

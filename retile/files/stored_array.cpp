@@ -153,8 +153,6 @@ bool is_group(const std::string& path) {
   return JsonReader(text, value, "the metadata").member("node_type").string() == "group";
 }
 
-std::string attributes_text(const StoredArray& array) { return attributes_of(array).dump(); }
-
 StoredArray open_array(const std::string& path) {
   if (const auto inside = find_hdf5(path)) return open_hdf5(*inside);
   if (!fs::exists(path)) throw InputError(fmt::format("cannot read '{}': it does not exist", path), {});

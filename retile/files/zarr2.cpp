@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "retile/base/error.h"
 #include "retile/files/file.h"
@@ -11,6 +12,8 @@
 
 namespace retile::files {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 namespace fs = std::filesystem;
 
@@ -128,7 +131,7 @@ std::string write_zarr2(const StoredArray& source, const StoredArray& target) {
   metadata["shape"] = target.shape;
   metadata["chunks"] = target.chunk;
   metadata["dtype"] = numpy_type(target.element);
-  metadata["fill_value"] = fill_of(source);
+  metadata["fill_value"] = Json::parse(fill_text(source));
   metadata["order"] = "C";
   metadata["filters"] = filters.empty() ? Json() : filters;
   metadata["dimension_separator"] = std::string(1, target.key_separator);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "retile/base/error.h"
@@ -12,6 +13,8 @@
 
 namespace retile::files {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct NamedConfiguration {
   JsonReader name;
@@ -200,10 +203,10 @@ std::string write_zarr3(const StoredArray& source, const StoredArray& target) {
   if (source.format != Format::zarr3) {
     metadata["chunk_key_encoding"] = {{"name", "default"}, {"configuration", {{"separator", "/"}}}};
   }
-  const Json fill = fill_of(source);
-  metadata["fill_value"] = fill.is_null() ? zero_of(target.element) : fill;
+  const Json fill = Json::parse(fill_text(source));
+  metadata["fill_value"] = fill.is_null() ? Json::parse(zero_text(target.element)) : fill;
   metadata["codecs"] = codecs;
-  metadata["attributes"] = attributes_of(source);
+  metadata["attributes"] = Json::parse(attributes_text(source));
   if (!target.dimension_names.empty()) {
     Json names = Json::array();
     for (const std::string& name : target.dimension_names) names.push_back(name.empty() ? Json() : Json(name));

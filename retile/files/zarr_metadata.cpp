@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "retile/base/arithmetic.h"
@@ -13,6 +14,7 @@
 
 namespace retile::files {
 
+using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 DimensionOrder row_major(std::size_t rank) {
@@ -80,39 +82,29 @@ void require_sizes(const StoredArray& array, const JsonReader& place) {
 
 // --- Writing.
 
-Json attributes_of(const StoredArray& source) {
-  if (source.format == Format::zarr3 || source.format == Format::hdf5) {
-    const Json metadata = Json::parse(source.metadata);
-    return metadata.value("attributes", Json::object());
+std::string attributes_text(const StoredArray& array) {
+  if (array.format == Format::zarr3 || array.format == Format::hdf5) {
+    return Json::parse(array.metadata).value("attributes", Json::object()).dump();
   }
-  const std::string path = source.path + "/.zattrs";
-  if (source.format == Format::npy || !fs::exists(path)) return Json::object();
-  Json attributes = Json::parse(hide_words(read_text(path)), nullptr, false);
+  const std::string path = array.path + "/.zattrs";
+  if (array.format == Format::npy || !fs::exists(path)) return "{}";
+  const Json attributes = Json::parse(hide_words(read_text(path)), nullptr, false);
   if (attributes.is_discarded() || !attributes.is_object()) {
     throw InputError(fmt::format("cannot read '{}': it is no JSON object", path), {});
   }
-  return attributes;
+  return attributes.dump();
 }
 
-Json fill_of(const StoredArray& source) {
-  if (source.format == Format::npy) return zero_of(source.element);
-  return Json::parse(source.metadata).value("fill_value", Json());
+std::string fill_text(const StoredArray& source) {
+  if (source.format == Format::npy) return zero_text(source.element);
+  return Json::parse(source.metadata).value("fill_value", Json()).dump();
 }
 
-Json zero_of(const ElementKind& element) {
-  if (element.numpy.empty()) return 0;
-  switch (element.numpy[0]) {
-    case 'b':
-      return false;
-    case 'c':
-      return Json::array({0.0, 0.0});
-    case 'S':
-    case 'U':
-    case 'V':
-      return "";
-    default:
-      return 0;
-  }
+std::string zero_text(const ElementKind& element) {
+  const char letter = element.numpy.empty() ? ' ' : element.numpy[0];
+  if (letter == 'b') return "false";
+  if (letter == 'c') return "[0.0, 0.0]";
+  return letter == 'S' || letter == 'U' || letter == 'V' ? R"("")" : "0";
 }
 
 }  // namespace retile::files

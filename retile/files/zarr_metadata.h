@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "retile/base/json.h"
 #include "retile/files/stored_array.h"
 
 namespace retile::files {
-
-using Json = nlohmann::ordered_json;
 
 DimensionOrder row_major(std::size_t rank);
 DimensionOrder column_major(std::size_t rank);
@@ -31,9 +29,8 @@ void require_sizes(const StoredArray& array, const JsonReader& place);
 
 // --- Writing.
 
-Json attributes_of(const StoredArray& source);
-Json fill_of(const StoredArray& source);
-// The fill value that stands for none.
-Json zero_of(const ElementKind& element);
+// The fill value of a source, as JSON: "null" where it has none. And the one that stands for none.
+std::string fill_text(const StoredArray& source);
+std::string zero_text(const ElementKind& element);
 
 }  // namespace retile::files
