@@ -96,7 +96,7 @@ TEST(Usage, needs_a_subcommand_that_exists) {
       {{},
        "a subcommand is needed: plan, run, transfer, rechunk, reshard, explain, draw, emit, verify, normalize, check, "
        "fmt, "
-       "lower, bench, "
+       "lower, bench, calibrate, "
        "help",
        ""},
       {{"paln"},
@@ -105,7 +105,7 @@ TEST(Usage, needs_a_subcommand_that_exists) {
        "verify, "
        "normalize, "
        "check, fmt, "
-       "lower, bench, "
+       "lower, bench, calibrate, "
        "help",
        ""},
       {{"prepare"},
@@ -113,14 +113,14 @@ TEST(Usage, needs_a_subcommand_that_exists) {
        "normalize, "
        "check, fmt, "
        "lower, "
-       "bench, "
+       "bench, calibrate, "
        "help",
        ""},
       {{""},
        "unknown subcommand ; there are plan, run, transfer, rechunk, reshard, explain, draw, emit, verify, normalize, "
        "check, "
        "fmt, lower, "
-       "bench, "
+       "bench, calibrate, "
        "help",
        ""},
       {{"help", "paln"},
@@ -131,7 +131,7 @@ TEST(Usage, needs_a_subcommand_that_exists) {
        "check, "
        "fmt, "
        "lower, "
-       "bench, help",
+       "bench, calibrate, help",
        "help"},
       {{"--verbose"}, "unknown option --verbose", ""},
       {{"--verbose", "plan"}, "unknown option --verbose", "plan"},
@@ -238,7 +238,7 @@ TEST(Usage, values_that_an_option_does_not_take) {
        "f16 bf16 f32 f64 c64 c128",
        "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--cost", "time"},
-       "--cost: 'time' is unknown; use one of: paper, volume",
+       "--cost: 'time' is unknown; use one of: paper, volume, seconds",
        "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--planner", "best"},
        "--planner: 'best' is unknown; use one of: auto, wide, paper, direct, lean, gather-slice, xla",
