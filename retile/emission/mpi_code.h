@@ -317,7 +317,7 @@ void combine(const Element* from, const std::vector<Tile>& before, Element* to, 
   // --- The check.
 
   static constexpr const char* places = R"(
-  // --- A check: every element is told by its place in the array.
+// --- A check: every element is told by its place in the array.
 
 Element number(long long place) { return Element(@); }
 
