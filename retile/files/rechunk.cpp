@@ -163,7 +163,7 @@ constexpr const char* journal_name = "/.retile-rechunk";
 std::string journal_of(const RechunkJob& job) {
   Json journal{{"source", utf8_of(fs::weakly_canonical(job.request.source).string())}};
   for (const ArrayJob& array : job.arrays)
-    journal["arrays"][array.name] = {array.source.metadata, array.target.metadata};
+    journal["arrays"][utf8_of(array.name)] = {array.source.metadata, array.target.metadata};
   return journal.dump() + "\n";
 }
 
