@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "retile/files/rechunk.h"
+
 namespace retile::test {
 
 class FolderTest : public ::testing::Test {
@@ -23,6 +25,21 @@ class FolderTest : public ::testing::Test {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   std::string folder_;
+};
+
+// Tests that rechunk stores in their folder.
+class RechunkTest : public FolderTest {
+ protected:
+  // Paths are names in the folder. The cap is ample.
+  files::RechunkRequest request(const std::string& source, const std::string& target, const std::string& chunks) const {
+    files::RechunkRequest request;
+    request.source = path(source);
+    request.target = path(target);
+    request.chunks = files::parse_chunk_sizes({"argument --chunks", chunks});
+    request.max_bytes = std::int64_t{1} << 30;
+    request.threads = 2;
+    return request;
+  }
 };
 
 }  // namespace retile::test

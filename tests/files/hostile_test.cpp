@@ -25,18 +25,8 @@ using test::read_bytes;
 using test::write_text;
 using test::write_zarr3;
 
-class Hostile : public test::FolderTest {
+class Hostile : public test::RechunkTest {
  protected:
-  RechunkRequest request(const std::string& source, const std::string& target, const std::string& chunks) const {
-    RechunkRequest request;
-    request.source = path(source);
-    request.target = path(target);
-    request.chunks = parse_chunk_sizes({"argument --chunks", chunks});
-    request.max_bytes = std::int64_t{1} << 30;
-    request.threads = 2;
-    return request;
-  }
-
   void rechunk(const std::string& source, const std::string& target, const std::string& chunks) const {
     run_rechunk(prepare_rechunk(request(source, target, chunks)), {Existing::refuse, true});
   }

@@ -28,18 +28,8 @@ using test::read_bytes;
 using test::write_zarr2;
 using test::write_zarr3;
 
-class Rechunk : public test::FolderTest {
+class Rechunk : public test::RechunkTest {
  protected:
-  RechunkRequest request(const std::string& source, const std::string& target, const std::string& chunks) const {
-    RechunkRequest request;
-    request.source = path(source);
-    request.target = path(target);
-    request.chunks = parse_chunk_sizes({"argument --chunks", chunks});
-    request.max_bytes = std::int64_t{1} << 30;
-    request.threads = 2;
-    return request;
-  }
-
   // All chunks of a target without compression are those of the array.
   void expect_chunks(const std::string& store, const CountedArray& array) const {
     for (std::int64_t i = 0; i < divide_up(array.shape[0], array.chunk[0]); ++i) {
