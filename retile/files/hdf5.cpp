@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
@@ -461,23 +460,25 @@ std::vector<Codec> read_filters(hid_t properties, const std::string& name) {
         H5Pget_filter2(properties, i, &flags, &filled, values.data(), text.size(), text.data(), nullptr);
     values.resize(std::min(filled, values.size()));
     const std::string shown = text[0] == '\0' ? name : fmt::format("{}: {}", name, text.data());
-    const Codec codec = read_filter(static_cast<unsigned>(filter), values, shown);
-    if (!is_available(codec.kind)) {
-      throw InputError(fmt::format("{}: this retile was built without {}", name, files::name_of(codec.kind)), {});
-    }
-    if (!codecs.empty() && is_compressor(codecs.back().kind)) {
-      throw InputError(fmt::format("{}: filters after a compressor are not supported", name), {});
-    }
-    codecs.push_back(codec);
+    const bool is_behind = !codecs.empty() && is_compressor(codecs.back().kind);
+    codecs.push_back(read_filter(static_cast<unsigned>(filter), values, shown));
+    const std::string fault = is_behind ? "filters after a compressor are not supported" : fault_of(codecs);
+    if (!fault.empty()) throw InputError(fmt::format("{}: {}", name, fault), {});
   }
   return codecs;
 }
 
+// More would take gigabytes to list.
+constexpr std::int64_t most_listed_chunks = 1 << 24;
+
 std::vector<StoredChunk> read_places(const Handle& array, const StoredArray& stored, std::int64_t user_bytes) {
   Grid grid;
   for (std::size_t i = 0; i < stored.shape.size(); ++i) grid.push_back(divide_up(stored.shape[i], stored.chunk[i]));
-  std::vector<StoredChunk> places(static_cast<std::size_t>(product(grid)));
-  std::vector<std::int64_t> number(grid.size());
+  const auto count = checked_product(grid);
+  if (!count || *count > most_listed_chunks) {
+    throw InputError(fmt::format("'{}' has more than {} chunks in an array", stored.path, most_listed_chunks), {});
+  }
+  std::vector<StoredChunk> places(static_cast<std::size_t>(*count));
   std::vector<hsize_t> corner(grid.size());
   for (std::size_t place = 0; place < places.size(); ++place) {
     auto rest = static_cast<std::int64_t>(place);
@@ -496,6 +497,11 @@ std::vector<StoredChunk> read_places(const Handle& array, const StoredArray& sto
   return places;
 }
 
+void require_sizes(const StoredArray& stored, const std::string& name) {
+  const std::string fault = size_fault_of(stored);
+  if (!fault.empty()) throw InputError(fmt::format("{}: {}", name, fault), {});
+}
+
 // Chunks, or all elements in one piece.
 void read_storage(const OpenFile& file, const Handle& array, hid_t properties, StoredArray& stored) {
   const std::string name = fmt::format("{}/{}", file.path(), name_of(array).substr(1));
@@ -509,6 +515,7 @@ void read_storage(const OpenFile& file, const Handle& array, hid_t properties, S
       H5Pget_chunk(properties, static_cast<int>(chunk.size()), chunk.data());
       stored.chunk.assign(chunk.begin(), chunk.end());
       stored.codecs = read_filters(properties, name);
+      require_sizes(stored, name);
       if (!stored.is_empty()) places = read_places(array, stored, file.user_bytes());
       break;
     }
@@ -516,6 +523,7 @@ void read_storage(const OpenFile& file, const Handle& array, hid_t properties, S
       const haddr_t offset = H5Dget_offset(array.get());
       stored.chunk = stored.shape;
       std::replace(stored.chunk.begin(), stored.chunk.end(), std::int64_t{0}, std::int64_t{1});
+      require_sizes(stored, name);
       if (offset == HADDR_UNDEF) {
         places.emplace_back();  // nothing was written
       } else {
@@ -603,12 +611,7 @@ StoredArray open_hdf5(const Hdf5Path& path) {
   stored.format = Format::hdf5;
   stored.element = *element;
   stored.shape = shape_of_space(space.get());
-  stored.order.resize(stored.shape.size());
-  std::iota(stored.order.begin(), stored.order.end(), std::size_t{0});
-  const auto elements = stored.is_empty() ? std::optional<std::int64_t>(0) : checked_product(stored.shape);
-  if (!elements || !checked_multiply(*elements, element->bytes)) {
-    throw InputError(fmt::format("'{}' of '{}': the array's bytes do not fit in 63 bits", path.inside, path.file), {});
-  }
+  stored.order = row_major(stored.shape.size());
   read_storage(file, array, properties.get(), stored);
   stored.dimension_names = dimension_names(array, stored.shape.size());
   stored.fill = read_fill(properties.get(), type.get(), element->bytes);

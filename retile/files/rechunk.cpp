@@ -272,7 +272,7 @@ class ArrayRun {
     intermediate.chunk = plan.passes[0].problem.target.chunk;
     intermediate.codecs.clear();
     intermediate.shards.reset();
-    std::iota(intermediate.order.begin(), intermediate.order.end(), std::size_t{0});
+    intermediate.order = row_major(intermediate.order.size());
     {
       ChunkTarget first(intermediate, between);
       run_one(plan.passes[0], source, first);

@@ -63,6 +63,13 @@ struct StoredArray {
   Shape chunks_per_shard() const;
 };
 
+DimensionOrder row_major(std::size_t rank);
+DimensionOrder column_major(std::size_t rank);
+
+// Why an array cannot be read: its bytes or the index of a shard do not fit in 63 bits, or its chunks are larger than
+// their codecs encode. Empty where it can.
+std::string size_fault_of(const StoredArray& array);
+
 // A folder of Zarr, a .npy file, or a file of HDF5 with the array's path in it behind it. Throws InputError where it is
 // no array that retile reads: the codec or type that it does not know is named.
 StoredArray open_array(const std::string& path);

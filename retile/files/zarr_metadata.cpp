@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
@@ -16,18 +15,6 @@ namespace retile::files {
 
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
-
-DimensionOrder row_major(std::size_t rank) {
-  DimensionOrder order(rank);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
-}
-
-DimensionOrder column_major(std::size_t rank) {
-  DimensionOrder order = row_major(rank);
-  std::reverse(order.begin(), order.end());
-  return order;
-}
 
 // --- Reading.
 
@@ -60,24 +47,8 @@ void add_codec(const JsonReader& place, const Codec& codec, std::vector<Codec>& 
 }
 
 void require_sizes(const StoredArray& array, const JsonReader& place) {
-  const auto bytes_of = [&](const Shape& shape) {
-    const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-    const auto elements = is_empty ? 0 : checked_product(shape);
-    return elements ? checked_multiply(*elements, array.element.bytes) : std::nullopt;
-  };
-  Shape stored = array.file_shape();
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    const std::int64_t files = divide_up(array.shape[i], stored[i]);
-    stored[i] = checked_multiply(std::max<std::int64_t>(1, files), stored[i]).value_or(INT64_MAX);
-  }
-  if (!bytes_of(stored)) place.fail("the array's bytes do not fit in 63 bits");
-  constexpr std::int64_t index_bytes = 64;  // of a chunk in an index and its copies
-  if (!checked_multiply(product(array.chunks_per_shard()), index_bytes))
-    place.fail("the index of a shard does not fit in 63 bits");
-  for (const Codec& codec : array.codecs) {
-    if (array.chunk_bytes() > most_chunk_bytes(codec.kind))
-      place.fail(fmt::format("chunks of {} bytes are more than {} encodes", array.chunk_bytes(), name_of(codec.kind)));
-  }
+  const std::string fault = size_fault_of(array);
+  if (!fault.empty()) place.fail(fault);
 }
 
 // --- Writing.

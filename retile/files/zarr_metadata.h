@@ -9,9 +9,6 @@
 
 namespace retile::files {
 
-DimensionOrder row_major(std::size_t rank);
-DimensionOrder column_major(std::size_t rank);
-
 // --- Reading. All throw InputError with the place of the mistake.
 
 Shape read_shape(const JsonReader& reader);
@@ -24,7 +21,7 @@ int clamped(std::int64_t number);
 // Appends a codec to a chain, unless it or the chain is one that retile cannot use.
 void add_codec(const JsonReader& place, const Codec& codec, std::vector<Codec>& chain);
 
-// Refuses arrays whose bytes or indices of shards do not fit in 63 bits, and chunks that their codecs cannot hold.
+// Refuses what size_fault_of() finds.
 void require_sizes(const StoredArray& array, const JsonReader& place);
 
 // --- Writing.

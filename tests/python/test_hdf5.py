@@ -147,12 +147,14 @@ def test_what_is_not_known_is_named(tmp_path):
         file.create_dataset("packed", data=made_array("<i4"), chunks=SHAPE, compression="lzf")
         file["records"] = numpy.zeros(3, dtype=[("a", "i4"), ("b", "f8")])
         file.create_group("empty")
+        file.create_dataset("endless", (1 << 40,), "u1", chunks=(1,))
     assert "'texts' of" in refusal(path / "texts", "b") and "texts of any length" in refusal(path / "texts", "b")
     assert "a.h5/summed: fletcher32: a filter '3' is not known" in refusal(path / "summed", "b")
     assert "lzf" in refusal(path / "packed", "b")
     assert "records" in refusal(path / "records", "b")
     assert "has no 'nothing'" in refusal(path / "nothing", "b")
     assert "has no arrays" in refusal(path / "empty", "b")
+    assert "has more than 16777216 chunks" in refusal(path / "endless", "b")
 
 
 def test_damaged_files_are_refused(tmp_path):
