@@ -334,9 +334,9 @@ class Calibrator {
     const auto members = static_cast<std::int64_t>(most_members_);
     for (const std::int64_t run : run_lengths) {
       const std::int64_t rows = std::max<std::int64_t>(1, tile_bytes / (run * members));
-      const double messages = static_cast<double>(members - 1);
+      const auto messages = static_cast<double>(members - 1);
       const double received = messages * static_cast<double>(rows * run);
-      const double written = static_cast<double>(members * rows * run);
+      const auto written = static_cast<double>(members * rows * run);
       const Sample sample =
           observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run),
                   {received, messages, 0, written, run, {}, {}});
@@ -509,7 +509,7 @@ class Calibrator {
     const std::int64_t run = 1024;
     const auto rows =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (run * count), 1, tile_bytes / (run * count) + 1);
-    const double message = static_cast<double>(rows * run);
+    const auto message = static_cast<double>(rows * run);
     Load load{0, 0, 0, message * static_cast<double>(count), run, {}, {}};
     for (const std::vector<Device>& host : machine_.hosts) {
       const auto inside = static_cast<double>(host.size());

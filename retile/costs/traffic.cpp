@@ -263,7 +263,7 @@ class CellTraffic {
       : map_(map), held_(held_boxes(before)), wanted_(held_boxes(after)) {
     traffic_.hosts.resize(map.hosts.size());
     traffic_.devices.resize(map.host_of.size());
-    const double array = static_cast<double>(product(before.global_shape()));
+    const auto array = static_cast<double>(product(before.global_shape()));
     traffic_.are_tiles_apart = elements_of(held_) == array && elements_of(wanted_) == array;
   }
 

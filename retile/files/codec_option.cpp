@@ -31,12 +31,11 @@ std::optional<std::vector<Codec>> parse_codec(const SourceText& text) {
     level = std::stoi(parts.back());
     parts.pop_back();
   }
-  const std::string& name = parts[0];
+  // Blosc alone has a codec inside.
+  const std::string& name = parts.size() > 1 && parts[0] != "blosc" ? text.text : parts[0];
   if (name == "blosc") {
     codec = {CodecKind::blosc, level.value_or(5), 0, "lz4", 1};
     if (parts.size() > 1) codec.inner = parts[1];
-  } else if (parts.size() > 1) {
-    throw fail(fmt::format("'{}' is no codec", text.text));
   } else if (name == "zstd") {
     codec = {CodecKind::zstd, level.value_or(0)};
   } else if (name == "lz4") {

@@ -51,7 +51,8 @@ std::optional<Hdf5Path> find_hdf5(const std::string& path) {
       return is_hdf5(file.string()) ? std::optional(Hdf5Path{file.string(), inside}) : std::nullopt;
     }
     if (fs::exists(file, ignored) || file == file.parent_path()) return std::nullopt;
-    inside = inside.empty() ? file.filename().string() : file.filename().string() + "/" + inside;
+    const std::string name = file.filename().string();
+    inside = inside.empty() ? name : fmt::format("{}/{}", name, inside);
   }
   return std::nullopt;
 }
@@ -483,7 +484,7 @@ std::vector<StoredChunk> read_places(const Handle& array, const StoredArray& sto
   for (std::size_t place = 0; place < places.size(); ++place) {
     auto rest = static_cast<std::int64_t>(place);
     for (std::size_t i = grid.size(); i-- > 0; rest /= grid[i]) {
-      corner[i] = static_cast<hsize_t>(rest % grid[i] * stored.chunk[i]);
+      corner[i] = static_cast<hsize_t>(rest % grid[i]) * static_cast<hsize_t>(stored.chunk[i]);
     }
     haddr_t offset = HADDR_UNDEF;
     hsize_t bytes = 0;

@@ -48,9 +48,11 @@ class RegionCuts {
   RegionCuts() = default;
   // `start` is where the first piece begins, at or before the region.
   RegionCuts(Interval region, std::int64_t start, std::int64_t chunk, std::int64_t extent)
-      : region_(region), start_(start), first_end_((start / chunk + 1) * chunk), cut_{0, chunk, extent} {
-    first_pieces_ = divide_up(first_end_ - start_, extent);
-  }
+      : region_(region),
+        start_(start),
+        first_end_((start / chunk + 1) * chunk),
+        first_pieces_(divide_up(first_end_ - start_, extent)),
+        cut_{0, chunk, extent} {}
 
   std::size_t count() const { return static_cast<std::size_t>(piece_at(region_.hi - 1) + 1); }
 

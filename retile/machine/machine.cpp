@@ -39,8 +39,11 @@ double read_time_or_none(const JsonReader& reader, std::string_view key) {
 
 // One number for all hosts, or one for each.
 std::vector<double> read_host_rates(const JsonReader& reader, std::size_t hosts) {
-  if (reader.value().as<JsonArray>() == nullptr) return std::vector<double>(hosts, read_rate(reader));
   std::vector<double> rates;
+  if (reader.value().as<JsonArray>() == nullptr) {
+    rates.assign(hosts, read_rate(reader));
+    return rates;
+  }
   for (const JsonReader& element : reader.elements()) rates.push_back(read_rate(element));
   if (rates.size() != hosts) {
     reader.fail(fmt::format("{} has {} rate{}, and there {} {} host{}", reader.name(), rates.size(),

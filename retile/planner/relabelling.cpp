@@ -251,7 +251,7 @@ bool is_dearer(const Problem& problem, const Problem& given, const PlanOptions& 
 Relabelling relabel(const Problem& problem, const PlanOptions& options) {
   require_relabellable(problem);
   const TileAssignment assignment(problem);
-  const Relabelling given{problem, assignment.kept_before(), assignment.kept_before(), assignment.wanted()};
+  Relabelling given{problem, assignment.kept_before(), assignment.kept_before(), assignment.wanted()};
   if (assignment.kept() == assignment.kept_before()) return given;
   Problem found(problem.id(), problem.source(), with_devices(problem.target(), assignment.devices()),
                 problem.element_type());
