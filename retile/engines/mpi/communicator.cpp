@@ -16,6 +16,11 @@ void check(int code, const char* call) {
   throw RuntimeError(fmt::format("{}: {}", call, length == 0 ? "unknown error" : text));
 }
 
+bool is_mpi_over() {
+  int is_finalized = 0;
+  return MPI_Finalized(&is_finalized) != MPI_SUCCESS || is_finalized != 0;
+}
+
 Communicator::Communicator(MPI_Comm comm) : comm_(comm) {
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
@@ -40,18 +45,21 @@ Communicator Communicator::duplicate(MPI_Comm comm) {
 }
 
 Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), rank_(other.rank_), size_(other.size_) {}
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
+      rank_(other.rank_),
+      size_(other.size_),
+      is_kept_(other.is_kept_) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(comm_, other.comm_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
+  std::swap(is_kept_, other.is_kept_);
   return *this;
 }
 
 Communicator::~Communicator() {
-  int is_finalized = 0;
-  if (comm_ != MPI_COMM_NULL && MPI_Finalized(&is_finalized) == MPI_SUCCESS && is_finalized == 0) MPI_Comm_free(&comm_);
+  if (comm_ != MPI_COMM_NULL && !is_kept_ && !is_mpi_over()) MPI_Comm_free(&comm_);
 }
 
 Communicator Communicator::split(int color, int key) const {

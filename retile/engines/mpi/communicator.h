@@ -14,6 +14,9 @@ namespace retile::mpi {
 // error; whoever knows the rank and the step adds them.
 void check(int code, const char* call);
 
+// Whether MPI_Finalize has been called.
+bool is_mpi_over();
+
 // Throws RuntimeError where the communicator is null, or one between two groups.
 void require_communicator(MPI_Comm comm);
 
@@ -33,6 +36,10 @@ class Communicator final : public Processes {
   // Ranks that can share memory together.
   Communicator split_by_host() const;
 
+  // Never frees it. MPI gives the number of a freed communicator to a new one, and messages that nobody has received
+  // would be taken for messages of that one.
+  void keep() const { is_kept_ = true; }
+
   MPI_Comm get() const { return comm_; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -51,6 +58,7 @@ class Communicator final : public Processes {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  mutable bool is_kept_ = false;
 };
 
 }  // namespace retile::mpi

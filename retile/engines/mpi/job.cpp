@@ -97,10 +97,17 @@ Job::Job(MPI_Comm comm, MpiOptions job_options)
   if (is_known != 0) tag_limit_ = *static_cast<const int*>(limit);
 }
 
-// A slower rank may still read what this one has packed for it.
+// A slower rank may still read what this one has packed for it. After a failure, messages may be under way that nobody
+// waits for.
 Job::~Job() {
   free_retired();
   if (!retired_.empty()) host.keep_pages();
+  try {
+    if (!is_mpi_over()) receive_failure();
+  } catch (const RuntimeError&) {
+    world.keep();
+  }
+  if (failure() != nullptr) world.keep();
 }
 
 double Job::seconds_between(std::int64_t start, std::int64_t end) const {
@@ -151,18 +158,21 @@ void Job::tell_failure(std::string_view text) noexcept {
 }
 
 void Job::look_for_failure() {
-  if (failure() == nullptr) {
-    int is_there = 0;
-    MPI_Status status;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, world.get(), &is_there, &status), "MPI_Iprobe");
-    if (is_there == 0) return;
-    int length = 0;
-    check(MPI_Get_count(&status, MPI_CHAR, &length), "MPI_Get_count");
-    check(MPI_Recv(failure_, length, MPI_CHAR, status.MPI_SOURCE, failure_tag, world.get(), MPI_STATUS_IGNORE),
-          "MPI_Recv");
-    failure_[length] = '\0';
-  }
-  throw RuntimeError(failure_);
+  if (failure() == nullptr) receive_failure();
+  if (failure() != nullptr) throw RuntimeError(failure_);
+}
+
+// If one has been told.
+void Job::receive_failure() {
+  int is_there = 0;
+  MPI_Status status;
+  check(MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, world.get(), &is_there, &status), "MPI_Iprobe");
+  if (is_there == 0) return;
+  int length = 0;
+  check(MPI_Get_count(&status, MPI_CHAR, &length), "MPI_Get_count");
+  check(MPI_Recv(failure_, length, MPI_CHAR, status.MPI_SOURCE, failure_tag, world.get(), MPI_STATUS_IGNORE),
+        "MPI_Recv");
+  failure_[length] = '\0';
 }
 
 }  // namespace retile::mpi

@@ -70,6 +70,8 @@ class Job {
   std::vector<Work*> begun_;
   std::vector<std::pair<std::shared_ptr<PreparedStreams>, Buffer>> retired_;
   char failure_[1024] = "";
+
+  void receive_failure();
 };
 
 }  // namespace retile::mpi

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <chrono>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "retile/base/error.h"
@@ -229,6 +232,33 @@ TEST(FailedRuns, throw_on_every_rank_that_waits_and_end_the_engine) {
     MPI_Comm_dup(comm, &other);
     EXPECT_EQ(error_of([&] { redistribute<float>(problem, other, source, target); }), "");
     MPI_Comm_free(&other);
+    MPI_Comm_free(&comm);
+  }
+}
+
+// One rank alone fails, and nobody waits for it: what it has told is under way when the engine ends.
+TEST(FailedRuns, leave_nothing_behind_for_engines_that_come_later) {
+  const Mesh mesh({{"a", job_size()}});
+  const DistributedType kept = DistributedType::cut(mesh, {24, 48}, {{mesh.whole(0)}, {}});
+  const Problem nothing_moves("", kept, kept);
+  const Problem all_move("", kept, DistributedType::cut(mesh, {24, 48}, {{}, {mesh.whole(0)}}));
+  const auto size = static_cast<std::size_t>(24 * 48 / job_size());
+  const std::vector<float> source(size);
+  std::vector<float> target(size);
+  const std::span<const float> from(source);
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  auto failing = std::make_optional(prepare<float>(nothing_moves, comm));
+  const std::span<float> to(target.data(), job_rank() == 0 ? 0 : size);
+  EXPECT_EQ(error_of([&] { failing->run({&from, 1}, {&to, 1}); }) != "", job_rank() == 0);
+  failing.reset();
+  MPI_Comm_free(&comm);
+  for (int turn = 0; turn < 3; ++turn) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    auto later = prepare<float>(all_move, comm);
+    if (job_rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the others look for failures
+    const std::span<float> whole(target);
+    EXPECT_EQ(error_of([&] { later.run({&from, 1}, {&whole, 1}); }), "") << turn;
     MPI_Comm_free(&comm);
   }
 }
