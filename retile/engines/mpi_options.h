@@ -39,7 +39,7 @@ enum class Reading {
 // Messages between ranks of one host that the sender packs, and lanes that share room for them at once. All are in
 // caches that the host's cores share, and short enough that a receiver begins soon.
 struct NearMessages {
-  std::int64_t most_bytes = 64 << 10;
+  std::int64_t most_bytes = 128 << 10;
   std::int64_t lanes_at_once = 8;
 
   bool operator==(const NearMessages&) const = default;

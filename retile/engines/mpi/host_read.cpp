@@ -101,7 +101,8 @@ std::int64_t shortest_read_run(std::int64_t trial_bytes) {
     bool can_read = true;  // this process from itself, which takes the system as long
     const std::int64_t reading = best_duration_of(
         [&] { can_read = can_read && read_memory(getpid(), source.data(), target.data(), bytes, run_bytes); });
-    if (can_read && reading < copying) return run_bytes;
+    // This rank is alone with the system here. Where all ranks of a host read at once, they wait for its locks.
+    if (can_read && reading < copying * 3 / 4) return run_bytes;
   }
   return INT64_MAX;
 }

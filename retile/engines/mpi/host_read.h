@@ -18,8 +18,8 @@ bool read_memory(std::int64_t process, const std::byte* source, std::byte* targe
 // Shorter runs are never read: the system works page by page.
 constexpr std::int64_t least_read_run = 2048;
 
-// The shortest runs, in bytes, that are faster to read through the system than to copy twice, through memory that stays
-// in the cache; INT64_MAX if none are. A trial in so many bytes of memory, at least 1 MiB of it.
+// The shortest runs, in bytes, that are clearly faster to read through the system than to copy twice, through memory
+// that stays in the cache; INT64_MAX if none are. A trial in so many bytes of memory, at least 1 MiB of it.
 std::int64_t shortest_read_run(std::int64_t trial_bytes);
 
 }  // namespace retile::mpi
