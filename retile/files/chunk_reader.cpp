@@ -41,6 +41,13 @@ std::int64_t number_of(const StoredArray& array, const Shape& chunk) {
   return tile_number(grid, chunk.data());
 }
 
+// The tile with this row-major number.
+Shape tile_at(const Grid& grid, std::int64_t number) {
+  Shape tile(grid.size());
+  for (std::size_t i = grid.size(); i-- > 0; number /= grid[i]) tile[i] = number % grid[i];
+  return tile;
+}
+
 bool is_row_major(const DimensionOrder& order) { return std::is_sorted(order.begin(), order.end()); }
 
 }  // namespace
@@ -50,6 +57,23 @@ ChunkSource open_source(const StoredArray& array) {
   if (array.format == Format::npy || array.places != nullptr)
     file = std::make_shared<const File>(array.path, File::Mode::read);
   return {array, file, array.chunk};
+}
+
+bool is_cached(const ChunkSource& source) {
+  if (source.file != nullptr) return source.file->is_cached();
+  const StoredArray& array = source.array;
+  const Shape& extents = array.shards ? array.shards->shape : array.chunk;
+  Grid grid;
+  for (std::size_t i = 0; i < extents.size(); ++i) grid.push_back(divide_up(array.shape[i], extents[i]));
+  const std::int64_t files = product(grid);
+  const std::int64_t samples = std::min<std::int64_t>(files, 16);
+  std::int64_t absent = 0;
+  std::int64_t there = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto file = File::open_if_there(array.path + "/" + array.file_key(tile_at(grid, i * files / samples)));
+    if (file) ++(file->is_cached() ? there : absent);
+  }
+  return there >= absent;
 }
 
 // All chunks were written by one program: what the first one has, the others are taken to have. Blocks of another size
@@ -102,6 +126,7 @@ Box ChunkReader::chunk_box(const Shape& chunk) const {
 void ChunkReader::open_file(const Shape& number) {
   if (open_number_ == number) return;
   open_number_.reset();
+  if (open_file_ && source_.is_dropped) open_file_->drop();
   open_file_ = File::open_if_there(source_.array.path + "/" + source_.array.file_key(number));
   shard_index_.clear();
   open_number_ = number;
@@ -170,6 +195,11 @@ void ChunkReader::require_size(const Place& place) const {
 
 // --- Reading.
 
+// `offset` counts from the place's.
+void ChunkReader::read_bytes(const Place& place, std::int64_t offset, std::span<std::byte> out) const {
+  source_.is_dropped ? place.file->read_once(place.offset + offset, out) : place.file->read(place.offset + offset, out);
+}
+
 ReadElements ChunkReader::fill(const Box& box) {
   const StoredArray& array = source_.array;
   if (!array.fill) {
@@ -195,7 +225,7 @@ ReadElements ChunkReader::read_unit(const Box& unit) {
   const TileLayout layout(unit, packed_strides(unit, array.element.bytes, array.order));
   if (codecs_.is_plain()) {
     require_size(place);
-    place.file->read(place.offset, decoded);
+    read_bytes(place, 0, decoded);
   } else if (source_.unit != array.chunk) {
     read_blocks(place, chunk_box(chunk), unit);
   } else {
@@ -211,7 +241,7 @@ void ChunkReader::decode(const Place& place, std::span<std::byte> decoded) {
   }
   if (encoded_.size() < as_size(place.bytes)) encoded_ = Buffer(as_size(codecs_.most_encoded_bytes()));
   const std::span<std::byte> encoded(encoded_.data(), as_size(place.bytes));
-  place.file->read(place.offset, encoded);
+  read_bytes(place, 0, encoded);
   if (place.skipped == 0) return codecs_.decode(encoded, decoded, place.file->path());
   std::vector<Codec> rest;
   for (std::size_t i = 0; i < source_.array.codecs.size(); ++i) {
@@ -302,7 +332,7 @@ void ChunkReader::read_runs(const Place& place, const Box& chunk, const Box& box
       end = from + length;
     }
     if (next == run + 1) {
-      place.file->read(place.offset + first.from, std::span(decoded_.data() + first.to, as_size(length)));
+      read_bytes(place, first.from, std::span(decoded_.data() + first.to, as_size(length)));
     } else {
       if (encoded_.size() < as_size(window_bytes)) encoded_ = Buffer(as_size(window_bytes));
       place.file->read(place.offset + first.from, std::span(encoded_.data(), as_size(end - first.from)));

@@ -22,10 +22,13 @@ namespace retile::files {
 struct ChunkSource {
   StoredArray array;
   std::shared_ptr<const File> file = nullptr;
-  Shape unit = {};  // elements that are decoded together
+  Shape unit = {};          // elements that are decoded together
+  bool is_dropped = false;  // from the page cache, as it is read
 };
 
 ChunkSource open_source(const StoredArray& array);
+// Whether most of it is in the page cache, by a sample: what somebody keeps there is not dropped.
+bool is_cached(const ChunkSource& source);
 
 // Units that are parts of chunks, where blosc's blocks allow it; nothing where they do not.
 std::optional<Shape> block_unit(const StoredArray& array);
@@ -70,6 +73,7 @@ class ChunkReader {
   void read_blocks(const Place& place, const Box& chunk, const Box& unit);
   void read_runs(const Place& place, const Box& chunk, const Box& box, const TileLayout& layout);
   void require_size(const Place& place) const;
+  void read_bytes(const Place& place, std::int64_t offset, std::span<std::byte> out) const;
 
   const ChunkSource& source_;
   CodecChain codecs_;

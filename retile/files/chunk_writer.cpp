@@ -1,11 +1,6 @@
 #include "retile/files/chunk_writer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -20,12 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t entry_bytes = 16;     // of a chunk in the index of its shard: offset and length
 constexpr const char* unfinished = ".part";  // behind the name of a file that is not complete
-
-void rename_file(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) {
-    throw RuntimeError(fmt::format("cannot write '{}': {}", to, std::strerror(errno)));
-  }
-}
 
 // Folders of the file are made where they are absent.
 File create_file(const std::string& path) {
@@ -62,19 +51,15 @@ ShardPlace place_in_shard(const StoredArray& array, const Shape& chunk) {
 }  // namespace
 
 ChunkTarget::ChunkTarget(StoredArray array, std::shared_ptr<const File> file)
-    : array_(std::move(array)), file_(std::move(file)) {}
+    : array_(std::move(array)), file_(std::move(file)) {
+  if (file_ != nullptr) return;
+  fs::create_directories(array_.path);
+  pending_.emplace(array_.path);
+}
 
 bool ChunkTarget::is_done(const Shape& chunk) const {
   if (file_ != nullptr) return false;
   return fs::exists(array_.path + "/" + array_.file_key(array_.shards ? place_in_shard(array_, chunk).shard : chunk));
-}
-
-void ChunkTarget::write_file(const std::string& path, std::span<const std::byte> bytes) const {
-  const std::string part = path + unfinished;
-  File file = create_file(part);
-  file.write(0, bytes);
-  file.close();
-  rename_file(part, path);
 }
 
 void ChunkTarget::write(const Shape& chunk, std::span<const std::byte> encoded) {
@@ -96,7 +81,10 @@ void ChunkTarget::write(const Shape& chunk, std::span<const std::byte> encoded) 
     return file_->write(tile_number(grid, chunk.data()) * array_.chunk_bytes(), encoded);
   }
   if (array_.shards) return write_to_shard(chunk, encoded);
-  write_file(array_.path + "/" + array_.file_key(chunk), encoded);
+  const std::string path = array_.path + "/" + array_.file_key(chunk);
+  const File file = create_file(path + unfinished);
+  file.write(0, encoded);
+  pending_->add(file, path);
 }
 
 void ChunkTarget::leave_out(const Shape& chunk) {
@@ -146,6 +134,7 @@ void ChunkTarget::write_to_shard(const Shape& chunk, std::span<const std::byte> 
   }
   File file(part, File::Mode::update);
   file.write(offset, encoded);
+  file.start_sync();
   file.close();
   finish_in_shard(place.shard);
 }
@@ -165,10 +154,9 @@ void ChunkTarget::finish_in_shard(const Shape& number) {
   for (const std::uint64_t entry : complete.index) append(entry, index, 8);
   append(crc32c(index), index, 4);
   const std::string path = array_.path + "/" + array_.file_key(number);
-  File file(path + unfinished, File::Mode::update);
+  const File file(path + unfinished, File::Mode::update);
   file.write(complete.next, index);
-  file.close();
-  rename_file(path + unfinished, path);
+  pending_->add(file, path);
 }
 
 std::int64_t encoding_bytes(const StoredArray& array) {

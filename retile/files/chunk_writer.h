@@ -1,4 +1,4 @@
-// Writing the chunks of a stored array, each once: a file has its name when it is complete.
+// Writing the chunks of a stored array, each once: a file has its name when it is complete, and on the disk.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "retile/files/codec.h"
 #include "retile/files/file.h"
+#include "retile/files/pending_files.h"
 #include "retile/files/stored_array.h"
 #include "retile/memory/buffer.h"
 
@@ -34,6 +36,10 @@ class ChunkTarget {
   void write(const Shape& chunk, std::span<const std::byte> encoded);
   // A chunk of fill values alone, which is not stored.
   void leave_out(const Shape& chunk);
+  // All chunks that were written have their names when it returns.
+  void finish() {
+    if (pending_) pending_->finish();
+  }
 
  private:
   // A file that lacks chunks.
@@ -43,7 +49,6 @@ class ChunkTarget {
     std::int64_t lacks = 0;            // chunks
   };
 
-  void write_file(const std::string& path, std::span<const std::byte> bytes) const;
   void write_to_shard(const Shape& chunk, std::span<const std::byte> encoded);
   void finish_in_shard(const Shape& number);
   Shard& shard_of(const Shape& number);
@@ -53,6 +58,7 @@ class ChunkTarget {
   std::shared_ptr<const File> file_;
   std::mutex mutex_;  // guards shards_
   std::map<Shape, Shard> shards_;
+  std::optional<PendingFiles> pending_;  // where chunks or shards have files
 };
 
 // Memory of a thread that encodes chunks and completes shards.

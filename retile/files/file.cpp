@@ -1,15 +1,18 @@
 #include "retile/files/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/utf8.h"
 #include "retile/plan/text.h"
@@ -19,6 +22,15 @@ namespace {
 
 [[noreturn]] void fail(const char* action, const std::string& path, int error) {
   throw RuntimeError(fmt::format("cannot {} '{}': {}", action, path, std::strerror(error)));
+}
+
+constexpr std::size_t large_read = 1 << 16;   // bytes: pages of shorter reads are wanted again for what is beside
+constexpr std::int64_t cache_step = 1 << 25;  // bytes that are read or written before the page cache is looked after
+
+// Adds to a count of bytes. True once for every step.
+bool passes_step(std::atomic<std::int64_t>& count, std::size_t more) {
+  const std::int64_t before = count.fetch_add(static_cast<std::int64_t>(more));
+  return (before + static_cast<std::int64_t>(more)) / cache_step != before / cache_step;
 }
 
 constexpr int reading = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe does not wait for somebody to write to it
@@ -45,13 +57,13 @@ File File::temporary(const std::string& folder) {
   const int number = ::mkostemp(path.data(), O_CLOEXEC);
   if (number < 0) fail("write to", folder, errno);
   ::unlink(path.c_str());
-  return {path, number};
+  return {path, number, true};
 }
 
 std::optional<File> File::open_if_there(const std::string& path) {
   const int number = ::open(path.c_str(), reading);
   if (number >= 0) {
-    File file(path, number);
+    File file(path, number, false);
     file.require_regular("read");
     return file;
   }
@@ -59,11 +71,19 @@ std::optional<File> File::open_if_there(const std::string& path) {
   return std::nullopt;
 }
 
-File::File(File&& other) noexcept : path_(std::move(other.path_)), number_(std::exchange(other.number_, -1)) {}
+File::File(File&& other) noexcept
+    : path_(std::move(other.path_)),
+      number_(std::exchange(other.number_, -1)),
+      is_temporary_(other.is_temporary_),
+      read_once_(other.read_once_.load()),
+      written_(other.written_.load()) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(number_, other.number_);
+  std::swap(is_temporary_, other.is_temporary_);
+  read_once_ = other.read_once_.exchange(read_once_);
+  written_ = other.written_.exchange(written_);
   return *this;
 }
 
@@ -88,7 +108,35 @@ void File::read(std::int64_t offset, std::span<std::byte> out) const {
   }
 }
 
+// Where the system does not say, it counts as if it were.
+bool File::is_cached() const {
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t pages = divide_up(size(), page);
+  if (pages == 0) return true;
+  const auto length = static_cast<std::size_t>(pages * page);
+  void* const map = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, number_, 0);
+  if (map == MAP_FAILED) return true;
+  const std::int64_t samples = std::min<std::int64_t>(pages, 64);
+  std::int64_t absent = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    unsigned char flags = 1;
+    ::mincore(static_cast<std::byte*>(map) + i * pages / samples * page, static_cast<std::size_t>(page), &flags);
+    absent += (flags & 1U) == 0 ? 1 : 0;
+  }
+  ::munmap(map, length);
+  return 2 * absent < samples;
+}
+
+void File::read_once(std::int64_t offset, std::span<std::byte> out) const {
+  read(offset, out);
+  if (out.size() < large_read || !passes_step(read_once_, out.size())) return;
+  // Other threads may be a little behind.
+  const std::int64_t end = offset - cache_step;
+  if (end > 0) ::posix_fadvise(number_, 0, end, POSIX_FADV_DONTNEED);
+}
+
 void File::write(std::int64_t offset, std::span<const std::byte> bytes) const {
+  const bool is_due = passes_step(written_, bytes.size());
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(number_, bytes.data(), bytes.size(), offset);
     if (count < 0 && errno == EINTR) continue;
@@ -96,10 +144,40 @@ void File::write(std::int64_t offset, std::span<const std::byte> bytes) const {
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += count;
   }
+  if (is_due && !is_temporary_) start_sync();
 }
+
+// Failures are found by sync().
+void File::start_sync() const {
+  ::sync_file_range(number_, 0, 0, SYNC_FILE_RANGE_WRITE);
+  drop();
+}
+
+void File::sync() const {
+  if (::fdatasync(number_) != 0) fail("write", path_, errno);
+  drop();
+}
+
+void File::drop() const { ::posix_fadvise(number_, 0, 0, POSIX_FADV_DONTNEED); }
 
 void File::close() {
   if (::close(std::exchange(number_, -1)) != 0) fail("write", path_, errno);
+}
+
+Disk::Disk(const std::string& folder)
+    : folder_(folder), number_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (number_ < 0) fail("write to", folder_, errno);
+}
+
+Disk::~Disk() { ::close(number_); }
+
+void Disk::sync() const {
+  if (::syncfs(number_) != 0) fail("write to", folder_, errno);
+}
+
+// Some file systems have no such call.
+void Disk::sync_names() const {
+  if (::fsync(number_) != 0 && errno != EINVAL) fail("write to", folder_, errno);
 }
 
 std::string utf8_of(const std::string& path) { return fmt::format("{}", fmt::join(split_characters(path), "")); }

@@ -258,9 +258,11 @@ class ArrayRun {
 
   // `file` holds the target, if it is one file.
   void run(const std::shared_ptr<const File>& file) {
+    const RechunkPlan& plan = *array_.plan;
     ChunkSource source = open_source(array_.source);
     source.unit = array_.source_unit;
-    const RechunkPlan& plan = *array_.plan;
+    const bool is_read_once = plan.passes[0].read_bytes == plan.bounds.least_read_bytes;
+    source.is_dropped = is_read_once && !is_cached(source);
     ChunkTarget target(target_, file);
     if (plan.passes.size() == 1) return run_one(plan.passes[0], source, target);
     const std::string& scratch = job_.request.scratch;
@@ -277,7 +279,8 @@ class ArrayRun {
       ChunkTarget first(intermediate, between);
       run_one(plan.passes[0], source, first);
     }
-    run_one(plan.passes[1], {intermediate, between, intermediate.chunk}, target);
+    run_one(plan.passes[1], {intermediate, between, intermediate.chunk, plan.passes[1].mode == ReadMode::ranges},
+            target);
   }
 
  private:
@@ -289,6 +292,7 @@ class ArrayRun {
       if (options_.report) options_.report(before + read);
     };
     const PassStatistics statistics = run_pass(pass, source, target, room, report);
+    if (source.is_dropped && source.file != nullptr) source.file->drop();
     report_.read_bytes += statistics.read_bytes;
     report_.written_bytes += statistics.written_bytes;
   }
@@ -304,9 +308,17 @@ void verify_array(const RechunkJob& job, const ArrayJob& array, StoredArray targ
   target.path = path;
   ChunkSource source = open_source(array.source);
   source.unit = array.source_unit;
+  source.is_dropped = !is_cached(source);
+  ChunkSource written = open_source(target);
+  written.is_dropped = true;
   const int threads = job.request.threads;
   const std::int64_t room = room_of(job, array);
-  if (checksum(source, threads, room) == checksum(open_source(target), threads, room)) return;
+  const std::uint64_t wanted = checksum(source, threads, room);
+  const std::uint64_t found = checksum(written, threads, room);
+  for (const ChunkSource* read : {&source, &written}) {
+    if (read->is_dropped && read->file != nullptr) read->file->drop();
+  }
+  if (wanted == found) return;
   throw RuntimeError(fmt::format("'{}' differs from '{}'", path, array.source.path));
 }
 
@@ -325,6 +337,7 @@ void run_npy(const RechunkJob& job, const RunOptions& options, RechunkReport& re
   const auto file = std::make_shared<File>(whole.unfinished_path(), File::Mode::create);
   file->write(0, std::as_bytes(std::span(array.target.metadata)));
   if (array.plan) ArrayRun(job, array, array.target, options, report).run(file);
+  file->sync();
   file->close();
   if (options.verify) {
     StoredArray written = array.target;
@@ -332,6 +345,7 @@ void run_npy(const RechunkJob& job, const RunOptions& options, RechunkReport& re
     verify_array(job, array, written, whole.unfinished_path());
   }
   whole.finish();
+  Disk(parent_of(path)).sync_names();
 }
 
 void run_store(const RechunkJob& job, const RunOptions& options, RechunkReport& report) {

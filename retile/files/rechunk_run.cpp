@@ -424,6 +424,7 @@ PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTa
       throw;
     }
   });
+  target.finish();
   return total;
 }
 

@@ -223,9 +223,14 @@ class Slabs {
   std::int64_t left_ = 0;
 };
 
+struct SourceFile {
+  File file;
+  bool is_dropped = false;  // from the page cache, as it is read
+};
+
 class SlabWorker {
  public:
-  SlabWorker(const ReshardJob& job, const std::vector<File>& sources, const std::vector<File>& targets)
+  SlabWorker(const ReshardJob& job, const std::vector<SourceFile>& sources, const std::vector<File>& targets)
       : sources_(sources),
         targets_(targets),
         slab_(make_page_buffer(static_cast<std::size_t>(job.slab_bytes))),
@@ -269,8 +274,10 @@ class SlabWorker {
     for (const StoredBox& source : slab.tensor->sources) {
       const auto shared = intersect(source.layout.box, slab.box);
       if (!shared) continue;
-      for_each_run(source, *shared, slab.tensor->element_bytes,
-                   [&](std::int64_t offset, std::span<std::byte> bytes) { sources_[source.file].read(offset, bytes); });
+      const auto& [file, is_dropped] = sources_[source.file];
+      for_each_run(source, *shared, slab.tensor->element_bytes, [&](std::int64_t offset, std::span<std::byte> bytes) {
+        is_dropped ? file.read_once(offset, bytes) : file.read(offset, bytes);
+      });
       BoxCopy(TileLayout(*shared), TileLayout(slab.box), *shared, slab.tensor->element_bytes)
           .run(piece_.data(), slab_.data());
     }
@@ -286,7 +293,7 @@ class SlabWorker {
     }
   }
 
-  const std::vector<File>& sources_;
+  const std::vector<SourceFile>& sources_;
   const std::vector<File>& targets_;
   Buffer slab_;
   Buffer piece_;
@@ -294,7 +301,7 @@ class SlabWorker {
 
 // Calls visit(worker, slab) for all slabs, on the job's threads.
 template <typename Visit>
-void for_each_slab(const ReshardJob& job, const std::vector<File>& sources, const std::vector<File>& targets,
+void for_each_slab(const ReshardJob& job, const std::vector<SourceFile>& sources, const std::vector<File>& targets,
                    Visit visit) {
   std::mutex mutex;      // guards what follows
   std::size_t next = 0;  // tensor
@@ -331,9 +338,13 @@ std::int64_t sum_of_volumes(const std::vector<StoredBox>& boxes) {
 }
 
 void write_target(const ReshardJob& job, const std::string& folder, const ReshardOptions& options) {
-  std::vector<File> sources;
+  std::vector<SourceFile> sources;
   std::vector<File> targets;
-  for (const std::string& path : job.source_files) sources.emplace_back(path, File::Mode::read);
+  for (const std::string& path : job.source_files) {
+    File file(path, File::Mode::read);
+    const bool is_dropped = !file.is_cached();
+    sources.push_back({std::move(file), is_dropped});
+  }
   for (const TargetFile& file : job.target_files) {
     targets.emplace_back(folder + "/" + file.name, File::Mode::create);
     targets.back().write(0, std::as_bytes(std::span(file.header)));
@@ -352,7 +363,13 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
         throw RuntimeError(fmt::format("'{}' differs in the files that were written", slab.tensor->name));
     });
   }
-  for (File& file : targets) file.close();
+  for (const SourceFile& source : sources) {
+    if (source.is_dropped) source.file.drop();
+  }
+  for (File& file : targets) {
+    file.sync();
+    file.close();
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
+#include "retile/files/file.h"
 
 namespace retile::files {
 
@@ -41,10 +42,15 @@ std::string unfinished_path(const std::string& target) { return target + ".unfin
 
 void name_target(const std::string& target) {
   const std::string folder = unfinished_path(target);
-  if (!fs::exists(fs::symlink_status(target))) return fs::rename(folder, target);
-  const bool is_exchanged = ::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
-  fs::remove_all(is_exchanged ? folder : target);
+  const Disk disk(parent_of(target));
+  disk.sync();
+  const bool is_there = fs::exists(fs::symlink_status(target));
+  const bool is_exchanged =
+      is_there && ::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
+  if (is_there && !is_exchanged) fs::remove_all(target);
   if (!is_exchanged) fs::rename(folder, target);
+  disk.sync_names();
+  if (is_exchanged) fs::remove_all(folder);
 }
 
 }  // namespace retile::files

@@ -20,8 +20,9 @@ void require_source_outside(const std::string& source, const std::string& target
 // Where a target grows.
 std::string unfinished_path(const std::string& target);
 
-// Gives the unfinished folder its name, and removes what had it. Where the file system can exchange two names, there is
-// something complete under the target's name at all times. Throws std::filesystem::filesystem_error.
+// Gives the unfinished folder its name, once all that is in it is on the disk, and removes what had it. Where the file
+// system can exchange two names, there is something complete under the target's name at all times. Throws
+// std::filesystem::filesystem_error and RuntimeError.
 void name_target(const std::string& target);
 
 }  // namespace retile::files

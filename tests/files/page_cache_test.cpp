@@ -1,0 +1,160 @@
+// What runs leave in the page cache, and in which order bytes and names reach the disk.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <vector>
+
+#include "retile/files/file.h"
+#include "retile/files/pending_files.h"
+#include "retile/files/rechunk.h"
+#include "retile/files/reshard.h"
+#include "retile/types/npy_header.h"
+#include "tests/files/folder_test.h"
+#include "tests/files/zarr_writer.h"
+#include "tests/support/error_of.h"
+
+namespace retile::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t cached_bytes(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const std::size_t bytes = fs::file_size(path);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((bytes + page - 1) / page);
+  void* const map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+  EXPECT_EQ(::mincore(map, bytes, pages.data()), 0);
+  ::munmap(map, bytes);
+  ::close(file);
+  return page *
+         static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto flags) { return flags & 1; }));
+}
+
+std::size_t cached_bytes_in(const std::string& folder) {
+  std::size_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.file_size() > 0) bytes += cached_bytes(entry.path().string());
+  }
+  return bytes;
+}
+
+class PageCache : public test::RechunkTest {
+ protected:
+  static constexpr std::size_t mebibyte = 1 << 20;
+
+  PageCache() : RechunkTest(fs::temp_directory_path()) {}
+
+  // On file systems that live in memory there is nothing to drop.
+  void SetUp() override {
+    test::write_text(path("probe"), std::string(mebibyte, 'x'));
+    drop("probe");
+    if (cached_bytes(path("probe")) > 0) GTEST_SKIP() << "this file system keeps its files in memory";
+  }
+
+  void drop(const std::string& name) const { File(path(name), File::Mode::update).sync(); }
+
+  // 48 MiB that cannot be compressed.
+  void write_npy(const std::string& name) const {
+    std::string text = npy_header_text("<f4", {4096, 3072});
+    std::mt19937_64 random(5);
+    for (std::size_t i = 0; i < 6 * mebibyte; ++i) {
+      const std::uint64_t word = random();
+      text.append(reinterpret_cast<const char*>(&word), sizeof word);
+    }
+    test::write_text(path(name), text);
+  }
+};
+
+TEST_F(PageCache, keeps_little_of_what_is_read_and_written) {
+  write_npy("a.npy");
+  drop("a.npy");
+  ASSERT_EQ(cached_bytes(path("a.npy")), 0U);
+  run_rechunk(prepare_rechunk(request("a.npy", "b.zarr", "256,3072")), {});
+  EXPECT_LT(cached_bytes(path("a.npy")), 4 * mebibyte);
+  EXPECT_LT(cached_bytes_in(path("b.zarr")), mebibyte);
+  run_rechunk(prepare_rechunk(request("b.zarr", "c.npy", "256,3072")), {Existing::refuse, true});
+  EXPECT_LT(cached_bytes_in(path("b.zarr")), 4 * mebibyte);
+  EXPECT_LT(cached_bytes(path("c.npy")), 4 * mebibyte);
+}
+
+TEST_F(PageCache, keeps_what_was_there_before) {
+  write_npy("a.npy");
+  File(path("a.npy"), File::Mode::update).sync();
+  test::read_bytes(path("a.npy"));
+  ASSERT_GT(cached_bytes(path("a.npy")), 47 * mebibyte);
+  run_rechunk(prepare_rechunk(request("a.npy", "b.zarr", "256,3072")), {});
+  EXPECT_GT(cached_bytes(path("a.npy")), 47 * mebibyte);
+}
+
+TEST_F(PageCache, keeps_little_of_checkpoints) {
+  std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {48, 1 << 20}, 0, 0}}};
+  test::write_text(path("m.safetensors"), safetensors_header(tensors, "") + std::string(48 * mebibyte, 'w'));
+  drop("m.safetensors");
+  ReshardRequest one;
+  one.source = path("m.safetensors");
+  one.target = path("ranks");
+  one.to = std::vector{SourceText{"layouts", R"({"name": "w", "mesh": {"x": 2}, "layout": "[24{x}48, 1048576]"})"}};
+  one.max_bytes = std::int64_t{1} << 30;
+  run_reshard(prepare_reshard(one), {});
+  EXPECT_LT(cached_bytes(path("m.safetensors")), 4 * mebibyte);
+  EXPECT_LT(cached_bytes_in(path("ranks")), mebibyte);
+}
+
+// --- Names.
+
+using Pending = test::RechunkTest;
+
+TEST_F(Pending, files_are_named_in_batches_and_at_the_end) {
+  PendingFiles pending(folder_);
+  const auto named = [&] {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator(folder_)) count += entry.path().extension() == ".part" ? 0 : 1;
+    return count;
+  };
+  for (int i = 0; i < 1500; ++i) {
+    const std::string name = path(fmt::format("f{}", i));
+    const File file(name + ".part", File::Mode::create);
+    file.write(0, std::as_bytes(std::span("bytes", 5)));
+    pending.add(file, name);
+  }
+  EXPECT_EQ(named(), 1024);
+  const File large(path("large.part"), File::Mode::create);
+  const std::string many(1 << 26, 'x');
+  large.write(0, std::as_bytes(std::span(many)));
+  pending.add(large, path("large"));
+  EXPECT_EQ(named(), 1501);
+  const File last(path("last.part"), File::Mode::create);
+  pending.add(last, path("last"));
+  EXPECT_EQ(named(), 1501);
+  pending.finish();
+  EXPECT_EQ(named(), 1502);
+  EXPECT_EQ(test::read_bytes(path("f137")), "bytes");
+}
+
+TEST_F(Pending, a_name_that_cannot_be_given_is_an_error) {
+  PendingFiles pending(folder_);
+  const File file(path("f.part"), File::Mode::create);
+  pending.add(file, path("none/f"));
+  EXPECT_EQ(test::error_of([&] { pending.finish(); }),
+            fmt::format("cannot write '{}': No such file or directory", path("none/f")));
+}
+
+// What is complete when a run fails is kept.
+TEST_F(Pending, files_are_named_where_a_run_ends_early) {
+  {
+    PendingFiles pending(folder_);
+    const File file(path("f.part"), File::Mode::create);
+    pending.add(file, path("f"));
+  }
+  EXPECT_TRUE(fs::exists(path("f")));
+}
+
+}  // namespace
+}  // namespace retile::files
