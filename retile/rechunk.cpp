@@ -27,6 +27,7 @@ files::RechunkRequest request_of(const RechunkSettings& settings) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   request.threads = settings.threads > 0 ? settings.threads : std::max(1, cores);
   request.scratch = settings.scratch;
+  if (settings.processes != nullptr) request.processes = settings.processes;
   return request;
 }
 

@@ -11,6 +11,8 @@
 
 namespace retile {
 
+class Processes;
+
 namespace files {
 struct RechunkJob;
 }  // namespace files
@@ -29,6 +31,8 @@ struct RechunkSettings {
 
   files::Existing existing = files::Existing::refuse;
   bool verify = false;  // read both sides again, and compare checksums
+
+  const Processes* processes = nullptr;  // which share the work out and all make the same calls; null: this one alone
 };
 
 // A plan, and its run. The constructor opens the source and plans, and nothing is written: it throws InputError where

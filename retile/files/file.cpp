@@ -37,7 +37,7 @@ constexpr int reading = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe do
 
 }  // namespace
 
-File::File(std::string path, Mode mode) : path_(std::move(path)) {
+File::File(std::string path, Mode mode) : path_(std::move(path)), is_temporary_(mode == Mode::scratch) {
   const bool reads = mode == Mode::read;
   const int cut = mode == Mode::create ? O_TRUNC : 0;
   const char* action = reads ? "read" : "write";

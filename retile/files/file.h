@@ -17,10 +17,11 @@ namespace retile::files {
 
 class File {
  public:
-  enum class Mode { read, create, update };
+  enum class Mode { read, create, update, scratch };
 
   // Throws RuntimeError where it cannot be opened or is no regular file, such as a pipe, which nobody may ever write
-  // to. What is created is cut to no bytes; what is updated keeps them.
+  // to. What is created is cut to no bytes; what is updated keeps them, and so does scratch, a temporary file that has
+  // a name.
   File(std::string path, Mode mode);
   // A file without a name in this folder, which goes with the object. Throws RuntimeError.
   static File temporary(const std::string& folder);

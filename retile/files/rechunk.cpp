@@ -42,7 +42,7 @@ PassProblem problem_of(const ArrayJob& array, const ChunkSource& source) {
       from.shape,
       from.element.bytes,
       {from.chunk, source.unit, from.order, from.codecs.empty(), unit_reading_bytes(source), range_reading_bytes(from)},
-      {to.chunk, encoding_bytes(to)}};
+      {to.chunk, encoding_bytes(to), to.shards ? to.shards->shape : Shape()}};
 }
 
 // The cheaper of reading whole chunks, and parts of them where blocks allow it.
@@ -52,7 +52,8 @@ void plan_array(ArrayJob& array, const RechunkJob& job) {
   if (array.source.is_empty()) return;
   array.index_bytes = index_bytes(array.target);
   const std::int64_t unavoidable = job.program_bytes + array.index_bytes;
-  const RechunkOptions options{job.request.max_bytes - unavoidable, job.request.threads, job.request.costs};
+  const RechunkOptions options{job.request.max_bytes - unavoidable, job.request.threads, job.request.costs,
+                               job.request.processes->size()};
   const auto blocks = block_unit(array.source);
   if (!blocks) {
     array.plan = plan_rechunk(problem_of(array, source), options, unavoidable);
@@ -142,7 +143,7 @@ RechunkJob prepare(const RechunkRequest& request) {
     job.arrays.push_back(describe_job(job.request, sources[i], names[i]));
   }
   job.metadata = target_metadata(job.request.source, job.arrays);
-  job.program_bytes = program_memory();  // with all metadata
+  job.program_bytes = request.processes->most(program_memory());  // with all metadata
   for (ArrayJob& array : job.arrays) plan_array(array, job);
   return job;
 }
@@ -250,6 +251,39 @@ std::int64_t room_of(const RechunkJob& job, const ArrayJob& array) {
   return job.request.max_bytes - job.program_bytes - array.index_bytes;
 }
 
+// The file of an intermediate array. Several processes find it by its name, which goes when all have opened it.
+class ScratchFile {
+ public:
+  ScratchFile(const Processes& processes, const std::string& folder) : processes_(processes) {
+    if (processes.size() == 1) {
+      file_ = std::make_shared<const File>(File::temporary(folder));
+      return;
+    }
+    do_once(processes, [&] { named_.emplace(folder + "/.retile-between"); });
+    path_ = processes.share(named_ ? named_->unfinished_path() : "");
+    file_ = std::make_shared<const File>(path_, File::Mode::scratch);
+  }
+
+  const std::shared_ptr<const File>& file() const { return file_; }
+
+  // What all processes have written. On other hosts it is there for whoever opens it after it was closed.
+  std::shared_ptr<const File> take() {
+    if (processes_.size() == 1) return std::move(file_);
+    file_.reset();
+    wait_for_all(processes_);
+    auto file = std::make_shared<const File>(path_, File::Mode::scratch);
+    wait_for_all(processes_);
+    named_.reset();
+    return file;
+  }
+
+ private:
+  const Processes& processes_;
+  std::optional<NewFile> named_;  // of the speaker
+  std::string path_;
+  std::shared_ptr<const File> file_;
+};
+
 class ArrayRun {
  public:
   ArrayRun(const RechunkJob& job, const ArrayJob& array, StoredArray target, const RunOptions& options,
@@ -263,35 +297,40 @@ class ArrayRun {
     source.unit = array_.source_unit;
     const bool is_read_once = plan.passes[0].read_bytes == plan.bounds.least_read_bytes;
     source.is_dropped = is_read_once && !is_cached(source);
+    for (std::size_t i = 0; i + 1 < plan.passes.size(); ++i) source = run_between(plan.passes[i], source);
     ChunkTarget target(target_, file);
-    if (plan.passes.size() == 1) return run_one(plan.passes[0], source, target);
-    const std::string& scratch = job_.request.scratch;
-    const auto between =
-        std::make_shared<const File>(File::temporary(scratch.empty() ? parent_of(job_.request.target) : scratch));
-    StoredArray intermediate = array_.source;
-    intermediate.path = between->path();
-    intermediate.format = Format::zarr3;
-    intermediate.chunk = plan.passes[0].problem.target.chunk;
-    intermediate.codecs.clear();
-    intermediate.shards.reset();
-    intermediate.order = row_major(intermediate.order.size());
-    {
-      ChunkTarget first(intermediate, between);
-      run_one(plan.passes[0], source, first);
-    }
-    run_one(plan.passes[1], {intermediate, between, intermediate.chunk, plan.passes[1].mode == ReadMode::ranges},
-            target);
+    run_one(plan.passes.back(), source, target);
   }
 
  private:
+  // The intermediate array that a pass writes.
+  ChunkSource run_between(const PassPlan& pass, const ChunkSource& source) {
+    const std::string& scratch = job_.request.scratch;
+    ScratchFile file(*job_.request.processes, scratch.empty() ? parent_of(job_.request.target) : scratch);
+    StoredArray between = array_.source;
+    between.path = file.file()->path();
+    between.format = Format::zarr3;
+    between.chunk = pass.problem.target.chunk;
+    between.codecs.clear();
+    between.shards.reset();
+    between.order = row_major(between.order.size());
+    {
+      ChunkTarget target(between, file.file());
+      run_one(pass, source, target);
+    }
+    return {between, file.take(), between.chunk, true};
+  }
+
   void run_one(const PassPlan& pass, const ChunkSource& source, ChunkTarget& target) {
+    const Processes& processes = *job_.request.processes;
     const std::int64_t chunks = pass.open_chunks * target.array().chunk_bytes();
     const std::int64_t room = room_of(job_, array_) - (pass.memory_bytes - chunks);
     const std::int64_t before = report_.read_bytes;
+    // The others are taken to have read as much.
     const auto report = [&](std::int64_t read) {
-      if (options_.report) options_.report(before + read);
+      if (options_.report) options_.report(std::min((before + read) * processes.size(), job_.read_bytes()));
     };
-    const PassStatistics statistics = run_pass(pass, source, target, room, report);
+    const PassStatistics statistics = run_pass(pass, source, target, room, processes, report);
     if (source.is_dropped && source.file != nullptr) source.file->drop();
     report_.read_bytes += statistics.read_bytes;
     report_.written_bytes += statistics.written_bytes;
@@ -313,8 +352,9 @@ void verify_array(const RechunkJob& job, const ArrayJob& array, StoredArray targ
   written.is_dropped = true;
   const int threads = job.request.threads;
   const std::int64_t room = room_of(job, array);
-  const std::uint64_t wanted = checksum(source, threads, room);
-  const std::uint64_t found = checksum(written, threads, room);
+  const Processes& processes = *job.request.processes;
+  const std::uint64_t wanted = checksum(source, threads, room, processes);
+  const std::uint64_t found = checksum(written, threads, room, processes);
   for (const ChunkSource* read : {&source, &written}) {
     if (read->is_dropped && read->file != nullptr) read->file->drop();
   }
@@ -331,39 +371,61 @@ void run_npy(const RechunkJob& job, const RunOptions& options, RechunkReport& re
   if (fs::exists(path) && options.existing != Existing::overwrite) {
     throw InputError(fmt::format("'{}' exists", path), "--overwrite replaces it");
   }
-  require_free_disk(job);
   const ArrayJob& array = job.arrays.front();
-  NewFile whole(path);
-  const auto file = std::make_shared<File>(whole.unfinished_path(), File::Mode::create);
-  file->write(0, std::as_bytes(std::span(array.target.metadata)));
+  const Processes& processes = *job.request.processes;
+  std::optional<NewFile> whole;  // of the speaker
+  do_once(processes, [&] {
+    require_free_disk(job);
+    whole.emplace(path);
+    const File header(whole->unfinished_path(), File::Mode::create);
+    header.write(0, std::as_bytes(std::span(array.target.metadata)));
+  });
+  const std::string unfinished = processes.share(whole ? whole->unfinished_path() : "");
+  const auto file = std::make_shared<File>(unfinished, File::Mode::update);
   if (array.plan) ArrayRun(job, array, array.target, options, report).run(file);
   file->sync();
   file->close();
+  wait_for_all(processes);
   if (options.verify) {
     StoredArray written = array.target;
     written.chunk = written.shape;
-    verify_array(job, array, written, whole.unfinished_path());
+    verify_array(job, array, written, unfinished);
   }
-  whole.finish();
-  Disk(parent_of(path)).sync_names();
+  do_once(processes, [&] {
+    whole->finish();
+    Disk(parent_of(path)).sync_names();
+  });
 }
 
 void run_store(const RechunkJob& job, const RunOptions& options, RechunkReport& report) {
-  const bool goes_on = find_unfinished(job, options.existing);
-  require_free_disk(job);
+  const Processes& processes = *job.request.processes;
   const std::string folder = unfinished_path(job.request.target);
-  if (!goes_on) {
+  do_once(processes, [&] {
+    const bool goes_on = find_unfinished(job, options.existing);
+    require_free_disk(job);
+    if (goes_on) return;
     fs::remove_all(folder);
     fs::create_directories(folder);
     write_file(folder + journal_name, journal_of(job));
-  }
+  });
   for (const ArrayJob& array : job.arrays) {
     StoredArray target = array.target;
     target.path = array.name.empty() ? folder : folder + "/" + array.name;
     if (array.plan) ArrayRun(job, array, target, options, report).run(nullptr);
+    wait_for_all(processes);
     if (options.verify) verify_array(job, array, target, target.path);
   }
-  complete_target(job);
+  do_once(processes, [&] { complete_target(job); });
+}
+
+// What all processes have done together.
+void add_up(RechunkReport& report, const Processes& processes) {
+  std::uint64_t bytes[] = {static_cast<std::uint64_t>(report.read_bytes),
+                           static_cast<std::uint64_t>(report.written_bytes)};
+  processes.add_up(bytes);
+  report.read_bytes = static_cast<std::int64_t>(bytes[0]);
+  report.written_bytes = static_cast<std::int64_t>(bytes[1]);
+  report.peak_bytes = processes.most(peak_memory());
 }
 
 }  // namespace
@@ -377,7 +439,7 @@ RechunkReport run_rechunk(const RechunkJob& job, const RunOptions& options) {
   });
   report.verified = options.verify;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.peak_bytes = peak_memory();
+  add_up(report, *job.request.processes);
   return report;
 }
 

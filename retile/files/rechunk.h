@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/engines/processes.h"
 #include "retile/files/chunk_sizes.h"
 #include "retile/files/rechunk_plan.h"
 #include "retile/files/rechunk_report.h"
@@ -27,6 +28,7 @@ struct RechunkRequest {
   int threads = 1;
   std::string scratch = {};  // folder of intermediate arrays; empty: that of the target
   FileCosts costs = {};
+  const Processes* processes = &one_process();  // which share the work out, and all make the same calls
 };
 
 // One array of a store.
@@ -54,8 +56,8 @@ struct RechunkJob {
   std::int64_t read_bytes() const;
 };
 
-// Opens the source and plans. Nothing is written. Throws InputError where the input is at fault, MemoryLimitError where
-// the cap is too small.
+// Opens the source and plans. Nothing is written. Collective. Throws InputError where the input is at fault,
+// MemoryLimitError where the cap is too small.
 RechunkJob prepare_rechunk(const RechunkRequest& request);
 
 std::string to_string(const RechunkJob& job);
@@ -68,8 +70,9 @@ struct RunOptions {
   std::function<void(std::int64_t read_bytes)> report = {};  // called by one thread at a time
 };
 
-// Throws InputError where the target may not be written, RuntimeError where the run fails: what is complete by then is
-// kept beside the target's name.
+// Collective. Throws InputError where the target may not be written, RuntimeError where the run fails: what is complete
+// by then is kept beside the target's name. A failure that one process has alone it throws alone: the others wait for
+// it.
 RechunkReport run_rechunk(const RechunkJob& job, const RunOptions& options);
 
 std::string to_string(const RechunkReport& report, const RechunkJob& job);

@@ -40,6 +40,7 @@ std::int64_t saturated_product(const Shape& sizes) {
 struct DimensionChoice {
   std::int64_t chunks_per_region = 1;
   std::int64_t regions = 1;
+  std::int64_t shares = 1;   // of processes
   std::int64_t units = 0;    // that regions meet, each counted for each of them
   std::int64_t covered = 0;  // elements of these units
   std::int64_t pieces = 0;   // of chunks, one for each region that a chunk meets
@@ -49,10 +50,12 @@ struct DimensionChoice {
 struct DimensionPair {
   CutDimension source;
   CutDimension target;
+  std::int64_t shard = 0;  // elements; 0 where there are none
 
   DimensionChoice choose(std::int64_t chunks_per_region) const {
     DimensionChoice choice{chunks_per_region, divide_up(target.chunks(), chunks_per_region)};
     const std::int64_t extent = saturated_product(chunks_per_region, target.chunk);
+    choice.shares = divide_up(target.size, share_extent(extent, shard, target.size));
     for (std::int64_t i = 0; i < choice.regions; ++i) {
       const Interval region{i * extent, extent > source.size - i * extent ? source.size : (i + 1) * extent};
       const std::int64_t first = source.unit_at(region.lo);
@@ -87,7 +90,8 @@ std::vector<DimensionPair> dimension_pairs(const PassProblem& problem) {
   for (std::size_t i = 0; i < problem.shape.size(); ++i) {
     const std::int64_t size = problem.shape[i];
     const std::int64_t chunk = problem.target.chunk[i];
-    pairs.push_back({{size, problem.source.chunk[i], problem.source.unit[i]}, {size, chunk, chunk}});
+    const std::int64_t shard = problem.target.shard.empty() ? 0 : problem.target.shard[i];
+    pairs.push_back({{size, problem.source.chunk[i], problem.source.unit[i]}, {size, chunk, chunk}, shard});
   }
   return pairs;
 }
@@ -179,20 +183,24 @@ class PassSearch {
                    std::vector<DimensionChoice>& choices, std::int64_t open) {
     if (saturated_product(open, target_chunk_bytes_) > options_.max_bytes) return;
     if (dimension == pairs_.size()) return consider(mode, swept, choices);
-    if (swept == dimension) {
-      choices[dimension] = candidates_[dimension].back();  // the whole dimension
-      return search_from(dimension + 1, mode, swept, choices, saturated_product(open, open_[dimension]));
-    }
-    for (const DimensionChoice& choice : candidates_[dimension]) {
+    const auto try_choice = [&](const DimensionChoice& choice) {
       choices[dimension] = choice;
-      search_from(dimension + 1, mode, swept, choices, saturated_product(open, choice.chunks_per_region));
-    }
+      search_from(dimension + 1, mode, swept, choices, saturated_product(open, open_along(dimension, swept, choice)));
+    };
+    // A swept dimension is cut for several processes alone.
+    if (swept == dimension && options_.processes == 1) return try_choice(candidates_[dimension].back());
+    for (const DimensionChoice& choice : candidates_[dimension]) try_choice(choice);
+  }
+
+  std::int64_t open_along(std::size_t dimension, std::optional<std::size_t> swept,
+                          const DimensionChoice& choice) const {
+    return swept == dimension ? std::min(open_[dimension], choice.chunks_per_region) : choice.chunks_per_region;
   }
 
   std::int64_t open_chunks(std::optional<std::size_t> swept, const std::vector<DimensionChoice>& choices) const {
     std::int64_t open = 1;
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      open = saturated_product(open, swept == i ? open_[i] : choices[i].chunks_per_region);
+      open = saturated_product(open, open_along(i, swept, choices[i]));
     }
     return open;
   }
@@ -209,17 +217,22 @@ class PassSearch {
     const auto size = static_cast<double>(problem_.element_size);
     double elements = 1;
     double units = 1;
+    std::int64_t shares = 1;
     for (std::size_t i = 0; i < choices.size(); ++i) {
       elements *= static_cast<double>(mode == ReadMode::ranges ? problem_.shape[i] : choices[i].covered);
       units *= static_cast<double>(choices[i].units);
+      shares = saturated_product(shares, choices[i].shares);
     }
+    const double busiest =
+        static_cast<double>(divide_up(shares, std::int64_t{options_.processes})) / static_cast<double>(shares);
     const double requests =
         (mode == ReadMode::ranges ? range_requests(problem_, choices) : units) + static_cast<double>(target_chunks_);
     const double written = static_cast<double>(target_chunks_) * static_cast<double>(target_chunk_bytes_);
     const FileCosts& costs = options_.costs;
     const double decoded = problem_.source.has_ranges ? 0 : elements * size;
-    const double seconds = elements * size / costs.read_rate + written / costs.write_rate +
-                           decoded / costs.decode_rate / threads + requests * costs.request_seconds;
+    const double all_seconds = elements * size / costs.read_rate + written / costs.write_rate +
+                               decoded / costs.decode_rate / threads + requests * costs.request_seconds;
+    const double seconds = all_seconds * busiest;
     if (best_ && (seconds > best_->seconds || (seconds == best_->seconds && open >= best_->open_chunks))) return;
     PassPlan plan;
     plan.problem = problem_;
@@ -376,6 +389,12 @@ std::int64_t RechunkPlan::memory_bytes() const {
 double RechunkPlan::seconds() const {
   return std::accumulate(passes.begin(), passes.end(), 0.0,
                          [](double sum, const PassPlan& pass) { return sum + pass.seconds; });
+}
+
+std::int64_t share_extent(std::int64_t region, std::int64_t shard, std::int64_t size) {
+  if (region >= size) return region;
+  const std::int64_t regions = shard == 0 ? 1 : shard / std::gcd(region, shard);
+  return saturated_product(region, regions);
 }
 
 std::optional<PassPlan> plan_pass(const PassProblem& problem, const RechunkOptions& options) {

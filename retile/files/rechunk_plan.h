@@ -38,6 +38,7 @@ struct PassSource {
 struct PassTarget {
   Shape chunk;
   std::int64_t thread_bytes = 0;  // memory of a thread that encodes a chunk
+  Shape shard = {};               // chunks in a shard are written by one process; empty where there are none
 };
 
 struct PassProblem {
@@ -67,13 +68,14 @@ struct PassPlan {
   std::int64_t read_bytes = 0;     // decoded
   std::int64_t written_bytes = 0;  // before they are encoded
   std::int64_t requests = 0;       // reads of units or byte ranges, and writes of chunks
-  double seconds = 0;              // by FileCosts
+  double seconds = 0;              // by FileCosts, of the process that has most to do
 };
 
 struct RechunkOptions {
   std::int64_t max_bytes = 0;  // for chunks and threads; what the program itself takes is not in it
   int threads = 1;             // at most
   FileCosts costs = {};
+  int processes = 1;  // that share the regions out
 };
 
 // What is proved of a plan.
@@ -94,6 +96,10 @@ struct RechunkPlan {
   std::int64_t memory_bytes() const;  // the larger pass's
   double seconds() const;
 };
+
+// Regions that meet a common shard are filled by the same process: they are one share. This is the extent of shares
+// along a dimension of `size` elements, in whole regions. `shard` is 0 where there are none.
+std::int64_t share_extent(std::int64_t region, std::int64_t shard, std::int64_t size);
 
 // The cheapest plan over all region shapes, swept dimensions and ways to read, in one pass or in two. Throws
 // MemoryLimitError where none fits, with the smallest `max_bytes` that works. `unavoidable_bytes` are those beside

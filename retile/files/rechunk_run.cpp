@@ -86,10 +86,11 @@ class RegionCuts {
   CutDimension cut_;               // of the chunks behind it
 };
 
-// The items of a pass: region by region, and in a region along the swept dimension first.
+// The items of a process's share of a pass: region by region, and in a region along the swept dimension first.
 class ItemList {
  public:
-  explicit ItemList(const PassPlan& plan) : plan_(plan), order_(plan.problem.shape.size()) {
+  ItemList(const PassPlan& plan, const Processes& processes)
+      : plan_(plan), rank_(processes.rank()), ranks_(processes.size()), order_(plan.problem.shape.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     row_major_ = order_;  // NOLINT(*-prefer-member-initializer): before the rotation
     if (plan.swept) {
@@ -100,7 +101,7 @@ class ItemList {
       region_counts_.push_back(static_cast<std::size_t>(divide_up(plan.problem.shape[i], plan.region[i])));
     }
     region_.resize(order_.size());
-    enter_region();
+    is_mine() ? enter_region() : next_region();
   }
 
   bool is_over() const { return is_over_; }
@@ -119,9 +120,7 @@ class ItemList {
   }
 
   void advance() {
-    if (next_combination(number_, counts_, order_)) return;
-    is_over_ = !next_combination(region_, region_counts_, row_major_);
-    if (!is_over_) enter_region();
+    if (!next_combination(number_, counts_, order_)) next_region();
   }
 
   // Items of the current region that meet these elements, which are some of it.
@@ -132,6 +131,25 @@ class ItemList {
   }
 
  private:
+  // Shares go to processes in turn.
+  bool is_mine() const {
+    std::int64_t share = 0;
+    for (std::size_t i = 0; i < region_.size(); ++i) {
+      const Shape& shard = plan_.problem.target.shard;
+      const std::int64_t size = plan_.problem.shape[i];
+      const std::int64_t extent = share_extent(plan_.region[i], shard.empty() ? 0 : shard[i], size);
+      share = share * divide_up(size, extent) + static_cast<std::int64_t>(region_[i]) * plan_.region[i] / extent;
+    }
+    return share % ranks_ == rank_;
+  }
+
+  void next_region() {
+    do {
+      is_over_ = !next_combination(region_, region_counts_, row_major_);
+    } while (!is_over_ && !is_mine());
+    if (!is_over_) enter_region();
+  }
+
   void enter_region() {
     cuts_.clear();
     counts_.clear();
@@ -176,6 +194,8 @@ class ItemList {
   }
 
   const PassPlan& plan_;
+  int rank_;
+  int ranks_;
   DimensionOrder order_;      // of items in a region, outermost first
   DimensionOrder row_major_;  // of regions
   std::vector<std::size_t> region_counts_;
@@ -212,8 +232,8 @@ struct Task {
 // the plan says, so that there is room unless complete chunks are still being written.
 class Schedule {
  public:
-  Schedule(const PassPlan& plan, const ChunkTarget& target, std::int64_t room)
-      : array_(target.array()), target_(target), items_(plan), chunk_bytes_(array_.chunk_bytes()) {
+  Schedule(const PassPlan& plan, const ChunkTarget& target, std::int64_t room, const Processes& processes)
+      : array_(target.array()), target_(target), items_(plan, processes), chunk_bytes_(array_.chunk_bytes()) {
     const std::int64_t most = 2 * (plan.open_chunks + plan.threads);  // so that reading and writing overlap
     std::int64_t all = 1;
     for (std::size_t i = 0; i < array_.shape.size(); ++i) all *= divide_up(array_.shape[i], array_.chunk[i]);
@@ -402,8 +422,8 @@ std::uint64_t box_checksum(const ReadElements& elements, const Box& box, const S
 }  // namespace
 
 PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTarget& target, std::int64_t room,
-                        const ReportProgress& report) {
-  Schedule schedule(plan, target, room);
+                        const Processes& processes, const ReportProgress& report) {
+  Schedule schedule(plan, target, room, processes);
   PassStatistics total;
   std::mutex mutex;  // guards the total
   WorkerPool pool(plan.threads);
@@ -428,7 +448,7 @@ PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTa
   return total;
 }
 
-std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room) {
+std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room, const Processes& processes) {
   const StoredArray& array = source.array;
   if (array.is_empty()) return 0;
   // The items of a pass whose only region is the array.
@@ -437,8 +457,9 @@ std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t
   PassPlan plan{problem, is_range ? ReadMode::ranges : ReadMode::units, std::nullopt, array.shape};
   const std::int64_t reading = is_range ? range_reading_bytes(array) : unit_reading_bytes(source);
   const auto threads = static_cast<int>(std::clamp<std::int64_t>(room / reading, 1, most_threads));
-  ItemList items(plan);
-  std::mutex mutex;  // guards the items
+  ItemList items(plan, one_process());
+  std::int64_t number = 0;  // of items that were taken
+  std::mutex mutex;         // guards both
   std::atomic<std::uint64_t> sum = 0;
   WorkerPool pool(threads);
   pool.for_each(static_cast<std::size_t>(threads), [&](std::size_t) {
@@ -448,12 +469,15 @@ std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t
       if (items.is_over()) return;
       const Item item = items.current();
       items.advance();
+      if (number++ % processes.size() != processes.rank()) continue;
       lock.unlock();
       const ReadElements elements = is_range ? reader.read_range(item.wanted) : reader.read_unit(item.unit);
       sum += box_checksum(elements, item.wanted, array.shape, array.element.bytes);
     }
   });
-  return sum;
+  std::uint64_t total = sum;
+  processes.add_up(std::span(&total, 1));
+  return total;
 }
 
 }  // namespace retile::files

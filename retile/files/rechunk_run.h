@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "retile/engines/processes.h"
 #include "retile/files/chunk_reader.h"
 #include "retile/files/chunk_writer.h"
 #include "retile/files/rechunk_plan.h"
@@ -20,12 +21,14 @@ struct PassStatistics {
   std::int64_t written_chunks = 0;
 };
 
-// `room` is the memory for target chunks, in bytes: at least what the plan's open chunks take. Throws RuntimeError.
+// Runs the regions of this process. `room` is the memory for target chunks, in bytes: at least what the plan's open
+// chunks take. Throws RuntimeError.
 PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTarget& target, std::int64_t room,
-                        const ReportProgress& report = {});
+                        const Processes& processes, const ReportProgress& report = {});
 
 // A checksum that depends on the elements and not on their chunks, and almost surely differs for others: a sum over
 // elements and their places. Reads every unit once, on as many threads as `room` bytes of memory allow, one at least.
-std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room);
+// Collective: processes share the reading.
+std::uint64_t checksum(const ChunkSource& source, int most_threads, std::int64_t room, const Processes& processes);
 
 }  // namespace retile::files

@@ -40,12 +40,13 @@ std::string times(std::int64_t bytes, std::int64_t least) {
   return fmt::format("{:.3f} times", static_cast<double>(bytes) / static_cast<double>(least));
 }
 
-std::string pass_text(const PassPlan& pass, std::size_t number, const Shape& unit) {
-  const std::string way = pass.mode == ReadMode::ranges ? "byte ranges" : fmt::format("units of {}", text_of(unit));
+std::string pass_text(const PassPlan& pass, std::size_t number, int ranks) {
+  const std::string way =
+      pass.mode == ReadMode::ranges ? "byte ranges" : fmt::format("units of {}", text_of(pass.problem.source.unit));
   const std::string sweep = pass.swept ? fmt::format(" swept along dimension {}", *pass.swept) : "";
-  return fmt::format("pass {}   {} of {}{}, read in {}; {}, {} open\n", number, count_of(pass.regions, "region"),
-                     text_of(pass.region), sweep, way, count_of(pass.threads, "thread"),
-                     count_of(pass.open_chunks, "chunk"));
+  return fmt::format("pass {}   {} of {}{}, read in {}; {}{}, {} open\n", number, count_of(pass.regions, "region"),
+                     text_of(pass.region), sweep, way, ranks > 1 ? fmt::format("{} ranks, ", ranks) : "",
+                     count_of(pass.threads, "thread"), count_of(pass.open_chunks, "chunk"));
 }
 
 std::int64_t least_cap(const ArrayJob& array, const RechunkJob& job) {
@@ -62,7 +63,7 @@ std::string array_text(const ArrayJob& array, const RechunkJob& job) {
   text += fmt::format("chunks   {} -> {}\n", chunks_of(array.source), chunks_of(array.target));
   std::int64_t requests = 0;
   for (std::size_t i = 0; i < plan.passes.size(); ++i) {
-    text += pass_text(plan.passes[i], i + 1, plan.passes[i].problem.source.unit);
+    text += pass_text(plan.passes[i], i + 1, job.request.processes->size());
     requests += plan.passes[i].requests;
     if (i + 1 < plan.passes.size()) {
       text += fmt::format("between  chunks of {}, without compression\n", text_of(plan.passes[i].problem.target.chunk));
@@ -103,7 +104,8 @@ Json array_json(const ArrayJob& array, const RechunkJob& job) {
             {"source_chunks", array.source.chunk},
             {"target_chunks", array.target.chunk},
             {"max_bytes", job.request.max_bytes},
-            {"program_bytes", job.program_bytes}};
+            {"program_bytes", job.program_bytes},
+            {"ranks", job.request.processes->size()}};
   if (!array.plan) return json;
   const RechunkBounds& bounds = array.plan->bounds;
   json["passes"] = Json::array();

@@ -299,21 +299,26 @@ class SlabWorker {
   Buffer piece_;
 };
 
-// Calls visit(worker, slab) for all slabs, on the job's threads.
+// Calls visit(worker, slab) for all slabs of this process, on the job's threads.
 template <typename Visit>
 void for_each_slab(const ReshardJob& job, const std::vector<SourceFile>& sources, const std::vector<File>& targets,
                    Visit visit) {
-  std::mutex mutex;      // guards what follows
-  std::size_t next = 0;  // tensor
-  Slabs slabs;           // of the one before it
+  std::mutex mutex;         // guards what follows
+  std::size_t next = 0;     // tensor
+  Slabs slabs;              // of the one before it
+  std::int64_t number = 0;  // of slabs that were taken: processes get them in turn
+  const Processes& processes = *job.request.processes;
   const auto take = [&]() -> std::optional<Slab> {
     const std::lock_guard lock(mutex);
-    while (slabs.is_over()) {
-      if (next == job.tensors.size()) return std::nullopt;
-      const TensorJob& tensor = job.tensors[next++];
-      if (!tensor.sources.empty()) slabs = Slabs(tensor, job.slab_bytes);
+    for (;;) {
+      while (slabs.is_over()) {
+        if (next == job.tensors.size()) return std::nullopt;
+        const TensorJob& tensor = job.tensors[next++];
+        if (!tensor.sources.empty()) slabs = Slabs(tensor, job.slab_bytes);
+      }
+      Slab slab = slabs.take();
+      if (number++ % processes.size() == processes.rank()) return slab;
     }
-    return slabs.take();
   };
   WorkerPool pool(job.threads);
   pool.for_each(static_cast<std::size_t>(job.threads), [&](std::size_t) {
@@ -338,6 +343,7 @@ std::int64_t sum_of_volumes(const std::vector<StoredBox>& boxes) {
 }
 
 void write_target(const ReshardJob& job, const std::string& folder, const ReshardOptions& options) {
+  const Processes& processes = *job.request.processes;
   std::vector<SourceFile> sources;
   std::vector<File> targets;
   for (const std::string& path : job.source_files) {
@@ -345,17 +351,19 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
     const bool is_dropped = !file.is_cached();
     sources.push_back({std::move(file), is_dropped});
   }
-  for (const TargetFile& file : job.target_files) {
-    targets.emplace_back(folder + "/" + file.name, File::Mode::create);
-    targets.back().write(0, std::as_bytes(std::span(file.header)));
-  }
+  do_once(processes, [&] {
+    for (const TargetFile& file : job.target_files) {
+      File(folder + "/" + file.name, File::Mode::create).write(0, std::as_bytes(std::span(file.header)));
+    }
+  });
+  for (const TargetFile& file : job.target_files) targets.emplace_back(folder + "/" + file.name, File::Mode::update);
   std::mutex mutex;  // guards the sum
   std::int64_t read = 0;
   for_each_slab(job, sources, targets, [&](SlabWorker& worker, const Slab& slab) {
     worker.move(slab);
     const std::lock_guard lock(mutex);
     read += volume(slab.box) * slab.tensor->element_bytes;
-    if (options.report) options.report(read);
+    if (options.report) options.report(std::min(read * processes.size(), job.read_bytes()));  // the others alike
   });
   if (options.verify) {
     for_each_slab(job, sources, targets, [&](SlabWorker& worker, const Slab& slab) {
@@ -400,7 +408,7 @@ ReshardJob prepare(const ReshardRequest& request) {
   for (TensorJob& tensor : job.tensors) keep_one_of_each(tensor.sources);
   describe_targets(job, source);
   // Reading headers took memory that is free again, and counts.
-  job.program_bytes = std::max(program_memory(), peak_memory());
+  job.program_bytes = request.processes->most(std::max(program_memory(), peak_memory()));
   choose_slabs(job);
   return job;
 }
@@ -421,27 +429,31 @@ ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options) 
   const auto start = std::chrono::steady_clock::now();
   const std::string& target = job.request.target;
   const std::string folder = unfinished_path(target);
-  with_named_errors("write", [&] {
+  const Processes& processes = *job.request.processes;
+  do_once(processes, [&] {
     if (fs::exists(target) && !options.overwrite)
       throw InputError(fmt::format("'{}' exists", target), "--overwrite replaces it");
     require_replaceable(target);
     require_replaceable(folder);
     fs::remove_all(folder);
     fs::create_directories(folder);
-    try {
+  });
+  try {
+    do_once(processes, [&] {
       std::int64_t needed = 0;
       for (const TargetFile& file : job.target_files) needed += file.bytes;
       require_free_bytes(folder, target, needed);
-      write_target(job, folder, options);
-      name_target(target);
-    } catch (...) {  // nobody can go on with it
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-      throw;
-    }
-  });
-  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), peak_memory(),
-          options.verify};
+    });
+    write_target(job, folder, options);
+    wait_for_all(processes);
+    do_once(processes, [&] { name_target(target); });
+  } catch (...) {  // nobody can go on with it
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+    throw;
+  }
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+          processes.most(peak_memory()), options.verify};
 }
 
 // --- Text.

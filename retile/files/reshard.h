@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/engines/processes.h"
 #include "retile/files/safetensors.h"
 #include "retile/memory/tile_layout.h"
 
@@ -21,6 +22,7 @@ struct ReshardRequest {
   std::optional<std::vector<SourceText>> to = std::nullopt;    // layouts of the target's; else it is one file
   std::int64_t max_bytes = 0;                                  // of memory, for the whole process
   int threads = 1;
+  const Processes* processes = &one_process();  // which share the work out, and all make the same calls
 };
 
 // A box of a tensor in a file: `layout` says where it lies, in bytes from the file's beginning.
@@ -57,8 +59,8 @@ struct ReshardJob {
   std::int64_t written_bytes() const;
 };
 
-// Reads headers and layouts, and plans. Nothing is written. Throws InputError, MemoryLimitError where the cap is too
-// small.
+// Reads headers and layouts, and plans. Nothing is written. Collective. Throws InputError, MemoryLimitError where the
+// cap is too small.
 ReshardJob prepare_reshard(const ReshardRequest& request);
 
 std::string to_string(const ReshardJob& job);
@@ -76,7 +78,7 @@ struct ReshardReport {
   bool verified = false;
 };
 
-// Throws InputError where the target may not be written, RuntimeError where the run fails.
+// Collective. Throws InputError where the target may not be written, RuntimeError where the run fails.
 ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options);
 
 std::string to_string(const ReshardReport& report, const ReshardJob& job);

@@ -38,6 +38,14 @@ void require_source_outside(const std::string& source, const std::string& target
   throw InputError(fmt::format("'{}' is inside '{}', which would be replaced", source, target), {});
 }
 
+void do_once(const Processes& processes, const std::function<void()>& action) {
+  processes.do_together([&] {
+    if (processes.is_speaker()) with_named_errors("write", action);
+  });
+}
+
+void wait_for_all(const Processes& processes) { processes.least(0); }
+
 std::string unfinished_path(const std::string& target) { return target + ".unfinished"; }
 
 void name_target(const std::string& target) {

@@ -1,7 +1,10 @@
 // Targets that appear under their names when they are complete: until then they grow in a folder beside it.
 #pragma once
 
+#include <functional>
 #include <string>
+
+#include "retile/engines/processes.h"
 
 namespace retile::files {
 
@@ -16,6 +19,11 @@ bool is_inside(const std::string& inner, const std::string& outer);
 
 // Throws InputError where the target is the source or holds it: replacing the target would remove what is read.
 void require_source_outside(const std::string& source, const std::string& target);
+
+// Done by one process for all. What it throws, all throw; errors of std::filesystem become RuntimeErrors. Collective.
+void do_once(const Processes& processes, const std::function<void()>& action);
+// Returns when all processes have called it. Collective.
+void wait_for_all(const Processes& processes);
 
 // Where a target grows.
 std::string unfinished_path(const std::string& target);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "retile/base/error.h"
@@ -18,18 +20,27 @@ namespace retile::command {
 
 namespace {
 
-// How many processes mpirun started; 0 where it did not. Set by Open MPI, and by MPICH and its relatives.
-int launched_processes() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+// The number in the first of these variables of the environment that is set; else 0. One name is Open MPI's, the other
+// that of MPICH and its relatives.
+int environment_number(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
     if (const char* size = std::getenv(name)) return std::atoi(size);
   }
   return 0;
 }
 
+// How many processes mpirun started; 0 where it did not.
+int launched_processes() { return environment_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}); }
+
 }  // namespace
 
 bool is_in_job() { return launched_processes() > 1; }
 bool is_launched() { return launched_processes() > 0; }
+
+int cores_of_rank() {
+  const int ranks = std::max(1, environment_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
 
 #ifdef RETILE_HAS_MPI
 
@@ -104,6 +115,8 @@ std::optional<std::string> find_difference(const std::string& first, const std::
 }
 
 }  // namespace
+
+const Processes& job_processes() { return processes(); }
 
 void require_same_arguments(int argument_count, char** arguments) {
   std::string mine;

@@ -15,6 +15,11 @@ bool is_in_job();
 // True where mpirun started this process: what it writes goes through mpirun, which may look like a terminal to it.
 bool is_launched();
 
+// The ranks of the job; this process alone where there is none.
+const Processes& job_processes();
+// Threads of a rank, where the ranks of a host share its cores.
+int cores_of_rank();
+
 // From here to the end of its life, the process is a rank of its job. Only the first rank writes to standard output.
 class Job {
  public:

@@ -21,6 +21,7 @@ constexpr const char* examples =
 NetCDF-4 (all its arrays; FILE/NAME is one of them); DST becomes a store, or a .npy file where its name ends so. The
 process never holds more memory than --max-bytes: how the array is read and written is planned for it, and a
 cap that is too small is refused with the smallest that works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
+Under mpirun, ranks share the work out, each within --max-bytes.
 
 Sizes by the names of dimensions, --chunks time=-1,lat=10, hold for all arrays of a group that have them.
 --dry-run prints what would be read and written, and the least that could be.
@@ -42,6 +43,8 @@ struct Arguments {
 RechunkSettings settings_of(const Arguments& arguments) {
   if (arguments.overwrite && arguments.resume) throw UsageError("--overwrite and --resume contradict each other");
   RechunkSettings settings = arguments.settings;
+  settings.processes = &job_processes();
+  if (settings.threads == 0) settings.threads = cores_of_rank();
   settings.max_bytes = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   if (arguments.overwrite) settings.existing = files::Existing::overwrite;
   if (arguments.resume) settings.existing = files::Existing::resume;
@@ -49,7 +52,6 @@ RechunkSettings settings_of(const Arguments& arguments) {
 }
 
 int plan_and_run(const Arguments& arguments) {
-  if (is_in_job()) throw UsageError("rechunk runs in one process, without mpirun");
   const RechunkSettings settings = settings_of(arguments);
   const Rechunk rechunk(settings);
   if (arguments.dry_run) {

@@ -1,9 +1,7 @@
 // retile reshard
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
@@ -25,6 +23,7 @@ for each rank. --to says how ranks hold each tensor, one line of JSON for each n
   {"name": "*.weight", "mesh": {"tp": 8}, "layout": "PartitionSpec('tp', None)"}
 DIR gets rank-00000.safetensors and so on, or without --to one model.safetensors. Every byte of the source is
 read once; the process never holds more memory than --max-bytes. DIR has its name when it is complete.
+Under mpirun, ranks share the work out, each within --max-bytes.
 
 Example: one tensor of four numbers, for two ranks
   printf '\074\0\0\0\0\0\0\0{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}       abcd' > w.safetensors; echo '{"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4]"}' | retile reshard w.safetensors --to - --out ranks)help";
@@ -48,13 +47,12 @@ files::ReshardRequest request_of(const Arguments& arguments) {
   if (arguments.from) request.from = read_values(*arguments.from, "layouts");
   if (arguments.to) request.to = read_values(*arguments.to, "layouts");
   request.max_bytes = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  request.threads = arguments.threads > 0 ? arguments.threads : std::max(1, cores);
+  request.threads = arguments.threads > 0 ? arguments.threads : cores_of_rank();
+  request.processes = &job_processes();
   return request;
 }
 
 int plan_and_run(const Arguments& arguments) {
-  if (is_in_job()) throw UsageError("reshard runs in one process, without mpirun");
   const files::ReshardJob job = prepare_reshard(request_of(arguments));
   if (arguments.dry_run) {
     write_result(arguments.json ? to_json(job) : to_string(job));
