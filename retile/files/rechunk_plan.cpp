@@ -262,7 +262,7 @@ class PassSearch {
   std::optional<PassPlan> best_;
 };
 
-// --- Two passes.
+// --- Several passes.
 
 // Sizes of intermediate chunks along a dimension: those of both sides, halved and doubled.
 std::vector<std::int64_t> intermediate_sizes(const DimensionPair& pair) {
@@ -331,6 +331,58 @@ std::optional<std::vector<PassPlan>> plan_two_passes(const PassProblem& problem,
                                *plan_pass(pass_from(problem, *best), options)};
 }
 
+double seconds_of(const std::vector<PassPlan>& passes) {
+  return std::accumulate(passes.begin(), passes.end(), 0.0,
+                         [](double sum, const PassPlan& pass) { return sum + pass.seconds; });
+}
+
+// Intermediate chunks that change from those of the source to those of the target by equal factors.
+std::vector<Shape> even_stops(const PassProblem& problem, std::size_t count) {
+  std::vector<Shape> stops;
+  for (std::size_t stop = 1; stop <= count; ++stop) {
+    const double share = static_cast<double>(stop) / static_cast<double>(count + 1);
+    stops.emplace_back();
+    for (const DimensionPair& pair : dimension_pairs(problem)) {
+      const double from = std::log(static_cast<double>(pair.source.unit));
+      const double to = std::log(static_cast<double>(pair.target.chunk));
+      stops.back().push_back(std::max<std::int64_t>(1, std::llround(std::exp(from + share * (to - from)))));
+    }
+  }
+  return stops;
+}
+
+// Each stop is replaced by the best one between its neighbours, twice over.
+std::optional<std::vector<PassPlan>> plan_many_passes(const PassProblem& problem, const RechunkOptions& options,
+                                                      std::size_t count) {
+  std::vector<Shape> stops = even_stops(problem, count - 1);
+  const auto leg_after = [&](std::size_t stop) { return pass_from(problem, stops[stop]); };
+  for (std::size_t i = 0; i < 2 * stops.size(); ++i) {
+    const std::size_t stop = i % stops.size();
+    PassProblem around = stop == 0 ? problem : leg_after(stop - 1);
+    around.target = stop + 1 == stops.size() ? problem.target : PassTarget{stops[stop + 1], 0};
+    const auto best = plan_two_passes(around, options);
+    if (!best) return std::nullopt;
+    stops[stop] = best->front().problem.target.chunk;
+  }
+  std::vector<PassPlan> passes;
+  for (std::size_t i = 0; i < count; ++i) {
+    PassProblem leg = i == 0 ? problem : leg_after(i - 1);
+    leg.target = i + 1 == count ? problem.target : PassTarget{stops[i], 0};
+    const auto pass = plan_pass(leg, options);
+    if (!pass) return std::nullopt;
+    passes.push_back(*pass);
+  }
+  return passes;
+}
+
+std::optional<std::vector<PassPlan>> plan_passes(const PassProblem& problem, const RechunkOptions& options,
+                                                 std::size_t count) {
+  if (count == 2) return plan_two_passes(problem, options);
+  if (count > 2) return plan_many_passes(problem, options, count);
+  const std::optional<PassPlan> one = plan_pass(problem, options);
+  return one ? std::optional(std::vector{*one}) : std::nullopt;
+}
+
 // --- Bounds.
 
 std::int64_t stored_bytes(const PassProblem& problem, const Shape& chunk) {
@@ -356,6 +408,19 @@ int least_passes(const PassProblem& problem, const RechunkOptions& options) {
   const double ways = static_cast<double>(options.max_bytes) / static_cast<double>(least_block);
   if (regions <= 1 || ways <= 2) return 1;
   return std::max(1, static_cast<int>(std::ceil(std::log(regions) / std::log(ways))));
+}
+
+// What plans of so many passes take at least: the source is read once, the target written once, and the array written
+// and read once more for each further pass.
+double least_seconds(const PassProblem& problem, const RechunkOptions& options, std::size_t passes) {
+  const FileCosts& costs = options.costs;
+  const auto read = static_cast<double>(least_read(problem));
+  const auto written = static_cast<double>(stored_bytes(problem, problem.target.chunk));
+  const double between =
+      static_cast<double>(saturated_product(saturated_product(problem.shape), problem.element_size)) *
+      static_cast<double>(passes - 1);
+  const double decoded = problem.source.has_ranges ? 0 : read / costs.decode_rate / options.threads;
+  return ((read + between) / costs.read_rate + (written + between) / costs.write_rate + decoded) / options.processes;
 }
 
 std::int64_t least_memory(const PassProblem& problem) {
@@ -386,10 +451,7 @@ std::int64_t RechunkPlan::memory_bytes() const {
   return most;
 }
 
-double RechunkPlan::seconds() const {
-  return std::accumulate(passes.begin(), passes.end(), 0.0,
-                         [](double sum, const PassPlan& pass) { return sum + pass.seconds; });
-}
+double RechunkPlan::seconds() const { return seconds_of(passes); }
 
 std::int64_t share_extent(std::int64_t region, std::int64_t shard, std::int64_t size) {
   if (region >= size) return region;
@@ -414,13 +476,24 @@ RechunkPlan plan_rechunk(const PassProblem& problem, const RechunkOptions& optio
     throw MemoryLimitError(fmt::format("no plan needs less than {} bytes", group_digits(smallest)),
                            fmt::format("the smallest cap that works is {}; smaller chunks need less", smallest));
   }
-  const std::optional<PassPlan> one = plan_pass(problem, options);
-  // A second pass writes and reads everything once more: it cannot pay where one pass reads everything once.
-  if (one && one->read_bytes == bounds.least_read_bytes && one->mode == ReadMode::units) return {{*one}, bounds};
-  const auto two = plan_two_passes(problem, options);
-  ensure(one || two, "a plan fits into the least memory");
-  if (two && (!one || (*two)[0].seconds + (*two)[1].seconds < one->seconds)) return {*two, bounds};
-  return {{*one}, bounds};
+  RechunkPlan plan{{}, bounds};
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t count = 1;; ++count) {
+    plan.more_seconds = least_seconds(problem, options, count);
+    if (plan.more_seconds >= best) break;
+    const auto passes = plan_passes(problem, options, count);
+    const double seconds = passes ? seconds_of(*passes) : std::numeric_limits<double>::infinity();
+    plan.seconds_by_passes.push_back(seconds);
+    if (seconds < best) {
+      plan.passes = *passes;
+      best = seconds;
+    } else if (!plan.passes.empty()) {  // where one more does not help, others would do less and less
+      plan.more_seconds = least_seconds(problem, options, count + 1);
+      break;
+    }
+    ensure(count == 1 || !plan.passes.empty(), "a plan fits into the least memory");
+  }
+  return plan;
 }
 
 }  // namespace retile::files

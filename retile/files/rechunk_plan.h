@@ -86,10 +86,14 @@ struct RechunkBounds {
   int least_passes = 1;                  // of external memory: ⌈log(regions) / log(memory / block)⌉
 };
 
-// One pass, or two with an intermediate array between them.
+// One pass, or several with intermediate arrays between them.
 struct RechunkPlan {
   std::vector<PassPlan> passes;  // what one writes, the next one reads
   RechunkBounds bounds;
+  // Seconds of the best plan of so many passes, from one pass on; infinite where none was found. Any plan of more
+  // passes than are listed takes `more_seconds` at least.
+  std::vector<double> seconds_by_passes = {};
+  double more_seconds = 0;
 
   std::int64_t read_bytes() const;
   std::int64_t written_bytes() const;
@@ -101,7 +105,7 @@ struct RechunkPlan {
 // along a dimension of `size` elements, in whole regions. `shard` is 0 where there are none.
 std::int64_t share_extent(std::int64_t region, std::int64_t shard, std::int64_t size);
 
-// The cheapest plan over all region shapes, swept dimensions and ways to read, in one pass or in two. Throws
+// The cheapest plan over all region shapes, swept dimensions and ways to read, in as many passes as pay. Throws
 // MemoryLimitError where none fits, with the smallest `max_bytes` that works. `unavoidable_bytes` are those beside
 // `max_bytes` that this smallest cap is told with.
 RechunkPlan plan_rechunk(const PassProblem& problem, const RechunkOptions& options, std::int64_t unavoidable_bytes = 0);

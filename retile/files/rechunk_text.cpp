@@ -1,8 +1,10 @@
 // Plans and reports of rechunking, as text and as JSON.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "retile/base/json.h"
 #include "retile/files/file.h"
@@ -49,6 +51,19 @@ std::string pass_text(const PassPlan& pass, std::size_t number, int ranks) {
                      count_of(pass.threads, "thread"), count_of(pass.open_chunks, "chunk"));
 }
 
+// Why there are as many passes as there are.
+std::string choice_text(const RechunkPlan& plan) {
+  std::vector<std::string> others;
+  const std::size_t tried = plan.seconds_by_passes.size();
+  for (std::size_t i = 0; i < tried; ++i) {
+    const double seconds = plan.seconds_by_passes[i];
+    if (i + 1 == plan.passes.size() || std::isinf(seconds)) continue;
+    others.push_back(fmt::format("{:.3g} s in {}", seconds, i == 0 ? "1 pass" : fmt::format("{} passes", i + 1)));
+  }
+  others.push_back(fmt::format("{:.3g} s at least in {} or more", plan.more_seconds, tried + 1));
+  return fmt::format("time     {:.3g} s by the costs of a disk; {}\n", plan.seconds(), fmt::join(others, ", "));
+}
+
 std::int64_t least_cap(const ArrayJob& array, const RechunkJob& job) {
   return array.plan->bounds.least_memory_bytes + array.index_bytes + job.program_bytes;
 }
@@ -73,6 +88,7 @@ std::string array_text(const ArrayJob& array, const RechunkJob& job) {
                       times(plan.read_bytes(), bounds.least_read_bytes));
   text += fmt::format("written  {} bytes, {} the least; {}\n", group_digits(plan.written_bytes()),
                       times(plan.written_bytes(), bounds.least_written_bytes), count_of(requests, "request"));
+  text += choice_text(plan);
   text += fmt::format("memory   {} bytes and {} of the program (cap {}, at least {})\n",
                       group_digits(plan.memory_bytes() + array.index_bytes), group_digits(job.program_bytes),
                       group_digits(job.request.max_bytes), group_digits(least_cap(array, job)));
@@ -115,6 +131,11 @@ Json array_json(const ArrayJob& array, const RechunkJob& job) {
   json["written_bytes"] = array.plan->written_bytes();
   json["least_written_bytes"] = bounds.least_written_bytes;
   json["least_passes"] = bounds.least_passes;
+  json["seconds"] = array.plan->seconds();
+  json["seconds_by_passes"] = Json::array();  // null where none was found
+  for (const double seconds : array.plan->seconds_by_passes)
+    json["seconds_by_passes"].push_back(std::isinf(seconds) ? Json() : Json(seconds));
+  json["more_passes_seconds"] = array.plan->more_seconds;
   json["least_max_bytes"] = least_cap(array, job);
   return json;
 }

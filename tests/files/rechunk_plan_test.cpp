@@ -236,6 +236,9 @@ TEST(RechunkPlan, goes_through_an_intermediate_array_rather_than_read_many_times
   EXPECT_EQ(plan.passes[1].problem.source.chunk, plan.passes[0].problem.target.chunk);
   EXPECT_LE(plan.memory_bytes(), 256 << 20);
   EXPECT_EQ(plan_rechunk(maps_to_series(false), {std::int64_t{4} << 30, 2}).passes.size(), 1U);
+  // Where no single pass fits.
+  const RechunkPlan small = plan_rechunk(maps_to_series(false), {plan.bounds.least_memory_bytes, 2});
+  EXPECT_GE(small.passes.size(), 2U);
 }
 
 // Chunks along a dimension do not end together: sweeping reads each once, with few of them in memory.
@@ -258,6 +261,67 @@ TEST(RechunkPlan, refuses_a_cap_with_the_smallest_that_works) {
   const std::int64_t least = 12579304 - 1000;
   EXPECT_LE(plan_rechunk(problem, {least, 2}).memory_bytes(), least);
   EXPECT_THROW(plan_rechunk(problem, {least - 1, 2}), MemoryLimitError);
+}
+
+// A request costs as much as ten megabytes, so that blocks have to stay large on the way from columns to rows.
+TEST(RechunkPlan, takes_as_many_passes_as_pay) {
+  const Shape columns{1 << 17, 16};
+  const PassProblem problem{{1 << 17, 1 << 17}, 4, {columns, columns, {0, 1}, true, 1 << 24}, {{16, 1 << 17}, 0}};
+  RechunkOptions options{64 << 20, 1};
+  options.costs.request_seconds = 0.01;
+  const RechunkPlan plan = plan_rechunk(problem, options);
+  ASSERT_GE(plan.passes.size(), 3U);
+  for (std::size_t i = 0; i < plan.passes.size(); ++i) {
+    EXPECT_LE(plan.passes[i].memory_bytes, options.max_bytes);
+    if (i > 0) {
+      EXPECT_EQ(plan.passes[i].problem.source.chunk, plan.passes[i - 1].problem.target.chunk);
+    }
+  }
+  EXPECT_EQ(plan.passes.back().problem.target.chunk, problem.target.chunk);
+  EXPECT_EQ(plan.seconds(), *std::min_element(plan.seconds_by_passes.begin(), plan.seconds_by_passes.end()));
+  EXPECT_EQ(plan.seconds(), plan.seconds_by_passes[plan.passes.size() - 1]);
+  // Where requests cost nothing, one pass reads everything once, and more cannot pay.
+  options.costs.request_seconds = 0;
+  const RechunkPlan one = plan_rechunk(problem, options);
+  EXPECT_EQ(one.passes.size(), 1U);
+  EXPECT_EQ(one.seconds_by_passes.size(), 1U);
+  EXPECT_LT(one.seconds(), one.more_seconds);
+}
+
+// No plan of more passes undercuts what is told of them.
+TEST(RechunkPlan, bounds_what_more_passes_take) {
+  for (const bool has_ranges : {true, false}) {
+    for (const std::int64_t cap : {20, 40, 80, 160}) {
+      const RechunkPlan plan = plan_rechunk(maps_to_series(has_ranges), {cap << 20, 2});
+      EXPECT_GE(plan.seconds_by_passes.size(), plan.passes.size());
+      for (std::size_t i = 1; i < plan.seconds_by_passes.size(); ++i) {
+        const double further = 4.0 * 8760 * 181 * 360 * (1 / 2e9 + 1 / 1e9);
+        EXPECT_GE(plan.seconds_by_passes[i], further * static_cast<double>(i));
+      }
+      const double next = static_cast<double>(plan.seconds_by_passes.size());
+      EXPECT_NEAR(plan.more_seconds - next * 4.0 * 8760 * 181 * 360 * (1 / 2e9 + 1 / 1e9),
+                  4.0 * 8760 * 181 * 360 * (1 / 2e9 + (has_ranges ? 0 : 1 / 1e9 / 2)) + 8760.0 * 190 * 360 * 4 / 1e9,
+                  1e-6);
+    }
+  }
+}
+
+// Processes fill whole regions, and those that meet a shard are one process's.
+TEST(RechunkPlan, cuts_regions_for_processes) {
+  EXPECT_EQ(share_extent(20, 0, 1000), 20);
+  EXPECT_EQ(share_extent(20, 30, 1000), 60);
+  EXPECT_EQ(share_extent(30, 10, 1000), 30);
+  EXPECT_EQ(share_extent(1000, 30, 1000), 1000);
+  PassProblem problem{{1 << 20, 64}, 8, {{700, 64}, {700, 64}, {0, 1}, false, 2 * 700 * 64 * 8}, {{1000, 64}, 0}};
+  RechunkOptions options{4 << 20, 1};
+  const double alone = plan_rechunk(problem, options).seconds();
+  options.processes = 4;
+  const RechunkPlan shared = plan_rechunk(problem, options);
+  EXPECT_EQ(shared.passes[0].swept, 0U);
+  EXPECT_GE(shared.passes[0].regions, 4);
+  EXPECT_LT(shared.seconds(), 0.27 * alone);
+  problem.target.shard = {1 << 20, 64};  // one shard, one process
+  EXPECT_GE(plan_pass(problem, options)->seconds, 0.99 * alone);
 }
 
 // Every plan for every cap keeps it, and the smallest cap is the one that is told.

@@ -96,6 +96,28 @@ TEST_F(Rechunk, goes_through_an_intermediate_array) {
   expect_chunks("b.zarr", {{400, 300}, {2, 300}});
 }
 
+TEST_F(Rechunk, goes_through_several_intermediate_arrays) {
+  write_zarr3(path("a.zarr"), {{400, 300}, {400, 3}}, {"c/0/7"});
+  RechunkJob job = prepare_rechunk(request("a.zarr", "b.zarr", "2,300"));
+  const PassProblem whole = job.arrays[0].plan->passes[0].problem;
+  const std::vector<Shape> stops{{200, 10}, {100, 30}, {7, 100}};
+  std::vector<PassPlan> passes;
+  for (std::size_t i = 0; i <= stops.size(); ++i) {
+    PassProblem leg = whole;
+    if (i > 0) leg.source = {stops[i - 1], stops[i - 1], {0, 1}, true, 12000};
+    if (i < stops.size()) leg.target = {stops[i], 0};
+    passes.push_back(*plan_pass(leg, {1 << 22, 2}));
+  }
+  job.arrays[0].plan->passes = passes;
+  const RechunkReport report = run_rechunk(job, {Existing::refuse, true});
+  EXPECT_EQ(report.read_bytes, job.read_bytes());
+  run_rechunk(prepare_rechunk(request("a.zarr", "c.zarr", "2,300")), {});
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "/c/" + std::to_string(i) + "/0";
+    EXPECT_TRUE(read_bytes(path("b.zarr") + key) == read_bytes(path("c.zarr") + key)) << key;
+  }
+}
+
 TEST_F(Rechunk, keeps_chunks_missing_that_are) {
   write_zarr3(path("a.zarr"), {{8, 8}, {2, 4}}, {"c/0/0", "c/1/0", "c/2/1"});
   run_rechunk(prepare_rechunk(request("a.zarr", "b.zarr", "4,4")), {Existing::refuse, true});
