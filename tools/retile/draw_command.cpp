@@ -10,6 +10,7 @@
 
 #include "retile/base/scanner.h"
 #include "retile/drawing/html.h"
+#include "retile/drawing/rechunk_picture.h"
 #include "retile/drawing/svg.h"
 #include "retile/drawing/text.h"
 #include "retile/plan/text.h"
@@ -34,6 +35,9 @@ Examples:
     retile draw --mesh x=4,y=2 '[1{y,x}8, 8, 8]' '[8, 4{y}8, 2{x}8]' --beside xla --out plan.html
   a plan that somebody made
     retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile draw - --out plan.svg
+  how an array in files is rechunked: its chunks, and the regions that are filled at once
+    echo '{"zarr_format": 2, "shape": [365, 90, 180], "chunks": [1, 90, 180], "dtype": "<f4", "order": "C", "filters": null, "compressor": null, "fill_value": 0}' |
+      install -D /dev/stdin maps.zarr/.zarray && retile rechunk maps.zarr series.zarr --chunks 365,10,10 --dry-run --json | retile draw - --out rechunk.svg
   one step of it, with the first dimension as rows and the third as columns
     retile draw --mesh x=4,y=2 '[1{y,x}8, 8, 8]' '[8, 4{y}8, 2{x}8]' --planner paper --step 2 --dimensions 0,2 --as text)";
 
@@ -158,11 +162,30 @@ Problem problem_of(const Plan& plan, StatedElement element) {
   return {plan.id, plan.source, plan.target, element.value_or(ElementType::f32)};
 }
 
+// Plans of files: their arrays are cut into chunks, and held by nobody.
+int draw_rechunk(const Arguments& arguments, const std::vector<SourceText>& plans) {
+  const std::string format = format_of(arguments);
+  if (format == "text") throw UsageError("plans of retile rechunk are drawn as svg or html");
+  if (arguments.step || arguments.beside || arguments.dimensions)
+    throw UsageError("--step, --beside and --dimensions go with plans of devices, and these are of files");
+  if (format == "svg" && plans.size() > 1)
+    throw UsageError(fmt::format("an SVG shows one plan, and there are {}; --as html shows all", plans.size()));
+  std::vector<drawing::RechunkScene> scenes;
+  for (const SourceText& plan : plans) scenes.push_back(drawing::make_rechunk_scene(plan));
+  write_result_to(arguments.path, format == "svg" ? drawing::to_svg(scenes.front()) : drawing::to_html(scenes));
+  return done;
+}
+
 int run(const Arguments& arguments) {
+  std::vector<SourceText> plans;
+  if (is_plan_file(arguments.problem)) {
+    plans = read_plans(arguments.problem);
+    if (!plans.empty() && drawing::is_rechunk_plan(plans.front())) return draw_rechunk(arguments, plans);
+  }
   Artist artist(arguments);
   int status = done;
   if (is_plan_file(arguments.problem)) {
-    status = for_each_plan(arguments.problem, [&](const StatedPlan& stated, StatedElement element) {
+    status = for_each_plan(arguments.problem, plans, [&](const StatedPlan& stated, StatedElement element) {
       artist.add(problem_of(stated.plan, element), element, stated.plan, "");
     });
   } else {

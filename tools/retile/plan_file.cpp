@@ -54,11 +54,20 @@ bool is_plan_file(const ProblemArguments& arguments) {
   return arguments.source && !arguments.target && !arguments.problems;
 }
 
+std::vector<SourceText> read_plans(const ProblemArguments& arguments, std::size_t most) {
+  check_plan_usage(arguments);
+  std::vector<SourceText> plans = read_values(*arguments.source, "plans");
+  require_at_most(most, plans, "plans");
+  return plans;
+}
+
 int for_each_plan(const ProblemArguments& arguments,
                   const std::function<void(StatedPlan plan, StatedElement element)>& visit, std::size_t most) {
-  check_plan_usage(arguments);
-  const std::vector<SourceText> plans = read_values(*arguments.source, "plans");
-  require_at_most(most, plans, "plans");
+  return for_each_plan(arguments, read_plans(arguments, most), visit);
+}
+
+int for_each_plan(const ProblemArguments& arguments, const std::vector<SourceText>& plans,
+                  const std::function<void(StatedPlan plan, StatedElement element)>& visit) {
   int status = done;
   for (const SourceText& text : plans) {
     const auto work = [&] {
