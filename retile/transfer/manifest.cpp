@@ -61,19 +61,21 @@ class ManifestReader {
     for (const Diagnostic& fault : faults) faults_.add(fault);
   }
 
-  // A line that differs from one before it in its name alone has the same problem: tens of thousands of lines differ
-  // so, and need not be parsed.
+  // A line that differs from one before it in its name alone has the same problem and files: tens of thousands of lines
+  // differ so, and need not be parsed.
   bool read_alike(std::size_t index) {
     const std::string_view text = lines_[index].text;
     for (const std::string_view before : befores_) {
       if (!text.starts_with(before)) continue;
       const std::size_t end = text.find_first_of("\"\\", before.size());
       if (end == std::string_view::npos || text[end] == '\\') continue;
-      const auto alike = problems_by_rest_.find(text.substr(end));
-      if (alike == problems_by_rest_.end() || alike->second.before != before) continue;
+      const auto alike = arrays_by_rest_.find(text.substr(end));
+      if (alike == arrays_by_rest_.end() || alike->second.before != before) continue;
       std::string name(text.substr(before.size(), end - before.size()));
       add_name(name, index, {before.size() - 1, end + 1});
-      manifest_.arrays.push_back({std::move(name), alike->second.problem});
+      NamedArray array = manifest_.arrays[alike->second.array];
+      array.name = std::move(name);
+      manifest_.arrays.push_back(std::move(array));
       return true;
     }
     return false;
@@ -86,17 +88,21 @@ class ManifestReader {
     require_object(reader);
     reader.require_format();
     InputFaults faults;
-    find_unknown_keys(line, *root.as<JsonObject>(), fmt::format("name, {}", problem_keys), faults);
+    find_unknown_keys(line, *root.as<JsonObject>(), fmt::format("name, src_file, dst_file, {}", problem_keys), faults);
     for (JsonMember& member : *root.as<JsonObject>()) {
       auto* rules = member.value.as<JsonObject>();
       if (member.key == "uneven" && rules != nullptr) find_unknown_keys(line, *rules, "src, dst", faults);
     }
-    std::string name;
+    NamedArray array;
     SourceRange place;
     faults.attempt([&] {
-      name = reader.member("name").string();
+      array.name = reader.member("name").string();
       place = reader.member("name").value().range();
-      add_name(name, index, place);
+      add_name(array.name, index, place);
+    });
+    faults.attempt([&] {
+      if (reader.has("src_file")) array.source_file = reader.member("src_file").string();
+      if (reader.has("dst_file")) array.target_file = reader.member("dst_file").string();
     });
     std::optional<Problem> problem;
     faults.attempt([&] {
@@ -105,9 +111,9 @@ class ManifestReader {
         reader.member(reader.has("src_sum") ? "src_sum" : "src").fail(*fault);
     });
     faults.require_none();
-    const std::size_t number = numbers_.of(*problem, manifest_);
-    remember(index, place, name, number);
-    manifest_.arrays.push_back({std::move(name), number});
+    array.problem = numbers_.of(*problem, manifest_);
+    remember(index, place, array.name);
+    manifest_.arrays.push_back(std::move(array));
   }
 
   static void require_object(const JsonReader& reader) {
@@ -116,7 +122,8 @@ class ManifestReader {
                 R"(one array a line: {"name": …, "mesh": …, "shape": …, "src": …, "dst": …})");
   }
 
-  void remember(std::size_t index, SourceRange place, const std::string& name, std::size_t problem) {
+  // The array is the next one.
+  void remember(std::size_t index, SourceRange place, const std::string& name) {
     const std::string_view text = lines_[index].text;
     if (place.end - place.begin != name.size() + 2) return;  // it has escapes
     const std::string_view before = text.substr(0, place.begin + 1);
@@ -124,8 +131,8 @@ class ManifestReader {
       if (befores_.size() == most_befores) return;
       befores_.push_back(before);
     }
-    problems_by_rest_.try_emplace(text.substr(place.end - 1), *std::find(befores_.begin(), befores_.end(), before),
-                                  problem);
+    arrays_by_rest_.try_emplace(text.substr(place.end - 1), *std::find(befores_.begin(), befores_.end(), before),
+                                manifest_.arrays.size());
   }
 
   void add_name(const std::string& name, std::size_t line, SourceRange place) {
@@ -144,9 +151,9 @@ class ManifestReader {
   static constexpr std::size_t most_befores = 8;
 
   struct Alike {
-    Alike(std::string_view line_before, std::size_t number) : before(line_before), problem(number) {}
+    Alike(std::string_view line_before, std::size_t number) : before(line_before), array(number) {}
     std::string_view before;
-    std::size_t problem;
+    std::size_t array;  // of the first such line
   };
   struct NamePlace {
     NamePlace(std::size_t name_line, SourceRange range) : line(name_line), place(range) {}
@@ -158,8 +165,8 @@ class ManifestReader {
   Manifest manifest_;
   InputFaults faults_;  // of the first lines that have some
   std::size_t faulty_lines_ = 0;
-  std::vector<std::string_view> befores_;                         // lines up to their names, the opening quote included
-  std::unordered_map<std::string_view, Alike> problems_by_rest_;  // from the closing quote on
+  std::vector<std::string_view> befores_;                       // lines up to their names, the opening quote included
+  std::unordered_map<std::string_view, Alike> arrays_by_rest_;  // from the closing quote on
   ProblemNumbers numbers_;
   std::unordered_map<std::string, NamePlace> lines_by_name_;
 };

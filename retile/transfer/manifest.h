@@ -15,7 +15,9 @@ namespace retile::transfer {
 
 struct NamedArray {
   std::string name;
-  std::size_t problem = 0;  // in the manifest's problems
+  std::size_t problem = 0;       // in the manifest's problems
+  std::string source_file = {};  // that has its elements; empty: they are made up
+  std::string target_file = {};  // that gets them; empty: none
 };
 
 // Layers are alike: what many arrays have in common is there once.

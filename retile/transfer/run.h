@@ -13,6 +13,7 @@
 #include "retile/engines/engine.h"
 #include "retile/transfer/in_place.h"
 #include "retile/transfer/plan.h"
+#include "retile/transfer/tiles.h"
 
 namespace retile::transfer {
 
@@ -58,6 +59,7 @@ class PreparedTransfer {
 struct TransferRunOptions {
   std::uint64_t seed = 0;
   int repetitions = 1;
+  ArrayContents contents = {};  // of arrays that are not made up
 };
 
 struct TransferReport : RunReport {

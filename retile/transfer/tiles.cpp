@@ -49,8 +49,13 @@ std::span<std::byte> room_on_host(std::size_t bytes) {
 }  // namespace
 
 MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
-                     const Allocate& allocate)
-    : plan_(plan), devices_(std::move(devices)), seed_(seed), engine_(engine), used_(devices_.size()) {
+                     const Allocate& allocate, ArrayContents contents)
+    : plan_(plan),
+      devices_(std::move(devices)),
+      seed_(seed),
+      engine_(engine),
+      contents_(std::move(contents)),
+      used_(devices_.size()) {
   for (const Problem& problem : plan.manifest().problems) {
     sources_held_.push_back(problem.source().placement(plan.manifest().device_count()));
     targets_held_.push_back(problem.target().placement(plan.manifest().device_count()));
@@ -63,12 +68,11 @@ MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std:
   engine.for_each(sources_.size(), [&](std::size_t tile) {
     const auto [array, problem, device] = place_of(tile);
     Buffer& source = sources_[tile];
-    if (engine_.has_host_memory()) {
-      return make_parts(made(array), sources_held_[problem].parts(device), source.data());
-    }
-    const std::span<std::byte> host = room_on_host(source.size());
-    make_parts(made(array), sources_held_[problem].parts(device), host.data());
-    engine_.store(host, source.data());
+    const bool is_on_host = engine_.has_host_memory();
+    std::byte* const elements = is_on_host ? source.data() : room_on_host(source.size()).data();
+    const std::vector<Part> parts = sources_held_[problem].parts(device);
+    if (!contents_.read || !contents_.read(array, parts, elements)) make_parts(made(array), parts, elements);
+    if (!is_on_host) engine_.store({elements, source.size()}, source.data());
   });
 }
 
@@ -76,17 +80,39 @@ void MadeTiles::clear_targets() {
   for (Buffer& target : targets_) engine_.clear({target.begin(), target.end()});
 }
 
-std::optional<std::string> MadeTiles::difference() const {
-  std::vector<std::optional<std::string>> differences(targets_.size());
+void MadeTiles::for_each_target(const std::function<void(std::size_t tile, const std::byte* elements)>& visit) const {
   engine_.for_each(targets_.size(), [&](std::size_t tile) {
-    const auto [array, problem, device] = place_of(tile);
     const std::byte* elements = targets_[tile].data();
     if (!engine_.has_host_memory()) {
       const std::span<std::byte> host = room_on_host(targets_[tile].size());
       engine_.load(elements, host);
       elements = host.data();
     }
-    const auto found = find_difference(made(array), elements, device, targets_held_[problem].parts(device));
+    visit(tile, elements);
+  });
+}
+
+void MadeTiles::write_targets() const {
+  if (!contents_.write) return;
+  for_each_target([&](std::size_t tile, const std::byte* elements) {
+    const auto [array, problem, device] = place_of(tile);
+    contents_.write(array, targets_held_[problem].parts(device), elements);
+  });
+}
+
+std::optional<std::string> MadeTiles::difference() const {
+  std::vector<std::optional<std::string>> differences(targets_.size());
+  for_each_target([&](std::size_t tile, const std::byte* elements) {
+    const auto [array, problem, device] = place_of(tile);
+    const std::vector<Part> parts = targets_held_[problem].parts(device);
+    std::optional<std::string> found;
+    std::vector<std::byte> expected(contents_.read ? targets_[tile].size() : 0);
+    if (contents_.read && contents_.read(array, parts, expected.data())) {
+      const bool is_same = std::equal(expected.begin(), expected.end(), elements);
+      if (!is_same) found = fmt::format("device {}: its tile differs from the file", device);
+    } else {
+      found = find_difference(made(array), elements, device, parts);
+    }
     if (found) differences[tile] = fmt::format("array \"{}\", {}", plan_.manifest().arrays[array].name, *found);
   });
   const auto first =

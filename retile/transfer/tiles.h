@@ -15,6 +15,15 @@
 
 namespace retile::transfer {
 
+// Where elements of arrays come from that are not made up, and where results go. Called by several threads, for tiles
+// in memory of the host; functions may be absent.
+struct ArrayContents {
+  // Fills parts of an array, which is one of the manifest's, into a tile. False where the array is made up.
+  std::function<bool(std::size_t array, const std::vector<Part>& parts, std::byte* tile)> read = {};
+  // Takes parts of an array from a target's tile.
+  std::function<void(std::size_t array, const std::vector<Part>& parts, const std::byte* tile)> write = {};
+};
+
 // Those of this process's devices, source and target, array by array and device by device. The plan outlives them.
 class MadeTiles {
  public:
@@ -23,7 +32,7 @@ class MadeTiles {
   // The engine, which outlives them, makes tiles at once if it can. Those in memory of a device share one allocation a
   // side: devices have no small ones.
   MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
-            const Allocate& allocate);
+            const Allocate& allocate, ArrayContents contents = {});
 
   // Nothing has written to the targets yet.
   const std::vector<Buffer>& source_buffers() const { return sources_; }
@@ -36,6 +45,8 @@ class MadeTiles {
   void clear_targets();
   // The first element of a target that is not the array's.
   std::optional<std::string> difference() const;
+  // Hands targets on.
+  void write_targets() const;
 
  private:
   struct TilePlace {
@@ -45,6 +56,8 @@ class MadeTiles {
   };
   TilePlace place_of(std::size_t tile) const;
   MadeArray made(std::size_t array) const;
+  // Calls visit(place, elements in the host's memory) for all target tiles.
+  void for_each_target(const std::function<void(std::size_t tile, const std::byte* elements)>& visit) const;
   // Of one side's tiles.
   std::vector<std::size_t> tile_bytes(const std::function<const Placement&(std::size_t problem)>& side);
 
@@ -52,6 +65,7 @@ class MadeTiles {
   const std::vector<Device> devices_;
   const std::uint64_t seed_;
   Engine& engine_;
+  const ArrayContents contents_;
   std::vector<Placement> sources_held_;  // by problem, as boxes of its array
   std::vector<Placement> targets_held_;
   std::vector<std::int64_t> used_;  // by slot

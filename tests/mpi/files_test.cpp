@@ -132,6 +132,19 @@ TEST_F(FilesOnRanks, are_gone_on_with_by_other_ranks) {
   EXPECT_EQ(read("back.npy"), read("a.npy"));
 }
 
+// Each rank reads and writes what its devices hold.
+TEST_F(FilesOnRanks, are_moved_by_a_transfer) {
+  std::map<std::string, files::Tensor> tensors{{"w", {"U8", 1, {30, 70}, 0, 0}}};
+  std::string text = files::safetensors_header(tensors, "");
+  for (int i = 0; i < 2100; ++i) text += static_cast<char>(i * 7);
+  write("m.safetensors", text);
+  write(
+      "m.jsonl",
+      R"({"name": "w", "mesh": {"x": 4}, "shape": [30, 70], "src": [["x"], []], "dst": [[], ["x"]], "dtype": "u8", "src_file": "m.safetensors", "dst_file": "out.safetensors"})");
+  run_well(4, "transfer m.jsonl");
+  EXPECT_EQ(read("out.safetensors"), text);
+}
+
 TEST_F(FilesOnRanks, are_refused_once) {
   write_npy({60, 50});
   write("b.zarr", "");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "retile/base/error.h"
+#include "retile/files/tensor_files.h"
 #include "retile/plan/text.h"
 #include "retile/planner/memory_limit.h"
 #include "retile/transfer/in_place.h"
@@ -26,7 +27,8 @@ constexpr const char* examples =
 receives what it lacks, once, from holders that share the sending as evenly as can be, in rounds of one
 message per pair of devices. Beside its tiles no device holds more than --max-bytes. Then made-up data is
 moved, and every device's tiles are compared with slices of the arrays. Without --dry-run the tiles must
-fit in this machine's memory.
+fit in this machine's memory. With "src_file" and "dst_file", files of safetensors, each rank reads its tiles of the
+array and writes them instead.
 
 Examples:
   echo '{"name": "w", "mesh": {"x":4}, "shape": [8,8], "src": [["x"],[]], "dst": [[],["x"]], "dtype": "bf16"}' |
@@ -93,6 +95,16 @@ std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& 
   return to_string(plan, figures) + (time ? fmt::format("time      {}\n", to_string(*time)) : "");
 }
 
+std::vector<files::FiledTensor> filed_tensors(const transfer::Manifest& manifest) {
+  std::vector<files::FiledTensor> tensors;
+  for (const transfer::NamedArray& array : manifest.arrays) {
+    const Problem& problem = manifest.problems[array.problem];
+    tensors.push_back(
+        {array.name, problem.source().global_shape(), problem.element_type(), array.source_file, array.target_file});
+  }
+  return tensors;
+}
+
 int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
@@ -106,7 +118,17 @@ int plan_and_run(const Arguments& arguments) {
     write_result(render_dry_run(plan, arguments));
     return done;
   }
-  const transfer::TransferReport report = run_transfer(plan, *engine, arguments.running);
+  files::TensorFiles files(filed_tensors(plan.manifest()), engine->processes());
+  transfer::TransferRunOptions running = arguments.running;
+  running.contents.read = [&](std::size_t array, const std::vector<Part>& parts, std::byte* tile) {
+    if (files.has_source(array)) files.read(array, parts, tile);
+    return files.has_source(array);
+  };
+  running.contents.write = [&](std::size_t array, const std::vector<Part>& parts, const std::byte* tile) {
+    if (files.has_target(array)) files.write(array, parts, tile);
+  };
+  const transfer::TransferReport report = run_transfer(plan, *engine, running);
+  if (!report.difference) files.finish();
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {
