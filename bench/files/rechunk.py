@@ -15,8 +15,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
+import numcodecs
 import numpy
 import zarr
 
@@ -36,8 +38,8 @@ def scaled(case, scale):
 
 def make_source(path, case, codec):
     shape, chunks, _ = case
-    compressors = None if codec == "none" else zarr.codecs.BloscCodec(cname="lz4", clevel=5)
-    array = zarr.create_array(path, shape=shape, dtype="f4", chunks=chunks, compressors=compressors)
+    compressors = None if codec == "none" else numcodecs.Blosc(cname="lz4", clevel=5)
+    array = zarr.create_array(path, shape=shape, dtype="f4", chunks=chunks, compressors=compressors, zarr_format=2)
     random = numpy.random.default_rng(1)
     rows = max(1, (1 << 26) // (4 * math.prod(shape[1:])))
     rows = max(chunks[0], rows // chunks[0] * chunks[0])
@@ -61,12 +63,15 @@ def apart(function, *arguments):
         return pool.submit(function, *arguments).result()
 
 
-def run(command):
+def run(command, time_limit):
     """Wall-clock seconds and the peak resident bytes of a command; nothing where it fails."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    timer = threading.Timer(time_limit, process.kill)
+    timer.start()
     errors = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
     seconds = time.perf_counter() - start
     if status != 0:
         return None, errors.strip().splitlines()[-1:] or [f"status {status}"]
@@ -79,11 +84,15 @@ def commands(arguments, source, target, chunks):
     cap = str(arguments.max_bytes)
     found = {
         "retile": [arguments.retile, "rechunk", source, target, "--chunks", text, "--max-bytes", cap, "--threads", "2"],
-        "cp": ["cp", "-r", source, target],
+        # As ours: what is written is on the disk when it is done.
+        "cp": ["bash", "-c", 'cp -r "$0" "$1" && sync -f "$1"', source, target],
     }
-    for name in ("loop", "tensorstore", "dask"):
-        if name == "loop" or importlib.util.find_spec(name):
-            found[name] = [sys.executable, str(HERE / "contenders.py"), name, source, target, json.dumps(chunks), cap]
+    pythons = {name: sys.executable for name in ("tensorstore", "dask", "cubed") if importlib.util.find_spec(name)}
+    pythons["loop"] = sys.executable
+    if arguments.rechunker:
+        pythons["rechunker"] = arguments.rechunker
+    for name, python in pythons.items():
+        found[name] = [python, str(HERE / "contenders.py"), name, source, target, json.dumps(chunks), cap]
     wanted = arguments.contenders.split(",") if arguments.contenders else list(found)
     return {name: command for name, command in found.items() if name in wanted}
 
@@ -97,7 +106,9 @@ def measure(arguments, name, codec):
     for _ in range(arguments.repeat):
         for contender, command in commands(arguments, source, target, case[2]).items():
             shutil.rmtree(target, ignore_errors=True)
-            result, fault = run(command)
+            shutil.rmtree(f"{target}.work", ignore_errors=True)
+            os.sync()
+            result, fault = run(command, arguments.time_limit)
             if result and contender != "cp" and contender not in best and apart(differs, source, target):
                 result, fault = None, ["the result is wrong"]
             if fault:
@@ -119,7 +130,9 @@ def main():
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--cases", help="some of: " + ", ".join(CASES))
     parser.add_argument("--codecs", default="none,blosc")
-    parser.add_argument("--contenders", help="some of: retile,cp,loop,tensorstore,dask")
+    parser.add_argument("--contenders", help="some of: retile,cp,loop,tensorstore,dask,cubed,rechunker")
+    parser.add_argument("--rechunker", help="the Python of an environment with rechunker, which needs zarr-python 2")
+    parser.add_argument("--time-limit", type=float, default=300, help="seconds of one run")
     arguments = parser.parse_args()
     os.makedirs(arguments.folder, exist_ok=True)
     print(f"cap {arguments.max_bytes} bytes, {os.cpu_count()} cores, zarr {zarr.__version__}")
