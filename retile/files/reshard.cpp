@@ -58,7 +58,7 @@ void add_boxes(const std::vector<Part>& parts, std::size_t file, const Tensor& t
 }
 
 TensorJob whole_tensor(const std::string& name, const Tensor& tensor) {
-  TensorJob job{name, tensor.element_bytes, tensor.shape, {}, {}};
+  TensorJob job{name, tensor.element_bytes, tensor.shape, {}, nullptr};
   if (tensor.bytes() > 0) {
     job.sources.push_back({tensor.file, {box_at(Shape(tensor.shape.size()), tensor.shape), {}, tensor.offset}});
   }
@@ -92,8 +92,8 @@ Source open_from_ranks(const std::string& folder, const TensorLayouts& layouts) 
     for (const auto& [name, tensor] : rank.tensors) types.emplace(name, tensor.type);
   }
   for (const auto& [name, type] : types) {
-    const Placement placement = layouts.find(name, nullptr).placement();
-    TensorJob job{name, 1, placement.global_shape(), {}, {}};
+    const Placement placement = layouts.layout_of(layouts.find_line(name), name, nullptr).placement();
+    TensorJob job{name, 1, placement.global_shape(), {}, nullptr};
     if (placement.device_count() > static_cast<std::int64_t>(ranks.size())) {
       throw InputError(fmt::format("the layout of '{}' has {}, and '{}' has files of {}", name,
                                    count_of(placement.device_count(), "rank"), folder, ranks.size()),
@@ -126,45 +126,89 @@ void keep_one_of_each(std::vector<StoredBox>& boxes) {
                 [&](const StoredBox& box) { return !seen.emplace(box.layout.box.lo, box.layout.box.hi).second; });
 }
 
-void add_files(ReshardJob& job, std::vector<std::map<std::string, Tensor>>& files, const std::string& metadata) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    TargetFile file;
-    file.name = job.request.to ? rank_file(static_cast<std::int64_t>(i)) : "model.safetensors";
-    file.header = safetensors_header(files[i], metadata);
-    file.bytes = static_cast<std::int64_t>(file.header.size());
-    for (const auto& [name, tensor] : files[i]) file.bytes += tensor.bytes();
-    job.target_files.push_back(std::move(file));
+TensorTiles tiles_of(const std::string& name, const Shape& shape, const Placement& placement) {
+  TensorTiles tiles;
+  for (std::int64_t device = 0; device < placement.device_count(); ++device) {
+    tiles.parts.push_back(placement.parts(static_cast<Device>(device)));
+    tiles.shapes.push_back(
+        tile_shape(name, tiles.parts.back(), shape.size(), placement.size(static_cast<Device>(device))));
   }
+  return tiles;
+}
+
+// One file has all of it.
+TensorTiles whole_tiles(const Shape& shape, bool is_empty) {
+  if (is_empty) return {{{}}, {shape}};
+  return {{{packed_part(box_at(Shape(shape.size()), shape))}}, {shape}};
+}
+
+// Kinds of tensors, by what decides their tiles.
+class TensorKinds {
+ public:
+  explicit TensorKinds(const std::optional<std::vector<SourceText>>& lines) {
+    if (lines) layouts_.emplace(*lines);
+  }
+
+  std::shared_ptr<const TensorTiles> find(const TensorJob& tensor) {
+    const bool is_whole = !layouts_ || tensor.sources.empty();
+    const std::size_t line = is_whole ? SIZE_MAX : layouts_->find_line(tensor.name);
+    auto& kind = kinds_[{line, tensor.shape}];
+    if (kind != nullptr) return kind;
+    kind = std::make_shared<const TensorTiles>(
+        is_whole
+            ? whole_tiles(tensor.shape, tensor.sources.empty())
+            : tiles_of(tensor.name, tensor.shape, layouts_->layout_of(line, tensor.name, &tensor.shape).placement()));
+    files_ = std::max(files_, kind->parts.size());
+    return kind;
+  }
+
+  std::size_t file_count() const { return files_; }
+  // Whether two files have tiles of the same shapes of all tensors.
+  bool are_alike(std::size_t file, std::size_t other) const {
+    return std::all_of(kinds_.begin(), kinds_.end(), [&](const auto& kind) {
+      const std::vector<Shape>& shapes = kind.second->shapes;
+      if (file >= shapes.size() || other >= shapes.size()) return file >= shapes.size() && other >= shapes.size();
+      return shapes[file] == shapes[other];
+    });
+  }
+
+ private:
+  std::optional<TensorLayouts> layouts_;
+  std::map<std::pair<std::size_t, Shape>, std::shared_ptr<const TensorTiles>> kinds_;  // by line and shape
+  std::size_t files_ = 1;
+};
+
+FileContents contents_of(std::size_t file, const ReshardJob& job, const Source& source) {
+  std::map<std::string, Tensor> tensors;
+  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
+    const TensorJob& tensor = job.tensors[i];
+    if (file >= tensor.targets->shapes.size()) continue;
+    const Tensor tile{source.types[i], tensor.element_bytes, tensor.targets->shapes[file], 0, 0};
+    tensors.emplace_hint(tensors.end(), tensor.name, tile);
+  }
+  FileContents contents;
+  contents.header = safetensors_header(tensors, source.metadata);
+  contents.bytes = static_cast<std::int64_t>(contents.header.size());
+  contents.offsets.assign(job.tensors.size(), 0);
+  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
+    const auto found = tensors.find(job.tensors[i].name);
+    if (found == tensors.end()) continue;
+    contents.offsets[i] = found->second.offset;
+    contents.bytes += found->second.bytes();
+  }
+  return contents;
 }
 
 void describe_targets(ReshardJob& job, const Source& source) {
-  std::optional<TensorLayouts> layouts;
-  if (job.request.to) layouts.emplace(*job.request.to);
-  std::vector<std::map<std::string, Tensor>> files(1);
-  std::vector<std::vector<std::vector<Part>>> parts(job.tensors.size());  // by tensor and file
-  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
-    const TensorJob& tensor = job.tensors[i];
-    if (!layouts || tensor.sources.empty()) {
-      const bool is_empty = tensor.sources.empty();
-      parts[i].push_back(is_empty ? std::vector<Part>()
-                                  : std::vector{packed_part(box_at(Shape(tensor.shape.size()), tensor.shape))});
-      files[0][tensor.name] = {source.types[i], tensor.element_bytes, tensor.shape, 0, 0};
-      continue;
-    }
-    const Placement placement = layouts->find(tensor.name, &tensor.shape).placement();
-    files.resize(std::max(files.size(), static_cast<std::size_t>(placement.device_count())));
-    for (std::int64_t device = 0; device < placement.device_count(); ++device) {
-      parts[i].push_back(placement.parts(static_cast<Device>(device)));
-      const Shape shape =
-          tile_shape(tensor.name, parts[i].back(), tensor.shape.size(), placement.size(static_cast<Device>(device)));
-      files[static_cast<std::size_t>(device)][tensor.name] = {source.types[i], tensor.element_bytes, shape, 0, 0};
-    }
-  }
-  add_files(job, files, source.metadata);
-  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
-    for (std::size_t file = 0; file < parts[i].size(); ++file) {
-      add_boxes(parts[i][file], file, files[file].at(job.tensors[i].name), job.tensors[i].targets);
-    }
+  TensorKinds kinds(job.request.to);
+  for (TensorJob& tensor : job.tensors) tensor.targets = kinds.find(tensor);
+  for (std::size_t i = 0; i < kinds.file_count(); ++i) {
+    TargetFile file;
+    file.name = job.request.to ? rank_file(static_cast<std::int64_t>(i)) : "model.safetensors";
+    file.contents = i > 0 && kinds.are_alike(i, i - 1)
+                        ? job.target_files.back().contents
+                        : std::make_shared<const FileContents>(contents_of(i, job, source));
+    job.target_files.push_back(std::move(file));
   }
 }
 
@@ -231,45 +275,58 @@ struct SourceFile {
 class SlabWorker {
  public:
   SlabWorker(const ReshardJob& job, const std::vector<SourceFile>& sources, const std::vector<File>& targets)
-      : sources_(sources),
+      : job_(job),
+        sources_(sources),
         targets_(targets),
         slab_(make_page_buffer(static_cast<std::size_t>(job.slab_bytes))),
         piece_(make_page_buffer(static_cast<std::size_t>(job.slab_bytes))) {}
 
   void move(const Slab& slab) {
     read(slab);
-    for (const StoredBox& target : slab.tensor->targets) {
-      const auto shared = intersect(target.layout.box, slab.box);
-      if (!shared) continue;
-      BoxCopy(TileLayout(slab.box), TileLayout(*shared), *shared, slab.tensor->element_bytes)
+    for_each_target(slab, [&](const StoredBox& target, const Box& shared) {
+      BoxCopy(TileLayout(slab.box), TileLayout(shared), shared, slab.tensor->element_bytes)
           .run(slab_.data(), piece_.data());
-      for_each_run(target, *shared, slab.tensor->element_bytes, [&](std::int64_t offset, std::span<std::byte> bytes) {
+      for_each_run(target, shared, slab.tensor->element_bytes, [&](std::int64_t offset, std::span<std::byte> bytes) {
         targets_[target.file].write(offset, bytes);
       });
-    }
+    });
   }
 
   // Whether the target has what the source has.
   bool is_same(const Slab& slab) {
     read(slab);
-    for (const StoredBox& target : slab.tensor->targets) {
-      const auto shared = intersect(target.layout.box, slab.box);
-      if (!shared) continue;
+    bool is_same = true;
+    for_each_target(slab, [&](const StoredBox& target, const Box& shared) {
       const std::int64_t size = slab.tensor->element_bytes;
-      for_each_run(target, *shared, size,
+      for_each_run(target, shared, size,
                    [&](std::int64_t offset, std::span<std::byte> bytes) { targets_[target.file].read(offset, bytes); });
-      const BoxCopy copy{TileLayout(slab.box), TileLayout(*shared), *shared, size};
+      const BoxCopy copy{TileLayout(slab.box), TileLayout(shared), shared, size};
       for (std::int64_t run = 0; run < copy.run_count(); ++run) {
         const BoxCopy::RunPlace place = copy.run_place(run);
-        if (std::memcmp(slab_.data() + place.from, piece_.data() + place.to,
-                        static_cast<std::size_t>(copy.run_bytes())) != 0)
-          return false;
+        is_same = is_same && std::memcmp(slab_.data() + place.from, piece_.data() + place.to,
+                                         static_cast<std::size_t>(copy.run_bytes())) == 0;
       }
-    }
-    return true;
+    });
+    return is_same;
   }
 
  private:
+  // Calls visit(box of a target file, what the slab has of it).
+  template <typename Visit>
+  void for_each_target(const Slab& slab, Visit visit) const {
+    const auto number = static_cast<std::size_t>(slab.tensor - job_.tensors.data());
+    const std::vector<std::vector<Part>>& files = slab.tensor->targets->parts;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+      for (const Part& part : files[file]) {
+        const auto shared = intersect(part.box, slab.box);
+        if (!shared) continue;
+        StoredBox target{file, layout_of(part, slab.tensor->element_bytes)};
+        target.layout.offset += job_.target_files[file].contents->offsets[number];
+        visit(target, *shared);
+      }
+    }
+  }
+
   void read(const Slab& slab) {
     for (const StoredBox& source : slab.tensor->sources) {
       const auto shared = intersect(source.layout.box, slab.box);
@@ -293,6 +350,7 @@ class SlabWorker {
     }
   }
 
+  const ReshardJob& job_;
   const std::vector<SourceFile>& sources_;
   const std::vector<File>& targets_;
   Buffer slab_;
@@ -353,7 +411,7 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
   }
   do_once(processes, [&] {
     for (const TargetFile& file : job.target_files) {
-      File(folder + "/" + file.name, File::Mode::create).write(0, std::as_bytes(std::span(file.header)));
+      File(folder + "/" + file.name, File::Mode::create).write(0, std::as_bytes(std::span(file.contents->header)));
     }
   });
   for (const TargetFile& file : job.target_files) targets.emplace_back(folder + "/" + file.name, File::Mode::update);
@@ -390,7 +448,11 @@ std::int64_t ReshardJob::read_bytes() const {
 
 std::int64_t ReshardJob::written_bytes() const {
   std::int64_t bytes = 0;
-  for (const TensorJob& tensor : tensors) bytes += sum_of_volumes(tensor.targets) * tensor.element_bytes;
+  for (const TensorJob& tensor : tensors) {
+    for (const std::vector<Part>& parts : tensor.targets->parts) {
+      for (const Part& part : parts) bytes += volume(part.box) * tensor.element_bytes;
+    }
+  }
   return bytes;
 }
 
@@ -441,7 +503,7 @@ ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options) 
   try {
     do_once(processes, [&] {
       std::int64_t needed = 0;
-      for (const TargetFile& file : job.target_files) needed += file.bytes;
+      for (const TargetFile& file : job.target_files) needed += file.contents->bytes;
       require_free_bytes(folder, target, needed);
     });
     write_target(job, folder, options);
@@ -460,7 +522,7 @@ ReshardReport run_reshard(const ReshardJob& job, const ReshardOptions& options) 
 
 std::string to_string(const ReshardJob& job) {
   std::int64_t largest = 0;
-  for (const TargetFile& file : job.target_files) largest = std::max(largest, file.bytes);
+  for (const TargetFile& file : job.target_files) largest = std::max(largest, file.contents->bytes);
   const auto count = [](std::size_t number, const char* noun) {
     return count_of(static_cast<std::int64_t>(number), noun);
   };
@@ -477,7 +539,8 @@ std::string to_string(const ReshardJob& job) {
 
 std::string to_json(const ReshardJob& job) {
   Json files = Json::array();
-  for (const TargetFile& file : job.target_files) files.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  for (const TargetFile& file : job.target_files)
+    files.push_back({{"name", file.name}, {"bytes", file.contents->bytes}});
   const Json json{{"format", json_format},
                   {"source", utf8_of(job.request.source)},
                   {"target", utf8_of(job.request.target)},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "retile/engines/processes.h"
 #include "retile/files/safetensors.h"
 #include "retile/memory/tile_layout.h"
+#include "retile/types/placement.h"
 
 namespace retile::files {
 
@@ -31,19 +33,32 @@ struct StoredBox {
   TileLayout layout;
 };
 
+// How files hold a tensor: by file, the parts of its tile and their shape together; no parts where it is empty. Tensors
+// of one shape and layout share it: a model has tens of thousands, and as many times the number of files.
+struct TensorTiles {
+  std::vector<std::vector<Part>> parts;
+  std::vector<Shape> shapes;
+};
+
 // One tensor, and where it is. Boxes of one side are equal or disjoint; of equal sources one is read.
 struct TensorJob {
   std::string name;
   std::int64_t element_bytes = 1;
   Shape shape;
   std::vector<StoredBox> sources;
-  std::vector<StoredBox> targets;
+  std::shared_ptr<const TensorTiles> targets;
+};
+
+// What is in a file of the target. Files with tiles of the same shapes share it.
+struct FileContents {
+  std::string header;                 // its first bytes
+  std::vector<std::int64_t> offsets;  // by tensor, in bytes from the file's beginning
+  std::int64_t bytes = 0;             // of the file
 };
 
 struct TargetFile {
-  std::string name;    // in the target's folder
-  std::string header;  // its first bytes
-  std::int64_t bytes = 0;
+  std::string name;  // in the target's folder
+  std::shared_ptr<const FileContents> contents;
 };
 
 struct ReshardJob {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -150,10 +151,11 @@ std::string safetensors_header(std::map<std::string, Tensor>& tensors, const std
   std::string text = metadata.empty() ? "" : R"("__metadata__":)" + metadata;
   std::int64_t at = 0;
   for (auto& [name, tensor] : tensors) {
-    const Json value{{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes()}}};
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", Json(name).dump(), value.dump());
     tensor.offset = at;
     at += tensor.bytes();
+    fmt::format_to(std::back_inserter(text), R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                   text.empty() ? "" : ",", Json(name).dump(), tensor.type, fmt::join(tensor.shape, ","), tensor.offset,
+                   at);
   }
   text = "{" + text + "}";
   text.append((alignment - text.size() % alignment) % alignment, ' ');

@@ -33,14 +33,18 @@ TensorLayouts::TensorLayouts(std::vector<SourceText> lines) : lines_(std::move(l
   }
 }
 
-Layout TensorLayouts::find(const std::string& name, const Shape* shape) const {
+std::size_t TensorLayouts::find_line(const std::string& name) const {
   const auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
   const auto found = std::find_if(patterns_.begin(), patterns_.end(), fits);
   if (found == patterns_.end()) {
     throw InputError(fmt::format("no line of '{}' says the layout of '{}'", lines_.empty() ? "" : lines_[0].name, name),
                      "names may have wildcards: a last line with the name * is for all others");
   }
-  const SourceText& text = lines_[static_cast<std::size_t>(found - patterns_.begin())];
+  return static_cast<std::size_t>(found - patterns_.begin());
+}
+
+Layout TensorLayouts::layout_of(std::size_t number, const std::string& name, const Shape* shape) const {
+  const SourceText& text = lines_[number];
   const JsonValue value = parse_json(text);
   const JsonReader line(text, value, "the line");
   Shape own;

@@ -1,6 +1,7 @@
 // Layouts of a model's tensors, by name.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,12 @@ class TensorLayouts {
   // Throws InputError with the place of the mistake.
   explicit TensorLayouts(std::vector<SourceText> lines);
 
-  // The layout of a tensor. `shape` is null where only the line can say it. Throws InputError where no line fits, and
-  // where its layout is of another shape, a sum, or of tiles with another order in memory.
-  Layout find(const std::string& name, const Shape* shape) const;
+  // The number of the line for a tensor. Throws InputError where none fits.
+  std::size_t find_line(const std::string& name) const;
+  // The layout that a line says of a tensor: tensors of one line and shape have the same. `shape` is null where only
+  // the line can say it. Throws InputError where the layout is of another shape, a sum, or of tiles with another order
+  // in memory.
+  Layout layout_of(std::size_t line, const std::string& name, const Shape* shape) const;
 
  private:
   std::vector<SourceText> lines_;

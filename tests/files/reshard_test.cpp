@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "retile/base/arithmetic.h"
 #include "tests/files/folder_test.h"
@@ -197,6 +198,29 @@ TEST_F(Reshard, replaces_nothing_but_checkpoints) {
             }),
             "error: '" + path("home") + "' holds more than files of safetensors: it is not replaced\n");
   EXPECT_TRUE(fs::exists(path("home/letters")));
+}
+
+// A model of tens of thousands of tensors for many ranks is a few kinds of tiles, and ranks alike share a header.
+TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
+  std::map<std::string, Tensor> tensors;
+  for (int i = 0; i < 200; ++i) tensors["layers." + std::to_string(i)] = {"U8", 1, {i % 2 == 0 ? 8 : 7, 4}, 0, 0};
+  const std::string header = safetensors_header(tensors, "");
+  write_text(path("m.safetensors"), header + std::string(200 * 30, 'x'));
+  ReshardRequest there = request("m.safetensors", "ranks");
+  there.to = layouts({R"json({"name": "*", "mesh": {"x": 4}, "layout": "PartitionSpec('x')"})json"});
+  const ReshardJob job = prepare_reshard(there);
+  std::set<const TensorTiles*> tiles;
+  for (const TensorJob& tensor : job.tensors) tiles.insert(tensor.targets.get());
+  EXPECT_EQ(tiles.size(), 2U);
+  ASSERT_EQ(job.target_files.size(), 4U);
+  EXPECT_EQ(job.target_files[2].contents, job.target_files[0].contents);
+  EXPECT_NE(job.target_files[3].contents, job.target_files[0].contents);  // which has one row of seven less
+  run_reshard(job, {false, true, {}});
+  ReshardRequest back = request("ranks", "back");
+  back.from = layouts({R"({"name": "*[02468]", "mesh": {"x": 4}, "layout": "[2{x}8, 4]"})",
+                       R"({"name": "*", "mesh": {"x": 4}, "layout": "[2{x}7, 4]"})"});
+  run_reshard(prepare_reshard(back), {false, true, {}});
+  EXPECT_TRUE(read_bytes(path("back/model.safetensors")) == read_bytes(path("m.safetensors")));
 }
 
 }  // namespace
