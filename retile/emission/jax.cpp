@@ -3,8 +3,10 @@
 #include <map>
 #include <utility>
 
+#include "retile/base/arithmetic.h"
 #include "retile/emission/device_form.h"
 #include "retile/emission/named_ends.h"
+#include "retile/emission/scaling.h"
 #include "retile/emission/targets.h"
 #include "retile/plan/text.h"
 #include "retile/tensors/lowering.h"
@@ -193,6 +195,53 @@ def zero_after(array):
     return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)
 )";
 
+// A table of entries by device, or of groups or pairs of devices.
+struct Table {
+  std::string name;
+  const char* opening;
+  std::vector<std::string> entries;
+  const char* closing;
+
+  std::string text() const { return fmt::format("{}\n{},\n{}", opening, wrapped(entries, "    "), closing); }
+};
+
+// What depends on the lengths of the array.
+struct SizedCode {
+  std::string ends;
+  std::vector<Table> tables;
+  std::string functions;  // that move a tile
+
+  std::string text() const {
+    std::string text = ends;
+    for (const Table& table : tables) {
+      text += fmt::format("{}{} = {}\n", &table == &tables.front() ? "\n" : "", table.name, table.text());
+    }
+    return text + functions;
+  }
+};
+
+// Code for both arrays; nothing where it differs in more than multiples of the unit.
+std::optional<SizedCode> merged(const SizedCode& larger, const SizedCode& smaller, const Scale& scale) {
+  const auto ends = merged(larger.ends, smaller.ends, scale),
+             functions = merged(larger.functions, smaller.functions, scale);
+  if (!ends || !functions || larger.tables.size() != smaller.tables.size()) return std::nullopt;
+  SizedCode code{*ends, larger.tables, *functions};
+  for (std::size_t i = 0; i < code.tables.size(); ++i) {
+    const std::vector<std::string>& others = smaller.tables[i].entries;
+    if (code.tables[i].entries.size() != others.size()) return std::nullopt;
+    for (std::size_t j = 0; j < others.size(); ++j) {
+      auto entry = merged(code.tables[i].entries[j], others[j], scale);
+      if (!entry) return std::nullopt;
+      entry->pop_back();  // the end of its line
+      code.tables[i].entries[j] = *std::move(entry);
+    }
+  }
+  return code;
+}
+
+// Arrays of more bytes than these are not checked in full: code for them checks itself on a smaller one.
+constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 26;
+
 // The operands and the result of a statement.
 struct Use {
   std::vector<NamedValue> operands;
@@ -267,6 +316,7 @@ class JaxPrinter {
   JaxPrinter(const Plan& plan, ElementType element, ProgramForm form)
       : plan_(plan),
         element_(element),
+        form_(form),
         program_(lower(plan, bytes_of(element), options_for(form))),
         ends_(name_ends(program_.movement)) {
     if (!ends_.source || !ends_.target) {
@@ -275,14 +325,37 @@ class JaxPrinter {
   }
 
   std::string print() {
-    const std::string function = tile_function();
-    const char* helper = contains(function, "zero_after(") ? zero_after : "";
-    const std::string code = fmt::format("{}{}{}{}\n\n{}\n\n{}\n\n{}", ends(), constants_, helper, branches_, function,
-                                         array_function(), main_function());
-    return module_text(plan_, element_, code);
+    SizedCode code = sized_code();
+    const auto both = find_code_of_both(code);
+    const std::string text =
+        fmt::format("{}\n\n{}\n\n{}", (both ? *both : code).text(), array_function(), main_function(both.has_value()));
+    return module_text(plan_, element_, text);
   }
 
  private:
+  SizedCode sized_code() {
+    const std::string function = tile_function();
+    const char* helper = contains(function, "zero_after(") ? zero_after : "";
+    return {ends(), tables_, fmt::format("{}{}\n\n{}", helper, branches_, function)};
+  }
+
+  // Code for this array and a smaller one, which a program that is run takes. Nothing where this one is small enough,
+  // or cut in a way that no smaller one is.
+  std::optional<SizedCode> find_code_of_both(const SizedCode& code) const {
+    if (product(program_.array()) <= most_checked_bytes / bytes_of(element_)) return std::nullopt;
+    for (const Scale& scale : find_scales(plan_.movement)) {
+      const Plan plan = scaled(plan_, scale);
+      auto both = merged(code, JaxPrinter(plan, element_, form_).sized_code(), scale);
+      if (!both) continue;
+      both->ends.insert(
+          0,
+          fmt::format("UNIT = {} if __name__ == \"__main__\" else {}  # run as a program, it checks a smaller array\n",
+                      scale.smaller, scale.unit));
+      return both;
+    }
+    return std::nullopt;
+  }
+
   const Mesh& mesh() const { return ends_.mesh; }
 
   std::string ends() const {
@@ -300,11 +373,11 @@ class JaxPrinter {
 
   std::string constant(const char* kind, const std::vector<std::string>& entries, const char* opening,
                        const char* closing) {
-    const std::string text = fmt::format("{}\n{},\n{}", opening, wrapped(entries, "    "), closing);
-    const auto [found, is_new] = named_.try_emplace(text);
+    Table table{"", opening, entries, closing};
+    const auto [found, is_new] = named_.try_emplace(table.text());
     if (!is_new) return found->second;
-    found->second = fmt::format("{}_{}", kind, ++counts_[kind]);
-    constants_ += fmt::format("{}{} = {}\n", constants_.empty() ? "\n" : "", found->second, text);
+    found->second = table.name = fmt::format("{}_{}", kind, ++counts_[kind]);
+    tables_.push_back(std::move(table));
     return found->second;
   }
 
@@ -502,7 +575,7 @@ class JaxPrinter {
                        cost_phrase(), group_digits(plan_.memory.peak));
   }
 
-  std::string main_function() const {
+  std::string main_function(bool is_on_smaller_array) const {
     const auto* reduce = find_reduce();
     const bool is_small = reduce != nullptr || element_ == ElementType::boolean || is_float8(element_);
     const char* numbers = is_small ? "(np.arange(math.prod(SHAPE)) % 7)" : "np.arange(math.prod(SHAPE))";
@@ -520,13 +593,14 @@ class JaxPrinter {
     assert y.shape == expected.shape and y.sharding.is_equivalent_to(NamedSharding(mesh, TARGET), y.ndim)
     for shard in y.addressable_shards:
         np.testing.assert_array_equal(np.asarray(shard.data), expected[shard.index])
-    print(f"verified on {{mesh.size}} devices")
+    print(f"verified on {{mesh.size}} devices{}")
 
 
 if __name__ == "__main__":
     main()
 )",
-                       settings_of(mesh().device_count(), element_), numbers, dtype_text(element_), expected);
+                       settings_of(mesh().device_count(), element_), numbers, dtype_text(element_), expected,
+                       is_on_smaller_array ? ", on an array of {SHAPE}" : "");
   }
 
   const ReduceStep* find_reduce() const {
@@ -538,9 +612,10 @@ if __name__ == "__main__":
 
   const Plan& plan_;
   const ElementType element_;
+  const ProgramForm form_;
   const TensorProgram program_;
   const NamedEnds ends_;
-  std::string constants_;
+  std::vector<Table> tables_;
   std::string branches_;
   std::map<std::string, std::string> named_;  // constants by their text
   std::map<std::string, int> counts_;         // of constants by kind

@@ -23,6 +23,7 @@ using test::diagnostic_of;
 using test::problem_of;
 using test::ProblemText;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string emit_plan(const Problem& problem, Target target, PlannerKind planner = PlannerKind::automatic) {
   PlanOptions options;
@@ -65,6 +66,21 @@ TEST(Emission, pads_tiles_of_a_grid_for_compilers_of_tensors) {
   const Problem uneven = problem_of("x=4", "[3{x}11, 8]", "[11, 2{x}8]");
   EXPECT_THAT(emit_plan(uneven, Target::jax), HasSubstr("SHAPE = (12, 8)  # padded: the array has (11, 8)\n"));
   EXPECT_THAT(emit_plan(uneven, Target::stablehlo), HasSubstr("// tiles are padded: they make up an array of [12, 8]"));
+}
+
+// A program that is run has the smaller unit, one that is imported the array's own.
+TEST(Emission, checks_large_arrays_on_smaller_ones_that_are_cut_alike) {
+  const Problem large = problem_of("x=2,y=4", "[1024{y,x}8192, 8192]", "[2048{y}8192, 4096{x}8192]");
+  const std::string code = emit_plan(large, Target::jax);
+  EXPECT_THAT(
+      code,
+      HasSubstr("\nUNIT = 4 if __name__ == \"__main__\" else 4096  # run as a program, it checks a smaller array\n"));
+  EXPECT_THAT(code, HasSubstr("\nSHAPE = (8192, 2 * UNIT)\n"));
+  EXPECT_THAT(code, HasSubstr("devices, on an array of {SHAPE}\")"));
+  const Problem small = problem_of("x=2,y=4", "[1024{y,x}8192, 1024]", "[2048{y}8192, 512{x}1024]");
+  EXPECT_THAT(emit_plan(small, Target::jax), Not(HasSubstr("UNIT")));
+  const Problem uneven = problem_of("x=8", "[1025{x}8193, 8192]", "[8193, 1024{x}8192]");
+  EXPECT_THAT(emit_plan(uneven, Target::jax), Not(HasSubstr("UNIT")));
 }
 
 // Bounds of tiles by their numbers, whatever rule cuts them; one that bends too often is a table of as many numbers as

@@ -83,6 +83,34 @@ def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target, f
     assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
 
 
+LARGE = [
+    ("[1024{y,x}8192, 8192]", "[2048{y}8192, 4096{x}8192]"),
+    ("[1024{y,x}8192, 8192]", "[8192, 2048{y}8192]"),
+    ("[4, 4, 2048{y}8192, 1024]", "[4, 4, 8192, 128{x,y}1024]"),
+    ("[8192, 8192] sum {x}", "[4096{x}8192, 2048{y}8192]"),
+]
+
+
+@pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
+@pytest.mark.parametrize(("source", "target"), LARGE)
+def test_code_for_large_arrays_checks_itself_on_smaller_ones(tmp_path, source, target, form):
+    path = tmp_path / "redistribute.py"
+    emit("jax", "--mesh", "x=2,y=4", source, target, "--form", form, "--out", str(path))
+    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert result.returncode == 0 and "verified on 8 devices, on an array of (" in result.stdout, result.stderr
+    lengths = [int(one) for one in result.stdout.split("(")[1].split(")")[0].split(",")]
+    assert math.prod(lengths) <= 2**20
+
+
+def test_code_for_large_arrays_moves_them_when_it_is_imported():
+    code = emit("jax", "--mesh", "x=2,y=4", "[512{y,x}4096, 4100]", "[1024{y}4096, 2050{x}4100]")
+    assert "UNIT = 4 if " in code
+    x, moved = run_jax(code)
+    assert x.shape == (4096, 4100)
+    for shard in moved.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), x[shard.index])
+
+
 ONE = "SingleDeviceSharding(device=CpuDevice(id=3), memory_kind=device)"
 MANY = "NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(('y', 'x')))"
 

@@ -1,0 +1,31 @@
+// Plans of smaller arrays that are cut alike, on which code for large ones checks itself.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "retile/plan/plan.h"
+
+namespace retile::emission {
+
+// One dimension of a source, in which tiles of the plan begin and end at multiples of `unit`. The smaller array has
+// `smaller` elements for each unit.
+struct Scale {
+  int dimension = 0;
+  std::int64_t unit = 1;
+  std::int64_t smaller = 1;
+};
+
+// What can be scaled, and how, the dimension with the longest unit first. Nothing where tiles are not equal.
+std::vector<Scale> find_scales(const Movement& movement);
+
+// The same steps for the smaller array. What the plan says of costs and memory stays as it is.
+Plan scaled(Plan plan, const Scale& scale);
+
+// Code for both arrays, from the code for each: numbers that differ become multiples of UNIT. Comments are those of the
+// larger array. Nothing where the two differ in more than multiples of the unit.
+std::optional<std::string> merged(const std::string& larger, const std::string& smaller, const Scale& scale);
+
+}  // namespace retile::emission
