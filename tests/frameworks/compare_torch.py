@@ -31,8 +31,8 @@ FILES = [
     "parallel/test_parallelize_api.py",
     "parallel/test_tp_examples.py",
 ]
-# Python runs this at the start of every process, also of those that tests start.
-ENABLING = "import retile.torch\nretile.torch.enabled(time_limit=20).__enter__()\n"
+# Python runs this at the start of every process, also of those that tests start. A context that nobody holds is left at once.
+ENABLING = "import retile.torch\ncontext = retile.torch.enabled(time_limit=20)\ncontext.__enter__()\n"
 
 
 def run(file, options, folder, is_enabled):
