@@ -7,6 +7,7 @@ So all ranks find out within seconds that they disagree, and by the time limit w
 connections of its process group: nothing else ends the wait for a message.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -16,7 +17,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -137,6 +138,8 @@ class GroupState:
     participants: dict[tuple[int, ...], Participants] = dataclasses.field(default_factory=dict)
     backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names by types of devices
     call: Call | None = None  # that is under way
+    thread: concurrent.futures.ThreadPoolExecutor | None = None  # of one thread, for calls that are made later
+    later: concurrent.futures.Future | None = None  # the last of them
     has_board: bool = True  # until its store is gone, with the process that has it
 
     def counts(self) -> dict[str, int]:
@@ -194,10 +197,43 @@ def participants_of(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> Partici
     return found
 
 
+# --- Calls that a thread makes later. Every rank makes the calls of a group in one order, so a call that is made at once
+# waits for those.
+
+
+def has_thread(group: dist.ProcessGroup, device_type: str) -> bool:
+    """Whether calls can be made later: for tensors in the host's memory, whose messages are told apart by tags."""
+    return device_type == "cpu" and has_tags(group, device_type)
+
+
+def call_later(group: dist.ProcessGroup, function: Callable, *arguments: Any) -> concurrent.futures.Future:
+    """What a function that makes one call will return."""
+    state = _group_state(group)
+    if state.thread is None:
+        state.thread = concurrent.futures.ThreadPoolExecutor(1, "retile", initializer=_become_later)
+    state.later = state.thread.submit(function, *arguments)
+    return state.later
+
+
+_thread = threading.local()
+
+
+def _become_later() -> None:
+    _thread.is_later = True
+
+
+def _finish_later(state: GroupState) -> None:
+    """Waits for the calls that were begun before. What they say is for those who use their results."""
+    if state.later is not None and not getattr(_thread, "is_later", False):
+        concurrent.futures.wait([state.later])
+        state.later = None
+
+
 @contextlib.contextmanager
 def calling(participants: Participants, subject: Subject, time_limit: float, device_type: str) -> Iterator[Call]:
     """A call of this rank. One that fails is told to the others, whatever the reason."""
     state = _group_state(participants.group)
+    _finish_later(state)
     with _lock:
         if state.call is not None:
             raise InputError(

@@ -3,6 +3,7 @@
 A movement is asked for by a request, which has a text, so that torch.compile carries it as a constant.
 """
 
+import concurrent.futures
 import dataclasses
 import functools
 import json
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _register_work
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Partial
 from torch.distributed.tensor.placement_types import Placement
@@ -304,18 +307,45 @@ def movement_of(request: str, shape: tuple[int, ...], dtype: torch.dtype) -> Mov
 # --- Moving it: an operation on this rank's tile.
 
 
-def carry_out(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+def carry_out(movement: Movement, tile: torch.Tensor, result: torch.Tensor | None = None) -> torch.Tensor:
+    """This rank's tile of the target, in `result` where there is one."""
     if movement.participants is None:
         return tile.new_empty(movement.local_shapes[1])
     if movement.norm is not None:
         tile = tile**movement.norm
-    result = _moved(movement, tile)
+    result = _moved(movement, tile, result)
     if movement.divisor != 1:
         result /= movement.divisor
-    return result if movement.norm is None else result ** (1 / movement.norm)
+    return result if movement.norm is None else result.pow_(1 / movement.norm)
 
 
-def _moved(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+def begin(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
+    """This rank's tile of the target, which a thread fills: PyTorch waits for it where it is used. Complete on return
+    where there is no such thread: on GPUs, whose streams wait, and where the target is not to be held from the beginning."""
+    participants = movement.participants
+    if participants is None or movement.is_limited or not _agreement.has_thread(participants.group, tile.device.type):
+        return carry_out(movement, tile)
+    result = tile.new_empty(movement.local_shapes[1])
+    arrival = _agreement.call_later(participants.group, torch.no_grad()(carry_out), movement, tile, result)
+    _register_work(result, _Arrival(result, arrival))
+    return AsyncCollectiveTensor(result)
+
+
+class _Arrival(dist._Work):
+    """What PyTorch waits for. A failure is told every time that the result is used."""
+
+    def __init__(self, result: torch.Tensor, arrival: concurrent.futures.Future) -> None:
+        super().__init__()
+        self.result, self.arrival = result, arrival
+
+    def wait(self, timeout: Any = None) -> bool:
+        if self.arrival.exception() is not None:
+            _register_work(self.result, self)
+        self.arrival.result()
+        return True
+
+
+def _moved(movement: Movement, tile: torch.Tensor, result: torch.Tensor | None) -> torch.Tensor:
     participants, kind = movement.participants, tile.device.type
     _meet_first(tile.device, participants.group)
     time_limit = movement.request.options.time_limit
@@ -329,7 +359,7 @@ def _moved(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
         if is_gathered:
             return _gathered(movement, tile)
         stages = movement.stages(() if tile.is_contiguous() else tile.stride())
-        return _point_to_point.move(tile, stages, movement.local_shapes[1], movement.staging, call)
+        return _point_to_point.move(tile, stages, movement.local_shapes[1], movement.staging, call, result)
 
 
 def _gathered(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
@@ -376,10 +406,10 @@ def is_watched() -> bool:
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
-def move_tile(tile: torch.Tensor, request: str, shape: tuple[int, ...]) -> torch.Tensor:
+def move_tile(tile: torch.Tensor, request: str, shape: tuple[int, ...], is_async: bool = False) -> torch.Tensor:
     if is_watched() or type(tile) is not torch.Tensor:
         return operation(tile, request, shape, tile.dtype, tile.dtype)
-    return carry_out(movement_of(request, shape, tile.dtype), tile)
+    return (begin if is_async else carry_out)(movement_of(request, shape, tile.dtype), tile)
 
 
 def has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:

@@ -143,16 +143,25 @@ def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequen
     )
 
 
-def move(tile: torch.Tensor, stages: Sequence[Stage], shape: Sequence[int], staging: int, call: Call) -> torch.Tensor:
-    """The rank's tile of the target, of this shape. `staging` is in bytes."""
+def move(
+    tile: torch.Tensor,
+    stages: Sequence[Stage],
+    shape: Sequence[int],
+    staging: int,
+    call: Call,
+    target: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The rank's tile of the target, of this shape, in `target` where there is one. `staging` is in bytes."""
     for number, stage in enumerate(stages):
-        result = tile.new_empty(shape if number + 1 == len(stages) else (stage.elements,))
+        is_last = number + 1 == len(stages)
+        place = target if is_last else None
+        result = tile.new_empty(shape if is_last else (stage.elements,)) if place is None else place
         if stage.reduction is not None:
             combine(tile, result, stage.reduction, staging)
         else:
             exchange(tile, result, stage, staging // tile.element_size(), call)
         tile = result
-    return tile
+    return tile if target is None or tile is target else target.copy_(tile)
 
 
 def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str, staging: int) -> None:

@@ -35,6 +35,7 @@ from retile._errors import InputError
 from retile._movements import (
     Movement,
     Options,
+    begin,
     carry_out,
     has_fast_gather,
     is_watched,
@@ -211,8 +212,9 @@ def redistribute(
     connections are broken (over NCCL, ranks are compared when they move something for the first time). It is 60 unless told.
 
     It can be differentiated: what flows back takes the way back, and what is replicated stays so, and is not added up.
-    `forward_dtype` and `backward_dtype` are what tensor and gradient are cast to before they are moved. The result is complete
-    on return, also with `async_op`. `torch.compile(fullgraph=True)` sees one operation.
+    `forward_dtype` and `backward_dtype` are what tensor and gradient are cast to before they are moved. With `async_op`, tensors
+    in the host's memory are moved by a thread, and the result is waited for where it is used, as DTensor's is; not so with a
+    memory limit. `torch.compile(fullgraph=True)` sees one operation.
 
     A plan that would hold more than `memory_limit` bytes on a rank (tiles and staging) is not used: MemoryLimitError names the
     smallest limit that works; `max_bytes` is its older name. What is wrong with the input is one InputError that lists it all.
@@ -229,12 +231,13 @@ def redistribute(
             process_group = dist.group.WORLD if group is None else group
             movement, spec = _known(dt._spec, placements, options, id(dt.device_mesh), process_group)
             _statistics.moved += 1
-            return DTensor(carry_out(movement, dt._local_tensor), spec, requires_grad=False)
+            tile = (begin if async_op else carry_out)(movement, dt._local_tensor)
+            return DTensor(tile, spec, requires_grad=False)
     mesh, placements = _check(dt, placements, mesh, options)
     dtypes = forward_dtype or dt.dtype, backward_dtype or dt.dtype
     if torch.compiler.is_compiling():
         return _compiled(dt, mesh, placements, options, *dtypes)
-    return _Redistribute.apply(dt, mesh, placements, options, *dtypes)
+    return _Redistribute.apply(dt, mesh, placements, options, *dtypes, async_op)
 
 
 def _compiled(
@@ -330,15 +333,15 @@ class _Redistribute(torch.autograd.Function):
     """Of a DTensor: what flows back takes the way back, at gradients' own placements, as in DTensor's own."""
 
     @staticmethod
-    def forward(ctx, dt, mesh, placements, options, forward_dtype, backward_dtype):
-        ctx.source, ctx.options = dt._spec, options
+    def forward(ctx, dt, mesh, placements, options, forward_dtype, backward_dtype, is_async):
+        ctx.source, ctx.options, ctx.is_async = dt._spec, options, is_async
         ctx.dtypes = dt.dtype, backward_dtype
         tile = dt._local_tensor.to(forward_dtype)
         meta = TensorMeta(dt.shape, dt.stride(), forward_dtype)
         if dt.device_mesh != mesh or not _are_same(dt.placements, placements):
             request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
             _statistics.moved += 1
-            tile = move_tile(_masked(tile, dt.placements), request, tuple(dt.shape))
+            tile = move_tile(_masked(tile, dt.placements), request, tuple(dt.shape), is_async)
         return DTensor(tile, DTensorSpec(mesh, placements, tensor_meta=meta), requires_grad=dt.requires_grad)
 
     @staticmethod
@@ -347,12 +350,12 @@ class _Redistribute(torch.autograd.Function):
         mesh, placements = ctx.source.mesh, _flowing_back(gradient, ctx.source)
         try:
             _check(gradient, placements, mesh, ctx.options)
-            moved = _Redistribute.apply(gradient, mesh, placements, ctx.options, dtype, gradient.dtype)
+            moved = _Redistribute.apply(gradient, mesh, placements, ctx.options, dtype, gradient.dtype, ctx.is_async)
         except InputError:
             if gradient.device_mesh != mesh:
                 raise
             moved = gradient.redistribute(mesh, placements)
-        return moved.to(own_dtype), None, None, None, None, None
+        return moved.to(own_dtype), None, None, None, None, None, None
 
 
 def _flowing_back(gradient: DTensor, source: DTensorSpec) -> tuple[Placement, ...]:
@@ -391,14 +394,12 @@ def statistics() -> Statistics:
 # --- Inside DTensor.
 
 
-def _find_obstacle(tile: torch.Tensor, current: Any, target: Any, is_async: bool) -> str:
+def _find_obstacle(tile: torch.Tensor, current: Any, target: Any) -> str:
     """Why DTensor should do it; nothing where a plan can be tried."""
     if type(tile).__name__ == "LocalTensor" or not isinstance(dist.get_rank(), int):
         return "ranks are simulated in one process"
     if any(isinstance(length, torch.SymInt) for length in current.shape):
         return "a shape that is not known when a graph is made"
-    if is_async:
-        return "async_op"
     if current.mesh != target.mesh:
         return "another mesh"
     if _has_own_order(current) or _has_own_order(target):
@@ -418,7 +419,7 @@ def _moved_by_plan(
     ends = (current.mesh, tuple(current.placements)), (target.mesh, tuple(target.placements))
     if ends[0] == ends[1]:
         return None
-    reason = _find_obstacle(tile, current, target, is_async)
+    reason = _find_obstacle(tile, current, target)
     if not reason:
         try:
             request = request_text(*ends[0], *ends[1], options)
@@ -432,7 +433,7 @@ def _moved_by_plan(
         _statistics.left[reason] = _statistics.left.get(reason, 0) + 1
         return None
     _statistics.moved += 1
-    return move_tile(_masked(tile, current.placements), request, tuple(current.shape))
+    return move_tile(_masked(tile, current.placements), request, tuple(current.shape), is_async)
 
 
 def _patched_modules() -> list[Any]:

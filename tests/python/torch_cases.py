@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from problems import problems, small_shape
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _dtensor_spec
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -447,6 +448,52 @@ ANY_DEVICE = list(CASES)  # where tensors are matters to none of these
 
 
 @case
+def asynchronous_results_are_waited_for_where_they_are_used():
+    mesh, tensor, target = mesh_of(8), tensor_of(64, 48), [Shard(1)]
+    dt = put(tensor, mesh, [Shard(0)])
+
+    def begin():
+        return redistribute(dt, target, async_op=True, time_limit=20)
+
+    # Were the others to wait for rank 0 in the call, it would never come.
+    first = begin() if dist.get_rank() else None
+    dist.barrier()
+    first = begin() if first is None else first
+    others = [redistribute(dt, placements, async_op=True) for placements in ([Replicate()], [Shard(1)])]
+    assert_moved(redistribute(dt, target), tensor, mesh, target)  # after those that were begun
+    assert all(type(one._local_tensor) is AsyncCollectiveTensor for one in (first, *others))
+    assert_moved(first, tensor, mesh, target)
+    assert_moved(redistribute(first, [Shard(0)]), tensor, mesh, [Shard(0)])
+    for one in others:
+        assert_moved(one + one, tensor * 2, mesh, one.placements)
+    own = tensor + 100 * dist.get_rank()
+    average = redistribute(put(tensor, mesh, [Partial("avg")], own), [Shard(0)], async_op=True)
+    assert_moved(average, tensor + 350, mesh, [Shard(0)])
+    limited = redistribute(dt, target, async_op=True, memory_limit=2**20)
+    assert type(limited._local_tensor) is torch.Tensor
+
+
+@case
+def gradients_are_asynchronous_too():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 16)
+    rows, columns = [Shard(0), Shard(0)], [Shard(1), Replicate()]
+    dt = put(tensor, mesh, rows).requires_grad_()
+    moved = redistribute(dt, columns, async_op=True)
+    (moved * put(tensor, mesh, columns)).to_local().sum().backward()
+    assert_moved(dt.grad, tensor, mesh, rows)
+
+
+@case
+def what_fails_asynchronously_is_told_at_every_use():
+    mesh, tensor, group = mesh_of(8), tensor_of(16, 8), dist.new_group()
+    dt = put(tensor, mesh, [Shard(0)], local=tensor.clone())  # each has all of it
+    moved = redistribute(dt, [Shard(1)], async_op=True, group=group)
+    for _ in range(2):
+        said = message_of(lambda: moved.to_local() + 1)
+        assert said == "this rank's tile has shape [16, 8], and (Shard(dim=0),) makes it [2, 8]"
+
+
+@case
 def the_compiler_sees_one_operation():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
     operations = []
@@ -629,7 +676,7 @@ def redistributions_are_counted():
     waited, moved, left = statistics_of(
         lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
     )
-    assert (moved, left) == (0, {"async_op": 1}) and torch.equal(waited, tensor)
+    assert (moved, left) == (1, {}) and torch.equal(waited, tensor)
     _, moved, left = statistics_of(lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]))
     assert (moved, left) == (1, {})
     total = retile.torch.statistics()
