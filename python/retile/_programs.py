@@ -342,11 +342,22 @@ def moved_by_jax(x: jax.Array, target: NamedSharding) -> jax.Array:
     if is_explicit(target.mesh) or speaks_of_sums(target):
         return own_reshard(x, target)
     if is_automatic(target.mesh):
-        return own_constraint(x, target)
+        return _constrained(x, target)
     explicit, automatic = (_part_along(target, kind) for kind in (AxisType.Explicit, AxisType.Auto))
     if AxisType.Explicit in target.mesh.axis_types:
         x = own_reshard(x, explicit)
     return own_constraint(x, automatic) if AxisType.Auto in target.mesh.axis_types else x
+
+
+def _constrained(x: jax.Array, target: NamedSharding) -> jax.Array:
+    """On automatic axes, where the array may come from explicit ones: a constraint alone changes no types, and under a mesh
+    of explicit axes it is no wish but a claim."""
+    mesh = target.mesh.abstract_mesh
+    if is_explicit(jax.typeof(x).sharding.mesh):
+        x = own_reshard(x, NamedSharding(mesh, PartitionSpec(*(None,) * x.ndim)))
+    is_claim = is_explicit(jax.sharding.get_abstract_mesh())
+    with jax.sharding.use_abstract_mesh(mesh) if is_claim else contextlib.nullcontext():
+        return own_constraint(x, target)
 
 
 def _part_along(target: NamedSharding, kind: AxisType) -> NamedSharding:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from jax import export
 from jax.experimental import serialize_executable
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from test_jax import ARRAY, COLUMNS, ROWS, assert_moved, mesh_of, message_of, put, source_for
@@ -289,6 +290,21 @@ def test_axes_may_be_of_several_types(spec):
         assert_moved(jax.jit(lambda x: reshard(x, spec))(x), ARRAY, target)
         gradient = jax.jit(jax.grad(lambda x: (reshard(x, spec) ** 2 / 2).sum()))(x)
     np.testing.assert_array_equal(np.asarray(gradient), ARRAY)
+
+
+def test_types_of_axes_may_change_inside_a_program():
+    mesh, target = mesh_of({"x": 2, "y": 4}, EXPLICIT), NamedSharding(mesh_of({"x": 2, "y": 4}, AUTO), COLUMNS)
+
+    def move(x):
+        with jax.sharding.use_abstract_mesh(target.mesh.abstract_mesh):
+            return reshard(x, COLUMNS)
+
+    with jax.set_mesh(mesh):
+        assert_moved(jax.jit(move)(put(mesh)), ARRAY, target)
+        assert_moved(jax.jit(lambda x: reshard(x, target))(put(mesh)), ARRAY, target)
+        program = jax.jit(move).trace(put(mesh)).jaxpr
+        with jax.enable_checks(True):  # step by step, each value is held against its type
+            assert_moved(*jaxpr_as_fun(program)(put(mesh)), ARRAY, target)
 
 
 def test_axes_of_several_types_have_an_order():
