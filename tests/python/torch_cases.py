@@ -220,6 +220,19 @@ def strided_shards_of_several_boxes_are_moved():
 
 
 @case
+def strided_shards_of_six_rows_go_between_two_ranks():
+    mesh, tensor, strided = mesh_of(2), tensor_of(6, 5), [_StridedShard(0, split_factor=3)]
+    if dist.get_rank() > 1:
+        return  # no mesh names it
+    local = tensor[dist.get_rank() :: 2]
+    for move in (redistribute, lambda dt, placements: counted(lambda: dt.redistribute(mesh, placements))[0]):
+        moved = move(put(tensor, mesh, [Shard(0)]), strided)
+        assert torch.equal(moved.to_local(), local)
+        assert_moved(move(moved, [Shard(0)]), tensor, mesh, [Shard(0)])
+        assert torch.equal(move(put(tensor, mesh, [Partial()], tensor.clone()), strided).to_local(), local * 2)
+
+
+@case
 def strided_shards_need_not_divide():
     """FSDP over TP cuts along the mesh's last dimension first."""
     mesh = mesh_of(2, 4, names=("dp", "tp"))
