@@ -37,6 +37,7 @@
 #include "retile/base/diagnostic.h"
 #include "retile/base/error.h"
 #include "retile/contenders/xla_rules.h"
+#include "retile/copies/block_scales.h"
 #include "retile/copies/combine.h"
 #include "retile/costs/cost_model.h"
 #include "retile/draw.h"

@@ -1,12 +1,14 @@
 // Transfers of whole models whose messages Python carries: plans, and what one rank packs and unpacks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -28,6 +30,7 @@ using transfer::Message;
 using transfer::MessageOptions;
 using transfer::MessagePlan;
 using transfer::RankTransfer;
+using transfer::Staging;
 using transfer::TileMemory;
 using transfer::TransferSide;
 
@@ -35,20 +38,28 @@ using transfer::TransferSide;
 using PythonBox = std::pair<Shape, Shape>;
 // What ranks hold: their boxes, rank by rank, or a layout.
 using PythonSide = std::variant<std::vector<std::vector<PythonBox>>, PythonLayout>;
-// Shape, element type, source and target.
-using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide>;
+// Shape, element type, source, target, and the boxes that are moved (none: all).
+using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide, std::optional<std::vector<PythonBox>>>;
 // The array's number, whether it is a target, the address of its first element, strides in bytes (none: packed), its
-// box (none: the rank's tile) and the type of its elements in memory (none: the array's).
-using PythonMemory =
-    std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>, std::optional<std::string>>;
+// box (none: the rank's tile), the type of its elements in memory (none: the array's) and the scales of its blocks.
+using PythonMemory = std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>,
+                                std::optional<std::string>, std::optional<const BlockScales*>>;
+
+std::vector<Box> boxes_of(const std::vector<PythonBox>& listed) {
+  std::vector<Box> boxes;
+  for (const auto& [lo, hi] : listed) boxes.push_back({lo, hi});
+  return boxes;
+}
+
+// NOLINTNEXTLINE(*-reinterpret-cast): frameworks give addresses as numbers
+std::byte* memory_at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
+// NOLINTNEXTLINE(*-reinterpret-cast): likewise
+std::uintptr_t address_of(const float* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
 Placement placement_of(const PythonSide& side, const Shape& shape, std::int64_t ranks) {
   if (const auto* layout = std::get_if<PythonLayout>(&side)) return layout->layout.placement(ranks);
   std::vector<std::vector<Box>> boxes;
-  for (const std::vector<PythonBox>& own : std::get<0>(side)) {
-    std::vector<Box>& list = boxes.emplace_back();
-    for (const auto& [lo, hi] : own) list.push_back({lo, hi});
-  }
+  for (const std::vector<PythonBox>& own : std::get<0>(side)) boxes.push_back(boxes_of(own));
   return transfer::placement_of(shape, boxes);
 }
 
@@ -61,9 +72,10 @@ void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
                        std::int64_t max_bytes, const std::vector<std::int64_t>& hosts, std::int64_t most_message_bytes,
                        bool has_checksums) {
   std::vector<ArrayKind> values;
-  for (const auto& [shape, element_type, source, target] : kinds) {
-    values.push_back(
-        {placement_of(source, shape, ranks), placement_of(target, shape, ranks), element_type_of(element_type)});
+  for (const auto& [shape, element_type, source, target, only] : kinds) {
+    ArrayKind& kind = values.emplace_back(ArrayKind{placement_of(source, shape, ranks),
+                                                    placement_of(target, shape, ranks), element_type_of(element_type)});
+    if (only) kind.target = transfer::placement_within(kind.target, boxes_of(*only));
   }
   std::vector<KindOfArray> named;
   for (const auto& [name, kind] : arrays) named.push_back({name, kind});
@@ -72,19 +84,19 @@ void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
 }
 
 void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank,
-                        const std::vector<PythonMemory>& memory) {
+                        const std::vector<PythonMemory>& memory, std::shared_ptr<Staging> staging) {
   std::vector<TileMemory> tiles;
-  for (const auto& [array, is_target, address, strides, box, stored] : memory) {
+  for (const auto& [array, is_target, address, strides, box, stored, scales] : memory) {
     TileMemory& tile = tiles.emplace_back();
     tile.array = array;
     tile.side = is_target ? TransferSide::target : TransferSide::source;
-    // NOLINTNEXTLINE(*-reinterpret-cast): frameworks give addresses as numbers
-    tile.data = reinterpret_cast<std::byte*>(address);
+    tile.data = memory_at(address);
     tile.strides = strides;
     if (box) tile.box = Box{box->first, box->second};
     if (stored) tile.stored = element_type_of(*stored);
+    tile.scales = scales.value_or(nullptr);
   }
-  new (self) RankTransfer(plan, rank, tiles);
+  new (self) RankTransfer(plan, rank, tiles, std::move(staging));
 }
 
 // Peers and messages: views of the staging, which live no longer than it.
@@ -113,8 +125,36 @@ void bind_transfers(nb::module_& module) {
       .def("received_bytes", &MessagePlan::received_bytes, "rank"_a)
       .def("staged_bytes", &MessagePlan::staged_bytes, "rank"_a)
       .def("__str__", &MessagePlan::text);
+  nb::class_<BlockScales>(module, "BlockScales", "The scales of all blocks that a box of an array touches.")
+      .def(
+          "__init__",
+          [](BlockScales* self, const PythonBox& box, const Shape& block) {
+            new (self) BlockScales({box.first, box.second}, block);
+          },
+          "box"_a, "block"_a)
+      .def_prop_ro("blocks", [](const BlockScales& self) { return PythonBox(self.blocks().lo, self.blocks().hi); })
+      .def_prop_ro(
+          "maxima", [](BlockScales& self) { return address_of(self.maxima()); }, "Their address; of elements of f32.")
+      .def_prop_ro(
+          "inverses", [](BlockScales& self) { return address_of(self.inverses()); }, "Likewise.")
+      .def(
+          "add_shared",
+          [](BlockScales& self, const PythonBox& blocks) {
+            return address_of(self.add_shared({blocks.first, blocks.second}));
+          },
+          "blocks"_a, "The address of room for the maxima of another box.")
+      .def(
+          "measure",
+          [](BlockScales& self, std::uintptr_t address, const Strides& strides, const std::string& stored) {
+            self.measure(memory_at(address), strides, element_type_of(stored));
+          },
+          "address"_a, "strides"_a, "stored"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("finish", &BlockScales::finish, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Staging>(module, "Staging", "Memory for messages of transfers that do not run at the same time.")
+      .def(nb::init<>());
   nb::class_<RankTransfer>(module, "RankTransfer", "What one rank packs, sends, receives and unpacks.")
-      .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, "staging"_a,
+           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("rounds", &RankTransfer::rounds)
       .def_prop_ro("first_passed_on", &RankTransfer::first_passed_on)
       .def_prop_ro("staged_bytes", &RankTransfer::staged_bytes)

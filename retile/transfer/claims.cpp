@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "retile/base/diagnostic.h"
+#include "retile/base/list.h"
 #include "retile/grids/box_index.h"
 #include "retile/types/text.h"
 
@@ -122,6 +123,31 @@ Placement placement_of(const Shape& shape, const std::vector<std::vector<Box>>& 
     }
   }
   return {shape, std::move(parts)};
+}
+
+Placement placement_within(const Placement& placement, const std::vector<Box>& boxes) {
+  std::vector<Box> disjoint;
+  for (const Box& box : boxes) {
+    std::vector<Box> rest{box};
+    for (const Box& before : std::vector<Box>(disjoint)) {
+      std::vector<Box> left;
+      for (const Box& one : rest) {
+        for (Box& part : subtract(one, before)) left.push_back(std::move(part));
+      }
+      rest = std::move(left);
+    }
+    disjoint.insert(disjoint.end(), rest.begin(), rest.end());
+  }
+  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(placement.device_count()));
+  for (Device device = 0; device < placement.device_count(); ++device) {
+    for (const Part& part : placement.parts(device)) {
+      for (const Box& box : disjoint) {
+        const auto shared = intersect(part.box, box);
+        if (shared) at(parts, device).push_back({*shared, place_of(part, shared->lo), part.strides});
+      }
+    }
+  }
+  return {placement.global_shape(), std::move(parts), placement.memory_dimensions()};
 }
 
 }  // namespace retile::transfer

@@ -12,4 +12,7 @@ namespace retile::transfer {
 // where a box is none of the array's, or two of one rank overlap.
 Placement placement_of(const Shape& shape, const std::vector<std::vector<Box>>& boxes);
 
+// What lies in some boxes of the array, which may overlap: the same memory, with parts that are cut.
+Placement placement_within(const Placement& placement, const std::vector<Box>& boxes);
+
 }  // namespace retile::transfer

@@ -94,19 +94,21 @@ void RankMemory::add_rooms(const TileMemory& memory) {
   const auto fail = [&](std::string_view what) {
     faults_.add(fmt::format("the {} of \"{}\" on rank {} {}", word(memory.side), name_of(memory.array), rank_, what));
   };
-  if (stored != sent && (memory.side == TransferSide::target || !can_convert(stored, sent))) {
+  const bool is_scaled = memory.scales != nullptr && sent == ElementType::f8e4m3fn && BlockScales::can_scale(stored);
+  const bool is_converted = memory.side == TransferSide::source && (is_scaled || can_convert(stored, sent));
+  if (stored != sent && !is_converted) {
     return fail(fmt::format("has elements of {}, which are not converted to {}", retile::name_of(stored),
                             retile::name_of(sent)));
   }
   const std::int64_t size = bytes_of(stored);
   std::vector<Room> added;
   if (memory.box) {
-    added.push_back({*memory.box, memory.data, strides_of({*memory.box, memory.strides}, size), stored});
+    added.push_back({*memory.box, memory.data, strides_of({*memory.box, memory.strides}, size), stored, memory.scales});
   } else {
     for (const Part& part : parts_of(kind, memory.side)) {
       Strides strides = part.strides;
       for (std::int64_t& stride : strides) stride *= size;
-      added.push_back({part.box, memory.data + part.offset * size, std::move(strides), stored});
+      added.push_back({part.box, memory.data + part.offset * size, std::move(strides), stored, memory.scales});
     }
     if (!memory.strides.empty() && added.size() > 1) return fail("is several boxes, which lie without gaps");
     if (!memory.strides.empty() && !added.empty()) added.front().strides = memory.strides;

@@ -18,6 +18,7 @@ struct Room {
   std::byte* first;
   Strides strides;
   ElementType stored;
+  const BlockScales* scales;
 };
 
 class RankMemory {

@@ -28,11 +28,24 @@ using TransferPiece = StreamPlan::Piece;
 // Bytes that are converted, checked or copied at once, in the first-level cache. A multiple of Checksum::unit.
 constexpr std::int64_t block_bytes = 16 << 10;
 
-// How boxes lie in memory. Pieces are many, and such forms few.
+// A box of an array whose elements are scaled block by block; none: they are sent as they are.
+struct Scaling {
+  const BlockScales* scales = nullptr;
+  Box box;
+};
+
+// How boxes lie in memory, and what their elements are converted to. Pieces are many, and such forms few but where
+// elements are scaled.
 struct Packing {
   BoxPacking box;
   ElementType stored;
   ElementType sent;
+  Scaling scaling;
+
+  void convert(std::int64_t begin, std::int64_t count, const std::byte* in, std::byte* out) const {
+    if (scaling.scales == nullptr) return convert_elements(stored, sent, count, in, out);
+    scaling.scales->convert(stored, scaling.box, begin, count, in, out);
+  }
 
   // The bytes of a range of the box as it is sent.
   void pack(const std::byte* first, ByteRange range, std::byte* out) const {
@@ -46,7 +59,7 @@ struct Packing {
     for (std::int64_t begin = range.begin / size; begin < end; begin += most) {
       const std::int64_t count = std::min(most, end - begin);
       box.pack(first, {begin * stored_size, (begin + count) * stored_size}, elements.data());
-      convert_elements(stored, sent, count, elements.data(), converted.data());
+      convert(begin, count, elements.data(), converted.data());
       // Rounds cut streams between bytes: an element may be there in part.
       const ByteRange kept{std::max(range.begin, begin * size), std::min(range.end, (begin + count) * size)};
       std::memcpy(out + (kept.begin - range.begin), converted.data() + (kept.begin - begin * size),
@@ -57,21 +70,22 @@ struct Packing {
 
 class Packings {
  public:
-  std::uint32_t number_of(const Shape& extent, const Strides& strides, ElementType stored, ElementType sent) {
-    const auto [found, is_new] =
-        numbers_.try_emplace({extent, strides, stored, sent}, static_cast<std::uint32_t>(packings_.size()));
+  std::uint32_t number_of(const Shape& extent, const Strides& strides, ElementType stored, ElementType sent,
+                          const Scaling& scaling) {
+    const auto [found, is_new] = numbers_.try_emplace({extent, strides, stored, sent, scaling.scales, scaling.box.lo},
+                                                      static_cast<std::uint32_t>(packings_.size()));
     if (is_new) {
       const Box box = box_at(Shape(extent.size()), extent);
       DimensionOrder order(extent.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-      packings_.push_back({BoxPacking({box, strides}, box, bytes_of(stored), order), stored, sent});
+      packings_.push_back({BoxPacking({box, strides}, box, bytes_of(stored), order), stored, sent, scaling});
     }
     return found->second;
   }
   const Packing& operator[](std::uint32_t number) const { return packings_[number]; }
 
  private:
-  std::map<std::tuple<Shape, Strides, ElementType, ElementType>, std::uint32_t> numbers_;
+  std::map<std::tuple<Shape, Strides, ElementType, ElementType, const BlockScales*, Shape>, std::uint32_t> numbers_;
   std::vector<Packing> packings_;
 };
 
@@ -145,7 +159,8 @@ struct RankTransfer::State {
       first += (piece.box.lo[i] - room.box.lo[i]) * room.strides[i];
     }
     lane.bytes += volume(piece.box) * bytes_of(element_type);
-    lane.pieces.push_back({first, packings.number_of(extent, room.strides, room.stored, element_type),
+    const Scaling scaling = room.scales == nullptr ? Scaling() : Scaling{room.scales, piece.box};
+    lane.pieces.push_back({first, packings.number_of(extent, room.strides, room.stored, element_type, scaling),
                            static_cast<std::uint32_t>(piece.array), lane.bytes});
   }
 
@@ -210,7 +225,7 @@ struct RankTransfer::State {
   }
 
   std::byte* staging_of(const Lane& lane, std::int64_t round) const {
-    return staging.get() + (round % rounds_in_flight) * round_bytes + lane.staged;
+    return staging->data() + (round % rounds_in_flight) * round_bytes + lane.staged;
   }
   static ByteRange range_of(const Lane& lane, const RoundPlace& place) {
     return part_of(lane.bytes, place.round, place.rounds);
@@ -265,14 +280,23 @@ struct RankTransfer::State {
   std::array<std::vector<Lane>, 2> sent;  // by phase
   std::array<std::vector<Lane>, 2> received;
   std::int64_t round_bytes = 0;  // of the staging
-  std::unique_ptr<std::byte[]> staging;
+  std::shared_ptr<Staging> staging;
 };
 
-RankTransfer::RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory)
+void Staging::reserve(std::int64_t bytes) {
+  if (bytes <= bytes_) return;
+  memory_.reset();  // so that never both are there
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+  bytes_ = bytes;
+}
+
+RankTransfer::RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory,
+                           std::shared_ptr<Staging> staging)
     : state_(std::make_unique<State>(plan, rank)) {
   state_->add_lanes(RankMemory(plan, rank, memory));
   ensure(staged_bytes() <= plan.staged_bytes(rank), "a rank stages no more than the plan says");
-  state_->staging = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(staged_bytes()));
+  staging->reserve(staged_bytes());
+  state_->staging = std::move(staging);
 }
 
 RankTransfer::RankTransfer(RankTransfer&&) noexcept = default;

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "retile/copies/block_scales.h"
 #include "retile/memory/tile_layout.h"
 #include "retile/transfer/message_plan.h"
 #include "retile/types/element_type.h"
@@ -36,6 +37,21 @@ struct TileMemory {
   std::optional<Box> box;     // none: all boxes of the rank, one after the other; then there are strides of one alone
   // The type of a source's elements, which are converted while they are packed. none: the array's.
   std::optional<ElementType> stored;
+  // Scales of the source's blocks, where it is converted to f8e4m3fn. They are of the whole box, outlive the transfer
+  // and are finished before anything is packed.
+  const BlockScales* scales = nullptr;
+};
+
+// Memory for messages of transfers that do not run at the same time: as much as the largest of them needs.
+class Staging {
+ public:
+  std::byte* data() const { return memory_.get(); }
+  // What was there is lost.
+  void reserve(std::int64_t bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::int64_t bytes_ = 0;
 };
 
 // A message in the rank's staging, its header included. The memory is that of every second round.
@@ -48,7 +64,8 @@ class RankTransfer {
  public:
   // Throws RuntimeError with a sentence for each box without memory, for memory whose elements share bytes, for targets
   // that overlap other memory, and for elements that cannot be converted.
-  RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory);
+  RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory,
+               std::shared_ptr<Staging> staging = std::make_shared<Staging>());
   RankTransfer(const RankTransfer&) = delete;
   RankTransfer& operator=(const RankTransfer&) = delete;
   RankTransfer(RankTransfer&&) noexcept;
@@ -59,7 +76,7 @@ class RankTransfer {
   // The first round that sends from target tiles, which are all received before: what hosts pass on. rounds() if none
   // does.
   std::int64_t first_passed_on() const;
-  // Bytes of the staging, allocated once.
+  // Bytes of the staging that it needs.
   std::int64_t staged_bytes() const;
   // By array: the round after which the rank has all of it; -1 if it receives nothing of it.
   std::vector<std::int64_t> last_rounds() const;

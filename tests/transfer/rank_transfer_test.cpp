@@ -471,6 +471,24 @@ TEST(Claims, of_ranks_that_want_different_boxes_are_served) {
   }
 }
 
+TEST(Claims, within_boxes_are_the_same_memory) {
+  // The second rank's columns of 4 x 6, and two boxes that overlap.
+  const Placement columns = test::problem_of("a=2", "[4, 3{a}6]", "[4, 3{a}6]").source().placement(2);
+  const std::vector<Box> boxes{{{1, 2}, {3, 5}}, {{2, 4}, {4, 6}}};
+  const Placement within = placement_within(columns, boxes);
+  EXPECT_EQ(within.global_shape(), (Shape{4, 6}));
+  EXPECT_THAT(within.parts(0), ::testing::ElementsAre(Part{{{1, 2}, {3, 3}}, 5, {3, 1}}));
+  std::int64_t elements = 0;
+  for (const Part& part : within.parts(1)) {
+    elements += volume(part.box);
+    EXPECT_TRUE(contains(boxes[0], part.box) || contains(boxes[1], part.box));
+    EXPECT_EQ(part.strides, (Shape{3, 1}));
+    EXPECT_EQ(part.offset, 3 * part.box.lo[0] + part.box.lo[1] - 3);
+  }
+  EXPECT_EQ(elements, 4 + 4 - 1);
+  EXPECT_TRUE(placement_within(columns, {}).parts(1).empty());
+}
+
 TEST(Claims, that_are_wrong_are_refused) {
   EXPECT_EQ(test::diagnostic_of([] {
               return placement_of({4}, {{}, {{{0}, {5}}}});

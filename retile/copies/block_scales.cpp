@@ -1,0 +1,159 @@
+#include "retile/copies/block_scales.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "retile/base/arithmetic.h"
+#include "retile/base/error.h"
+#include "retile/copies/convert.h"
+#include "retile/copies/copy.h"
+
+namespace retile {
+namespace {
+
+constexpr float largest = 448;         // of f8e4m3fn
+constexpr std::int64_t buffer = 4096;  // elements that are converted at once, in the first-level cache
+
+// Absolute values as numbers: in their order, and NaN above all.
+std::uint32_t magnitude_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
+
+float larger(float a, float b) { return std::bit_cast<float>(std::max(magnitude_of(a), magnitude_of(b))); }
+
+float largest_of(const float* values, std::int64_t count) {
+  std::uint32_t most = 0;
+  for (std::int64_t i = 0; i < count; ++i) most = std::max(most, magnitude_of(values[i]));
+  return std::bit_cast<float>(most);
+}
+
+// To the nearest, ties to even. NaN stays NaN; the rest is at most 448.
+std::uint8_t to_f8(float value) {
+  const std::uint32_t magnitude = magnitude_of(value);
+  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 24U) & 0x80U;
+  // Below 2^-6, numbers are multiples of 2^-9, as they are from 2^14 on in f32.
+  constexpr float unit_carrier = 16384;
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + unit_carrier) -
+                              std::bit_cast<std::uint32_t>(unit_carrier);
+  // Three bits of the fraction stay; the exponent's bias is 7 instead of 127.
+  const std::uint32_t normal = (magnitude + 0x7FFFFU + ((magnitude >> 20U) & 1U) - (120U << 23U)) >> 20U;
+  const std::uint32_t rounded = magnitude < (121U << 23U) ? small : normal;
+  return static_cast<std::uint8_t>(sign | (magnitude > 0x7F800000U ? 0x7FU : rounded));
+}
+
+void scale_row(const float* in, std::int64_t count, float scale, std::byte* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float value = in[i] * scale;
+    value = value > largest ? largest : value;
+    value = value < -largest ? -largest : value;
+    out[i] = static_cast<std::byte>(to_f8(value));
+  }
+}
+
+Shape row_major_strides(const Box& box) { return packed_part(box_at(Shape(box.lo.size()), extent_of(box))).strides; }
+
+}  // namespace
+
+BlockScales::BlockScales(Box box, Shape block) : box_(std::move(box)), block_(std::move(block)), blocks_(box_) {
+  ensure(!block_.empty() && block_.size() == box_.lo.size() && volume(box_) > 0, "a box with elements has blocks");
+  for (std::size_t i = 0; i < block_.size(); ++i) {
+    blocks_.lo[i] = box_.lo[i] / block_[i];
+    blocks_.hi[i] = divide_up(box_.hi[i], block_[i]);
+  }
+  table_strides_ = row_major_strides(blocks_);
+  const auto count = static_cast<std::size_t>(volume(blocks_));
+  maxima_.resize(count);
+  scales_.resize(count);
+  inverses_.resize(count);
+}
+
+bool BlockScales::can_scale(ElementType stored) { return can_convert(stored, ElementType::f32); }
+
+float* BlockScales::add_shared(const Box& blocks) {
+  ensure(contains(blocks_, blocks), "a box shares blocks that it touches");
+  return shared_.emplace_back(Shared{blocks, std::vector<float>(static_cast<std::size_t>(volume(blocks)))})
+      .maxima.data();
+}
+
+std::size_t BlockScales::place_of(const Shape& block) const {
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i < block.size(); ++i) place += (block[i] - blocks_.lo[i]) * table_strides_[i];
+  return static_cast<std::size_t>(place);
+}
+
+// visit(number of the block, the first of the elements that lie in a row of it, how many): elements count from `begin`.
+template <typename Visit>
+void BlockScales::visit_segments(const Box& inside, std::int64_t begin, std::int64_t count, Visit visit) const {
+  const std::size_t last = block_.size() - 1;
+  const Shape extent = extent_of(inside);
+  Shape block(block_.size());
+  for (std::int64_t at = 0; at < count;) {
+    std::int64_t row = (begin + at) / extent[last];
+    const std::int64_t row_end = std::min(count, (row + 1) * extent[last] - begin);
+    for (std::size_t i = last; i-- > 0; row /= extent[i]) block[i] = (inside.lo[i] + row % extent[i]) / block_[i];
+    std::int64_t column = inside.lo[last] + (begin + at) % extent[last];
+    block[last] = column / block_[last];
+    for (std::size_t place = place_of(block); at < row_end; ++place) {
+      const std::int64_t length = std::min(row_end - at, block_[last] - column % block_[last]);
+      visit(place, at, length);
+      at += length;
+      column += length;
+    }
+  }
+}
+
+void BlockScales::measure(const std::byte* first, const Strides& strides, ElementType stored) {
+  std::fill(maxima_.begin(), maxima_.end(), 0.0F);
+  const std::int64_t size = bytes_of(stored);
+  DimensionOrder order(block_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const BoxPacking packing({box_, strides_of({box_, strides}, size)}, box_, size, order);
+  std::array<std::byte, buffer * 8> elements;  // NOLINT(*-member-init): filled before it is read
+  std::array<float, buffer> values;            // NOLINT(*-member-init): likewise
+  const std::int64_t all = volume(box_);
+  for (std::int64_t begin = 0; begin < all; begin += buffer) {
+    const std::int64_t count = std::min(buffer, all - begin);
+    packing.pack(first, {begin * size, (begin + count) * size}, elements.data());
+    convert_elements(stored, ElementType::f32, count, elements.data(),
+                     std::as_writable_bytes(std::span(values)).data());
+    visit_segments(box_, begin, count, [&](std::size_t block, std::int64_t at, std::int64_t length) {
+      maxima_[block] = larger(maxima_[block], largest_of(values.data() + at, length));
+    });
+  }
+}
+
+void BlockScales::finish() {
+  for (const Shared& shared : shared_) {
+    Shape block = shared.blocks.lo;
+    for (const float maximum : shared.maxima) {
+      float& own = maxima_[place_of(block)];
+      own = larger(own, maximum);
+      for (std::size_t i = block.size(); i-- > 0;) {  // the next one
+        if (++block[i] < shared.blocks.hi[i]) break;
+        block[i] = shared.blocks.lo[i];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < maxima_.size(); ++i) {
+    const float scale = 1 / maxima_[i] * largest;  // as PyTorch divides a number by a tensor
+    scales_[i] = scale == 0 || std::isinf(scale) ? 1 : scale;
+    inverses_[i] = 1 / scales_[i];
+  }
+}
+
+void BlockScales::convert(ElementType stored, const Box& inside, std::int64_t begin, std::int64_t count,
+                          const std::byte* in, std::byte* out) const {
+  std::array<float, buffer> values;  // NOLINT(*-member-init): filled before it is read
+  for (std::int64_t done = 0; done < count; done += buffer) {
+    const std::int64_t part = std::min(buffer, count - done);
+    convert_elements(stored, ElementType::f32, part, in + done * bytes_of(stored),
+                     std::as_writable_bytes(std::span(values)).data());
+    visit_segments(inside, begin + done, part, [&](std::size_t block, std::int64_t at, std::int64_t length) {
+      scale_row(values.data() + at, length, scales_[block], out + done + at);
+    });
+  }
+}
+
+}  // namespace retile
