@@ -5,8 +5,9 @@ from typing import Any
 from retile._elements import element_type
 from retile._errors import InputError
 from retile._numpy import array_faults
-from retile._transfer import Group, Memory
 from retile._transfer import Transfer as _Transfer
+from retile._transfer_claims import Memory
+from retile._transfer_work import Group
 
 TAG = 25713  # of messages; MPI allows 32767 at least
 
@@ -40,7 +41,7 @@ class Transfer(_Transfer):
 
     Every rank adds the arrays that it has and those that it wants, each with its layout over all ranks, with its box, or
     whole; no rank knows those of others. `commit` compares and plans, `start` moves, as often as it is called. `comm` is a
-    communicator of mpi4py, or a group of your own: see `retile._transfer.Group`.
+    communicator of mpi4py, or a group of your own: see `retile._transfer_work.Group`.
 
         t = retile.Transfer(comm, max_bytes=64 << 20, verify="crc32")
         t.add_sources({"wq": (tile, layout)}, dtype="float16")

@@ -17,8 +17,8 @@ from retile._errors import InputError
 from retile._recording import Recorder
 from retile._retile import Layout, Mesh
 from retile._shardings import device_mesh_values, dtensor_layout, from_placements, placement_values, unless_in_order
-from retile._transfer import Memory, catalogue_of, require
 from retile._transfer import Transfer as _Transfer
+from retile._transfer_claims import Memory, catalogue_of, require
 
 TAG = 25713  # of messages, so that no others of the group are taken for them
 
@@ -74,7 +74,7 @@ class Transfer(_Transfer):
     def __init__(
         self, *, group: Any = None, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None
     ):
-        """`group` is the default one unless told, or one of your own: see `retile._transfer.Group`. `host` names the host
+        """`group` is the default one unless told, or one of your own: see `retile._transfer_work.Group`. `host` names the host
         that this rank is on, the system's name unless told."""
         is_own = group is not None and not isinstance(group, dist.ProcessGroup)
         super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host)

@@ -195,6 +195,94 @@ def test_some_arrays_are_moved_alone():
     everywhere(2, action)
 
 
+def random_box(chance, shape):
+    corners = [sorted((chance.randrange(length + 1), chance.randrange(length + 1))) for length in shape]
+    return [slice(*pair) if chance.random() < 0.5 else tuple(pair) for pair in corners]
+
+
+def mask_of(boxes, shape):
+    mask = np.zeros(shape, bool)
+    for box in boxes:
+        mask[tuple(one if isinstance(one, slice) else slice(*one) for one in box)] = True
+    return mask
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_boxes_of_arrays_are_moved_alone(seed):
+    """The bits of a full transfer inside, and nothing is written outside."""
+    chance = random.Random(100 + seed)
+    ranks = chance.choice([2, 4])
+    arrays, only = {}, {}
+    for i in range(4):
+        shape = tuple(chance.randrange(1, 20) for _ in range(chance.randrange(1, 4)))
+        arrays[f"a{i}"] = (array_of(shape, np.int32, i), *(random_layout(chance, ranks, shape) for _ in range(2)))
+        if i < 3:
+            only[f"a{i}"] = None if i == 0 else [random_box(chance, shape) for _ in range(chance.randrange(4))]
+    has_gaps = chance.random() < 0.5
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=3000, verify="crc32")
+        targets = {}
+        for name, (array, source, target) in arrays.items():
+            if group.rank < source.device_count and source.boxes(group.rank):
+                t.add_source(name, tile_of(array, source, group.rank), source)
+            if group.rank < target.device_count and target.boxes(group.rank):
+                shape = tile_of(array, target, group.rank).shape
+                memory = np.full((*shape[:-1], 2 * shape[-1]), -1, np.int32)
+                targets[name] = memory[..., ::2] if has_gaps else memory[..., : shape[-1]].copy()
+                t.add_target(name, targets[name], target)
+        t.commit()
+        for _ in range(2):
+            work = t.start(only=only)
+            work.wait()
+            assert work.report.staged_bytes <= 3000
+        for name, target in targets.items():
+            array, layout = arrays[name][0], arrays[name][2]
+            boxes = only.get(name, [])
+            mask = np.full(array.shape, True) if boxes is None else mask_of(boxes, array.shape)
+            np.testing.assert_array_equal(target, tile_of(np.where(mask, array, -1), layout, group.rank))
+
+    everywhere(ranks, action)
+
+
+def test_boxes_that_are_none_are_told_on_all_ranks():
+    def told(*only):
+        def action(group):
+            t = retile.Transfer(group)
+            (t.add_target if group.rank else t.add_source)("w.x", np.zeros((4, 6)))
+            t.commit()
+            t.start(only=only[group.rank % len(only)]).wait()
+
+        return refusal(2, action)
+
+    assert told({"w.x": [np.s_[:, 2:4], ((0, 5), (0, 6))], "v": None}) == (
+        '"w.x": [0:5, 0:6] is no box of an array of [4, 6]\nno array of this transfer is called "v"'
+    )
+    assert told({"w": [np.s_[:, 2:4]]}) == 'no array of this transfer is called "w"'
+    assert told({"w.x": [(0, 4)]}) == ('"w.x": box is a pair (first, beyond the last) for each dimension, not (0, 4)')
+    assert told({"w.x": [np.s_[::2, :]]}) == (
+        '"w.x": box is a pair (first, beyond the last) for each dimension, not (slice(None, None, 2), slice(0, 6, None))'
+    )
+    assert told({"w.x": 3}) == '"w.x": only has a list of boxes, not 3'
+    assert told({"w.x": [np.s_[1:, 2:4]]}, ["w"]) == "ranks want different arrays\nrank 0: w.x [1:4, 2:4]\nrank 1: w"
+
+
+def test_executions_share_their_staging():
+    """However many choices of arrays are moved alone, a rank stages no more than the cap."""
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=1 << 20)
+        arrays = {f"w{i}": np.zeros(1 << 17, np.int8) for i in range(4)}
+        (t.add_targets if group.rank else t.add_sources)(arrays)
+        t.commit()
+        for i in range(4):
+            t.start(only=[f"w{i}"]).wait()
+        views = [execution.rank.received(0) for execution in t._executions.values()] if group.rank else []
+        return {np.frombuffer(message, np.int8).ctypes.data for ((_, message),) in views}
+
+    assert len(everywhere(2, action)[1]) == 1
+
+
 def test_only_what_changed_is_sent():
     """Some elements change, others change back, arrays are moved alone in between: bits are those of a full transfer."""
     chance = np.random.default_rng(3)

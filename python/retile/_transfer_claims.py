@@ -1,0 +1,379 @@
+"""What ranks add to a transfer, and how what all of them added is compared."""
+
+import dataclasses
+import difflib
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from retile import _retile
+from retile._elements import ELEMENT_TYPES
+from retile._errors import InputError
+from retile._retile import Layout
+
+MOST_TOLD = 20  # faults
+SCALES = "_scale_inv"  # the end of the name of an array of scales, as in checkpoints
+
+# The first elements, and those beyond the last.
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+# --- What ranks add.
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Which part of an array a rank has or wants: by a layout of all ranks, a box, or the whole array of a shape."""
+
+    dtype: str  # as it is sent
+    element: str  # the same as retile names it, or another one of that size
+    layout: Layout | None = None
+    box: Box | None = None
+    shape: tuple[int, ...] | None = None  # of the array; None where it is not known
+    block: tuple[int, ...] | None = None  # of elements of a source that share a scale, by dimension
+
+    def boxes(self, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
+        if self.layout is not None:
+            return boxes_in(self.layout, rank)
+        return [self.box] if self.box is not None else [((0,) * len(self.shape), self.shape)]
+
+
+def boxes_in(layout: Layout, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
+    return layout.boxes(rank) if rank < layout.device_count else []
+
+
+@functools.cache
+def name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """An array of some framework as it lies in memory."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+    dtype: Any
+    itemsize: int
+
+    @property
+    def dtype_name(self) -> str:
+        return name_of(self.dtype)
+
+    @property
+    def packed_strides(self) -> tuple[int, ...]:
+        strides, step = [], self.itemsize
+        for length in reversed(self.shape):
+            strides.append(step)
+            step *= length
+        return tuple(reversed(strides))
+
+    @property
+    def is_packed(self) -> bool:
+        pairs = zip(self.shape, self.strides, self.packed_strides, strict=True)
+        return 0 in self.shape or all(length == 1 or stride == packed for length, stride, packed in pairs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """Memory of this rank's for what it claims."""
+
+    name: str
+    claim: Claim
+    array: Any
+    memory: Memory  # the transfer's own where there is no array
+    is_target: bool
+    scales: _retile.BlockScales | None = None
+
+    def values(self, number: int, address: int, rank: int) -> tuple[Any, ...]:
+        """As the library takes them."""
+        is_packed = self.memory.is_packed
+        boxes = () if self.claim.layout is not None and is_packed else self.claim.boxes(rank)
+        box = boxes[0] if boxes else None
+        strides = () if is_packed else self.memory.strides
+        is_converted = self.claim.dtype != self.memory.dtype_name
+        stored = ELEMENT_TYPES[self.memory.dtype_name] if is_converted else None
+        return number, self.is_target, address, strides, box, stored, self.scales
+
+    def measure(self, address: int) -> None:
+        strides = () if self.memory.is_packed else self.memory.strides
+        self.scales.measure(address, strides, ELEMENT_TYPES[self.memory.dtype_name])
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a rank claims, for the others. Many arrays have one claim, which is there once."""
+
+    claims: list[Claim]
+    names: list[str]
+    numbers: list[int]  # by name: which claim
+
+
+def declaration_of(tiles: Iterable[Tile]) -> Declaration:
+    claims: dict[Claim, int] = {}
+    names, numbers = [], []
+    for tile in tiles:
+        names.append(tile.name)
+        numbers.append(claims.setdefault(tile.claim, len(claims)))
+    return Declaration(list(claims), names, numbers)
+
+
+def _corners_of(box: Any) -> Box:
+    """Of a box that is given as slices or pairs, one for each dimension. Throws where it is none."""
+    try:
+        if any(isinstance(one, slice) and one.step not in (None, 1) for one in box):
+            raise ValueError
+        pairs = [(one.start, one.stop) if isinstance(one, slice) else tuple(one) for one in box]
+        return tuple(int(lo) for lo, _ in pairs), tuple(int(hi) for _, hi in pairs)
+    except (TypeError, ValueError):
+        raise InputError(f"box is a pair (first, beyond the last) for each dimension, not {box!r}") from None
+
+
+def box_of(box: Any, shape: Sequence[int]) -> Box:
+    """A box that memory of this shape is for."""
+    corners = _corners_of(box)
+    if tuple(hi - lo for lo, hi in zip(*corners, strict=True)) != tuple(shape) or min(corners[0], default=0) < 0:
+        raise InputError(f"memory of shape {list(shape)} is no room for box {text_of(corners)}")
+    return corners
+
+
+def box_within(box: Any, shape: Sequence[int]) -> Box:
+    """A box of an array of this shape. Slices without steps count as those of an array do."""
+    if isinstance(box, Sequence) and len(box) == len(shape):
+        sides = zip(box, shape, strict=True)
+        box = tuple(
+            slice(*one.indices(length)[:2]) if isinstance(one, slice) and one.step is None else one
+            for one, length in sides
+        )
+    corners = _corners_of(box)
+    if len(corners[0]) != len(shape) or any(
+        not 0 <= lo <= hi <= length for lo, hi, length in zip(*corners, shape, strict=False)
+    ):
+        raise InputError(f"{text_of(corners)} is no box of an array of {list(shape)}")
+    return corners
+
+
+def blocks_of(box: Box, block: Sequence[int]) -> Box:
+    """The blocks that a box touches, in the array of all blocks."""
+    return tuple(lo // one for lo, one in zip(box[0], block, strict=True)), block_counts(box[1], block)
+
+
+def block_counts(shape: Sequence[int], block: Sequence[int]) -> tuple[int, ...]:
+    return tuple(-(-length // one) for length, one in zip(shape, block, strict=True))
+
+
+def shared_box(a: Box, b: Box) -> Box | None:
+    lo, hi = tuple(map(max, a[0], b[0])), tuple(map(min, a[1], b[1]))
+    return (lo, hi) if all(first < last for first, last in zip(lo, hi, strict=True)) else None
+
+
+def text_of(box: tuple[Sequence[int], Sequence[int]]) -> str:
+    return "[" + ", ".join(f"{lo}:{hi}" for lo, hi in zip(*box, strict=True)) + "]"
+
+
+def own_memory(address: int, box: Box) -> Memory:
+    """Elements of f32 for a box, in memory of the transfer's own."""
+    shape = tuple(hi - lo for lo, hi in zip(*box, strict=True))
+    strides = tuple(4 * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return Memory(address, shape, strides, "float32", 4)
+
+
+# --- What all ranks have and want, compared.
+
+
+def _ranks_text(ranks: Sequence[int]) -> str:
+    """ "rank 3", "ranks 0, 1 and 4"."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def require(faults: Iterable[str]) -> None:
+    listed = list(dict.fromkeys(faults))
+    if len(listed) > MOST_TOLD:
+        listed[MOST_TOLD:] = [f"and {len(listed) - MOST_TOLD} more"]
+    if listed:
+        raise InputError("\n".join(listed))
+
+
+# Who has, or wants, which part of an array: ranks, ascending, and numbers of claims.
+Holders = tuple[tuple[int, int], ...]
+
+
+class Comparison:
+    """The arrays that all ranks have and want: what is wrong with them, and their kinds."""
+
+    def __init__(self, sources: Sequence[Declaration], targets: Sequence[Declaration]):
+        self.ranks = len(sources)
+        self._numbers: dict[Claim, int] = {}
+        self.sources, self.targets = self._by_name(sources), self._by_name(targets)
+        self.claims = list(self._numbers)
+        self.faults: list[str] = []
+        self.kinds: list[tuple[Any, ...]] = []
+        self.arrays: list[tuple[str, int]] = []
+        self._compare()
+
+    def _by_name(self, declarations: Sequence[Declaration]) -> dict[str, list[tuple[int, int]]]:
+        by_name: dict[str, list[tuple[int, int]]] = {}
+        for rank, declaration in enumerate(declarations):
+            holders = [(rank, self._numbers.setdefault(claim, len(self._numbers))) for claim in declaration.claims]
+            for name, number in zip(declaration.names, declaration.numbers, strict=True):
+                by_name.setdefault(name, []).append(holders[number])
+        return by_name
+
+    def _compare(self) -> None:
+        known: dict[tuple[Holders, Holders], int | list[str]] = {}  # the number of the kind, or its faults
+        for name in self.targets:
+            if name not in self.sources:
+                near = difflib.get_close_matches(name, self.sources, 1)
+                hint = f': did you mean "{near[0]}"?' if near else ""
+                ranks = sorted({rank for rank, _ in self.targets[name]})
+                verb = "wants" if len(ranks) == 1 else "want"
+                self.faults.append(f'"{name}": {_ranks_text(ranks)} {verb} it, and no rank has it{hint}')
+        for name, holders in self.sources.items():
+            if name not in self.targets:
+                continue
+            sides = tuple(holders), tuple(self.targets[name])
+            if sides not in known:
+                known[sides] = self._kind_of(*sides)
+            found = known[sides]
+            if isinstance(found, int):
+                self.arrays.append((name, found))
+            else:
+                self.faults += [f'"{name}": {fault}' for fault in found]
+
+    def _kind_of(self, *sides: Holders) -> int | list[str]:
+        ends = [[(rank, self.claims[number]) for rank, number in holders] for holders in sides]
+        faults = self._type_faults(*ends)
+        shapes = {
+            claim.shape: rank for side in reversed(ends) for rank, claim in reversed(side) if claim.shape is not None
+        }
+        if len(shapes) > 1:
+            ranks = [f"{list(shape)} on rank {rank}" for shape, rank in sorted(shapes.items(), key=lambda one: one[1])]
+            faults.append("ranks say that it has different shapes: " + ", ".join(ranks))
+        ranks = {len(box[0]) for side in ends for rank, claim in side for box in claim.boxes(rank)}
+        if len(ranks) > 1:
+            faults.append(f"ranks say that it has {' and '.join(map(str, sorted(ranks)))} dimensions")
+        if faults:
+            return faults
+        shape = next(iter(shapes)) if shapes else _shape_of(ends[0])
+        words = ("has", "wants")
+        layouts = [self._layout_of(side, shape, faults, word) for side, word in zip(ends, words, strict=True)]
+        if faults:
+            return faults
+        self.kinds.append((list(shape), ends[0][0][1].element, *layouts))
+        return len(self.kinds) - 1
+
+    def scaled(self) -> dict[str, Holders]:
+        """The arrays that are scaled in blocks and wanted, or whose scales are wanted: who holds which part."""
+        return {
+            name: tuple(holders)
+            for name, holders in self.sources.items()
+            if self.claims[holders[0][1]].block and not self.targets.keys().isdisjoint((name, name + SCALES))
+        }
+
+    def maxima_kind(self, holders: Holders) -> tuple[Any, ...] | None:
+        """What holders of an array tell each other before it is scaled: the maxima of the blocks that they share with
+        others. An array has those of each of the boxes that it is cut into; None where no block is cut."""
+        block = self.claims[holders[0][1]].block
+        own = [
+            (rank, (tuple(lo), tuple(hi)))
+            for rank, number in holders
+            for lo, hi in self.claims[number].boxes(rank)
+            if shared_box((lo, hi), (lo, hi))
+        ]
+        blocks = {box: blocks_of(box, block) for _, box in own}
+        numbers = {box: number for number, box in enumerate(blocks)}
+        wanted = {
+            box: [
+                _stacked(numbers[other], shared)
+                for other in blocks
+                if other != box and (shared := shared_box(blocks[box], blocks[other])) is not None
+            ]
+            for box in blocks
+        }
+        if not any(wanted.values()):
+            return None
+        sides: tuple[list[Any], list[Any]] = [[] for _ in range(self.ranks)], [[] for _ in range(self.ranks)]
+        for rank, box in own:
+            sides[0][rank].append(_stacked(numbers[box], blocks[box]))
+            sides[1][rank] += wanted[box]
+        shape = [len(blocks), *map(max, zip(*(hi for _, hi in blocks.values()), strict=True))]
+        return shape, "f32", *sides, None
+
+    @staticmethod
+    def _type_faults(sources: list[tuple[int, Claim]], targets: list[tuple[int, Claim]]) -> list[str]:
+        blocks = {claim.block: rank for rank, claim in reversed(sources)}
+        if len(blocks) > 1:
+            listed = [
+                f"{block or 'none'} on rank {rank}" for block, rank in sorted(blocks.items(), key=lambda one: one[1])
+            ]
+            return ["it is scaled in different blocks: " + ", ".join(listed)]
+        types = {claim.dtype: rank for rank, claim in reversed(sources)}
+        if len(types) > 1:
+            listed = [f"{dtype} from rank {rank}" for dtype, rank in sorted(types.items(), key=lambda one: one[1])]
+            return ["it is sent in different types: " + ", ".join(listed)]
+        sent, sender = next(iter(types.items()))
+        other = [(rank, claim.dtype) for rank, claim in targets if claim.dtype != sent]
+        if not other:
+            return []
+        return [
+            f"rank {sender} sends {sent}, and rank {other[0][0]} wants {other[0][1]}\n"
+            "hint: add_sources(…, dtype=…) converts while it packs"
+        ]
+
+    def _layout_of(self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], word: str) -> Any:
+        """Of all ranks: the layout that they agree on, or the boxes of each."""
+        layout = side[0][1].layout
+        tiles = [(rank, claim.layout) for rank, claim in side if claim.layout is not None]
+        twice = next((rank for i, (rank, claimed) in enumerate(tiles) if (rank, claimed) in tiles[:i]), None)
+        if twice is not None:
+            faults.append(f"rank {twice} {word} its tile of the layout {dict(tiles)[twice]} twice")
+        for claimed in {claim.layout: None for _, claim in side if claim.layout is not None}:
+            if claimed.device_count > self.ranks:
+                faults.append(f"a layout is of {claimed.device_count} devices, and there are {self.ranks} ranks")
+                return None
+            there = {rank for rank, claim in side if claim.layout == claimed}
+            missing = [rank for rank in range(self.ranks) if rank not in there and boxes_in(claimed, rank)]
+            if missing:
+                faults.append(f"{_ranks_text(missing)} did not add a tile, which the layout {claimed} gives")
+        if faults:
+            return None
+        if layout is not None and all(claim.layout == layout for _, claim in side):
+            return layout
+        boxes: list[list[Any]] = [[] for _ in range(self.ranks)]
+        for rank, claim in side:
+            boxes[rank] += claim.boxes(rank)
+        for rank, own in enumerate(boxes):
+            twice = next((box for i, box in enumerate(own) if box in own[:i]), None)
+            if twice is not None:
+                faults.append(f"rank {rank} {word} {text_of(twice)} twice")
+            for box in own:
+                if any(hi > length for hi, length in zip(box[1], shape, strict=True)):
+                    faults.append(f"rank {rank} {word} {text_of(box)} of an array of {list(shape)}")
+        return boxes
+
+
+def _stacked(number: int, box: Box) -> Box:
+    """A box in the array of so many boxes' maxima."""
+    return (number, *box[0]), (number + 1, *box[1])
+
+
+def catalogue_of(declarations: Sequence[Declaration]) -> list[tuple[str, tuple[int, ...], str]]:
+    """The arrays that ranks have: names, shapes and types. What ranks disagree on is for Comparison to tell."""
+    claims: dict[str, list[tuple[int, Claim]]] = {}
+    for rank, declaration in enumerate(declarations):
+        for name, number in zip(declaration.names, declaration.numbers, strict=True):
+            claims.setdefault(name, []).append((rank, declaration.claims[number]))
+    return [(name, _shape_of(held), held[0][1].dtype) for name, held in claims.items()]
+
+
+def _shape_of(side: Sequence[tuple[int, Claim]]) -> tuple[int, ...]:
+    """As a claim says it, or of the smallest array in which all boxes lie."""
+    said = next((claim.shape for _, claim in side if claim.shape is not None), None)
+    if said is not None:
+        return said
+    corners = [hi for rank, claim in side for _, hi in claim.boxes(rank)]
+    return tuple(map(max, zip(*corners, strict=True)))

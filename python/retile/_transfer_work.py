@@ -1,0 +1,226 @@
+"""Transfers under way: what one rank packs, sends, receives and unpacks of a plan, over the messages of a group."""
+
+import dataclasses
+import difflib
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from retile import _retile
+from retile._errors import InputError
+from retile._retile import MessagePlan
+from retile._transfer_claims import Tile
+
+_abandoned: list[Any] = []  # transfers whose group failed, and may still write to their staging
+
+
+class Group(Protocol):
+    """Ranks that send each other messages. Those between two ranks arrive in their order."""
+
+    rank: int
+    size: int
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, on all ranks."""
+
+    def most(self, number: int) -> int:
+        """The largest number that a rank gives."""
+
+    def send(self, message: memoryview, peer: int) -> Any:
+        """Starts to send; the result has wait()."""
+
+    def receive(self, message: memoryview, peer: int) -> Any:
+        """Starts to receive a message that is at most so long; the result has wait()."""
+
+
+@dataclasses.dataclass
+class Report:
+    """What a transfer did on this rank. Bytes."""
+
+    seconds: float = 0.0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    staged_bytes: int = 0
+    rounds: int = 0
+
+
+class Execution:
+    """A plan, and this rank's part of it. Executed many times."""
+
+    def __init__(
+        self,
+        plan: MessagePlan,
+        arrays: Sequence[str],
+        tiles: Sequence[Tile],
+        address_of: Any,
+        group: Group,
+        staging: _retile.Staging,
+    ):
+        numbers = {name: number for number, name in enumerate(arrays)}
+        self.plan, self.arrays, self.group, self._staging = plan, arrays, group, staging
+        self.tiles = [tile for tile in tiles if tile.name in numbers]
+        self._numbers = [numbers[tile.name] for tile in self.tiles]
+        self._address_of = address_of
+        self._addresses: list[int] | None = None
+        self.scaled: list[Tile] = []  # whose scales are found first
+        self.maxima: Execution | None = None  # of blocks, which ranks tell each other before they are scaled
+        self.prepare()
+
+    def address_of(self, tile: Tile) -> int:
+        return tile.memory.address if tile.array is None else self._address_of(tile.array)
+
+    def prepare(self) -> None:
+        """Where arrays were moved to other memory, finds them there."""
+        addresses = [self.address_of(tile) for tile in self.tiles]
+        if addresses == self._addresses:
+            return
+        values = [
+            tile.values(number, address, self.group.rank)
+            for tile, number, address in zip(self.tiles, self._numbers, addresses, strict=True)
+        ]
+        self.rank = _retile.RankTransfer(self.plan, self.group.rank, values, self._staging)
+        self.last_rounds = self.rank.last_rounds()
+        self._addresses = addresses
+
+
+class Work:
+    """A transfer that is under way."""
+
+    def __init__(self, execution: Execution, changed: bool):
+        self._execution, self._changed = execution, changed
+        self._progress = threading.Condition()
+        self._done = -1  # rounds that are unpacked, but for the first
+        self._is_through = False
+        self._is_agreed = False
+        self._error: BaseException | None = None  # of messages: the rank goes on, so that nobody waits for it
+        self._failure: BaseException | None = None  # of the group: nobody can go on
+        self._report = Report()
+        self._thread = threading.Thread(target=self._run, name="retile transfer", daemon=True)
+        self._thread.start()
+
+    def wait(self, name: str | None = None) -> None:
+        """Waits until this rank has the array of this name, or all arrays below it ("layers.0"); without a name, until all
+        ranks have everything: then all of them call it, and what went wrong on one is raised on all."""
+        if name is not None:
+            self._wait_for(self._round_of(name))
+            return
+        self._thread.join()
+        if not self._is_agreed and self._failure is None:
+            self._agree()
+        if self._failure is not None:
+            raise self._failure
+
+    def _agree(self) -> None:
+        """Ranks tell each other whether what came was right."""
+        group, self._is_agreed = self._execution.group, True
+        if group.most(int(self._error is not None)) == 0:
+            return
+        self._execution.rank.forget_sent()
+        texts = group.gather("" if self._error is None else str(self._error))
+        self._failure = RuntimeError("\n".join(dict.fromkeys(text for text in texts if text)))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether wait() without a name has returned or raised: the same on all ranks, however fast they are."""
+        return self._is_agreed or (self._is_through and self._failure is not None)
+
+    @property
+    def report(self) -> Report:
+        """After wait()."""
+        return self._report
+
+    def _round_of(self, name: str) -> int:
+        arrays = self._execution.arrays
+        found = [i for i, array in enumerate(arrays) if is_below(array, name)]
+        if not found:
+            near = difflib.get_close_matches(name, arrays, 1)
+            hint = f': did you mean "{near[0]}"?' if near else ""
+            raise InputError(f'no array of this transfer is called "{name}"{hint}')
+        return max(self._execution.last_rounds[i] for i in found)
+
+    def _wait_for(self, round_number: int) -> None:
+        with self._progress:
+            self._progress.wait_for(lambda: self._is_through or (self._done >= round_number and self._started))
+        error = self._failure or self._error
+        if error is not None:
+            raise error
+
+    _started = False  # whether what the rank keeps is copied
+
+    def _run(self) -> None:
+        begin = time.perf_counter()
+        execution, rank = self._execution, self._execution.rank
+        try:
+            self._scale()
+            rank.copy_kept()
+            self._advance(-1)
+            self._carry(execution, self._changed, self._advance)
+        except BaseException as error:  # which another thread raises
+            self._failure = error
+            _abandoned.append(rank)
+        self._report.seconds = time.perf_counter() - begin
+        for one in filter(None, (execution, execution.maxima)):
+            self._report.received_bytes += one.plan.received_bytes(one.group.rank)
+            self._report.staged_bytes = max(self._report.staged_bytes, one.rank.staged_bytes)
+        self._report.rounds = rank.rounds
+        with self._progress:
+            self._is_through = True
+            self._progress.notify_all()
+
+    def _advance(self, done: int) -> None:
+        with self._progress:
+            self._started, self._done = True, done
+            self._progress.notify_all()
+
+    def _scale(self) -> None:
+        """Finds the scales of blocks: of their largest elements, which holders of a block tell each other."""
+        execution = self._execution
+        for tile in execution.scaled:
+            tile.measure(execution.address_of(tile))
+        if execution.maxima is not None:
+            self._carry(execution.maxima, False, lambda done: None)
+        for tile in execution.scaled:
+            tile.scales.finish()
+
+    def _carry(self, execution: Execution, changed: bool, advance: Any) -> None:
+        rank = execution.rank
+        for rounds in (range(rank.first_passed_on), range(rank.first_passed_on, rank.rounds)):
+            self._move(execution, rounds, changed, advance)
+
+    def _move(self, execution: Execution, rounds: range, changed: bool, advance: Any) -> None:
+        """Two rounds are under way: one is packed and sent while the one before arrives."""
+        rank, group = execution.rank, execution.group
+        sent: dict[int, list[Any]] = {}
+        received: dict[int, list[tuple[int, Any]]] = {}
+        for i in rounds:
+            for request in sent.pop(i - 2, ()):
+                request.wait()
+            received[i] = [(peer, group.receive(message, peer)) for peer, message in rank.received(i)]
+            sent[i] = []
+            for peer, message in rank.sent(i):
+                length = rank.pack(i, peer, changed)
+                self._report.sent_bytes += length
+                sent[i].append(group.send(message[:length], peer))
+            if i - 1 in received:
+                self._unpack(rank, i - 1, received.pop(i - 1), advance)
+        for i, messages in received.items():
+            self._unpack(rank, i, messages, advance)
+        for requests in sent.values():
+            for request in requests:
+                request.wait()
+
+    def _unpack(self, rank: Any, round_number: int, messages: list[tuple[int, Any]], advance: Any) -> None:
+        for peer, request in messages:
+            request.wait()
+            if self._error is None:
+                try:
+                    rank.unpack(round_number, peer)
+                except RuntimeError as error:
+                    self._error = error
+        if self._error is None:
+            advance(round_number)
+
+
+def is_below(array: str, name: str) -> bool:
+    return array == name or array.startswith(name + ".")
