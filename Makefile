@@ -120,7 +120,7 @@ test-python: build ## the tests of the Python package; PYTEST_OPTIONS=--all-prob
 	tools/python-package.sh python -m pytest tests/python $(PYTEST_OPTIONS)
 
 test-torch: build ## the tests of the Python package with PyTorch, which is large
-	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py tests/python/test_torch_transfer.py tests/python/test_transfer.py tests/python/test_record.py tests/python/test_scales.py tests/python/test_manifest.py tests/python/test_checkpoint.py tests/python/test_adapters.py $(PYTEST_OPTIONS)
+	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py tests/python/test_torch_transfer.py tests/python/test_transfer.py tests/python/test_record.py tests/python/test_scales.py tests/python/test_transformers.py tests/python/test_manifest.py tests/python/test_checkpoint.py tests/python/test_adapters.py $(PYTEST_OPTIONS)
 
 bench-python: build ## our reshard in JAX against XLA's own, on every tenth problem or as PYTHON_BENCH_OPTIONS say
 	tools/python-package.sh python bench/python/reshard.py $(PYTHON_BENCH_OPTIONS)
@@ -128,6 +128,7 @@ bench-python: build ## our reshard in JAX against XLA's own, on every tenth prob
 bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 processes, likewise; then whole models
 	FRAMEWORK=torch tools/python-package.sh python bench/python/redistribute_torch.py $(PYTHON_BENCH_OPTIONS)
 	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_torch.py $(TRANSFER_BENCH_OPTIONS)
+	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_mpi.py
 
 lint: build/clang/configured ## check format (clang-format, ruff) and code (clang-tidy, ruff)
 	@tools/install-dependencies.sh clang-format clang-tidy

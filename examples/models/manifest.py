@@ -13,7 +13,9 @@ import argparse
 import json
 
 # From the config.json of the models' public repositories: meta-llama/Llama-3.1-70B, Qwen/Qwen3-30B-A3B,
-# Qwen/Qwen3-235B-A22B, deepseek-ai/DeepSeek-V3 and moonshotai/Kimi-K2-Instruct. Sizes in elements.
+# Qwen/Qwen3-235B-A22B, deepseek-ai/DeepSeek-V3 and moonshotai/Kimi-K2-Instruct. Sizes in elements. Those of Qwen3 were
+# compared with the arguments that slime trains these models with (scripts/models), those of Kimi-K2 with Moonshot's
+# summary of the model and the fields of its config.json that are published elsewhere.
 # fmt: off
 MODELS = {
     "llama-70b": dict(layers=80, hidden=8192, heads=64, kv=8, width=128, inner=28672, vocab=128256, fused=True),
