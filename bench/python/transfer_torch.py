@@ -2,15 +2,18 @@
 
 The trainers are FSDP x tensor parallel (2 x 2), the servers tensor parallel (4), in bf16. Contenders, in turn and in one
 run: buckets (all trainers gather, the first one broadcasts buckets of 64 MiB, servers take their slices), one
-`retile.torch.redistribute` for each tensor, one `retile.torch.Transfer`, with and without checksums. Every server compares
-its slices before anything is timed. One line of JSON, then ratios: theirs over ours, above 1 we are faster. The last rows
-are many small tensors against one message of the same bytes, and what commit() takes for many names.
+`retile.torch.redistribute` for each tensor, one `retile.torch.Transfer`, with and without checksums, and the same once
+more, which shows the noise. Every server compares its slices before anything is timed. One line of JSON, then ratios:
+theirs over ours, above 1 we are faster; of the fastest runs, and of the processors' time of all ranks, which other work
+on the machine disturbs less (medians). The last rows are many small tensors against one message of the same bytes, and
+what commit() takes for many names.
 """
 
 import argparse
 import json
 import os
 import socket
+import statistics
 import sys
 import time
 import warnings
@@ -149,16 +152,21 @@ class Model:
         return lambda: t.start().wait()
 
 
-def fastest(contenders, repetitions):
-    seconds = {name: [] for name in contenders}
-    for _ in range(repetitions):
-        for name, run in contenders.items():
+def measured(contenders, repetitions):
+    """By contender: the seconds of every run, and the processors' of all ranks in it. The order rotates."""
+    seconds, processors = {name: [] for name in contenders}, {name: [] for name in contenders}
+    for turn in range(repetitions):
+        names = list(contenders)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             dist.barrier()
-            start = time.perf_counter()
-            run()
+            start, begin = time.perf_counter(), time.process_time()
+            contenders[name]()
+            used = torch.tensor(time.process_time() - begin, dtype=torch.float64)
             dist.barrier()
             seconds[name].append(time.perf_counter() - start)
-    return {name: min(times) for name, times in seconds.items()}
+            dist.all_reduce(used)
+            processors[name].append(float(used))
+    return seconds, processors
 
 
 def small_tensors(options):
@@ -179,7 +187,8 @@ def small_tensors(options):
         if rank == 4:
             dist.recv(message, 0)
 
-    return fastest({"one message": send, "1,000 tensors": lambda: t.start().wait()}, options.repetitions)
+    seconds, _ = measured({"one message": send, "1,000 tensors": lambda: t.start().wait()}, options.repetitions)
+    return {name: min(times) for name, times in seconds.items()}
 
 
 def commit_seconds(count):
@@ -203,30 +212,39 @@ def run_rank(rank, port, options):
         "buckets": model.move_in_buckets,
         "tensor by tensor": model.move_one_by_one,
         "transfer": model.transfer(max_bytes=options.max_bytes),
+        "transfer again": model.transfer(max_bytes=options.max_bytes),
         "transfer, crc32": model.transfer(max_bytes=options.max_bytes, verify="crc32"),
     }
+    contenders = {name: run for name, run in contenders.items() if not options.ours or name.startswith("transfer")}
     for name, run in contenders.items():
         model.clear()
         run()
         model.check(name)
-    seconds = fastest(contenders, options.repetitions)
+    seconds, processors = measured(contenders, options.repetitions)
     small, commit = small_tensors(options), commit_seconds(options.names)
     if rank == 0:
-        report(model, seconds, small, commit, options)
+        report(model, seconds, processors, small, commit, options)
     dist.destroy_process_group()
 
 
-def report(model, seconds, small, commit, options):
+def report(model, seconds, processors, small, commit, options):
     size = sum(2 * torch.Size(shape).numel() for shape, _ in model.table.values())
-    result = {"tensors": len(model.table), "bytes": size, "seconds": seconds, "small": small, "commit": commit}
-    print(json.dumps(result), flush=True)
+    seconds = {name: min(times) for name, times in seconds.items()}
+    processors = {name: statistics.median(times) for name, times in processors.items()}
+    result = {"tensors": len(model.table), "bytes": size, "seconds": seconds, "processor_seconds": processors}
+    print(json.dumps(result | {"small": small, "commit": commit}), flush=True)
     print(
         f"{len(model.table)} tensors, {size} bytes, cap {options.max_bytes}, PyTorch {torch.__version__}, "
         f"{os.cpu_count()} cores",
         file=sys.stderr,
     )
     for name, time_taken in seconds.items():
-        print(f"{name:18} {time_taken:8.4f} s, over ours {time_taken / seconds['transfer']:6.2f}", file=sys.stderr)
+        used, own = processors[name], processors["transfer"]
+        print(
+            f"{name:18} {time_taken:8.4f} s, over ours {time_taken / seconds['transfer']:6.3f}; "
+            f"processors {used:8.4f} s, over ours {used / own:6.3f}",
+            file=sys.stderr,
+        )
     times = list(small.values())
     print(f"1,000 tensors of 64 KiB over one message {times[1] / times[0]:.2f}", file=sys.stderr)
     print(f"commit of {options.names} tensors {commit:.2f} s", file=sys.stderr)
@@ -239,6 +257,7 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=8192, help="elements (8192)")
     parser.add_argument("--max-bytes", type=int, default=64 << 20, help="that a rank stages (64 MiB)")
     parser.add_argument("--repetitions", type=int, default=10, help="of which the fastest counts (10)")
+    parser.add_argument("--ours", action="store_true", help="only our transfers, with and without checksums")
     parser.add_argument("--names", type=int, default=20000, help="for commit() (20000)")
     options = parser.parse_args()
     with socket.socket() as probe:

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/crc32c.h"
 #include "retile/base/error.h"
 #include "retile/copies/copy.h"
 #include "retile/files/rechunk_plan.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/crc32c.h"
 #include "retile/base/error.h"
 #include "retile/grids/grid.h"
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "retile/base/crc32c.h"
 #include "retile/base/error.h"
 #include "retile/base/names.h"
 
@@ -430,25 +431,6 @@ void decode_blosc_part([[maybe_unused]] Bytes encoded, [[maybe_unused]] std::int
   if (decoded == static_cast<int>(part.size())) return;
 #endif
   fail_damaged(name, CodecKind::blosc);
-}
-
-// --- CRC-32C (Castagnoli), byte by byte from a table.
-
-std::uint32_t crc32c(Bytes bytes) {
-  static const std::array<std::uint32_t, 256> table = [] {
-    constexpr std::uint32_t polynomial = 0x82F63B78U;
-    std::array<std::uint32_t, 256> entries{};
-    for (std::uint32_t i = 0; i < entries.size(); ++i) {
-      std::uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit) value = (value & 1U) != 0 ? value >> 1U ^ polynomial : value >> 1U;
-      entries[i] = value;
-    }
-    return entries;
-  }();
-  std::uint32_t value = 0xFFFFFFFFU;
-  for (const std::byte byte : bytes)
-    value = value >> 8U ^ table[(value ^ std::to_integer<std::uint32_t>(byte)) & 0xFFU];
-  return ~value;
 }
 
 }  // namespace retile::files

@@ -82,6 +82,4 @@ BloscBlocks blosc_blocks(std::span<const std::byte> header, const std::string& n
 void decode_blosc_part(std::span<const std::byte> encoded, std::int64_t begin, std::span<std::byte> part,
                        const std::string& name);
 
-std::uint32_t crc32c(std::span<const std::byte> bytes);
-
 }  // namespace retile::files

@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
+#include "retile/base/crc32c.h"
 #include "retile/base/error.h"
 #include "retile/base/mixing.h"
 #include "retile/copies/convert.h"
 #include "retile/copies/copy.h"
 #include "retile/schedule/streams.h"
-#include "retile/transfer/checksum.h"
 #include "retile/transfer/message_header.h"
 #include "retile/transfer/message_plan_state.h"
 #include "retile/transfer/rank_memory.h"
@@ -25,7 +25,7 @@ namespace {
 
 using TransferPiece = StreamPlan::Piece;
 
-// Bytes that are converted, checked or copied at once, in the first-level cache. A multiple of Checksum::unit.
+// Bytes that are converted, checked or copied at once, in the first-level cache.
 constexpr std::int64_t block_bytes = 16 << 10;
 
 // A box of an array whose elements are scaled block by block; none: they are sent as they are.
@@ -342,13 +342,12 @@ std::int64_t RankTransfer::pack(std::int64_t round, Device peer, bool only_chang
   const ByteRange range = State::range_of(lane, place);
   std::byte* const message = state_->staging_of(lane, round);
   std::byte* const out = message + header_bytes;
-  Checksum checksum;
+  MessageHeader header = state_->header_of(state_->rank, peer, round, range.size());
   State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
     state_->pack_range(lane, block, out + at);
-    if (state_->plan.state().has_checksums) checksum.add({out + at, static_cast<std::size_t>(block.size())});
+    if (!state_->plan.state().has_checksums) return;
+    header.checksum = crc32c({out + at, static_cast<std::size_t>(block.size())}, header.checksum);
   });
-  MessageHeader header = state_->header_of(state_->rank, peer, round, range.size());
-  if (state_->plan.state().has_checksums) header.checksum = checksum.value();
   std::uint64_t& last = lane.digests[static_cast<std::size_t>(place.round)];
   const std::uint64_t digest = only_changed ? digest_of({out, static_cast<std::size_t>(range.size())}) : 0;
   if (std::exchange(last, digest) == digest && digest != 0) header.content = Content::unchanged;
@@ -368,12 +367,12 @@ void RankTransfer::unpack(std::int64_t round, Device peer) const {
   if (!fault.empty()) throw RuntimeError(fault);
   if (header.content == Content::unchanged) return;
   const bool has_checksum = state_->plan.state().has_checksums;
-  Checksum checksum;
+  std::uint32_t checksum = 0;
   State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
-    if (has_checksum) checksum.add({in + at, static_cast<std::size_t>(block.size())});
+    if (has_checksum) checksum = crc32c({in + at, static_cast<std::size_t>(block.size())}, checksum);
     state_->unpack_range(lane, block, in + at);
   });
-  if (header.checksum == (has_checksum ? checksum.value() : 0)) return;
+  if (header.checksum == checksum) return;
   throw RuntimeError(
       fmt::format("round {} from rank {} to rank {} did not arrive as it was sent: its checksum is wrong", round, peer,
                   state_->rank));
