@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -284,16 +285,16 @@ class Comparison:
             for lo, hi in self.claims[number].boxes(rank)
             if shared_box((lo, hi), (lo, hi))
         ]
-        blocks = {box: blocks_of(box, block) for _, box in own}
+        blocks = dict(sorted(((box, blocks_of(box, block)) for _, box in own), key=lambda one: one[1]))
         numbers = {box: number for number, box in enumerate(blocks)}
-        wanted = {
-            box: [
-                _stacked(numbers[other], shared)
-                for other in blocks
-                if other != box and (shared := shared_box(blocks[box], blocks[other])) is not None
-            ]
-            for box in blocks
-        }
+        wanted: dict[Box, list[Box]] = {box: [] for box in blocks}
+        for number, box in enumerate(blocks):
+            for after in itertools.islice(blocks, number + 1, None):
+                if blocks[after][0][0] >= blocks[box][1][0]:
+                    break  # so do all that follow
+                if (shared := shared_box(blocks[box], blocks[after])) is not None:
+                    wanted[box].append(_stacked(numbers[after], shared))
+                    wanted[after].append(_stacked(number, shared))
         if not any(wanted.values()):
             return None
         sides: tuple[list[Any], list[Any]] = [[] for _ in range(self.ranks)], [[] for _ in range(self.ranks)]

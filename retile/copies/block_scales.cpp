@@ -29,27 +29,28 @@ float largest_of(const float* values, std::int64_t count) {
   return std::bit_cast<float>(most);
 }
 
-// To the nearest, ties to even. NaN stays NaN; the rest is at most 448.
-std::uint8_t to_f8(float value) {
-  const std::uint32_t magnitude = magnitude_of(value);
-  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 24U) & 0x80U;
+std::int32_t bits_of(float value) { return std::bit_cast<std::int32_t>(value); }
+
+// All ones where it holds: loops without branches are vectorized.
+std::int32_t mask_of(bool holds) { return -static_cast<std::int32_t>(holds); }
+
+// To the nearest, ties to even, and at most 448; NaN stays NaN.
+std::byte to_f8(float value) {
+  const std::int32_t bits = bits_of(value);
+  const std::int32_t whole_magnitude = bits & 0x7FFFFFFF;
+  const std::int32_t magnitude = std::min(whole_magnitude, bits_of(largest));
   // Below 2^-6, numbers are multiples of 2^-9, as they are from 2^14 on in f32.
   constexpr float unit_carrier = 16384;
-  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + unit_carrier) -
-                              std::bit_cast<std::uint32_t>(unit_carrier);
+  const std::int32_t small = bits_of(std::bit_cast<float>(magnitude) + unit_carrier) - bits_of(unit_carrier);
   // Three bits of the fraction stay; the exponent's bias is 7 instead of 127.
-  const std::uint32_t normal = (magnitude + 0x7FFFFU + ((magnitude >> 20U) & 1U) - (120U << 23U)) >> 20U;
-  const std::uint32_t rounded = magnitude < (121U << 23U) ? small : normal;
-  return static_cast<std::uint8_t>(sign | (magnitude > 0x7F800000U ? 0x7FU : rounded));
+  const std::int32_t normal = (magnitude + 0x7FFFF + ((magnitude >> 20) & 1) - (120 << 23)) >> 20;
+  const std::int32_t rounded = normal ^ ((small ^ normal) & mask_of(magnitude < (121 << 23)));
+  const std::int32_t no_number = mask_of(whole_magnitude > 0x7F800000) & 0x7F;
+  return static_cast<std::byte>(((bits >> 24) & 0x80) | rounded | no_number);
 }
 
-void scale_row(const float* in, std::int64_t count, float scale, std::byte* out) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    float value = in[i] * scale;
-    value = value > largest ? largest : value;
-    value = value < -largest ? -largest : value;
-    out[i] = static_cast<std::byte>(to_f8(value));
-  }
+void scale_row(const float* __restrict in, std::int64_t count, float scale, std::byte* __restrict out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = to_f8(in[i] * scale);
 }
 
 Shape row_major_strides(const Box& box) { return packed_part(box_at(Shape(box.lo.size()), extent_of(box))).strides; }

@@ -172,6 +172,33 @@ def any_group_carries_it():
     assert torch.equal(target, whole)
 
 
+def weights_are_scaled_in_blocks():
+    """FSDP's rows and tensor parallelism's columns are cut across blocks; servers have rows of both, as they load them."""
+    trainers, _ = meshes()
+    weight = torch.randn(50, 36, generator=torch.Generator().manual_seed(3)).to(torch.bfloat16)
+    blocks = torch.nn.functional.pad(weight.float(), (0, 4, 0, 6)).view(7, 8, 5, 8)
+    scales = 448.0 / blocks.abs().amax(dim=(1, 3), keepdim=True)
+    expected = torch.clamp(blocks * scales, -448, 448).to(torch.float8_e4m3fn).view(torch.uint8).view(56, 40)[:50, :36]
+    for max_bytes in (4096, 1 << 20):
+        t = retile.torch.Transfer(max_bytes=max_bytes, verify="crc32")
+        if is_trainer():
+            placements = [Shard(0), Shard(1)]
+            tile = tile_of(weight, trainers, placements)
+            one = DTensor.from_local(tile, trainers, placements, shape=weight.shape, stride=weight.stride())
+            t.add_source("w", one, dtype=torch.float8_e4m3fn, block=(8, 8))
+        data, inverses = torch.zeros(50, 36, dtype=torch.float8_e4m3fn), torch.zeros(7, 5)
+        if not is_trainer():
+            t.add_targets({"w": data, "w_scale_inv": inverses})
+        t.commit()
+        for _ in range(2):
+            work = t.start()
+            work.wait()
+            assert work.report.staged_bytes <= max_bytes
+        if not is_trainer():
+            assert torch.equal(data.view(torch.uint8), expected)
+            assert torch.equal(inverses, scales.reciprocal().view(7, 5))
+
+
 def layers_are_waited_for():
     trainers, servers = meshes()
     model = weights()
@@ -283,6 +310,7 @@ CASES = [
     boxes_go_to_memory_that_is_there,
     norms_on_sub_meshes_are_replicas,
     any_group_carries_it,
+    weights_are_scaled_in_blocks,
     layers_are_waited_for,
     what_changed_is_sent,
     elements_of_any_size_are_moved,
