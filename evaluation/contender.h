@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "retile/engines/engine.h"
-#include "retile/plan/executor.h"
 #include "retile/plan/plan.h"
+#include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {
@@ -23,12 +23,15 @@ struct Contender {
   std::function<std::unique_ptr<PreparedRun>(Engine& engine)> prepare;
 };
 
-constexpr std::string_view contender_names = "auto, paper, wide, direct, gather-slice, xla, memcpy";
+constexpr std::string_view contender_names =
+    "auto, paper, wide, direct, collectives, gather-slice, xla, dtensor-costs, memcpy";
 
 bool is_contender(std::string_view name);
 
-// Plans are made here, "auto" for the executor, and checked by the verifier. Throws InputError or RuntimeError where
-// that fails.
-Contender make_contender(const std::string& name, const Problem& problem, const Executor& executor = {});
+// Plans are made here and checked by the verifier. "auto" is given all of the options; the others are for their
+// executor and timed on their machine. "collectives" are wide plans without exchanges. "dtensor-costs" is what "auto"
+// takes by the constants in DTensor's source on the machine's hosts. Throws InputError or RuntimeError where a plan
+// cannot be made.
+Contender make_contender(const std::string& name, const Problem& problem, const PlanOptions& options = {});
 
 }  // namespace retile::evaluation

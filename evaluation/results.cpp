@@ -70,6 +70,8 @@ Json cost_json(const Plan& plan) {
           {"optimal", plan.cost.optimal}};
 }
 
+double seconds_of(std::int64_t picoseconds) { return 1e-12 * static_cast<double>(picoseconds); }
+
 void add_plan(const std::optional<Plan>& plan, Json& json) {
   json["steps"] = Json::array();
   json["cost"] = nullptr;
@@ -83,6 +85,10 @@ void add_plan(const std::optional<Plan>& plan, Json& json) {
                     {"bound", plan->memory.bound},
                     {"peak", plan->memory.peak}};
   json["planning_ns"] = plan->planning_ns;
+  if (plan->time) {
+    json["predicted"] = seconds_of(plan->time->total);
+    json["least_predicted"] = seconds_of(plan->time->lower_bound.picoseconds);
+  }
 }
 
 Json run_json(const RunRecord& run) {
@@ -107,7 +113,7 @@ Json run_json(const RunRecord& run) {
   } else {
     json["options"] = {{"problems", run.problems}};
   }
-  for (const auto& [name, value] : run.engine_options) json["options"][name] = value;
+  for (const auto& [name, value] : run.options) json["options"][name] = value;
   return json;
 }
 

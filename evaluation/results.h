@@ -25,8 +25,8 @@ struct RunRecord {
   std::string engine;
   std::int64_t devices = 0;
   std::int64_t processes = 1;
-  int threads = 1;                                                  // of each process
-  std::vector<std::pair<std::string, std::string>> engine_options;  // by name
+  int threads = 1;                                           // of each process
+  std::vector<std::pair<std::string, std::string>> options;  // by name
   std::uint64_t seed = 0;
   double scale = 1;
   int repetitions = 0;

@@ -41,12 +41,18 @@ TEST(Completion, of_options) {
   EXPECT_THAT(complete({"plan", "--p"}), ElementsAre("--problems", "--planner"));
   EXPECT_THAT(complete({"verify", "plan.json", "--"}), ElementsAre("--help", "--json", "--color"));
   EXPECT_THAT(complete({"run", "--json", "--no-"}), ElementsAre("--no-exchange"));
+  for (const char* command : {"plan", "run", "explain", "draw", "emit", "transfer", "bench"}) {
+    EXPECT_THAT(complete({command, "--mac"}), ElementsAre("--machine")) << command;
+  }
+  for (const char* command : {"plan", "run", "explain", "draw", "emit"}) {
+    EXPECT_THAT(complete({command, "--rel"}), ElementsAre("--relabel")) << command;
+  }
 }
 
 TEST(Completion, of_values) {
   EXPECT_THAT(complete({"plan", "--planner", ""}),
               ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice", "xla"));
-  EXPECT_THAT(complete({"plan", "--cost", "v"}), ElementsAre("volume"));
+  EXPECT_THAT(complete({"plan", "--cost", ""}), ElementsAre("paper", "volume", "seconds"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
   EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f8e4m3fn", "f8e5m2", "f16", "f32", "f64"));
   EXPECT_THAT(complete({"lower", "p.spmd", "--dump-after", ""}), ElementsAre("parse", "check", "lower"));
@@ -59,6 +65,7 @@ TEST(Completion, of_values) {
 TEST(Completion, leaves_files_and_free_values_to_the_shell) {
   EXPECT_THAT(complete({"verify", ""}), ElementsAre());
   EXPECT_THAT(complete({"plan", "--problems", ""}), ElementsAre());
+  EXPECT_THAT(complete({"plan", "--machine", "exa"}), ElementsAre());
   EXPECT_THAT(complete({"plan", "--mesh", "x=4"}), ElementsAre());
 }
 

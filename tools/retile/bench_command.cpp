@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -35,8 +36,9 @@ goes on where it was when the same command is given again. Other settings are me
 same file if you like; bench/report.py makes tables and plots of the file, and keeps them apart. What a
 contender refuses is reported and kept as skipped, and the rest is measured.
 
-Contenders: our planners (paper, wide, direct), gather-slice, xla (the XLA partitioner's rules) and
-memcpy (the floor: every device copies its target tile once).
+Contenders: auto, our planners (paper, wide, direct), collectives (wide plans without exchanges),
+gather-slice, xla (the XLA partitioner's rules), dtensor-costs (with --machine: what auto takes by the
+constants in DTensor's source) and memcpy (the floor: every device copies its target tile once).
 
 Examples:
   retile bench --samples 20 --scale 0.01 --out results.jsonl
@@ -56,7 +58,8 @@ struct Arguments {
   double scale = 1;
   std::vector<std::string> contenders{"auto", "paper", "wide", "direct", "xla", "memcpy"};
   int repetitions = 5;
-  double time_limit = 0;  // seconds; 0: none
+  double time_limit = 0;               // seconds; 0: none
+  std::optional<std::string> machine;  // a file
   std::string commit = "unknown";
   std::string out = "results.jsonl";
   const CLI::App* command = nullptr;  // which knows what was given
@@ -168,10 +171,11 @@ RunRecord run_record(const Arguments& arguments, const SampleOptions& sampling) 
   const EngineArguments& engine = arguments.engine;
   if (engine.engine == "threads") record.threads = thread_count(engine);
   if (engine.engine == "mpi") {
-    record.engine_options = {{"transport", engine.transport},
-                             {"device_map", engine.device_map},
-                             {"staging", std::to_string(engine.staging)}};
+    record.options = {{"transport", engine.transport},
+                      {"device_map", engine.device_map},
+                      {"staging", std::to_string(engine.staging)}};
   }
+  if (arguments.machine) record.options.emplace_back("machine", to_json(machine_of(*arguments.machine)));
   record.seed = arguments.seed;
   record.scale = arguments.scale;
   record.problems = arguments.problems.value_or("");
@@ -181,6 +185,10 @@ RunRecord run_record(const Arguments& arguments, const SampleOptions& sampling) 
 }
 
 int run(const Arguments& arguments) {
+  const auto& names = arguments.contenders;
+  if (!arguments.machine && std::find(names.begin(), names.end(), "dtensor-costs") != names.end()) {
+    throw UsageError("dtensor-costs needs a machine: add --machine FILE (docs/machines.md)");
+  }
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
   const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
@@ -193,9 +201,11 @@ int run(const Arguments& arguments) {
     return problem;
   };
   campaign.contenders = arguments.contenders;
-  campaign.make_contender = [executor = engine->executor(TileOwner::engine)](const std::string& name,
-                                                                             const Problem& problem) {
-    return make_contender(name, problem, executor);
+  PlanOptions options;
+  if (arguments.machine) options = on_machine(machine_of(*arguments.machine));
+  options.executor = engine->executor(TileOwner::engine);
+  campaign.make_contender = [&](const std::string& name, const Problem& problem) {
+    return make_contender(name, problem, options);
   };
   campaign.repetitions = arguments.repetitions;
   campaign.time_limit = arguments.time_limit;
@@ -249,6 +259,11 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
   add_value(command, "--repeat", arguments.repetitions, "timed runs of each contender", "N", whole_number(1, 1000000));
   add_value(command, "--time-limit", arguments.time_limit, "start no problem after so many seconds; 0: no limit", "S",
             number_between(0, 1e9));
+  command
+      .add_option("--machine", arguments.machine,
+                  "a machine file (docs/machines.md): auto takes the plan that is predicted to be the\n"
+                  "fastest, and results say what was predicted")
+      ->type_name("FILE");
   command.add_option("--commit", arguments.commit, "what was built, for the record")->type_name("TEXT");
   command.add_option("--out", arguments.out, "the file of results, added to")->capture_default_str()->type_name("FILE");
 }

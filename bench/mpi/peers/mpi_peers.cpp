@@ -38,16 +38,17 @@ void run(const Arguments& arguments) {
   campaign.problem_count = problems.size();
   campaign.problem = [&](std::size_t index) { return scale_problem(problems[index], arguments.scale); };
   campaign.contenders = arguments.contenders;
-  campaign.make_contender = [executor = engine->executor(TileOwner::engine)](const std::string& name,
-                                                                             const Problem& problem) {
-    return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem, executor);
+  PlanOptions options;
+  options.executor = engine->executor(TileOwner::engine);
+  campaign.make_contender = [&](const std::string& name, const Problem& problem) {
+    return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem, options);
   };
   campaign.repetitions = arguments.repetitions;
   campaign.time_limit = arguments.time_limit;
   campaign.results = arguments.out;
   campaign.record.commit = arguments.commit;
   campaign.record.scale = arguments.scale;
-  campaign.record.engine_options = {{"transport", "auto"}};
+  campaign.record.options = {{"transport", "auto"}};
   campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
   const CampaignSummary summary = run_campaign(campaign, *engine);
   if (engine->processes().is_speaker()) {
