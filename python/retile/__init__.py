@@ -24,13 +24,14 @@ from retile._errors import InputError, MemoryLimitError
 from retile._files import rechunk
 from retile._numpy import redistribute
 from retile._numpy_transfer import Transfer
-from retile._retile import Account, Explanation, Layout, Mesh, Plan, Step, __version__
+from retile._retile import Account, Explanation, Layout, Machine, Mesh, Plan, Step, __version__
 
 __all__ = [
     "Account",
     "Explanation",
     "InputError",
     "Layout",
+    "Machine",
     "MemoryLimitError",
     "Mesh",
     "Plan",
@@ -55,16 +56,17 @@ def plan(
     *,
     dtype: _Any = "f32",
     planner: str = "auto",
-    cost: str = "paper",
+    cost: str | None = None,
     memory_limit: int | None = None,
     exchange: bool = True,
     relabel: bool = False,
+    machine: Machine | None = None,
 ) -> Plan:
     """The steps from one layout of an array to another.
 
     `dtype` is a name of retile's (f32, bf16, i8 of eight bits, …), a type of PyTorch's, or what NumPy takes for one;
-    `planner` one of auto, wide, paper, direct, lean and gather-slice; `cost` the model by which steps are compared, paper
-    or volume. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
+    `planner` one of auto, wide, paper, direct, lean and gather-slice; `cost` the model by which steps are compared: paper,
+    volume, or seconds on a `machine`, which is what is taken where there is one, and else paper. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
     the smallest limit that works. Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same
     one comes back.
 
@@ -78,6 +80,13 @@ def plan(
     >>> plan(*by_columns, relabel=True).target
     Layout('[4, 4{y}8] on [0, 2, 1, 3]', Mesh({'x': 2, 'y': 2}))
 
+    With a `machine`, the plan is timed on it, and `auto` takes the plan that is predicted to be the fastest.
+
+    >>> hosts = Machine({"hosts": [[0, 1], [2, 3]], "link": {"out": 1e9, "in": 1e9}, "inside": {"rate": 8e9}, "step": 1e-5})
+    >>> timed = plan(*by_columns, machine=hosts)
+    >>> timed.seconds, timed.least_seconds
+    (1.0064e-05, 1.0064e-05)
+
     >>> mesh = Mesh({"x": 4})
     >>> print(plan(Layout("[2{x}8]", mesh), Layout("[8]", mesh)), end="")
     mesh {x: 4}  // planner wide
@@ -89,10 +98,10 @@ def plan(
     """
     arguments = source, target, _elements.element_type(dtype), planner, cost, memory_limit, exchange
     try:
-        return _kept_plan(*arguments, relabel=relabel)
+        return _kept_plan(*arguments, relabel=relabel, machine=machine)
     except TypeError:
         pass  # where one has no hash, it is of a wrong type, too
-    return _retile.plan(*arguments, relabel=relabel)
+    return _retile.plan(*arguments, relabel=relabel, machine=machine)
 
 
 @_overload
@@ -102,9 +111,10 @@ def explain(
     *,
     dtype: _Any = "f32",
     planner: str = "auto",
-    cost: str = "paper",
+    cost: str | None = None,
     memory_limit: int | None = None,
     exchange: bool = True,
+    machine: Machine | None = None,
 ) -> Explanation: ...
 
 
@@ -117,9 +127,10 @@ def explain(
     shape: str | None = None,
     global_shape: bool = False,
     planner: str = "auto",
-    cost: str = "paper",
+    cost: str | None = None,
     memory_limit: int | None = None,
     exchange: bool = True,
+    machine: Machine | None = None,
 ) -> list[Explanation]: ...
 
 
@@ -132,9 +143,10 @@ def explain(
     shape=None,
     global_shape=False,
     planner="auto",
-    cost="paper",
+    cost=None,
     memory_limit=None,
     exchange=True,
+    machine=None,
 ):
     """What XLA does with a redistribution, what retile would do instead, and why; as `retile explain` says it.
 
@@ -156,7 +168,7 @@ def explain(
       retile sends every device what it lacks, and never holds a tile larger than the larger of source and target.
       Beside XLA, it moves as much and holds as much. No plan of such steps costs less.
     """
-    options = planner, cost, memory_limit, exchange
+    options = planner, cost, memory_limit, exchange, machine
     if target is not None or not isinstance(source, str):
         return _retile.explain(source, target, _elements.element_type(dtype), *options)
     explained, faults = _retile.explain_log(source, mesh, shape, global_shape, *options)

@@ -58,10 +58,11 @@ def _at_full_length(sharding: NamedSharding, rank: int) -> NamedSharding:
 def _bound(x: Any, source: NamedSharding | None, target: NamedSharding, wishes: Wishes) -> jax.Array:
     """Throws where the wishes cannot be met: here, under the caller's own line, and not when it is lowered."""
     movement = _known_movement(jax.typeof(x), source, target)
-    if wishes.memory_limit is not None:
+    if wishes.memory_limit is not None or wishes.machine is not None:
         if movement is None:
+            what = "a memory limit cannot be kept" if wishes.machine is None else "no plan can be made for a machine"
             raise InputError(
-                "a memory limit cannot be kept under vmap, where XLA chooses how the batch is cut\n"
+                f"{what} under vmap, where XLA chooses how the batch is cut\n"
                 "hint: name its axis: jax.vmap(…, spmd_axis_name=…)"
             )
         program_for(movement, wishes)

@@ -24,7 +24,7 @@ from retile import _agreement, _point_to_point, _retile
 from retile._agreement import TIME_LIMIT, Subject, named
 from retile._elements import element_type
 from retile._errors import InputError
-from retile._retile import Layout, Plan
+from retile._retile import Layout, Machine, Plan
 from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
 # What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
@@ -125,6 +125,7 @@ class Options:
     memory_limit: int | None = None
     group: str = ""
     time_limit: float | None = None  # seconds; TIME_LIMIT unless told
+    machine: str | None = None  # as JSON
 
     def process_group(self) -> dist.ProcessGroup:
         return dist.distributed_c10d._resolve_process_group(self.group) if self.group else dist.group.WORLD
@@ -184,8 +185,18 @@ class Movement:
     @functools.cached_property
     def plan(self) -> Plan:
         options, element = self.request.options, element_type(self.dtype)
+        machine = None if options.machine is None else Machine(json.loads(options.machine))
+        cost = "volume" if machine is None else "seconds"
         return _retile.plan(
-            *self.layouts, element, options.planner, "volume", options.memory_limit, True, self.staging, EXCHANGE_WEIGHT
+            *self.layouts,
+            element,
+            options.planner,
+            cost,
+            options.memory_limit,
+            True,
+            self.staging,
+            EXCHANGE_WEIGHT,
+            machine=machine,
         )
 
     @property
@@ -211,9 +222,10 @@ class Movement:
         where = f" on {source.mesh_text()}" if source.mesh != target.mesh else ""
         planner = f", planner {options.planner}" if options.planner != "auto" else ""
         limit = f", memory_limit {options.memory_limit}" if options.memory_limit is not None else ""
+        machine = f", machine {options.machine}" if options.machine is not None else ""
         name = str(self.dtype).removeprefix("torch.")
         ends = f"from {source}{where} to {target} on {target.mesh_text()}"
-        return Subject(f"{name}{list(self.shape)} {ends}{planner}{limit}")
+        return Subject(f"{name}{list(self.shape)} {ends}{planner}{limit}{machine}")
 
     @functools.cached_property
     def divisor(self) -> int:

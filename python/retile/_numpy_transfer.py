@@ -5,6 +5,7 @@ from typing import Any
 from retile._elements import element_type
 from retile._errors import InputError
 from retile._numpy import array_faults
+from retile._retile import Machine
 from retile._transfer import Transfer as _Transfer
 from retile._transfer_claims import Memory
 from retile._transfer_work import Group
@@ -51,10 +52,19 @@ class Transfer(_Transfer):
         work.wait()
     """
 
-    def __init__(self, comm: Any, *, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None):
-        """`host` names the host that this rank is on; the system's name unless told."""
+    def __init__(
+        self,
+        comm: Any,
+        *,
+        max_bytes: int = 256 << 20,
+        verify: str | None = None,
+        host: str | None = None,
+        machine: Machine | None = None,
+    ):
+        """`host` names the host that this rank is on; the system's name unless told. A `machine` says it for all ranks, and
+        the plan of `commit` then says how long the transfer takes on it."""
         group: Group = _Communicator(comm) if hasattr(comm, "Get_rank") else comm
-        super().__init__(group, max_bytes, verify, host)
+        super().__init__(group, max_bytes, verify, host, machine)
 
     def _memory_of(self, array: Any) -> Memory:
         faults = array_faults(array, "it")

@@ -16,7 +16,7 @@ from retile import _retile
 from retile._collectives import run_program
 from retile._elements import element_type
 from retile._errors import InputError, MemoryLimitError
-from retile._retile import Layout, Plan, TensorProgram
+from retile._retile import Layout, Machine, Plan, TensorProgram
 
 # How an array is moved: by a plan's tensor program in one of three forms, or by XLA's own reshard.
 FORMS = ("collectives", "fast", "lean", "xla")
@@ -121,8 +121,8 @@ def _plans(movement: Movement) -> Iterator[Plan]:
             yield retile.plan(source, target, dtype=movement.dtype, **options)
 
 
-def plan_for(movement: Movement) -> Plan:
-    return _retile.tensor_plan(*movement.layouts(), element_type(movement.dtype))
+def plan_for(movement: Movement, machine: Machine | None = None) -> Plan:
+    return _retile.tensor_plan(*movement.layouts(), element_type(movement.dtype), machine)
 
 
 def _lowered(plan: Plan, movement: Movement, form: str) -> TensorProgram:
@@ -214,12 +214,13 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What the caller asks of a program: bytes per device at most, and a form; and whether it does nothing else, or is a
+    """What the caller asks of a program: bytes per device at most, a form, and the machine that it is fast on; and whether it does nothing else, or is a
     part of the caller's own. Of the programs to choose from, the best ones, as many as `rank`, are left out: those do not
     fit beside other arrays."""
 
     memory_limit: int | None = None
     form: str | None = None
+    machine: Machine | None = None
     is_alone: bool = True
     rank: int = 0
 
@@ -300,7 +301,7 @@ def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice
 
 def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
     """What there is to choose from, the best first."""
-    plan, form = plan_for(movement), wishes.form
+    plan, form = plan_for(movement, wishes.machine), wishes.form
     if form is None:
         best = Program(movement, movement.best_form(wishes.is_alone), plan)
         if _is_left_to_xla(best, wishes.is_alone):

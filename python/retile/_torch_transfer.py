@@ -15,7 +15,7 @@ from retile import _retile
 from retile._elements import element_type
 from retile._errors import InputError
 from retile._recording import Recorder
-from retile._retile import Layout, Mesh
+from retile._retile import Layout, Machine, Mesh
 from retile._shardings import device_mesh_values, dtensor_layout, from_placements, placement_values, unless_in_order
 from retile._transfer import Transfer as _Transfer
 from retile._transfer_claims import Memory, catalogue_of, require
@@ -72,12 +72,19 @@ class Transfer(_Transfer):
     """
 
     def __init__(
-        self, *, group: Any = None, max_bytes: int = 256 << 20, verify: str | None = None, host: str | None = None
+        self,
+        *,
+        group: Any = None,
+        max_bytes: int = 256 << 20,
+        verify: str | None = None,
+        host: str | None = None,
+        machine: Machine | None = None,
     ):
         """`group` is the default one unless told, or one of your own: see `retile._transfer_work.Group`. `host` names the host
-        that this rank is on, the system's name unless told."""
+        that this rank is on, the system's name unless told; a `machine` says it for all ranks, and how long the transfer
+        takes on it is in the plan of `commit`."""
         is_own = group is not None and not isinstance(group, dist.ProcessGroup)
-        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host)
+        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host, machine)
 
     @contextlib.contextmanager
     def record(self, model: torch.nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:

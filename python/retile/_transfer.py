@@ -11,7 +11,7 @@ from typing import Any
 from retile import _retile
 from retile._elements import element_type
 from retile._errors import InputError
-from retile._retile import Layout, MessagePlan
+from retile._retile import Layout, Machine, MessagePlan
 from retile._transfer_claims import (
     SCALES,
     Box,
@@ -52,12 +52,18 @@ class Transfer:
     checksum of its bytes, which its receiver compares.
     """
 
-    def __init__(self, group: Group, max_bytes: int, verify: str | None, host: str | None):
+    def __init__(
+        self, group: Group, max_bytes: int, verify: str | None, host: str | None, machine: Machine | None = None
+    ):
         if not isinstance(max_bytes, int) or isinstance(max_bytes, bool):
             raise InputError(f"max_bytes is a whole number of bytes, not {max_bytes!r}")
         if verify not in (None, "crc32"):
             raise InputError(f'verify is "crc32" or None, not {verify!r}')
-        self._group, self._max_bytes, self._verify = group, max_bytes, verify
+        if machine is not None and not isinstance(machine, Machine):
+            raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+        if machine is not None and host is not None:
+            raise InputError("the machine says which host each rank is on: no host beside it")
+        self._group, self._max_bytes, self._verify, self._machine = group, max_bytes, verify, machine
         self._host = socket.gethostname() if host is None else host
         self._tiles: list[Tile] = []
         self._faults: list[str] = []
@@ -221,7 +227,7 @@ class Transfer:
             raise InputError("commit() is called once")
         sources = self._gather_sources()
         own = declaration_of(tile for tile in self._tiles if tile.is_target)
-        settings = {"max_bytes": self._max_bytes, "verify": self._verify}
+        settings = {"max_bytes": self._max_bytes, "verify": self._verify, "machine": self._machine}
         found = self._group.gather((own, self._faults, settings, self._host))
         targets, faults, all_settings, hosts = (list(one) for one in zip(*found, strict=True))
         listed = [f"rank {rank}: {fault}" for rank, own_faults in enumerate(faults) for fault in own_faults]
@@ -308,6 +314,7 @@ class Transfer:
             self._hosts,
             MOST_MESSAGE_BYTES,
             self._verify is not None,
+            self._machine,
         )
         names = [name for name, _ in arrays]
         return Execution(plan, names, tiles, self._address_of, self._group, self._staging)

@@ -48,7 +48,7 @@ from retile._programs import (
     speaks_of_sums,
     why_not_by_jax,
 )
-from retile._retile import Plan
+from retile._retile import Machine, Plan
 from retile._trees import for_leaves
 
 __all__ = ["Transfer", "explain", "lower_text", "plan_of", "reshard"]
@@ -84,6 +84,8 @@ def _request(x: Any, sharding: Any, source: Any = None, wishes: Wishes = Wishes(
     if request.why_no_plan and movement.shape:  # numbers take part in everything
         if wishes.memory_limit is not None:
             raise InputError(f"a memory limit cannot be kept, since XLA moves this array: {request.why_no_plan}")
+        if wishes.machine is not None:
+            raise InputError(f"no plan can be made for a machine, since XLA moves this array: {request.why_no_plan}")
         if wishes.form is not None and not request.is_planned_later():
             raise InputError(f"no form can be chosen, since XLA moves this array: {request.why_no_plan}")
     return request
@@ -310,6 +312,7 @@ def reshard(
     source: Any = None,
     memory_limit: int | None = None,
     form: str | None = None,
+    machine: Machine | None = None,
     donate: bool = False,
 ) -> Any:
     """The same arrays in other shardings: like `jax.device_put`, but by a plan.
@@ -324,12 +327,13 @@ def reshard(
 
     `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken inside `jit`, and on GPUs and
     TPUs), "fast" (outside `jit` on CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for
-    XLA's own reshard. `donate` gives up `x`.
+    XLA's own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on it. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
-    plan is made then, unless it is named (`source`): a memory limit needs that, and so do plans for what flows back.
+    plan is made then, unless it is named (`source`): a memory limit or a machine needs that, and so do plans for what flows
+    back.
     """
-    wishes = _wishes(memory_limit, form)
+    wishes = _wishes(memory_limit, form, machine)
     paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(x)
     paths, leaves = [path for path, _ in paths_and_leaves], [leaf for _, leaf in paths_and_leaves]
     sides = for_leaves("sharding", sharding, x), for_leaves("source", source, x)
@@ -346,20 +350,27 @@ def reshard(
     return jax.tree.unflatten(tree, _move_all(leaves, requests, wishes, donate))
 
 
-def _wishes(memory_limit: Any, form: Any) -> Wishes:
+def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:
     is_number = isinstance(memory_limit, (int, np.integer)) and not isinstance(memory_limit, bool)
     if memory_limit is not None and not (is_number and memory_limit >= 0):
         raise InputError(f"memory_limit is {memory_limit!r}, no whole number of bytes")
     if form is not None and form not in FORMS:
         raise InputError(f"form is {form!r}\nhint: one of: {', '.join(FORMS)}")
-    return Wishes(None if memory_limit is None else int(memory_limit), form)
+    if machine is not None and not isinstance(machine, Machine):
+        raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+    return Wishes(None if memory_limit is None else int(memory_limit), form, machine)
 
 
 def _planned(
-    x: Any, sharding: Any, memory_limit: int | None, form: str | None, is_alone: bool | None = None
+    x: Any,
+    sharding: Any,
+    memory_limit: int | None,
+    form: str | None,
+    machine: Machine | None,
+    is_alone: bool | None = None,
 ) -> Program:
     """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
-    wishes = _wishes(memory_limit, form)
+    wishes = _wishes(memory_limit, form, machine)
     request = _request(x, sharding)
     if request.why_no_plan:
         raise InputError(f"there is no plan for this array: {request.why_no_plan}")
@@ -367,18 +378,39 @@ def _planned(
     return program_for(request.movement, dataclasses.replace(wishes, is_alone=is_alone))
 
 
-def plan_of(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> Plan:
+def plan_of(
+    x: Any,
+    sharding: Any,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
+) -> Plan:
     """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding."""
-    return _planned(x, sharding, memory_limit, form).plan
+    return _planned(x, sharding, memory_limit, form, machine).plan
 
 
-def explain(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:
+def explain(
+    x: Any,
+    sharding: Any,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
+) -> str:
     """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
     inside `jit`, where they are others."""
-    inside_jit = _planned(x, sharding, memory_limit, form, is_alone=False)
-    return _planned(x, sharding, memory_limit, form).explain(inside_jit)
+    inside_jit = _planned(x, sharding, memory_limit, form, machine, is_alone=False)
+    return _planned(x, sharding, memory_limit, form, machine).explain(inside_jit)
 
 
-def lower_text(x: Any, sharding: Any, *, memory_limit: int | None = None, form: str | None = None) -> str:
+def lower_text(
+    x: Any,
+    sharding: Any,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
+) -> str:
     """The program that `reshard` would run, as XLA compiled it."""
-    return _planned(x, sharding, memory_limit, form).compiled.as_text()
+    return _planned(x, sharding, memory_limit, form, machine).compiled.as_text()

@@ -45,7 +45,7 @@ from retile._movements import (
     request_text,
     values_of,
 )
-from retile._retile import Layout, Plan
+from retile._retile import Layout, Machine, Plan
 
 __all__ = [
     "AgreementError",
@@ -186,6 +186,12 @@ def _group_name(group: dist.ProcessGroup | None) -> str:
     return "" if group is None or group is dist.group.WORLD else group.group_name
 
 
+def _json_of(machine: Machine | None) -> str | None:
+    if machine is None or isinstance(machine, Machine):
+        return None if machine is None else machine.to_json()
+    raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+
+
 # --- What users call.
 
 
@@ -197,6 +203,7 @@ def redistribute(
     mesh: DeviceMesh | None = None,
     memory_limit: int | None = None,
     planner: str = "auto",
+    machine: Machine | None = None,
     group: dist.ProcessGroup | None = None,
     time_limit: float | None = None,
     forward_dtype: torch.dtype | None = None,
@@ -217,11 +224,12 @@ def redistribute(
     memory limit. `torch.compile(fullgraph=True)` sees one operation.
 
     A plan that would hold more than `memory_limit` bytes on a rank (tiles and staging) is not used: MemoryLimitError names the
-    smallest limit that works; `max_bytes` is its older name. What is wrong with the input is one InputError that lists it all.
+    smallest limit that works; `max_bytes` is its older name. With a `machine`, the plan that is predicted to be the fastest on
+    it is used. What is wrong with the input is one InputError that lists it all.
     """
     mesh, placements = _arguments(dt, device_mesh, placements, mesh)
     memory_limit = max_bytes if memory_limit is None else memory_limit
-    options = planner, memory_limit, _group_name(group), time_limit
+    options = planner, memory_limit, _group_name(group), time_limit, _json_of(machine)
     is_differentiated = dt.requires_grad and torch.is_grad_enabled()
     is_cast = forward_dtype not in (None, dt.dtype)
     if not is_differentiated and not is_cast and mesh in (None, dt.device_mesh):
@@ -263,11 +271,14 @@ def plan_of(
     mesh: DeviceMesh | None = None,
     memory_limit: int | None = None,
     planner: str = "auto",
+    machine: Machine | None = None,
     max_bytes: int | None = None,
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
     memory_limit = max_bytes if memory_limit is None else memory_limit
-    return _movement_to(dt, device_mesh, placements, mesh, Options(planner, memory_limit)).plan
+    return _movement_to(
+        dt, device_mesh, placements, mesh, Options(planner, memory_limit, machine=_json_of(machine))
+    ).plan
 
 
 def _movement_to(dt: DTensor, device_mesh: Any, placements: Any, mesh: Any, options: Options) -> Movement:
@@ -285,11 +296,14 @@ def explain(
     mesh: DeviceMesh | None = None,
     memory_limit: int | None = None,
     planner: str = "auto",
+    machine: Machine | None = None,
     max_bytes: int | None = None,
 ) -> str:
     """What `redistribute` would do, as text: the plan with placements beside its types, and what this rank sends."""
     memory_limit = max_bytes if memory_limit is None else memory_limit
-    movement = _movement_to(dt, device_mesh, placements, mesh, Options(planner, memory_limit))
+    movement = _movement_to(
+        dt, device_mesh, placements, mesh, Options(planner, memory_limit, machine=_json_of(machine))
+    )
     return _explained(movement, dt._local_tensor)
 
 

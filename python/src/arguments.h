@@ -56,6 +56,8 @@ template <>
 inline constexpr const char* taken<MeshOrText> = "a retile.Mesh, a mesh's text or None";
 template <>
 inline constexpr const char* taken<PythonLayout> = "a retile.Layout";
+template <>
+inline constexpr const char* taken<std::optional<PythonMachine>> = "a retile.Machine or None";
 
 template <std::size_t size>
 struct ArgumentName {

@@ -34,11 +34,21 @@ struct PythonLayout {
   }
 };
 
+// Machines are keys of caches, too. Their text is JSON.
+struct PythonMachine {
+  Machine machine;
+  std::string text;
+
+  // NOLINTNEXTLINE(*-explicit-*): the same value
+  PythonMachine(Machine given) : machine(std::move(given)), text(to_json(machine)) {}
+};
+
 // Diagnostics as errors say them: without the end of the last line.
 std::string text_of(const Diagnostic& diagnostic);
 
 // Each is a part of the module.
 void bind_layouts(nanobind::module_& module);
+void bind_machines(nanobind::module_& module);
 void bind_plans(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_gpu_runs(nanobind::module_& module);

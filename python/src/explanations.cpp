@@ -34,21 +34,21 @@ std::string to_string(const PythonExplanation& self) {
 
 PythonExplanation explain(Argument<"source", PythonLayout> source, Argument<"target", PythonLayout> target,
                           const std::string& element_type, PlannerName planner, CostName cost,
-                          MemoryLimitBytes memory_limit, ExchangeFlag exchange) {
+                          MemoryLimitBytes memory_limit, ExchangeFlag exchange, MachineOrNone machine) {
   const Problem problem = problem_of(*source, *target, element_type);
   return {explanation::question_of(problem),
-          explanation::explain(problem, plan_options(planner, cost, memory_limit, exchange))};
+          explanation::explain(problem, plan_options(planner, cost, memory_limit, exchange, machine))};
 }
 
 // And what is wrong with warnings that could not be read or explained.
 std::tuple<std::vector<PythonExplanation>, std::vector<std::string>> explain_log(
     Argument<"log", std::string> log, Argument<"mesh", MeshOrText> mesh,
     Argument<"shape", std::optional<std::string>> shape, Argument<"global_shape", bool> global_shape,
-    PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange) {
+    PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange, MachineOrNone machine) {
   LogOptions options{placed_mesh(*mesh, {})};
   if (*shape) options.array = interchange::parse_array({"shape", **shape});
   options.has_global_shapes = *global_shape;
-  const PlanOptions planning = plan_options(planner, cost, memory_limit, exchange);
+  const PlanOptions planning = plan_options(planner, cost, memory_limit, exchange, machine);
   explanation::LogQuestions found = explanation::read_log({"log", *log}, options);
   std::vector<PythonExplanation> explained;
   for (explanation::Question& question : found.questions) {
@@ -115,14 +115,16 @@ void bind_explanations(nb::module_& module) {
   bind_account(module);
   bind_explanation(module);
   module.def("explain", &explain, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument,
-             "cost"_argument, "memory_limit"_argument, "exchange"_argument, nb::call_guard<nb::gil_scoped_release>(),
-             nb::sig("def explain(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
-                     "memory_limit: int | None, exchange: bool) -> Explanation"));
+             "cost"_argument, "memory_limit"_argument, "exchange"_argument, "machine"_argument,
+             nb::call_guard<nb::gil_scoped_release>(),
+             nb::sig("def explain(source: Layout, target: Layout, element_type: str, planner: str, cost: str | None, "
+                     "memory_limit: int | None, exchange: bool, machine: Machine | None) -> Explanation"));
   module.def("explain_log", &explain_log, "log"_argument, "mesh"_argument, "shape"_argument, "global_shape"_argument,
-             "planner"_argument, "cost"_argument, "memory_limit"_argument, "exchange"_argument,
+             "planner"_argument, "cost"_argument, "memory_limit"_argument, "exchange"_argument, "machine"_argument,
              nb::call_guard<nb::gil_scoped_release>(),
              nb::sig("def explain_log(log: str, mesh: Mesh | str | None, shape: str | None, global_shape: bool, "
-                     "planner: str, cost: str, memory_limit: int | None, exchange: bool) -> "
+                     "planner: str, cost: str | None, memory_limit: int | None, exchange: bool, "
+                     "machine: Machine | None) -> "
                      "tuple[list[Explanation], list[str]]"));
 }
 

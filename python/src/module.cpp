@@ -38,6 +38,7 @@ NB_MODULE(_retile, module) {
   nb::set_leak_warnings(false);  // frameworks keep plans and functions of ours alive at the end of a process
   nb::register_exception_translator(translate);
   bind_layouts(module);
+  bind_machines(module);
   bind_plans(module);
   bind_gpu_runs(module);
   bind_runs(module);

@@ -23,8 +23,8 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
                                  const std::string& element_type, PlannerName planner, CostName cost,
                                  MemoryLimitBytes memory_limit, ExchangeFlag exchange, std::int64_t staging,
                                  double exchange_weight, std::optional<std::int64_t> most_rounds,
-                                 RelabelFlag relabelled) {
-  PlanOptions options = plan_options(planner, cost, memory_limit, exchange);
+                                 RelabelFlag relabelled, MachineOrNone machine) {
+  PlanOptions options = plan_options(planner, cost, memory_limit, exchange, machine);
   options.executor.exchange_weight = exchange_weight;
   options.executor.most_rounds = most_rounds;
   if (staging > 0) options.executor.memory = {EngineMemory::Between::in_scratch, staging};
@@ -34,8 +34,9 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
 
 // The plan that `auto` takes for whoever runs tensor programs.
 std::unique_ptr<PythonPlan> tensor_plan(const PythonLayout& source, const PythonLayout& target,
-                                        const std::string& element_type) {
+                                        const std::string& element_type, MachineOrNone machine) {
   PlanOptions options;
+  if (*machine) options = on_machine((*machine)->machine);
   options.executor = tensors::executor_of_tensors();
   return std::make_unique<PythonPlan>(make_plan(problem_of(source, target, element_type), options));
 }
@@ -159,6 +160,20 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("cost", [](const PythonPlan& self) { return self.plan().cost.total; })
       .def_prop_ro("cost_model", [](const PythonPlan& self) { return self.plan().cost.model; })
       .def_prop_ro(
+          "seconds",
+          [](const PythonPlan& self) {
+            return self.plan().time ? std::optional(1e-12 * static_cast<double>(self.plan().time->total))
+                                    : std::nullopt;
+          },
+          "How long it takes on the machine that it was made for; None without one.")
+      .def_prop_ro(
+          "least_seconds",
+          [](const PythonPlan& self) {
+            const auto& time = self.plan().time;
+            return time ? std::optional(1e-12 * static_cast<double>(time->lower_bound.picoseconds)) : std::nullopt;
+          },
+          "No plan takes less on that machine.")
+      .def_prop_ro(
           "lower_bound", [](const PythonPlan& self) { return self.plan().cost.lower_bound; },
           "No plan of the planner's steps costs less.")
       .def_prop_ro(
@@ -206,12 +221,15 @@ void bind_plan(nb::module_& module) {
 
 }  // namespace
 
-PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange) {
+PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange,
+                         MachineOrNone machine) {
   PlanOptions options;
   options.planner = require(find_planner(*planner), "planner", *planner, planner_names);
-  options.cost_model = find_cost_model(*cost);
+  if (*machine) options = on_machine((*machine)->machine, options);
+  if (*cost == "seconds" && !*machine) throw InputError("costs in seconds need a machine", "plan(…, machine=…)");
+  if (*cost && *cost != "seconds") options.cost_model = find_cost_model(**cost);
   if (options.cost_model == nullptr)
-    throw InputError("'" + *cost + "' is no cost model", "one of: " + cost_model_names());
+    throw InputError("'" + **cost + "' is no cost model", "one of: " + cost_model_names() + ", seconds");
   if (!*exchange) options.executor.transport = Executor::Transport::collectives;
   options.memory_limit = *memory_limit;
   return options;
@@ -239,16 +257,20 @@ void bind_plans(nb::module_& module) {
   module.def(
       "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
       "memory_limit"_argument, "exchange"_argument, "staging"_a = 0, "exchange_weight"_a = 1.0,
-      "most_rounds"_a = nb::none(), "relabel"_argument = false, nb::call_guard<nb::gil_scoped_release>(),
-      nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str, "
+      "most_rounds"_a = nb::none(), "relabel"_argument = false, "machine"_argument = nb::none(),
+      nb::call_guard<nb::gil_scoped_release>(),
+      nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str | None, "
               "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
-              "most_rounds: int | None = None, relabel: bool = False) -> Plan"),
+              "most_rounds: int | None = None, relabel: bool = False, machine: Machine | None = None) -> Plan"),
       "From `exchange` to `most_rounds`, arguments describe whoever runs the plan: whether there are exchanges, the "
       "bytes that it "
       "takes beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above "
       "which an exchange is taken only where there is no other plan.");
-  module.def("tensor_plan", &tensor_plan, "source"_a, "target"_a, "element_type"_a,
-             nb::call_guard<nb::gil_scoped_release>(), "The plan that is taken where tensor programs run it.");
+  module.def("tensor_plan", &tensor_plan, "source"_a, "target"_a, "element_type"_a, "machine"_argument = nb::none(),
+             nb::call_guard<nb::gil_scoped_release>(),
+             nb::sig("def tensor_plan(source: Layout, target: Layout, element_type: str, machine: Machine | None = "
+                     "None) -> Plan"),
+             "The plan that is taken where tensor programs run it.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

@@ -13,13 +13,15 @@
 namespace retile::python {
 
 using PlannerName = Argument<"planner", std::string>;
-using CostName = Argument<"cost", std::string>;
+using CostName = Argument<"cost", std::optional<std::string>>;  // none: seconds where there is a machine, else paper
 using MemoryLimitBytes = Argument<"memory_limit", std::optional<std::int64_t>>;
 using ExchangeFlag = Argument<"exchange", bool>;
 using RelabelFlag = Argument<"relabel", bool>;
+using MachineOrNone = Argument<"machine", std::optional<PythonMachine>>;
 
 // Throw InputError where a name is not known.
-PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange);
+PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange,
+                         MachineOrNone machine);
 Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type);
 
 struct GpuRuns;
@@ -44,12 +46,13 @@ class PythonPlan {
   // Runs of the plan on GPUs, which keep what they have prepared; null where there are none yet.
   std::shared_ptr<GpuRuns>& gpu_runs() const { return gpu_runs_; }
 
-  // Equal plans have equal keys, whatever time they took to find.
+  // Equal plans have equal keys, whatever time they took to find, and whatever machine they are timed on.
   const std::string& key() const {
     const std::scoped_lock lock(mutex_);
     if (key_.empty()) {
       Plan timeless = plan_;
       timeless.planning_ns = 0;
+      timeless.time.reset();
       key_ = to_json(timeless, PlanLists::always);
     }
     return key_;

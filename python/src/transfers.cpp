@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "bindings.h"
+#include "arguments.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,7 +70,7 @@ ElementType element_type_of(const std::string& name) {
 void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
                        const std::vector<std::pair<std::string, std::size_t>>& arrays, std::int64_t ranks,
                        std::int64_t max_bytes, const std::vector<std::int64_t>& hosts, std::int64_t most_message_bytes,
-                       bool has_checksums) {
+                       bool has_checksums, Argument<"machine", std::optional<PythonMachine>> machine) {
   std::vector<ArrayKind> values;
   for (const auto& [shape, element_type, source, target, only] : kinds) {
     ArrayKind& kind = values.emplace_back(ArrayKind{placement_of(source, shape, ranks),
@@ -80,7 +80,8 @@ void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
   std::vector<KindOfArray> named;
   for (const auto& [name, kind] : arrays) named.push_back({name, kind});
   new (self) MessagePlan(std::move(values), std::move(named), ranks,
-                         MessageOptions{max_bytes, most_message_bytes, hosts, has_checksums});
+                         MessageOptions{max_bytes, most_message_bytes, hosts, has_checksums,
+                                        *machine ? &seconds_model((*machine)->machine) : nullptr});
 }
 
 void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank,
@@ -118,7 +119,8 @@ nb::list views_of(const std::vector<Message>& messages) {
 void bind_transfers(nb::module_& module) {
   nb::class_<MessagePlan>(module, "MessagePlan", "Who sends what of a whole model to whom, and in which round.")
       .def("__init__", &make_message_plan, "kinds"_a, "arrays"_a, "ranks"_a, "max_bytes"_a, "hosts"_a,
-           "most_message_bytes"_a, "has_checksums"_a, nb::call_guard<nb::gil_scoped_release>())
+           "most_message_bytes"_a, "has_checksums"_a, "machine"_argument = nb::none(),
+           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("fingerprint", &MessagePlan::fingerprint)
       .def_prop_ro("rounds", &MessagePlan::rounds)
       .def("sent_bytes", &MessagePlan::sent_bytes, "rank"_a)

@@ -11,6 +11,7 @@
 #include "retile/grids/held_boxes.h"
 #include "retile/transfer/message_header.h"
 #include "retile/transfer/message_plan_state.h"
+#include "retile/transfer/seconds.h"
 #include "retile/transfer/text.h"
 
 namespace retile::transfer {
@@ -99,11 +100,13 @@ std::uint64_t fingerprint_of(const std::vector<ArrayKind>& kinds, const MessageP
 MessagePlan::MessagePlan(const std::vector<ArrayKind>& kinds, std::vector<KindOfArray> arrays, std::int64_t ranks,
                          const MessageOptions& options) {
   require_held(kinds, arrays);
-  StreamPlan streams(classes_of(kinds, arrays), ranks, options.max_bytes, options.hosts, TileUse::kept,
+  if (options.machine != nullptr) require_devices(options.machine->machine(), ranks);
+  const auto hosts = options.machine == nullptr ? options.hosts : options.machine->machine().host_numbers();
+  StreamPlan streams(classes_of(kinds, arrays), ranks, options.max_bytes, hosts, TileUse::kept,
                      {header_bytes, options.most_message_bytes});
-  MessagePlanState state{std::move(arrays), {}, options.has_checksums, std::move(streams)};
+  MessagePlanState state{std::move(arrays), {}, options.has_checksums, options.machine, std::move(streams)};
   for (const ArrayKind& kind : kinds) state.element_types.push_back(kind.element_type);
-  state.fingerprint = fingerprint_of(kinds, state, options.hosts);
+  state.fingerprint = fingerprint_of(kinds, state, hosts);
   state_ = std::make_shared<const MessagePlanState>(std::move(state));
 }
 
@@ -114,6 +117,9 @@ std::int64_t MessagePlan::rounds() const {
 std::int64_t MessagePlan::sent_bytes(Device rank) const { return state_->load(rank).sent; }
 std::int64_t MessagePlan::received_bytes(Device rank) const { return state_->load(rank).received; }
 std::int64_t MessagePlan::staged_bytes(Device rank) const { return state_->load(rank).staging; }
-std::string MessagePlan::text() const { return to_string(state_->streams); }
+std::string MessagePlan::text() const {
+  const std::string text = to_string(state_->streams);
+  return state_->machine == nullptr ? text : text + time_line(predict_time(state_->streams, *state_->machine));
+}
 
 }  // namespace retile::transfer

@@ -9,6 +9,10 @@
 #include "retile/types/element_type.h"
 #include "retile/types/placement.h"
 
+namespace retile {
+class SecondsModel;
+}
+
 namespace retile::transfer {
 
 // What many arrays have in common. Boxes of one side are equal or disjoint, on as many devices as there are ranks.
@@ -28,6 +32,8 @@ struct MessageOptions {
   std::int64_t most_message_bytes = std::int64_t{4} << 20U;  // where the cap allows more
   std::vector<std::int64_t> hosts = {};                      // a number by rank, as in Hosts; none: one host
   bool has_checksums = false;                                // of every message
+  // Says the hosts, and times the plan's text; null: none.
+  const SecondsModel* machine = nullptr;
 };
 
 struct MessagePlanState;  // message_plan_state.h, which is not installed
@@ -35,7 +41,8 @@ struct MessagePlanState;  // message_plan_state.h, which is not installed
 // Who sends what to whom, and in which round. Executions share it.
 class MessagePlan {
  public:
-  // Throws InputError if an element that some rank wants is held by none, or the cap is too small.
+  // Throws InputError if an element that some rank wants is held by none, the cap is too small, or the machine has
+  // another number of devices than there are ranks.
   MessagePlan(const std::vector<ArrayKind>& kinds, std::vector<KindOfArray> arrays, std::int64_t ranks,
               const MessageOptions& options = {});
 

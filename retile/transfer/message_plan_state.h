@@ -14,7 +14,8 @@ struct MessagePlanState {
   std::vector<KindOfArray> arrays;
   std::vector<ElementType> element_types;  // by kind
   bool has_checksums;
-  StreamPlan streams;  // a class is a kind
+  const SecondsModel* machine;  // null: none
+  StreamPlan streams;           // a class is a kind
   std::uint64_t fingerprint = 0;
 
   std::int64_t rounds(StreamPhase phase) const { return streams.rounds(phase); }

@@ -77,10 +77,10 @@ TransferTime predict_time(const StreamPlan& plan, const SecondsModel& model) {
   return {model.stage_time(traffic, 1, INT64_MAX), model.least_time(traffic, 1)};
 }
 
-std::string to_string(const TransferTime& time) {
-  return fmt::format("{}, {} of it {}; no transfer takes less than {}", duration_text(time.predicted.picoseconds),
-                     duration_text(time.predicted.wait.picoseconds), to_string(time.predicted.wait),
-                     duration_text(time.lower_bound.picoseconds));
+std::string time_line(const TransferTime& time) {
+  return fmt::format("time      {}, {} of it {}; no transfer takes less than {}\n",
+                     duration_text(time.predicted.picoseconds), duration_text(time.predicted.wait.picoseconds),
+                     to_string(time.predicted.wait), duration_text(time.lower_bound.picoseconds));
 }
 
 }  // namespace retile::transfer

@@ -16,7 +16,7 @@ struct TransferTime {
 // A plan on the hosts of the machine. Rows are taken to be long: what is copied goes at the rate of the longest.
 TransferTime predict_time(const StreamPlan& plan, const SecondsModel& model);
 
-// "1.25 ms, 1 ms of it host 2's link out; no transfer takes less than 1 ms".
-std::string to_string(const TransferTime& time);
+// "time      1.25 ms, 1 ms of it host 2's link out; no transfer takes less than 1 ms", below the lines of a plan.
+std::string time_line(const TransferTime& time);
 
 }  // namespace retile::transfer

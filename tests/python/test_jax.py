@@ -4,6 +4,7 @@ import doctest
 import math
 import pickle
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +57,27 @@ def source_for(mesh):
 
 def put(mesh, spec=ROWS, array=ARRAY):
     return jax.device_put(array, NamedSharding(mesh, spec))
+
+
+MACHINE = retile.Machine.from_file(Path(__file__).parents[2] / "examples/machines/gigabit-4.json")
+
+
+def test_plans_are_made_for_machines(mesh):
+    x, target = put(mesh), NamedSharding(mesh, COLUMNS)
+    assert plan_of(x, target, machine=MACHINE).cost_model == "seconds"
+    assert "on four hosts on gigabit Ethernet" in explain(x, target, machine=MACHINE)
+    assert_moved(reshard(x, target, machine=MACHINE), ARRAY, target)
+    inside = jax.jit(lambda x: reshard(x, target, source=source_for(mesh), machine=MACHINE))
+    assert_moved(inside(x), ARRAY, target)
+    two = retile.Machine({"hosts": [[0, 1]], "inside": {"rate": 1}})
+    assert "the machine has 2 devices, and the problem 8" in message_of(reshard, x, target, machine=two)
+    assert message_of(reshard, x, target, machine="fast") == "machine is a retile.Machine or None, not 'fast'"
+
+
+def test_machines_need_a_source_that_is_known():
+    mesh = mesh_of({"x": 2, "y": 4})
+    moved = jax.jit(lambda x: reshard(x, NamedSharding(mesh, COLUMNS), machine=MACHINE))
+    assert message_of(moved, put(mesh)).startswith("no plan can be made for a machine, since XLA moves this array: ")
 
 
 def test_examples_in_docstrings_run():

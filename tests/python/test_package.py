@@ -253,6 +253,55 @@ def test_relabelled_plans_say_the_order_of_devices():
     assert retile.Plan.from_json(plan.to_json()) == plan
 
 
+GIGABIT = Path(__file__).parents[2] / "examples/machines/gigabit-4.json"
+
+
+def test_plans_are_made_for_machines():
+    machine = retile.Machine.from_file(GIGABIT)
+    assert (machine.name, machine.device_count) == ("four hosts on gigabit Ethernet", 8)
+    assert machine.hosts == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert machine == retile.Machine(json.loads(GIGABIT.read_text())) == pickle.loads(pickle.dumps(machine))
+    mesh = retile.Mesh({"a": 2, "b": 2, "c": 2})
+    ends = retile.Layout("[456, 140{c}280, 36{b,a}144]", mesh), retile.Layout("[228{b}456, 140{c}280, 144]", mesh)
+    plan = retile.plan(*ends, machine=machine)
+    assert plan is retile.plan(*ends, machine=retile.Machine.from_file(str(GIGABIT)))
+    assert str(plan.steps) == "[alltoall(2 -> 0; 2), allgather(2; 2)]"
+    assert plan.cost_model == "seconds"
+    assert plan.least_seconds <= plan.seconds == pytest.approx(plan.cost * 1e-12)
+    assert "on four hosts on gigabit Ethernet, " in str(plan)
+    assert plan.verify() == []
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert "It takes 234 ms on four hosts on gigabit Ethernet" in str(retile.explain(*ends, machine=machine))
+    by_elements = retile.plan(*ends, machine=machine, cost="volume")
+    assert (by_elements.cost_model, by_elements.seconds >= plan.seconds) == ("volume", True)
+    assert retile.plan(*ends).seconds is None
+    # One host: nothing is gained by what crosses first.
+    node = retile.Machine({"hosts": [list(range(8))], "inside": {"rate": 1e10, "latency": 1e-6}, "step": 1e-5})
+    assert len(retile.plan(*ends, machine=node).steps) == 1
+
+
+def test_faults_of_machines_are_shown_where_they_are(tmp_path):
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text('{"hosts": [[0, 0]], "inside": {"rate": 0}}')
+    assert message_of(retile.InputError, retile.Machine.from_file, wrong) == (
+        f"{wrong}:1:16: error: device 0 is listed twice\n"
+        '    1 | {"hosts": [[0, 0]], "inside": {"rate": 0}}\n'
+        "      |                ^\n"
+        "hint: a device is on one host"
+    )
+    nowhere = tmp_path / "nowhere.json"
+    assert message_of(retile.InputError, retile.Machine.from_file, nowhere) == (
+        f"error: cannot read '{nowhere}': No such file or directory"
+    )
+    two = retile.Machine({"hosts": [[0, 1]], "inside": {"rate": 1}})
+    assert "the machine has 2 devices, and the problem 8" in message_of(
+        retile.InputError, retile.plan, ROWS, TILES, machine=two
+    )
+    assert message_of(retile.InputError, retile.plan, ROWS, TILES, cost="seconds") == (
+        "error: costs in seconds need a machine\nhint: plan(…, machine=…)"
+    )
+
+
 FRAMEWORKS_TYPE = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.int64", "itemsize": 8})()
 
 
@@ -294,10 +343,13 @@ def test_arguments_of_wrong_types_are_told_what_is_taken():
         (retile.plan, planned | {"target": None}, "target must be a retile.Layout, not None"),
         (retile.plan, planned | {"source": [32]}, "source must be a retile.Layout, not [32]"),  # which has no hash
         (retile.plan, planned | {"planner": None}, "planner must be a string, not None"),
-        (retile.plan, planned | {"cost": 1}, "cost must be a string, not 1"),
+        (retile.plan, planned | {"cost": 1}, "cost must be a string or None, not 1"),
         (retile.plan, planned | {"memory_limit": 1e6}, "memory_limit must be an integer or None, not 1000000.0"),
         (retile.plan, planned | {"exchange": 1}, "exchange must be True or False, not 1"),
         (retile.plan, planned | {"relabel": "yes"}, "relabel must be True or False, not 'yes'"),
+        (retile.plan, planned | {"machine": "m"}, "machine must be a retile.Machine or None, not 'm'"),
+        (retile.explain, planned | {"machine": {}}, "machine must be a retile.Machine or None, not {}"),
+        (retile.Machine, {"machine": []}, "machine must be a dict with the keys of a machine file, not []"),
         (retile.Mesh, {"axes": None}, "axes must be a dict of names and sizes, not None"),
         (retile.Mesh, {"axes": {"x": 2.0}}, "the size of axis x must be an integer, not 2.0"),
         (retile.Mesh, {"axes": {2: 2}}, "the name of an axis must be a string, not 2"),

@@ -458,6 +458,40 @@ def test_the_next_one_starts_when_all_ranks_have_agreed():
     everywhere(2, action)
 
 
+def test_machines_say_hosts_and_times():
+    machine = {"hosts": [[0, 2], [1, 3]], "link": {"out": 1e6, "in": 1e6}, "inside": {"rate": 1e9}, "step": 1e-3}
+    layout = retile.Layout("[2{x}8, 1024]", retile.Mesh({"x": 4}))
+    array = array_of((8, 1024))
+
+    def action(group):
+        t = retile.Transfer(group, machine=retile.Machine(machine))
+        t.add_source("a", tile_of(array, layout, group.rank), layout)
+        target = np.zeros_like(array)
+        t.add_target("a", target, box=((0, 8), (0, 1024)))
+        plan = t.commit()
+        t.start().wait()
+        np.testing.assert_array_equal(target, array)
+        return str(plan)
+
+    texts = set(everywhere(4, action))
+    assert len(texts) == 1
+    text = texts.pop()
+    assert "hosts     2, 16,384 bytes into each, once" in text  # 0 and 2 share what they lack
+    assert text.endswith("ms of it host 0's link out; no transfer takes less than 17.4 ms\n")
+
+    def with_other_devices(group):
+        retile.Transfer(group, machine=retile.Machine(machine)).commit()
+
+    assert refusal(2, with_other_devices).startswith(
+        "machine:1:11: error: the machine has 4 devices, and the problem 2"
+    )
+
+    def with_host(group):
+        retile.Transfer(group, machine=retile.Machine(machine), host="a")
+
+    assert refusal(2, with_host) == "the machine says which host each rank is on: no host beside it"
+
+
 def test_settings_are_those_of_all_ranks():
     def action(group):
         t = retile.Transfer(group, max_bytes=[100, 200][group.rank], verify=[None, "crc32"][group.rank])

@@ -441,6 +441,22 @@ def arguments_come_in_dtensors_order():
 
 
 @case
+def plans_are_made_for_machines():
+    mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
+    dt = put(tensor, mesh, [Shard(0), Shard(1)])
+    hosts = {"hosts": [[0, 1, 2, 3], [4, 5, 6, 7]], "link": {"out": 1e8, "in": 1e8}, "inside": {"rate": 1e9}}
+    machine = retile.Machine({"name": "two hosts", **hosts})
+    plan = plan_of(dt, [Shard(1), Shard(0)], machine=machine)
+    assert plan.cost_model == "seconds" and plan.seconds >= plan.least_seconds > 0
+    assert "on two hosts" in explain(dt, [Shard(1), Shard(0)], machine=machine)
+    assert_moved(redistribute(dt, [Shard(1), Shard(0)], machine=machine), tensor, mesh, [Shard(1), Shard(0)])
+    assert (
+        message_of(plan_of, dt, [Shard(1), Shard(0)], machine="fast")
+        == "machine is a retile.Machine or None, not 'fast'"
+    )
+
+
+@case
 def averages_are_sums_that_are_divided():
     mesh, tensor = mesh_of(2, 4), tensor_of(8, 12)
     own = slice_of(tensor, mesh, [Replicate(), Shard(0)]) + 100 * mesh.get_coordinate()[0]

@@ -92,7 +92,7 @@ std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& 
   std::optional<transfer::TransferTime> time;
   if (arguments.machine) time = predict_time(plan, seconds_model(machine_of(*arguments.machine)));
   if (arguments.json) return to_json(plan, figures, time ? &*time : nullptr) + "\n";
-  return to_string(plan, figures) + (time ? fmt::format("time      {}\n", to_string(*time)) : "");
+  return to_string(plan, figures) + (time ? time_line(*time) : "");
 }
 
 std::vector<files::FiledTensor> filed_tensors(const transfer::Manifest& manifest) {
