@@ -9,7 +9,6 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
-#include "retile/plan/senders.h"
 #include "retile/plan/text.h"
 
 namespace retile {
@@ -47,6 +46,7 @@ StreamPlan::StreamPlan(std::vector<ArrayClass> classes, std::int64_t device_coun
       classes_(std::move(classes)),
       loads_(index(device_count)) {
   if (hosts_.empty()) hosts_.resize(loads_.size());
+  for (std::size_t i = hosts_.size(); i-- > 0;) first_on_host_[hosts_[i]] = static_cast<Device>(i);
   ensure(hosts_.size() == loads_.size(), "every device is on a host");
   for (std::size_t i = 0; i < classes_.size(); ++i) add_class(i);
   add_wants();
@@ -81,9 +81,7 @@ void StreamPlan::add_class(std::size_t number) {
     }
   }
   std::vector<Cell> cells = find_cells(added.source, added.target, sets_);
-  const bool has_hosts =
-      std::any_of(hosts_.begin(), hosts_.end(), [&](std::int64_t host) { return host != hosts_[0]; });
-  cells_.push_back(has_hosts ? split_by_hosts(cells, hosts_, sets_) : std::move(cells));
+  cells_.push_back(has_hosts() ? split_by_hosts(cells, hosts_, sets_) : std::move(cells));
 }
 
 void StreamPlan::add_wants() {
@@ -123,7 +121,53 @@ void StreamPlan::choose_senders() {
   for (const Supply& supply : supplies_) demands.push_back({sets_[supply.holders], supply.bytes});
   SenderShares shares = share_sending(demands, device_count());
   sent_bound_ = shares.bound;
-  add_stretches(shares.shares);
+  add_stretches(has_hosts() ? share_by_hosts() : std::move(shares.shares));
+}
+
+// Links are what is scarce: hosts share what crosses between them, then the devices of each host share what falls to
+// it.
+std::vector<std::vector<std::int64_t>> StreamPlan::share_by_hosts() const {
+  const std::vector<SenderDemand> of_hosts = crossing_demands();
+  const auto host_shares = share_sending(of_hosts, device_count()).shares;
+  std::vector<SenderDemand> of_devices;  // by supply and host
+  for (std::size_t i = 0; i < supplies_.size(); ++i) {
+    for (std::size_t j = 0; j < of_hosts[i].holders.size(); ++j) {
+      const bool is_only = of_hosts[i].holders.size() == 1;  // which sends to devices of its own, too
+      of_devices.push_back({{}, is_only ? supplies_[i].bytes : host_shares[i][j]});
+      for (const Device device : sets_[supplies_[i].holders]) {
+        if (first_on_host(device) == of_hosts[i].holders[j]) of_devices.back().holders.push_back(device);
+      }
+    }
+  }
+  const auto device_shares = share_sending(of_devices, device_count()).shares;
+  std::vector<std::vector<std::int64_t>> shares(supplies_.size());
+  for (std::size_t i = 0, next = 0; i < supplies_.size(); ++i) {
+    std::map<Device, std::int64_t> of_holders;  // ascending, as holders are
+    for (std::size_t j = 0; j < of_hosts[i].holders.size(); ++j, ++next) {
+      for (std::size_t k = 0; k < device_shares[next].size(); ++k) {
+        of_holders[of_devices[next].holders[k]] = device_shares[next][k];
+      }
+    }
+    for (const auto& [device, share] : of_holders) shares[i].push_back(share);
+  }
+  return shares;
+}
+
+// What hosts send each other of every supply. A host goes by the number of its first device.
+std::vector<SenderDemand> StreamPlan::crossing_demands() const {
+  std::vector<SenderDemand> demands;
+  for (const Supply& supply : supplies_) {
+    SenderDemand& demand = demands.emplace_back();
+    for (const Device device : sets_[supply.holders]) demand.holders.push_back(first_on_host(device));
+    std::sort(demand.holders.begin(), demand.holders.end());
+    demand.holders.erase(std::unique(demand.holders.begin(), demand.holders.end()), demand.holders.end());
+    for (std::size_t i = 0; i < supply.wants.size(); ++i) {
+      const std::int64_t end = i + 1 < supply.wants.size() ? supply.wants[i + 1].begin : supply.bytes;
+      const bool stays = first_on_host(supply.wants[i].to) == demand.holders[0];  // where holders are on one host
+      if (demand.holders.size() > 1 || !stays) demand.amount += end - supply.wants[i].begin;
+    }
+  }
+  return demands;
 }
 
 // The first holder sends the first bytes, so that few of them send to one receiver.

@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "retile/plan/memory.h"
+#include "retile/plan/senders.h"
 #include "retile/schedule/cells.h"
 
 namespace retile {
@@ -142,6 +144,11 @@ class StreamPlan {
   void add_class(std::size_t number);
   void add_wants();
   void choose_senders();
+  bool has_hosts() const { return first_on_host_.size() > 1; }
+  // Bytes by supply and holder.
+  std::vector<std::vector<std::int64_t>> share_by_hosts() const;
+  std::vector<SenderDemand> crossing_demands() const;
+  Device first_on_host(Device device) const { return first_on_host_.at(hosts_[static_cast<std::size_t>(device)]); }
   void add_stretches(const std::vector<std::vector<std::int64_t>>& shares);
   void list_streams();
   void count_crossing();
@@ -159,6 +166,7 @@ class StreamPlan {
   TileUse sources_;
   MessageForm form_;
   Hosts hosts_;
+  std::map<std::int64_t, Device> first_on_host_;
   DeviceSets sets_;
   std::vector<ArrayClass> classes_;
   std::vector<std::vector<Cell>> cells_;  // by class

@@ -167,6 +167,18 @@ TEST(TransferPlanOfHosts, lets_all_its_devices_take_an_equal_part_across) {
   }
 }
 
+// Every host lacks one tile, which devices of two hosts hold; one of them also sends inside its host, which takes
+// nothing of the link.
+TEST(TransferPlanOfHosts, lets_hosts_share_what_crosses_whatever_their_devices_send_inside) {
+  const Manifest manifest = manifest_of({{"a=2,b=2,c=2", "[16{b}32, 16{c}32]", "a=2,b=2,c=2", "[16{c}32, 16{a}32]"}});
+  const TransferPlan plan(manifest, plenty, even_hosts(8, 4));
+  std::vector<std::int64_t> out(4);
+  for (const StreamPlan::Stream& stream : plan.streams()) {
+    if (stream.from / 2 != stream.to / 2) out[static_cast<std::size_t>(stream.from / 2)] += stream.bytes;
+  }
+  EXPECT_THAT(out, ElementsAre(1024, 1024, 1024, 1024));
+}
+
 TEST(TransferPlanOfHosts, is_the_same_without_them_where_all_share_one) {
   const Manifest manifest = manifest_of({{"x=2", "[4{x}8]", "x=2", "[8]"}});
   EXPECT_FALSE(TransferPlan(manifest, plenty, {3, 3}).has_relays());
