@@ -39,6 +39,38 @@ struct Longest {
   }
 };
 
+// Messages that the busiest device prepares one after the other.
+struct InARow {
+  std::int64_t count = 0;
+  double seconds = 0;        // of all of them
+  double first_seconds = 0;  // before the first byte, over all devices
+
+  void offer(std::int64_t other_count, double other_seconds) {
+    if (other_seconds > seconds) {
+      count = other_count;
+      seconds = other_seconds;
+    }
+  }
+};
+
+// What bytes and messages take together: while a device prepares a message, the bytes of those before it flow. Either
+// the bytes wait for the first message, or the last message's share of the bytes follows all messages.
+struct Overlapped {
+  Longest bytes;
+  Longest messages;
+
+  Overlapped(const Longest& moved, const InARow& row) : bytes(moved) {
+    messages = {Wait::Kind::messages, row.count, row.seconds};
+    if (row.count == 0) return;
+    const double last_bytes = moved.seconds / static_cast<double>(row.count);
+    if (moved.seconds + row.first_seconds >= row.seconds + last_bytes) {
+      messages = {Wait::Kind::messages, 1, row.first_seconds};
+    } else {
+      bytes.seconds = last_bytes;
+    }
+  }
+};
+
 // Of things that follow each other.
 StepTime add_up(std::initializer_list<Longest> parts) {
   StepTime time;
@@ -91,8 +123,8 @@ StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t elem
   const double copying = machine_.copy_rate(run_bytes);
   Longest first;
   Longest second;  // what entered a host is passed on
-  Longest first_messages;
-  Longest second_messages;
+  InARow first_messages;
+  InARow second_messages;
   for (std::size_t i = 0; machine_.hosts.size() > 1 && i < traffic.hosts.size(); ++i) {
     const auto host = static_cast<std::int64_t>(i);
     first.offer(Kind::link_out, host, traffic.hosts[i].out * size / machine_.links[i].out);
@@ -107,13 +139,19 @@ StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t elem
     second.offer(Kind::sending, device, of_device.passed_sent * size / inside);
     second.offer(Kind::receiving, device, of_device.passed_received * size / inside);
     second.offer(Kind::copying, device, of_device.passed_received * size / copying);
-    first_messages.offer(Kind::messages, of_device.messages + of_device.crossing_messages,
-                         static_cast<double>(of_device.messages) * machine_.inside_latency +
-                             static_cast<double>(of_device.crossing_messages) * machine_.link_latency);
-    second_messages.offer(Kind::messages, of_device.passed_messages,
+    const double inside_seconds = static_cast<double>(of_device.messages) * machine_.inside_latency;
+    const double crossing_seconds = static_cast<double>(of_device.crossing_messages) * machine_.link_latency;
+    first_messages.offer(of_device.messages + of_device.crossing_messages, inside_seconds + crossing_seconds);
+    second_messages.offer(of_device.passed_messages,
                           static_cast<double>(of_device.passed_messages) * machine_.inside_latency);
+    const double longest_latency = std::max(of_device.messages > 0 ? machine_.inside_latency : 0,
+                                            of_device.crossing_messages > 0 ? machine_.link_latency : 0);
+    first_messages.first_seconds = std::max(first_messages.first_seconds, longest_latency);
   }
-  return add_up({first, second, first_messages, second_messages, {Kind::step, 0, machine_.step}});
+  second_messages.first_seconds = second_messages.count > 0 ? machine_.inside_latency : 0;
+  const Overlapped before(first, first_messages);
+  const Overlapped after(second, second_messages);
+  return add_up({before.bytes, after.bytes, before.messages, after.messages, {Kind::step, 0, machine_.step}});
 }
 
 StepTime SecondsModel::stage_time(const Placement& before, const Placement& after, std::int64_t element_size) const {

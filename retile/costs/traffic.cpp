@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -100,6 +101,12 @@ double count_of(const std::vector<Device>& devices) { return static_cast<double>
 
 bool are_equal(const std::vector<std::int64_t>& numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [&](std::int64_t number) { return number == numbers[0]; });
+}
+
+// The most receivers that one of several senders meets who share what the receivers want: each has an equal stretch of
+// it, which need not end where a receiver's part does.
+std::int64_t most_met_by_share(std::int64_t receivers, std::int64_t senders) {
+  return receivers == 0 ? 0 : divide_up(receivers + senders - std::gcd(receivers, senders), senders);
 }
 
 // What is known of a tile before the stage, over all hosts.
@@ -239,7 +246,7 @@ class GridTraffic {
     if (tile.hosts == 1 && tile.holder == device) host.only += size - tile.own;
     const std::int64_t sent = held_.count_met(device, wanted_) * wanting_devices_ - tile.met;
     DeviceTraffic& of_device = at(traffic_.devices, device);
-    of_device.crossing_messages = std::max(of_device.crossing_messages, divide_up(sent, tile.holders));
+    of_device.crossing_messages = std::max(of_device.crossing_messages, most_met_by_share(sent, tile.holders));
   }
 
   const HostMap& map_;

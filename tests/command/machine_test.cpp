@@ -23,29 +23,29 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
 const std::vector<std::string> rows_to_columns{"--mesh",    "x=4,y=2", "[256{y,x}2048, 512]", "[2048, 64{y,x}512]",
                                                "--machine", gigabit};
 const std::string summary =
-    "takes 6.92 ms on four hosts on gigabit Ethernet, 6.66 ms of it host 0's link out; no plan takes less than "
+    "takes 6.71 ms on four hosts on gigabit Ethernet, 6.66 ms of it host 0's link out; no plan takes less than "
     "6.71 ms";
 
-// Links of hosts are slow enough that what is gathered there crosses first; on one host, one exchange is faster.
+// What is gathered crosses links that a first step has relieved; on one host, one exchange is faster.
 TEST(Machine, decides_which_plan_is_taken) {
-  const std::vector<std::string> problem{"plan", "--mesh", "a=2,b=2,c=2", "[456, 140{c}280, 36{b,a}144]",
-                                         "[228{b}456, 140{c}280, 144]"};
+  const std::vector<std::string> problem{"plan", "--mesh", "a=2,b=2,c=2", "[256, 84{c}168, 156{a,b}624]",
+                                         "[256, 84{b}168, 624]"};
   EXPECT_EQ(run_retile(with(problem, {"--machine", gigabit})), done(R"(mesh {a: 2, b: 2, c: 2}  // planner wide
-  [456, 140{c}280, 36{b,a}144]      // 2,298,240 elements per device
-    -> alltoall(2 -> 0; 2)  // 78 ms: host 0's link out
-  [228{b}456, 140{c}280, 72{a}144]  // 2,298,240
-    -> allgather(2; 2)  // 156 ms: host 0's link out
-  [228{b}456, 140{c}280, 144]       // 4,596,480
-// takes 234 ms on four hosts on gigabit Ethernet, 234 ms of it host 0's link out; no plan takes less than 234 ms
-// peak 4,596,480 elements per device, no more than the larger of source and target
+  [256, 84{c}168, 156{a,b}624]  //  3,354,624 elements per device
+    -> exchange  // 114 ms: host 0's link out
+  [256, 84{b}168, 156{a,c}624]  //  3,354,624
+    -> allgather(2; 4)  // 229 ms: host 0's link out
+  [256, 84{b}168, 624]          // 13,418,496
+// takes 343 ms on four hosts on gigabit Ethernet, 341 ms of it host 0's link out; no plan takes less than 341 ms
+// peak 13,418,496 elements per device, no more than the larger of source and target
 )"));
-  EXPECT_THAT(run_retile(with(problem, {"--machine", node})).output, HasSubstr("-> exchange"));
+  EXPECT_THAT(run_retile(with(problem, {"--machine", node})).output, HasSubstr("// planner direct\n"));
 }
 
 TEST(Machine, times_plans_that_are_chosen_by_elements) {
   EXPECT_EQ(run_retile(with({"plan", "--cost", "paper"}, rows_to_columns)), done(R"(mesh {x: 4, y: 2}  // planner wide
   [256{y,x}2048, 512]  // 131,072 elements per device
-    -> alltoall(0 -> 1; 8)  // cost 131,072, 6.92 ms: host 0's link out
+    -> alltoall(0 -> 1; 8)  // cost 131,072, 6.71 ms: host 0's link out
   [2048, 64{y,x}512]   // 131,072
 // cost 131,072 (paper, optimal over all plans), floor 114,688
 // )" + summary + R"(
@@ -59,7 +59,7 @@ TEST(Machine, puts_seconds_beside_costs_in_a_plans_json) {
   const Json plan = Json::parse(result.output);
   EXPECT_EQ(plan["cost"]["model"], "seconds");
   EXPECT_EQ(plan["seconds"].dump(),
-            R"({"machine":"four hosts on gigabit Ethernet","total":0.006916677966,"lower_bound":0.006714677966,)"
+            R"({"machine":"four hosts on gigabit Ethernet","total":0.006714677966,"lower_bound":0.006714677966,)"
             R"("waits_for":"host 0's link out","bound_by":"host 0's link in"})");
   EXPECT_EQ(plan["steps"][0]["seconds"], plan["seconds"]["total"]);
   EXPECT_EQ(plan["steps"][0]["waits_for"], "host 0's link out");
@@ -70,7 +70,7 @@ TEST(Machine, is_told_of_by_explanations_pictures_and_code) {
   EXPECT_THAT(run_retile(with({"explain"}, rows_to_columns)).output, HasSubstr("\n  It " + summary + ".\n"));
   EXPECT_THAT(run_retile(with({"emit", "--as", "mpi"}, rows_to_columns)).output, HasSubstr("// " + summary + "\n"));
   EXPECT_THAT(run_retile(with({"emit", "--as", "jax"}, rows_to_columns)).output, HasSubstr("// " + summary + "\n"));
-  const std::string step = "It takes 6.92 ms, 6.66 ms of it host 0";
+  const std::string step = "It takes 6.71 ms, 6.66 ms of it host 0";
   EXPECT_THAT(run_retile(with({"draw"}, rows_to_columns)).output, HasSubstr(step));
   EXPECT_THAT(run_retile(with({"draw", "--as", "text"}, rows_to_columns)).output, HasSubstr(step));
 }
@@ -94,12 +94,12 @@ TEST(Machine, times_transfers) {
                  "rounds    2, 112 messages\n"
                  "hosts     4, 786,432 bytes into each, once; 0 rounds to pass on\n"
                  "peak      1,966,080 bytes per device at most: 1,048,576 of tiles, 917,504 staged (cap 1,048,576)\n"
-                 "time      7.16 ms, 6.66 ms of it host 0's link out; no transfer takes less than 6.71 ms\n"));
+                 "time      6.71 ms, 6.66 ms of it host 0's link out; no transfer takes less than 6.71 ms\n"));
   const Json plan = Json::parse(
       run_retile({"transfer", "-", "--max-bytes", "1MiB", "--dry-run", "--machine", gigabit, "--json"}, manifest)
           .output);
   EXPECT_EQ(plan["seconds"].dump(),
-            R"({"total":0.007158677966,"lower_bound":0.006714677966,"waits_for":"host 0's link out"})");
+            R"({"total":0.006714677966,"lower_bound":0.006714677966,"waits_for":"host 0's link out"})");
 }
 
 TEST(Machine, goes_with_dry_runs_of_transfers_alone) {
@@ -187,7 +187,7 @@ TEST(Machine, is_what_benchmarks_choose_for_and_predict_by) {
   EXPECT_GT(predicted, 2e-4);
   EXPECT_EQ(Json::parse(lines.at(2))["predicted"], predicted);
   EXPECT_EQ(Json::parse(lines.at(3))["predicted"], predicted);  // on the machine, whatever it was chosen by
-  EXPECT_LT(Json::parse(lines.at(1))["least_predicted"], predicted);
+  EXPECT_LE(Json::parse(lines.at(1))["least_predicted"], predicted);
   EXPECT_FALSE(Json::parse(lines.at(4)).contains("predicted"));
   EXPECT_EQ(bench({"--contenders", "dtensor-costs"}),
             usage_fault("retile: dtensor-costs needs a machine: add --machine FILE (docs/machines.md)\n"

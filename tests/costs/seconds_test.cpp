@@ -71,6 +71,17 @@ TEST(Seconds, have_latencies_and_steps) {
   EXPECT_EQ(duration_text(time.lower_bound.picoseconds), "2.5 s");
 }
 
+TEST(Seconds, are_those_of_bytes_that_flow_while_messages_are_prepared) {
+  const auto total = [](double latency) {
+    Machine machine = two_hosts();
+    machine.link_latency = latency;
+    return duration_text(time_of(problem_of("x=4", "[2{x}8, 8]", "[8, 2{x}8]"), machine).total);
+  };
+  EXPECT_EQ(total(0.5), "6.9 s");  // 6.4 s of bytes after the first message
+  EXPECT_EQ(total(10), "22.1 s");  // two messages across, then the last of three messages' part of the bytes
+  EXPECT_EQ(total(0), "6.4 s");
+}
+
 TEST(Seconds, of_copies_depend_on_the_length_of_rows) {
   const auto total = [](const char* source, const char* target) {
     const Machine machine =

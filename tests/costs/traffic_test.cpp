@@ -80,6 +80,14 @@ TEST(Traffic, goes_to_holders_on_the_own_host_first) {
   EXPECT_EQ(traffic.devices[0].received, 0);
 }
 
+TEST(Traffic, of_holders_that_share_receivers_is_two_messages_for_some) {
+  // Three devices hold each half, and two others want some of it: the second sends the ends of both parts.
+  const Ends ends = ends_of("x=3,y=2", "[3{y}6]", "[2{x}6]");
+  const Machines machines({{0}, {1}, {2}, {3}, {4}, {5}});
+  const StageTraffic traffic = find_traffic(ends.before, ends.after, machines.map());
+  EXPECT_EQ(traffic.devices[0].crossing_messages, 2);
+}
+
 TEST(Traffic, on_one_host_is_all_inside) {
   const Ends ends = ends_of("x=4", "[2{x}8, 8]", "[8, 2{x}8]");
   const Machines machines({{0, 1, 2, 3}});
