@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-cuda test-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-transfer bench-files bench-machine bench-simgrid bench-cuda test-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -77,6 +77,13 @@ bench-transfer: build-bench ## transfers against other ways to move a model, on 
 
 bench-files: build ## retile rechunk against a plain loop, cp and packaged tools, or as FILES_BENCH_OPTIONS say
 	tools/python-package.sh python bench/files/rechunk.py $(FILES_BENCH_OPTIONS)
+
+bench-machine: build-bench build ## how well plans are chosen and predicted for a machine, within SECONDS (600): threads, ranks, hosts
+	bench/machine.sh build/release build/machine $(SECONDS)
+
+bench-simgrid: build-bench ## predicted times against those that SimGrid simulates, on up to 1,024 devices
+	@if [ -x build/release/bench/simgrid/simgrid_replay ]; then bench/simgrid/judge.sh build/release; \
+	else echo "there is no SimGrid: install libsimgrid-dev"; fi
 
 bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, and on 8 ranks, on a machine with a GPU
 	build/release/bench/cuda/cuda_benchmark $(CUDA_BENCH_OPTIONS)
