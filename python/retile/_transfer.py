@@ -272,17 +272,19 @@ class Transfer:
 
     def _chosen(self, only: Choice | None) -> tuple[list[tuple[Any, ...]], list[tuple[str, int]]]:
         """The kinds, with the boxes that are moved, and the arrays of each."""
+        if only is None:
+            return [(*kind, None) for kind in self._kinds], self._arrays
         numbers: dict[tuple[int, tuple[Box, ...] | None], int] = {}
         arrays = []
         for name, kind in self._arrays:
             names = name, self._partner(name)
             found = [
                 boxes
-                for key, boxes in only or ()
+                for key, boxes in only
                 if name == key or (boxes is None and any(is_below(one, key) for one in names))
             ]
-            if only is None or found:
-                boxes = None if only is None or None in found else sum(found, ())
+            if found:
+                boxes = None if None in found else sum(found, ())
                 arrays.append((name, numbers.setdefault((kind, boxes), len(numbers))))
         return [(*self._kinds[kind], boxes) for kind, boxes in numbers], arrays
 
