@@ -20,8 +20,9 @@ namespace {
 
 std::vector<std::string> documents() {
   std::vector<std::string> paths{"README.md", "examples/README.md"};
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(RETILE_SOURCE_DIR) + "/docs")) {
-    if (entry.path().extension() == ".md") paths.push_back("docs/" + entry.path().filename().string());
+  const std::filesystem::path root = RETILE_SOURCE_DIR;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") paths.push_back(entry.path().lexically_relative(root));
   }
   return paths;
 }
