@@ -11,7 +11,7 @@ namespace retile {
 // "one; another; and 3 more".
 class Sentences {
  public:
-  // Where everything is wrong, nobody reads on.
+  // The most sentences that are reported.
   static constexpr std::size_t most_told = 20;
 
   void add(const std::string& sentence) {

@@ -47,7 +47,7 @@ class Work {
   Work& operator=(const Work&) = delete;
   virtual ~Work() = default;
 
-  // Does what can be done now. False if that was nothing.
+  // Does what can be done now. Returns false if that was nothing.
   virtual bool advance() = 0;
   virtual bool is_done() const = 0;
 };
@@ -73,7 +73,7 @@ class PreparedStreams : public Work {
   virtual bool is_staging_read() const { return false; }
 };
 
-// The parts of one device's tile: rows of so many elements, one after the other, that become one.
+// The parts of a sum in one device's tile: consecutive rows of `row_elements`, which are combined into one row.
 struct PartsToCombine {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -105,7 +105,7 @@ class Backend {
   // Whether stages between hosts go in phases: what crosses, then what is passed on.
   virtual bool passes_on_in_hosts() const { return true; }
   virtual const Processes& processes() const { return one_process(); }
-  // Held by the run that goes; others wait for it.
+  // The lock of the run that executes; other runs wait for it.
   virtual std::unique_lock<std::mutex> take_turn() { return {}; }
 
   // How executions go on after their start.
@@ -115,18 +115,18 @@ class Backend {
     at_start,       // not at all: they are done when they have started
   };
   virtual Progress progress() const = 0;
-  // Works until this is done, and on what else was begun meanwhile.
+  // Advances this work until it is done, and other work that has begun beside it.
   virtual void finish(Work& work) {
     while (!work.is_done()) work.advance();
   }
   // Work that goes on when any work of the backend's does, from its beginning to its end.
   virtual void begin(Work& /*work*/) {}
   virtual void end(Work& /*work*/) {}
-  // Does what can be done of it now. False if that was nothing.
+  // Does what can be done of the begun work now. Returns false if that was nothing.
   virtual bool advance_begun() { return false; }
 
-  // Where a device has a queue that keeps the order of its work, streams are done, and parts are combined, when that
-  // stands in the queue. This is done when all is that stands there now. Null: there is nothing to wait for.
+  // Work that is done when all that now stands in the device's queue is. On devices with a queue that keeps the order,
+  // streams count as done, and parts as combined, once they stand in it. Null: there is nothing to wait for.
   virtual std::unique_ptr<Work> queued() { return nullptr; }
   // Whether an execution may start when the one before it stands in the queue.
   virtual bool may_queue_executions() const { return false; }

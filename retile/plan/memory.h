@@ -59,7 +59,7 @@ class StageSizes {
   }
   // The sizes of one device's tiles.
   std::vector<std::int64_t> of(Device device) const;
-  // So many devices tell all there is to know: one where they all hold as much.
+  // Number of devices to inspect: 1 if all hold equally much.
   Device distinct_devices() const { return distinct_; }
 
  private:

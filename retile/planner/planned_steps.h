@@ -1,4 +1,4 @@
-// The planners by themselves: each makes the steps of a plan, and what it proved of their cost.
+// The single planners: each makes the steps of a plan, and says what it proved of their cost.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ namespace retile {
 class Router {
  public:
   virtual ~Router() = default;
-  // Takes what it does from the budget, and decides nothing once that is spent.
+  // Counts its work against the budget, and decides nothing once that is spent.
   virtual Verdict judge(std::span<const Cuts> layers) = 0;
   // The tile of each layer that each device goes through, whatever is left of the budget; there are some for layers
   // that were judged to lower.

@@ -27,7 +27,7 @@ class DeviceSets {
   std::vector<const std::vector<Device>*> sets_;
 };
 
-// A box of the common refinement of source and target: all that hold it hold all of it, and so with all that want it.
+// A box of the common refinement of source and target: a device holds all of it or nothing, and wants all or nothing.
 struct Cell {
   Box box;
   DeviceSets::Number holders = 0;
@@ -36,11 +36,11 @@ struct Cell {
   StreamPhase phase = StreamPhase::from_sources;
 };
 
-// Those of an array, in the order of their corners. Boxes of one side are equal or disjoint.
+// The cells of an array, in the order of their corners. Boxes of one side are equal or disjoint.
 std::vector<Cell> find_cells(const Placement& source, const Placement& target, DeviceSets& sets);
 
-// The same with what crosses between hosts crossing into each of them once: devices that share a host with holders are
-// served by these; of others, each gets an equal part of the cell, and then passes it on. `hosts` has a number by
+// Cells in which every element crosses into a host once. Holders serve the devices of their own host. On other hosts,
+// each device that wants the cell receives an equal share of it and passes that on. `hosts` has a number by
 // device.
 std::vector<Cell> split_by_hosts(const std::vector<Cell>& cells, const std::vector<std::int64_t>& hosts,
                                  DeviceSets& sets);

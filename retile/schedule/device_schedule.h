@@ -55,7 +55,7 @@ struct DeviceScheduleOptions {
   Strides target;
 };
 
-// A stage at least, where the device's own tile is copied as it is. Throws RuntimeError where strides are wrong.
+// At least one stage: without steps, it copies the device's own tile. Throws RuntimeError where strides are wrong.
 std::vector<DeviceStage> device_schedule(const Plan& plan, Device device, const DeviceScheduleOptions& options);
 
 }  // namespace retile

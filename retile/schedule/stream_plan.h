@@ -25,8 +25,8 @@ constexpr std::int64_t rounds_in_flight = 2;
 // The most bytes of a message where the cap allows more: a core's cache holds those under way.
 constexpr std::int64_t most_message_bytes = 256 << 10;
 
-// All messages of a round from a device to other hosts share a link: more under way would only fill its queues, and who
-// is through first would leave the link to others too late. Shorter messages than these would cost more than that.
+// The messages of a round from a device to other hosts share a link. More bytes under way would only fill its queues,
+// and devices that finish first would free the link too late. Shorter messages would cost more than that.
 constexpr std::int64_t most_crossing_bytes = 512 << 10;
 constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
 
@@ -84,7 +84,7 @@ class StreamPlan {
   TileUse sources() const { return sources_; }
   std::int64_t device_count() const { return static_cast<std::int64_t>(loads_.size()); }
   const std::vector<DeviceLoad>& loads() const { return loads_; }
-  // On what the busiest device sends, in any plan.
+  // A lower bound on what the busiest device sends, in any plan.
   std::int64_t sent_bound() const { return sent_bound_; }
   // Rounds of the streams from sources, or of those after them that pass on what came into a host.
   std::int64_t rounds(StreamPhase phase = StreamPhase::from_sources) const {

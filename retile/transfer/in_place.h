@@ -28,9 +28,9 @@ struct InPlaceFigures {
 };
 
 // Figures for as few rounds as keep the plan's cap, each of which fills at most a sixteenth of a device's target;
-// where the cap is too small, for those with the least excess. The streams are those of these devices, ascending, and
-// get as many
-// rounds; `staged` are those that this process stages (Engine::find_staged). Collective.
+// where the cap is too small, for those with the least excess. `streams` are those of these devices, ascending; their
+// number of rounds is set. `staged` says by stream whether this process stages it (Engine::find_staged).
+// Collective.
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
                                Streams& streams, const std::vector<bool>& staged);
 // Figures for all devices in one process.
@@ -56,8 +56,8 @@ struct PageRange {
   std::size_t bytes = 0;
 };
 
-// What goes back after each round, and in the last entry what does before the first one. `sources` is the memory that
-// was donated, for each tile as much as it takes or more. Pages that are not sources as a whole stay, as the first and
+// Memory to give back after each round; the last entry is given back before the first round. `sources` is the donated
+// memory, for each tile as much as it takes or more. Pages that are not sources as a whole stay, as the first and
 // last one of a tile that does not begin at a page.
 std::vector<std::vector<PageRange>> find_released(const InPlaceSchedule& schedule,
                                                   std::span<const std::span<const std::byte>> sources);

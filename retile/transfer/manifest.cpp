@@ -145,7 +145,7 @@ class ManifestReader {
     throw InputError(std::move(fault));
   }
 
-  // Where all lines are wrong, nobody reads on.
+  // At most this many faulty lines are reported.
   static constexpr std::size_t most_told_lines = 20;
   // Names stand at the same place of all lines, or nearly so.
   static constexpr std::size_t most_befores = 8;

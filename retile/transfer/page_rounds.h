@@ -13,10 +13,10 @@
 
 namespace retile::transfer {
 
-// Bytes; what the system takes back.
+// Bytes of a page: the unit in which the system takes memory back.
 std::int64_t page_bytes();
 
-// So many pages, one after the other, that one round is the last to read, or the first to write.
+// Consecutive pages that the same round is the last to read, or the first to write.
 struct PageRun {
   static constexpr std::int64_t never = -1;
 
@@ -39,7 +39,7 @@ class PageRounds {
   void visit_tiles(Device device, PageUse use, const VisitTile& visit);
 
  private:
-  // How a box lies in one of its tiles. A block is what leaves no page out from its first byte to its last one.
+  // How a box lies in one of its tiles. A block is a part of the box that touches every page in its span.
   struct Footprint {
     Shape extent;
     Strides strides;
