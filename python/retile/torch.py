@@ -440,7 +440,10 @@ def _moved_by_plan(
             movement = movement_of(request, tuple(current.shape), tile.dtype)
             if movement.participants is None:
                 return None
-            _agreement.backend_of(movement.participants.group, current.mesh.device_type)
+            ways = movement.participants.group, current.mesh.device_type
+            _agreement.backend_of(*ways)
+            if is_async and (is_watched() or not _agreement.has_thread(*ways)):
+                reason = "async_op on a GPU or in a graph"
         except InputError as error:
             reason = str(error).splitlines()[0]
     if reason:

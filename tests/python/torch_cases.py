@@ -706,6 +706,11 @@ def redistributions_are_counted():
         lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
     )
     assert (moved, left) == (1, {}) and torch.equal(waited, tensor)
+    with mock.patch.object(_agreement, "has_thread", return_value=False):  # as for tensors on a GPU
+        waited, moved, left = statistics_of(
+            lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
+        )
+    assert (moved, left) == (0, {"async_op on a GPU or in a graph": 1}) and torch.equal(waited, tensor)
     _, moved, left = statistics_of(lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]))
     assert (moved, left) == (1, {})
     total = retile.torch.statistics()
