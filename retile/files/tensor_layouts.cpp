@@ -61,10 +61,10 @@ Layout TensorLayouts::layout_of(std::size_t number, const std::string& name, con
     if (says_shape && mesh) return parse_layout(one, mesh->mesh);
     return interchange::parse_ends(one, one, given, mesh).source;
   });
+  if (layout.is_partial()) member.fail("files hold no parts of sums");
   if (shape != nullptr && layout.placement().global_shape() != *shape) {
     member.fail(fmt::format("'{}' has shape ({})", name, fmt::join(*shape, ", ")));
   }
-  if (layout.is_partial()) member.fail("files hold no parts of sums");
   const std::vector<int> order = layout.listed() != nullptr ? layout.listed()->order : layout.cuts()->order;
   if (!std::is_sorted(order.begin(), order.end())) member.fail("files hold tiles in the order of their dimensions");
   return layout;

@@ -217,6 +217,25 @@ TEST_F(Rechunk, carries_texts_from_npy_to_zarr2_and_back) {
             "error: " + path("a.npy") + ": Zarr v3 has no type 'S4'\n");
 }
 
+TEST_F(Rechunk, knows_the_order_of_bytes) {
+  for (const bool is_big : {false, true}) {
+    fs::create_directories(path("a.zarr"));
+    test::write_text(path("a.zarr/zarr.json"),
+                     std::string(R"({"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "int32",
+ "fill_value": 1, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+ "chunk_key_encoding": "default", "codecs": [{"name": "bytes", "configuration": {"endian": ")") +
+                         (is_big ? "big" : "little") + "\"}}]}");
+    const StoredArray array = open_array(path("a.zarr"));
+    EXPECT_EQ(array.element.big_endian, is_big);
+    EXPECT_EQ(array.fill->at(is_big ? 3 : 0), std::byte{1});
+  }
+}
+
+TEST_F(Rechunk, has_no_chunks_that_are_larger_than_the_array) {
+  write_zarr3(path("a.zarr"), {{8, 6}, {4, 4}});
+  EXPECT_EQ(prepare_rechunk(request("a.zarr", "b.zarr", "100,3")).arrays[0].target.chunk, (Shape{8, 3}));
+}
+
 TEST_F(Rechunk, knows_the_fill_value_of_times) {
   fs::create_directories(path("a.zarr"));
   test::write_text(path("a.zarr/zarr.json"), R"({"zarr_format": 3, "node_type": "array", "shape": [4],

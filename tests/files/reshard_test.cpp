@@ -12,12 +12,14 @@
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/error_of.h"
 
 namespace retile::files {
 namespace {
 
 namespace fs = std::filesystem;
 using test::diagnostic_of;
+using test::error_of;
 using test::read_bytes;
 using test::write_text;
 
@@ -221,6 +223,43 @@ TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
                        R"({"name": "*", "mesh": {"x": 4}, "layout": "[2{x}7, 4]"})"});
   run_reshard(prepare_reshard(back), {false, true, {}});
   EXPECT_TRUE(read_bytes(path("back/model.safetensors")) == read_bytes(path("m.safetensors")));
+}
+
+TEST_F(Reshard, finds_by_verifying_what_was_written_wrongly) {
+  write_model("model.safetensors", {{"w", {4, 6}}});
+  const ReshardJob job = prepare_reshard(request("model.safetensors", "one"));
+  // Somebody else writes to the file when all is read.
+  const auto interfere = [&](std::int64_t) {
+    const std::string file = path("one.unfinished/model.safetensors");
+    std::string bytes = read_bytes(file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_text(file, bytes);
+  };
+  EXPECT_EQ(error_of([&] {
+              run_reshard(job, {false, true, interfere});
+            }),
+            "'w' differs in the files that were written");
+  EXPECT_FALSE(fs::exists(path("one")));
+}
+
+TEST_F(Reshard, reads_what_several_ranks_have_once) {
+  write_model("model.safetensors", {{"w", {4, 6}}});
+  ReshardRequest there = request("model.safetensors", "ranks");
+  there.to = layouts({R"({"name": "w", "mesh": {"x": 3}, "layout": "[4, 6]"})"});
+  const ReshardJob job = prepare_reshard(there);
+  EXPECT_EQ(job.written_bytes(), 3 * job.read_bytes());
+  run_reshard(job, {});
+  ReshardRequest back = request("ranks", "back");
+  back.from = there.to;
+  EXPECT_EQ(prepare_reshard(back).read_bytes(), job.read_bytes());
+}
+
+TEST_F(Reshard, refuses_parts_of_sums) {
+  write_model("model.safetensors", {{"w", {4, 6}}});
+  ReshardRequest there = request("model.safetensors", "ranks");
+  there.to = layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[4, 6] sum {x}"})"});
+  EXPECT_NE(diagnostic_of([&] { return prepare_reshard(there); }).find("error: files hold no parts of sums"),
+            std::string::npos);
 }
 
 }  // namespace
