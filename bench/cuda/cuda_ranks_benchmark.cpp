@@ -1,4 +1,5 @@
-// Times the CUDA engine on ranks that share a GPU. Under mpirun, with as many ranks as the problems have devices.
+// Times the CUDA engine on ranks that share a GPU: tiles read where they lie (CUDA IPC), and packed, sent in groups and
+// unpacked (NCCL). Under mpirun, with as many ranks as the problems have devices.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -73,42 +74,76 @@ double time_problem(const Problem& problem, const mpi::Communicator& world, Engi
   return median(spans);
 }
 
+struct Arguments {
+  ComparisonArguments comparison{.count = 20};
+  std::int64_t staging = std::int64_t{16} << 20U;  // bytes
+};
+
+// Null where NCCL does not take these ranks.
+std::unique_ptr<Engine> make_nccl_engine(const mpi::Communicator& world, const Arguments& arguments) {
+  cuda::CudaRankOptions options;
+  options.transport = cuda::CudaTransport::nccl;
+  options.staging_bytes = arguments.staging;
+  try {
+    return cuda::make_cuda_engine(world.get(), options);
+  } catch (const RuntimeError& error) {
+    if (world.rank() == 0) fmt::print("without NCCL: {}\n", error.what());
+    return nullptr;
+  }
+}
+
 // Only the first rank prints.
-void run(const ComparisonArguments& arguments) {
+void run(const Arguments& arguments) {
   const mpi::Communicator world = mpi::Communicator::duplicate(MPI_COMM_WORLD);
-  const std::unique_ptr<Engine> engine = cuda::make_cuda_engine(world.get());
+  cuda::CudaRankOptions options;
+  options.transport = cuda::CudaTransport::ipc;
+  const std::unique_ptr<Engine> engine = cuda::make_cuda_engine(world.get(), options);
+  const std::unique_ptr<Engine> nccl = make_nccl_engine(world, arguments);
   const bool speaks = world.rank() == 0;
   if (speaks) {
     cudaDeviceProp properties{};
     cuda::require(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-    fmt::print("{}, {} ranks; planner direct, {} times smaller; medians of {} repetitions\n\n", properties.name,
-               world.size(), arguments.scale, arguments.repetitions);
-    fmt::print("{:12} {:>9} {:>9} {:>22}\n", "problem", "MB", "ms", "TB/s read and written");
+    fmt::print("{}, {} ranks; planner direct, {} times smaller; medians of {} repetitions; {} bytes of staging\n\n",
+               properties.name, world.size(), arguments.comparison.scale, arguments.comparison.repetitions,
+               arguments.staging);
+    fmt::print("{:12} {:>9} {:>9} {:>6} {:>9} {:>6} {:>6}\n", "problem", "MB", "IPC ms", "TB/s", "NCCL ms", "TB/s",
+               "ratio");
   }
   RatioSummary rates;
-  for (const Problem& problem : moving_problems(arguments)) {
+  RatioSummary nccl_rates;
+  RatioSummary ratios;
+  for (const Problem& problem : moving_problems(arguments.comparison)) {
     if (problem.device_count() != world.size()) {
       throw RuntimeError(fmt::format("{} has {} devices: start as many ranks", problem.id(), problem.device_count()));
     }
-    const double seconds = time_problem(problem, world, *engine, arguments.repetitions);
+    const int repetitions = arguments.comparison.repetitions;
+    const double seconds = time_problem(problem, world, *engine, repetitions);
+    const double sent = nccl ? time_problem(problem, world, *nccl, repetitions) : seconds;
     if (!speaks) continue;
     const auto bytes = static_cast<double>(problem.target().local_size() * world.size() * element_size);
-    const double rate = 2e-12 * bytes / seconds;
-    rates.add(rate);
-    fmt::print("{:12} {:9.1f} {:9.3f} {:22.2f}   {} to {}\n", problem.id(), bytes / 1e6, 1e3 * seconds, rate,
-               to_string(problem.source()), to_string(problem.target()));
+    rates.add(2e-12 * bytes / seconds);
+    nccl_rates.add(2e-12 * bytes / sent);
+    ratios.add(sent / seconds);
+    fmt::print("{:12} {:9.1f} {:9.3f} {:6.2f}", problem.id(), bytes / 1e6, 1e3 * seconds, 2e-12 * bytes / seconds);
+    if (nccl) fmt::print(" {:9.3f} {:6.2f} {:6.2f}", 1e3 * sent, 2e-12 * bytes / sent, sent / seconds);
+    fmt::print("   {} to {}\n", to_string(problem.source()), to_string(problem.target()));
     std::fflush(stdout);
   }
-  if (speaks) fmt::print("\nTB/s  {}\n", rates.text());
+  if (!speaks) return;
+  fmt::print("\nTB/s read and written by IPC   {}\n", rates.text());
+  if (nccl)
+    fmt::print("TB/s read and written by NCCL  {}\nNCCL over IPC                  {}\n", nccl_rates.text(),
+               ratios.text());
 }
 
-void declare(CLI::App& app, ComparisonArguments& arguments) {
-  arguments.count = 20;
-  declare_comparison(app, arguments);
+void declare(CLI::App& app, Arguments& arguments) {
+  declare_comparison(app, arguments.comparison);
+  app.add_option("--staging", arguments.staging, "bytes of a rank for messages of NCCL")->capture_default_str();
 }
 
-constexpr Program<ComparisonArguments> cuda_ranks_benchmark{
-    "cuda_ranks_benchmark", "Times the CUDA engine on MPI ranks, in bytes read and written.", declare, run};
+constexpr Program<Arguments> cuda_ranks_benchmark{
+    "cuda_ranks_benchmark", "Times the CUDA engine on MPI ranks, in bytes read and written, by CUDA IPC and by NCCL.",
+    declare, run};
 
 }  // namespace
 }  // namespace retile::bench

@@ -84,25 +84,42 @@ PieceShape random_shape(std::mt19937& random, Side& from, Side& to) {
   return {extent, from.strides, to.strides, element_size};
 }
 
-void copy_by_threads(const PieceShape& shape, const std::byte* from, std::byte* to, std::mt19937& random) {
-  Streams streams;
-  streams.device_count = 2;
-  streams.shapes = {shape};
-  streams.pieces = {{0, 0, 0, 0, 0}};
-  streams.end_stream(0, 1, shape.bytes());
-  const ChunkTable table = make_chunks(streams);
-  std::vector<Chunk> chunks = table.chunks;
+void copy_by_threads(const ChunkTable& table, ChunkRange range, const std::byte* from, std::byte* to,
+                     std::mt19937& random) {
+  const auto first = table.chunks.begin() + static_cast<std::ptrdiff_t>(range.first);
+  std::vector<Chunk> chunks(first, first + static_cast<std::ptrdiff_t>(range.count));
   std::shuffle(chunks.begin(), chunks.end(), random);
   for (const Chunk& chunk : chunks) {
     const ChunkPiece& piece = table.pieces[chunk.piece];
-    const RunPlace first{from + piece.from_offset, to + piece.to_offset};
+    const RunPlace place{from + piece.from_offset, to + piece.to_offset};
     for (std::uint32_t thread = 0; thread < block_threads; ++thread) {
-      copy_chunk<aligned_in_flight>(table.shapes[piece.shape], first, chunk.number, thread, block_threads);
+      copy_chunk<aligned_in_flight>(table.shapes[piece.shape], place, chunk.number, thread, block_threads);
     }
   }
 }
 
-void expect_copied(const PieceShape& shape, const Side& from, const Side& to, std::mt19937& random) {
+// The box, in one launch or in several that have a range of its bytes each.
+void copy_by_threads(const PieceShape& shape, const std::byte* from, std::byte* to, std::mt19937& random,
+                     bool is_in_ranges) {
+  ChunkLister lister;
+  std::vector<ChunkRange> launches;
+  if (!is_in_ranges) {
+    lister.add(shape, {}, {});
+    launches.push_back(lister.end_launch());
+  }
+  for (std::int64_t begin = 0; is_in_ranges && begin < shape.bytes();) {
+    const std::int64_t length = 1 + static_cast<std::int64_t>(random()) % shape.bytes();
+    const std::int64_t end = std::min(shape.bytes(), begin + length);
+    lister.add(shape, {begin, end}, {}, {});
+    launches.push_back(lister.end_launch());
+    begin = end;
+  }
+  const ChunkTable table = lister.take();
+  for (const ChunkRange& launch : launches) copy_by_threads(table, launch, from, to, random);
+}
+
+void expect_copied(const PieceShape& shape, const Side& from, const Side& to, std::mt19937& random,
+                   bool is_in_ranges = false) {
   Memory source(from.bytes, static_cast<std::int64_t>(random() % 16));
   Memory target(to.bytes, static_cast<std::int64_t>(random() % 16));
   Memory expected(to.bytes, 0);
@@ -110,7 +127,7 @@ void expect_copied(const PieceShape& shape, const Side& from, const Side& to, st
   std::memset(target.data(), 0x5A, static_cast<std::size_t>(to.bytes));
   std::memset(expected.data(), 0x5A, static_cast<std::size_t>(to.bytes));
   shape.copy().run(source.data() + from.first, expected.data() + to.first);
-  copy_by_threads(shape, source.data() + from.first, target.data() + to.first, random);
+  copy_by_threads(shape, source.data() + from.first, target.data() + to.first, random, is_in_ranges);
   ASSERT_EQ(std::memcmp(target.data(), expected.data(), static_cast<std::size_t>(to.bytes)), 0)
       << to_string(shape.extent) << " of " << shape.element_size << " bytes";
 }
@@ -121,8 +138,27 @@ TEST(Chunks, copy_random_boxes_as_the_processor_does) {
     Side from;
     Side to;
     const PieceShape shape = random_shape(random, from, to);
-    ASSERT_NO_FATAL_FAILURE(expect_copied(shape, from, to, random)) << i;
+    ASSERT_NO_FATAL_FAILURE(expect_copied(shape, from, to, random, i % 8 == 7)) << i;
   }
+}
+
+TEST(Chunks, of_a_range_are_few_boxes) {
+  // 4 x 5 x 6 floats: the range begins in row 1 of the first matrix and ends in row 2 of the last one.
+  const PieceShape shape{{4, 5, 6}, {1000, 100, 4}, {120, 24, 4}, 4};
+  const std::vector<BoxPart> parts = cut_range(shape, {24 + 9, 3 * 120 + 2 * 24 + 8});
+  std::vector<Shape> extents;
+  std::int64_t next = 24 + 9;
+  for (const BoxPart& part : parts) {
+    extents.push_back(part.shape.extent);
+    EXPECT_EQ(part.to_offset, next);
+    next += part.shape.bytes();
+  }
+  EXPECT_EQ(next, 3 * 120 + 2 * 24 + 8);
+  EXPECT_EQ(extents, (std::vector<Shape>{{3}, {3}, {3, 6}, {2, 5, 6}, {2, 6}, {2}}));
+  EXPECT_EQ(parts.front().from_offset, 100 + 9);
+  EXPECT_EQ(parts.back().from_offset, 3000 + 200);
+  EXPECT_EQ(cut_range(shape, {0, 480}).size(), 1U);
+  EXPECT_EQ(cut_range(shape, {7, 7}).size(), 0U);
 }
 
 TEST(Chunks, copy_long_runs_in_parts) {

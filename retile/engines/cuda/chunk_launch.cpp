@@ -14,12 +14,25 @@ ChunkLaunch::ChunkLaunch(std::shared_ptr<const Gpu> gpu, const ChunkTable& table
       source_addresses_(*gpu_, tile_count),
       target_addresses_(*gpu_, tile_count) {}
 
-cudaStream_t ChunkLaunch::start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
+void ChunkLaunch::send(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
+                       cudaStream_t stream) {
   const CurrentGpu current(gpu_->number());
+  from_ = source_addresses_.send(sources, stream);
+  to_ = target_addresses_.send(targets, stream);
+}
+
+void ChunkLaunch::launch(ChunkRange chunks, cudaStream_t stream) const {
+  const CurrentGpu current(gpu_->number());
+  ChunkKernel kernel = kernel_;
+  kernel.chunks += chunks.first;
+  kernel.chunk_count = static_cast<std::uint32_t>(chunks.count);
+  require(launch_copies(kernel, from_, to_, stream), "the kernel that copies");
+}
+
+cudaStream_t ChunkLaunch::start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
   cudaStream_t stream = gpu_->stream();
-  const std::byte* const* const from = source_addresses_.send(sources, stream);
-  std::byte* const* const to = target_addresses_.send(targets, stream);
-  require(launch_copies(kernel_, from, to, stream), "the kernel that copies");
+  send(sources, targets, stream);
+  launch({0, kernel_.chunk_count}, stream);
   return stream;
 }
 

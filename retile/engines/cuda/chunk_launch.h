@@ -1,4 +1,4 @@
-// Chunks in memory of a GPU, copied by one launch of one kernel.
+// Chunks in memory of a GPU, copied by launches of one kernel.
 #pragma once
 
 #include <algorithm>
@@ -57,8 +57,11 @@ class ChunkLaunch {
     return source_addresses_.are(sources) && target_addresses_.are(targets);
   }
 
-  // Puts the launch on the stream, between tiles by their numbers; those that no chunk names may be null. Returns the
-  // stream.
+  // Puts the tiles of launches on the stream, by their numbers; those that no chunk names may be null.
+  void send(std::span<const std::byte* const> sources, std::span<std::byte* const> targets, cudaStream_t stream);
+  // Puts a launch on the stream, between the tiles that were sent last.
+  void launch(ChunkRange chunks, cudaStream_t stream) const;
+  // All chunks, on the GPU's stream, which is returned.
   cudaStream_t start(std::span<const std::byte* const> sources, std::span<std::byte* const> targets);
 
  private:
@@ -69,6 +72,8 @@ class ChunkLaunch {
   const ChunkKernel kernel_;
   TileAddresses source_addresses_;
   TileAddresses target_addresses_;
+  const std::byte* const* from_ = nullptr;  // in memory of the GPU
+  std::byte* const* to_ = nullptr;
 };
 
 }  // namespace retile::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -186,21 +187,22 @@ std::int64_t target_place(const ChunkShape& shape, const ChunkPiece& piece, std:
   return piece.to_offset + static_cast<std::int64_t>(part.begin) + offsets_of_run(shape, part.first_run).to;
 }
 
-void sort_by_target(ChunkTable& table) {
+void sort_by_target(ChunkTable& table, std::size_t first) {
   struct Place {
     std::uint32_t tile;
     std::int64_t offset;
     Chunk chunk;
   };
+  const auto begin = table.chunks.begin() + static_cast<std::ptrdiff_t>(first);
   std::vector<Place> places;
-  places.reserve(table.chunks.size());
-  for (const Chunk& chunk : table.chunks) {
+  places.reserve(table.chunks.size() - first);
+  std::transform(begin, table.chunks.end(), std::back_inserter(places), [&](const Chunk& chunk) -> Place {
     const ChunkPiece& piece = table.pieces[chunk.piece];
-    places.push_back({piece.to_tile, target_place(table.shapes[piece.shape], piece, chunk.number), chunk});
-  }
+    return {piece.to_tile, target_place(table.shapes[piece.shape], piece, chunk.number), chunk};
+  });
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return std::pair(a.tile, a.offset) < std::pair(b.tile, b.offset); });
-  std::transform(places.begin(), places.end(), table.chunks.begin(), [](const Place& place) { return place.chunk; });
+  std::transform(places.begin(), places.end(), begin, [](const Place& place) { return place.chunk; });
 }
 
 void require_countable(std::int64_t chunks) {
@@ -223,43 +225,113 @@ void ChunkTable::append(const ChunkTable& other) {
   unaligned += other.unaligned;
 }
 
-ChunkTable make_chunks(const Streams& streams) {
-  struct Boxes {
-    std::size_t first = 0;  // of the shape's, in ChunkTable::shapes
-    std::vector<ChunkBox> list;
-  };
-  ChunkTable table;
-  std::vector<Boxes> boxes;
-  for (const PieceShape& shape : streams.shapes) {
-    boxes.push_back({table.shapes.size(), cut_into_chunks(shape)});
-    for (const ChunkBox& box : boxes.back().list) table.shapes.push_back(box.shape);
+namespace {
+
+// Cuts a range of a box's inner dimensions, from `level` on: a part of the first index, whole ones, a part of the last.
+class RangeCutter {
+ public:
+  explicit RangeCutter(const PieceShape& shape) : shape_(shape), slabs_(shape.extent.size() + 1, shape.element_size) {
+    for (std::size_t i = shape.extent.size(); i-- > 0;) slabs_[i] = slabs_[i + 1] * shape.extent[i];
   }
-  const auto add = [&](const ChunkPiece& piece) {
-    const std::int64_t count = chunks_in(table.shapes[piece.shape]);
-    require_countable(static_cast<std::int64_t>(table.chunks.size()) + count);
-    const auto number = static_cast<std::uint32_t>(table.pieces.size());
-    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(count); ++i) table.chunks.push_back({number, i});
-    table.pieces.push_back(piece);
-  };
+
+  void cut(std::size_t level, std::int64_t from, std::int64_t to, ByteRange range) {
+    if (range.size() == 0) return;
+    if (range.size() == slabs_[level]) return add(level, 1, from, to);
+    if (level == shape_.extent.size()) {  // bytes of an element
+      parts_.push_back({{{range.size()}, {1}, {1}, 1}, from + range.begin, to + range.begin});
+      return;
+    }
+    const std::int64_t slab = slabs_[level + 1];
+    const auto cut_index = [&](std::int64_t index, std::int64_t begin, std::int64_t end) {
+      cut(level + 1, from + index * shape_.from[level], to + index * shape_.to[level],
+          {begin - index * slab, end - index * slab});
+    };
+    const std::int64_t first = divide_up(range.begin, slab);
+    const std::int64_t last = range.end / slab;
+    if (first > last) return cut_index(last, range.begin, range.end);
+    cut_index(first - 1, range.begin, first * slab);
+    if (first < last) {
+      add(level + 1, last - first, from + first * shape_.from[level], to + first * shape_.to[level]);
+    }
+    cut_index(last, last * slab, range.end);
+  }
+  std::vector<BoxPart> take() { return std::move(parts_); }
+
+ private:
+  // So many indices of the dimension before `level`, whole from there on.
+  void add(std::size_t level, std::int64_t count, std::int64_t from, std::int64_t to) {
+    const std::size_t first = level == 0 ? 0 : level - 1;
+    const auto tail = [&](const std::vector<std::int64_t>& all) {
+      return std::vector<std::int64_t>(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+    };
+    PieceShape part{tail(shape_.extent), tail(shape_.from), tail(shape_.to), shape_.element_size};
+    if (level > 0) part.extent.front() = count;
+    parts_.push_back({std::move(part), from, to});
+  }
+
+  const PieceShape& shape_;
+  std::vector<std::int64_t> slabs_;  // bytes of the dimensions from each one on
+  std::vector<BoxPart> parts_;
+};
+
+}  // namespace
+
+std::vector<BoxPart> cut_range(const PieceShape& shape, ByteRange range) {
+  RangeCutter cutter(shape);
+  cutter.cut(0, 0, 0, range);
+  return cutter.take();
+}
+
+const ChunkLister::Boxes& ChunkLister::boxes_of(const PieceShape& shape) {
+  const std::uint32_t number = shapes_.number_of(shape);
+  if (number == boxes_.size()) {
+    boxes_.push_back({table_.shapes.size(), cut_into_chunks(shape)});
+    for (const ChunkBox& box : boxes_.back().list) table_.shapes.push_back(box.shape);
+  }
+  return boxes_[number];
+}
+
+void ChunkLister::add(const PieceShape& shape, TilePlace from, TilePlace to) {
+  const Boxes& boxes = boxes_of(shape);
+  for (std::size_t i = 0; i < boxes.list.size(); ++i) {
+    const ChunkBox& box = boxes.list[i];
+    const std::int64_t count = chunks_in(box.shape);
+    require_countable(static_cast<std::int64_t>(table_.chunks.size()) + count);
+    const ChunkPiece piece{static_cast<std::uint32_t>(boxes.first + i), from.tile, to.tile,
+                           from.offset + box.from_offset, to.offset + box.to_offset};
+    const auto number = static_cast<std::uint32_t>(table_.pieces.size());
+    for (std::uint32_t j = 0; j < static_cast<std::uint32_t>(count); ++j) table_.chunks.push_back({number, j});
+    table_.pieces.push_back(piece);
+    if (((box.shape.alignment | piece.from_offset | piece.to_offset) & 15) != 0) {
+      table_.unaligned += static_cast<std::size_t>(count);
+    }
+  }
+}
+
+void ChunkLister::add(const PieceShape& shape, ByteRange range, TilePlace from, TilePlace to) {
+  if (range == ByteRange{0, shape.bytes()}) return add(shape, from, to);
+  for (const BoxPart& part : cut_range(shape, range)) {
+    add(part.shape, {from.tile, from.offset + part.from_offset}, {to.tile, to.offset + part.to_offset});
+  }
+}
+
+ChunkRange ChunkLister::end_launch() {
+  const std::size_t first = std::exchange(launched_, table_.chunks.size());
+  sort_by_target(table_, first);
+  return {first, launched_ - first};
+}
+
+ChunkTable make_chunks(const Streams& streams) {
+  ChunkLister lister;
   for (const Stream& stream : streams.streams) {
     for (const StreamPiece& piece : streams.pieces_of(stream)) {
       const std::int64_t first_tile = std::int64_t{piece.array} * streams.device_count;
-      const Boxes& of_shape = boxes[piece.shape];
-      for (std::size_t i = 0; i < of_shape.list.size(); ++i) {
-        const ChunkBox& box = of_shape.list[i];
-        add({static_cast<std::uint32_t>(of_shape.first + i), static_cast<std::uint32_t>(first_tile + stream.from),
-             static_cast<std::uint32_t>(first_tile + stream.to), piece.from_offset + box.from_offset,
-             piece.to_offset + box.to_offset});
-      }
+      lister.add(streams.shapes[piece.shape], {static_cast<std::uint32_t>(first_tile + stream.from), piece.from_offset},
+                 {static_cast<std::uint32_t>(first_tile + stream.to), piece.to_offset});
     }
   }
-  const auto unaligned = std::count_if(table.chunks.begin(), table.chunks.end(), [&](const Chunk& chunk) {
-    const ChunkPiece& piece = table.pieces[chunk.piece];
-    return ((table.shapes[piece.shape].alignment | piece.from_offset | piece.to_offset) & 15) != 0;
-  });
-  table.unaligned = static_cast<std::size_t>(unaligned);
-  sort_by_target(table);
-  return table;
+  lister.end_launch();
+  return lister.take();
 }
 
 }  // namespace retile::cuda

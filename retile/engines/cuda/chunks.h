@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "retile/engines/cuda/chunk_copy.h"
@@ -30,8 +31,54 @@ struct ChunkBox {
 };
 std::vector<ChunkBox> cut_into_chunks(const PieceShape& shape);
 
-// The listed pieces of the streams. Tiles are numbered array by array. Throws RuntimeError where they are more than 32
-// bits can count.
+// Bytes of a box that follow each other in row-major order, as boxes. Offsets are from the box's start.
+struct BoxPart {
+  PieceShape shape;
+  std::int64_t from_offset = 0;
+  std::int64_t to_offset = 0;
+};
+std::vector<BoxPart> cut_range(const PieceShape& shape, ByteRange range);
+
+// A place in a tile: bytes from its first element.
+struct TilePlace {
+  std::uint32_t tile = 0;
+  std::int64_t offset = 0;
+};
+
+// Chunks that one launch copies: so many of ChunkTable::chunks from the first on.
+struct ChunkRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+// Lists boxes as chunks, for one launch or several.
+class ChunkLister {
+ public:
+  // Both throw RuntimeError where there are more than 32 bits can count.
+  void add(const PieceShape& shape, TilePlace from, TilePlace to);
+  // The bytes of a range of the box. Places are where the whole box begins.
+  void add(const PieceShape& shape, ByteRange range, TilePlace from, TilePlace to);
+
+  // What was added since the last launch.
+  ChunkRange end_launch();
+  // Nothing is added after that.
+  ChunkTable take() { return std::move(table_); }
+
+ private:
+  struct Boxes {
+    std::size_t first = 0;  // of the shape's, in ChunkTable::shapes
+    std::vector<ChunkBox> list;
+  };
+  const Boxes& boxes_of(const PieceShape& shape);
+
+  PieceShapes shapes_;
+  std::vector<Boxes> boxes_;  // by number of shape
+  ChunkTable table_;
+  std::size_t launched_ = 0;
+};
+
+// The listed pieces of the streams, for one launch. Tiles are numbered array by array. Throws RuntimeError where they
+// are more than 32 bits can count.
 ChunkTable make_chunks(const Streams& streams);
 
 }  // namespace retile::cuda

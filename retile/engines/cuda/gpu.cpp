@@ -58,6 +58,10 @@ void StreamEvent::record(cudaStream_t stream) {
   is_reached_ = false;
 }
 
+void StreamEvent::hold(cudaStream_t stream) const {
+  require(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+}
+
 bool StreamEvent::advance() {
   if (is_reached_) return false;
   const cudaError_t state = cudaEventQuery(event_);

@@ -43,6 +43,8 @@ class StreamEvent final : public Work {
 
   // All that stands in the stream now is before it.
   void record(cudaStream_t stream);
+  // What is put on the stream afterwards comes after it.
+  void hold(cudaStream_t stream) const;
   bool advance() override;
   bool is_done() const override { return is_reached_; }
 

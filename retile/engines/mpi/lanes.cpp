@@ -12,13 +12,13 @@ namespace {
 // Parts that begin at cache lines of their pieces are copied faster.
 constexpr std::int64_t cache_line = 64;
 
+}  // namespace
+
 // In the order of the source if that is known at both ends: what keeps its order is never transposed.
 DimensionOrder packed_order(const Streams& streams, const PieceShape& shape) {
   const Box box = box_at(Shape(shape.extent.size()), shape.extent);
   return order_of(streams.are_shapes_common ? TileLayout(box, shape.from) : TileLayout(box));
 }
-
-}  // namespace
 
 PackedStreams::PackedStreams(const Streams& streams, const DeviceRanks& ranks) : streams_(&streams), ranks_(&ranks) {
   for (const PieceShape& shape : streams.shapes) {

@@ -23,6 +23,9 @@ namespace retile::mpi {
 // MPI counts with 32 bits.
 constexpr std::int64_t most_mpi_bytes = 1 << 30;
 
+// The order in which messages have the dimensions of a box. Both ends know it.
+DimensionOrder packed_order(const Streams& streams, const PieceShape& shape);
+
 // Streams of a rank, and how their shapes are packed. Both ends of a stream pack alike.
 class PackedStreams {
  public:

@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
+#if __has_include(<nccl.h>)
+#include <dlfcn.h>
+#include <nccl.h>
+#endif
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "retile/base/error.h"
 #include "retile/engines/cuda_mpi/cuda_mpi_engine.h"
 #include "retile/pipeline.h"
 #include "retile/transfer/run.h"
@@ -26,13 +32,40 @@ using test::DeviceTiles;
 using test::error_of;
 using ::testing::HasSubstr;
 
-class CudaRanks : public testing::Test {
+// Whether NCCL takes the ranks of this job: where several share a GPU, from 2.30 on and if it is told to.
+const std::optional<std::string>& fault_of_nccl() {
+  static const std::optional<std::string> fault = []() -> std::optional<std::string> {
+    CudaRankOptions options;
+    options.transport = CudaTransport::nccl;
+    try {
+      (void)make_cuda_engine(MPI_COMM_WORLD, options);
+    } catch (const RuntimeError& error) {
+      return error.what();
+    }
+    return std::nullopt;
+  }();
+  return fault;
+}
+
+class CudaRanks : public testing::TestWithParam<CudaTransport> {
  protected:
   void SetUp() override {
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) GTEST_SKIP() << "there is no GPU";
+    if (GetParam() == CudaTransport::nccl && fault_of_nccl()) GTEST_SKIP() << *fault_of_nccl();
+  }
+
+  // So little staging that messages go in many rounds.
+  static CudaRankOptions options() {
+    CudaRankOptions options;
+    options.transport = GetParam();
+    options.staging_bytes = 64 << 10;
+    return options;
   }
 };
+
+INSTANTIATE_TEST_SUITE_P(transports, CudaRanks, testing::Values(CudaTransport::ipc, CudaTransport::nccl),
+                         [](const auto& test) { return test.param == CudaTransport::ipc ? "ipc" : "nccl"; });
 
 // Rows to columns, of one device for each rank.
 Plan plan_of_ranks(PlannerKind planner = PlannerKind::direct) {
@@ -45,8 +78,8 @@ Plan plan_of_ranks(PlannerKind planner = PlannerKind::direct) {
                    options);
 }
 
-TEST_F(CudaRanks, move_between_any_layouts) {
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+TEST_P(CudaRanks, move_between_any_layouts) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   test::RandomProblems random(23);
   int runs = 0;
   for (int i = 0; i < 200; ++i) {
@@ -63,8 +96,8 @@ TEST_F(CudaRanks, move_between_any_layouts) {
   EXPECT_GT(runs, 10);
 }
 
-TEST_F(CudaRanks, add_up_sums) {
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+TEST_P(CudaRanks, add_up_sums) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   const std::string mesh = "a=" + std::to_string(job_size());
   const std::string rows = std::to_string(8 * job_size());
   const Problem problem = parse_problem({"mesh", mesh}, {"source", "[" + rows + ", 32] sum {a}"},
@@ -72,8 +105,8 @@ TEST_F(CudaRanks, add_up_sums) {
   EXPECT_EQ(run_pipeline(problem, *engine).difference, std::nullopt);
 }
 
-TEST_F(CudaRanks, move_whole_models) {
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+TEST_P(CudaRanks, move_whole_models) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   test::RandomProblems random(29);
   for (int i = 0; i < 20; ++i) {
     const transfer::TransferPlan plan(test::any_manifest(random, (1 + i % 2) * job_size()), 1 << 20);
@@ -83,8 +116,8 @@ TEST_F(CudaRanks, move_whole_models) {
 }
 
 // Memory that is freed and taken anew may have the same addresses, and is other memory.
-TEST_F(CudaRanks, read_memory_that_is_there_now) {
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+TEST_P(CudaRanks, read_memory_that_is_there_now) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   const Plan plan = plan_of_ranks();
   const auto run = engine->prepare(plan.movement, test::tile_element_size);
   for (std::uint64_t seed = 1; seed < 6; ++seed) {
@@ -100,8 +133,8 @@ TEST_F(CudaRanks, read_memory_that_is_there_now) {
   }
 }
 
-TEST_F(CudaRanks, start_several_runs_and_wait_in_any_order) {
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+TEST_P(CudaRanks, start_several_runs_and_wait_in_any_order) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   const Plan plans[] = {plan_of_ranks(), plan_of_ranks(PlannerKind::paper)};
   std::vector<std::unique_ptr<PreparedRun>> runs;
   std::vector<std::unique_ptr<DeviceTiles>> sources;
@@ -124,9 +157,23 @@ TEST_F(CudaRanks, start_several_runs_and_wait_in_any_order) {
   }
 }
 
-TEST_F(CudaRanks, hear_of_a_rank_that_fails) {
+TEST_P(CudaRanks, stage_no_more_than_they_may) {
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
+  const Plan plan = plan_of_ranks();
+  DeviceTiles sources(*engine, plan.movement.source);
+  DeviceTiles targets(*engine, plan.movement.target());
+  sources.fill(3);
+  const auto run = engine->prepare(plan.movement, test::tile_element_size);
+  const RunStatistics statistics = run->execute(sources.sources(), targets.targets());
+  EXPECT_EQ(targets.difference(3), std::nullopt);
+  const bool is_staged = GetParam() == CudaTransport::nccl && job_size() > 1;
+  EXPECT_EQ(statistics.staging_max > 0, is_staged);
+  EXPECT_LE(statistics.staging_max, options().staging_bytes);
+}
+
+TEST_P(CudaRanks, hear_of_a_rank_that_fails) {
   if (job_size() == 1) return;
-  const auto engine = make_cuda_engine(MPI_COMM_WORLD);
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, options());
   const Plan plan = plan_of_ranks();
   DeviceTiles sources(*engine, plan.movement.source);
   DeviceTiles targets(*engine, plan.movement.target());
@@ -140,11 +187,63 @@ TEST_F(CudaRanks, hear_of_a_rank_that_fails) {
   EXPECT_THAT(error_of([&] { run->run(sources.sources(), targets.targets()); }), HasSubstr("an earlier run failed: "));
 }
 
-TEST_F(CudaRanks, refuse_together) {
-  CudaRankOptions options;
-  if (job_rank() == job_size() - 1) options.gpu = 99;
-  EXPECT_THAT(error_of([&] { (void)make_cuda_engine(MPI_COMM_WORLD, options); }), HasSubstr("there is no GPU 99"));
+TEST_P(CudaRanks, refuse_together) {
+  CudaRankOptions wrong = options();
+  if (job_rank() == job_size() - 1) wrong.gpu = 99;
+  EXPECT_THAT(error_of([&] { (void)make_cuda_engine(MPI_COMM_WORLD, wrong); }), HasSubstr("there is no GPU 99"));
 }
+
+TEST_P(CudaRanks, want_one_transport) {
+  if (job_size() == 1) return;
+  CudaRankOptions different = options();
+  if (job_rank() == 1) different.transport = CudaTransport::automatic;
+  EXPECT_THAT(error_of([&] { (void)make_cuda_engine(MPI_COMM_WORLD, different); }),
+              HasSubstr("the transport between GPUs"));
+}
+
+#if __has_include(<nccl.h>)
+
+// A communicator of NCCL's that a program has made for itself.
+class OwnCommunicator {
+ public:
+  OwnCommunicator() {
+    ncclUniqueId id{};
+    if (job_rank() == 0) call<&ncclGetUniqueId>("ncclGetUniqueId", &id);
+    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    call<&ncclCommInitRank>("ncclCommInitRank", &comm_, job_size(), id, job_rank());
+  }
+  OwnCommunicator(const OwnCommunicator&) = delete;
+  OwnCommunicator& operator=(const OwnCommunicator&) = delete;
+  ~OwnCommunicator() { call<&ncclCommDestroy>("ncclCommDestroy", comm_); }
+
+  ncclComm_t get() const { return comm_; }
+
+ private:
+  template <auto function, typename... Arguments>
+  static void call(const char* name, Arguments... arguments) {
+    static void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const auto found = reinterpret_cast<decltype(function)>(dlsym(library, name));
+    ASSERT_EQ(found(arguments...), ncclSuccess) << name;
+  }
+
+  ncclComm_t comm_ = nullptr;
+};
+
+TEST_P(CudaRanks, take_a_communicator_of_the_callers) {
+  if (GetParam() != CudaTransport::nccl) return;
+  const OwnCommunicator own;
+  CudaRankOptions handed = options();
+  handed.communicator = own.get();
+  const auto engine = make_cuda_engine(MPI_COMM_WORLD, handed);
+  const Plan plan = plan_of_ranks();
+  DeviceTiles sources(*engine, plan.movement.source);
+  DeviceTiles targets(*engine, plan.movement.target());
+  sources.fill(4);
+  engine->prepare(plan.movement, test::tile_element_size)->run(sources.sources(), targets.targets());
+  EXPECT_EQ(targets.difference(4), std::nullopt);
+}
+
+#endif
 
 }  // namespace
 }  // namespace retile::cuda
