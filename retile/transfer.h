@@ -37,7 +37,9 @@ struct TransferOptions {
   // Sources are donated: their pages go back to the system as they are read, and what they hold afterwards is not said.
   // A device then has no more than the larger of its source and target tiles and `max_bytes`, where nobody has touched
   // its targets yet and tiles begin at pages (make_page_buffer(), Engine::allocate()); elsewhere up to two pages more
-  // for each tile. Sources and targets are packed, with nothing else in their memory.
+  // for each tile. Sources and targets are packed, with nothing else in their memory. In memory of a device, tiles of a
+  // side lie one after the other in the order of the arrays, each from a multiple of 256 bytes on, in memory of
+  // Engine::allocate_pages(), whose pages are there for sources and to come for targets.
   bool in_place = false;
 };
 

@@ -106,7 +106,7 @@ void run(const Arguments& arguments) {
     contenders.push_back(make_buckets(plan, world.get(), arguments.bucket_bytes));
   }
   transfer::MadeTiles tiles(plan, engine->devices(plan.device_count()), 1, *engine,
-                            [&](std::size_t bytes) { return engine->allocate(bytes); });
+                            [&](std::size_t bytes, Engine::Pages) { return engine->allocate(bytes); });
   const TilePointers pointers{tiles.sources(), tiles.targets()};
   for (const auto& contender : contenders) {
     tiles.clear_targets();

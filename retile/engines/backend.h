@@ -168,6 +168,10 @@ class Backend {
     virtual void store(std::span<const std::byte> from, std::byte* tile) const = 0;
     virtual void clear(std::span<std::byte> tile) const = 0;
     virtual std::optional<std::int64_t> available() const = 0;
+    // See Engine.
+    virtual Buffer allocate_pages(std::size_t bytes, Engine::Pages pages) const = 0;
+    virtual std::int64_t page_bytes() const = 0;
+    virtual std::int64_t resident_bytes(const Buffer& pages) const = 0;
   };
   // Null where tiles lie in the host's memory.
   virtual const DeviceMemory* device_memory() const { return nullptr; }
@@ -177,6 +181,8 @@ class Backend {
   virtual bool is_shared(const std::byte*) const { return true; }
   // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
   virtual void give_back(const std::byte* pages, std::size_t bytes) = 0;
+  // Whole pages of a target, before anything of them is written.
+  virtual void take(const std::byte* /*pages*/, std::size_t /*bytes*/) {}
 
   // --- Work.
 

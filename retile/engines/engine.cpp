@@ -1,10 +1,13 @@
 #include "retile/engines/engine.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/memory/available_memory.h"
 #include "retile/schedule/streams.h"
@@ -36,6 +39,19 @@ void Engine::store(std::span<const std::byte> from, std::byte* tile) const {
 
 void Engine::clear(std::span<std::byte> tile) const {
   if (!tile.empty()) std::memset(tile.data(), 0, tile.size());
+}
+
+Buffer Engine::allocate_pages(std::size_t bytes, Pages) { return make_page_buffer(bytes); }
+
+std::int64_t Engine::resident_bytes(const Buffer& pages) const {
+  if (pages.empty()) return 0;
+  std::vector<unsigned char> states(
+      static_cast<std::size_t>(divide_up(static_cast<std::int64_t>(pages.size()), retile::page_bytes())));
+  // The system only looks.
+  void* memory = const_cast<std::byte*>(pages.data());  // NOLINT(*-const-cast)
+  if (mincore(memory, pages.size(), states.data()) != 0) throw RuntimeError("the system does not count pages");
+  return std::count_if(states.begin(), states.end(), [](unsigned char state) { return (state & 1U) != 0; }) *
+         retile::page_bytes();
 }
 
 std::optional<std::int64_t> Engine::available_memory() const { return retile::available_memory(); }

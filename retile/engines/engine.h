@@ -81,6 +81,8 @@ class PreparedRun {
                               const RoundDone& done);
   // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
   virtual void give_back(const std::byte* pages, std::size_t bytes);
+  // Whole pages of a target, before anything of them is written. Throws RuntimeError if there is no memory.
+  virtual void take(const std::byte* /*pages*/, std::size_t /*bytes*/) {}
 
   // For a process that cannot execute the run as the others do: tells them why, so that none waits for it.
   virtual void refuse(const std::string& /*why*/) {}
@@ -116,6 +118,14 @@ class Engine {
   // Memory for a tile of this process's, of the kind that the engine moves fastest. Any other kind does as well. Throws
   // RuntimeError where there is none.
   virtual Buffer allocate(std::size_t bytes) { return Buffer(bytes); }
+
+  // Memory for transfers in place: its pages come and go while its addresses stay. Pages to come are there when the
+  // process, or a run in place, writes to them. Throws RuntimeError where there is no memory.
+  enum class Pages { there, to_come };
+  virtual Buffer allocate_pages(std::size_t bytes, Pages pages);
+  virtual std::int64_t page_bytes() const { return retile::page_bytes(); }
+  // Bytes of its pages that are there.
+  virtual std::int64_t resident_bytes(const Buffer& pages) const;
 
   // Whether this process reads and writes tiles by itself. Otherwise they lie in memory of a device, load() and store()
   // copy between that and the host's, and runs take no other kind.

@@ -131,6 +131,7 @@ class StagedRun : public PreparedRun, private Work {
   }
 
   void give_back(const std::byte* pages, std::size_t bytes) override { backend().give_back(pages, bytes); }
+  void take(const std::byte* pages, std::size_t bytes) override { backend().take(pages, bytes); }
 
   void refuse(const std::string& why) override { backend().tell_failure(place_of("") + why); }
 
@@ -634,6 +635,16 @@ class StagedEngine final : public Engine {
   }
   std::optional<std::int64_t> available_memory() const override {
     return has_host_memory() ? Engine::available_memory() : backend_->device_memory()->available();
+  }
+  Buffer allocate_pages(std::size_t bytes, Pages pages) override {
+    return has_host_memory() ? Engine::allocate_pages(bytes, pages)
+                             : backend_->device_memory()->allocate_pages(bytes, pages);
+  }
+  std::int64_t page_bytes() const override {
+    return has_host_memory() ? Engine::page_bytes() : backend_->device_memory()->page_bytes();
+  }
+  std::int64_t resident_bytes(const Buffer& pages) const override {
+    return has_host_memory() ? Engine::resident_bytes(pages) : backend_->device_memory()->resident_bytes(pages);
   }
   EngineMemory memory() const override { return backend_->memory(); }
   Executor executor(TileOwner owner) const override { return backend_->executor(owner); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -62,6 +63,11 @@ Buffer& Buffer::operator=(const Buffer& other) {
 
 bool Buffer::operator==(const Buffer& other) const {
   return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
+}
+
+std::int64_t page_bytes() {
+  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
 }
 
 Buffer make_page_buffer(std::size_t size) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace retile {
@@ -39,6 +40,9 @@ class Buffer {
   std::size_t size_ = 0;
   std::shared_ptr<void> owner_;
 };
+
+// Bytes of the pages that the system gives and takes back.
+std::int64_t page_bytes();
 
 // Private memory in small pages of its own, none of them there before it is touched. Throws RuntimeError where there is
 // no memory.

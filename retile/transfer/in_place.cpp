@@ -30,12 +30,16 @@ struct TilePages {
   std::int64_t target = 0;
 };
 
-TilePages count_pages(const TransferPlan& plan, const std::vector<std::int64_t>& arrays, Device device) {
+TilePages count_pages(const TransferPlan& plan, const std::vector<std::int64_t>& arrays, Device device,
+                      std::int64_t page, const JoinedSides* joined) {
+  if (joined != nullptr) {
+    return {divide_up(joined->sources.bytes(device), page), divide_up(joined->targets.bytes(device), page)};
+  }
   TilePages pages;
   for (std::size_t problem = 0; problem < arrays.size(); ++problem) {
     const std::int64_t element = bytes_of(plan.manifest().problems[problem].element_type());
     const auto count = [&](const Placement& placement) {
-      return divide_up(placement.size(device) * element, page_bytes()) * arrays[problem];
+      return divide_up(placement.size(device) * element, page) * arrays[problem];
     };
     pages.source += count(plan.source(problem));
     pages.target += count(plan.target(problem));
@@ -52,16 +56,17 @@ bool has_both_sides(const TransferPlan& plan, Device device) {
 class InPlacePrediction {
  public:
   InPlacePrediction(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                    Streams& streams, const std::vector<bool>& staged)
+                    Streams& streams, const std::vector<bool>& staged, std::int64_t page, const JoinedSides* joined)
       : plan_(plan),
         devices_(devices),
         processes_(processes),
         streams_(streams),
         staged_(staged),
-        page_rounds_(streams) {
+        page_(page),
+        page_rounds_(streams, page) {
     std::vector<std::int64_t> arrays(plan.manifest().problems.size());
     for (const NamedArray& array : plan.manifest().arrays) ++arrays[array.problem];
-    for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device));
+    for (const Device device : devices) pages_.push_back(count_pages(plan, arrays, device, page, joined));
   }
 
   InPlaceFigures at(std::int64_t rounds) {
@@ -78,8 +83,8 @@ class InPlacePrediction {
           streams_.part_of(stream.bytes, 0).size() * streams_.rounds_in_flight;
     }
     for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
-      figures.larger.push_back(std::max(pages_[slot].source, pages_[slot].target) * page_bytes());
-      figures.peaks.push_back(peak_pages(slot) * page_bytes() + figures.staging[slot]);
+      figures.larger.push_back(std::max(pages_[slot].source, pages_[slot].target) * page_);
+      figures.peaks.push_back(peak_pages(slot) * page_ + figures.staging[slot]);
     }
     sum_up(figures);
     return figures;
@@ -90,7 +95,7 @@ class InPlacePrediction {
     const std::vector<std::int64_t> staging = plan_.relay_staging();
     for (std::size_t slot = 0; slot < devices_.size(); ++slot) {
       const std::int64_t relayed = staging[static_cast<std::size_t>(devices_[slot])];
-      figures.peaks[slot] = std::max(figures.peaks[slot], pages_[slot].target * page_bytes() + relayed);
+      figures.peaks[slot] = std::max(figures.peaks[slot], pages_[slot].target * page_ + relayed);
     }
     sum_up(figures);
     figures.least_cap = std::max(figures.least_cap, plan_.least_cap(StreamPhase::passed_on));
@@ -140,6 +145,7 @@ class InPlacePrediction {
   const Processes& processes_;
   Streams& streams_;
   const std::vector<bool>& staged_;  // streams
+  const std::int64_t page_;          // bytes
   PageRounds page_rounds_;
   std::vector<TilePages> pages_;  // by device
 };
@@ -150,23 +156,24 @@ struct RoundLimits {
   std::int64_t last = 1;
 };
 
-RoundLimits round_limits(const TransferPlan& plan) {
+RoundLimits round_limits(const TransferPlan& plan, std::int64_t page) {
   std::int64_t written = 1;  // by a device
   for (const DeviceLoad& load : plan.loads()) written = std::max(written, load.target);
   const auto power = [](std::int64_t rounds) {
     return std::min(most_rounds, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rounds))));
   };
-  const std::int64_t even = std::min(even_rounds, divide_up(written, page_bytes()));
-  const std::int64_t fill = std::clamp(plan.max_bytes(), page_bytes(), most_round_bytes);
+  const std::int64_t even = std::min(even_rounds, divide_up(written, page));
+  const std::int64_t fill = std::clamp(plan.max_bytes(), page, most_round_bytes);
   return {power(std::max(even, divide_up(written, fill))), power(written)};
 }
 
 }  // namespace
 
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                               Streams& streams, const std::vector<bool>& staged) {
-  InPlacePrediction prediction(plan, devices, processes, streams, staged);
-  const RoundLimits limits = round_limits(plan);
+                               Streams& streams, const std::vector<bool>& staged, std::int64_t page,
+                               const JoinedSides* joined) {
+  InPlacePrediction prediction(plan, devices, processes, streams, staged, page, joined);
+  const RoundLimits limits = round_limits(plan, page);
   // Twice as many rounds never have more at once: where one round has read and written, two have, one after the other.
   InPlaceFigures figures = prediction.at(limits.first);
   while (figures.excess > plan.max_bytes() && figures.rounds < limits.last) {
@@ -214,6 +221,26 @@ InPlaceSchedule make_schedule(const Streams& streams, std::span<const Device> de
                               schedule.last_reads[array * devices.size() + slot] = runs;
                             });
   }
+  return schedule;
+}
+
+JoinedSchedule make_schedule(const Streams& streams, const JoinedSides& sides, std::span<const Device> devices,
+                             std::int64_t page) {
+  JoinedSchedule schedule{streams.rounds, {}, {}};
+  PageRounds page_rounds(streams, page);
+  const auto add = [&](PageUse use, const JoinedTiles& joined, std::vector<std::vector<PageRun>>& list) {
+    list.resize(devices.size());
+    for (std::size_t slot = 0; slot < devices.size(); ++slot) {
+      std::int64_t rest = divide_up(joined.bytes(devices[slot]), page);
+      page_rounds.visit_tiles(devices[slot], use, [&](std::size_t, const std::vector<PageRun>& runs) {
+        list[slot] = runs;
+        for (const PageRun& run : runs) rest -= run.pages;
+      });
+      if (rest > 0) list[slot].push_back({rest, PageRun::never});
+    }
+  };
+  add(PageUse::last_read, sides.sources, schedule.last_reads);
+  add(PageUse::first_write, sides.targets, schedule.first_writes);
   return schedule;
 }
 

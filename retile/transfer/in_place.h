@@ -8,13 +8,15 @@
 
 #include "retile/engines/processes.h"
 #include "retile/schedule/streams.h"
+#include "retile/transfer/joined_tiles.h"
 #include "retile/transfer/page_rounds.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
 
 // What a transfer takes in place, predicted page by page: a source's page is there up to the last round that reads it,
-// a target's from the first round that writes it. Tiles are packed and begin at pages of their own. Bytes.
+// a target's from the first round that writes it. Tiles are packed, and begin at pages of their own unless they are
+// joined. Bytes.
 struct InPlaceFigures {
   std::int64_t rounds = 1;
   // By device of this process.
@@ -29,10 +31,11 @@ struct InPlaceFigures {
 
 // Figures for as few rounds as keep the plan's cap, each of which fills at most a sixteenth of a device's target;
 // where the cap is too small, for those with the least excess. `streams` are those of these devices, ascending; their
-// number of rounds is set. `staged` says by stream whether this process stages it (Engine::find_staged).
-// Collective.
+// number of rounds is set. `staged` says by stream whether this process stages it (Engine::find_staged). Where
+// tiles are joined, the streams are between joined ones. Collective.
 InPlaceFigures choose_in_place(const TransferPlan& plan, std::span<const Device> devices, const Processes& processes,
-                               Streams& streams, const std::vector<bool>& staged);
+                               Streams& streams, const std::vector<bool>& staged, std::int64_t page = page_bytes(),
+                               const JoinedSides* joined = nullptr);
 // Figures for all devices in one process.
 InPlaceFigures choose_in_place(const TransferPlan& plan);
 
@@ -51,10 +54,16 @@ struct InPlaceSchedule {
 
 InPlaceSchedule make_schedule(const Streams& streams, std::span<const Device> devices);
 
-struct PageRange {
-  const std::byte* first = nullptr;
-  std::size_t bytes = 0;
+// Where tiles are joined, also when pages of targets come: the first rounds that write them. By device of this process,
+// all pages of its tiles.
+struct JoinedSchedule {
+  std::int64_t rounds = 1;
+  std::vector<std::vector<PageRun>> last_reads;
+  std::vector<std::vector<PageRun>> first_writes;
 };
+
+JoinedSchedule make_schedule(const Streams& streams, const JoinedSides& sides, std::span<const Device> devices,
+                             std::int64_t page);
 
 // Memory to give back after each round; the last entry is given back before the first round. `sources` is the donated
 // memory, for each tile as much as it takes or more. Pages that are not sources as a whole stay, as the first and

@@ -1,7 +1,5 @@
 #include "retile/transfer/page_rounds.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -11,12 +9,6 @@ namespace retile::transfer {
 namespace {
 
 std::size_t index(std::int64_t page) { return static_cast<std::size_t>(page); }
-
-// The page that a byte of a tile lies in. Pages have a power of two of bytes; dividing took half the time of looking.
-std::int64_t page_of(std::int64_t byte) {
-  static const int shift = std::countr_zero(static_cast<std::uint64_t>(page_bytes()));
-  return byte >> shift;
-}
 
 void add_run(std::vector<PageRun>& runs, std::int64_t pages, std::int64_t round) {
   if (pages == 0) return;
@@ -29,12 +21,7 @@ void add_run(std::vector<PageRun>& runs, std::int64_t pages, std::int64_t round)
 
 }  // namespace
 
-std::int64_t page_bytes() {
-  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
-
-PageRounds::Footprint::Footprint(const PieceShape& shape, const Strides& in_tile)
+PageRounds::Footprint::Footprint(const PieceShape& shape, const Strides& in_tile, std::int64_t page)
     : extent(shape.extent),
       strides(in_tile),
       element_size(shape.element_size),
@@ -47,7 +34,7 @@ PageRounds::Footprint::Footprint(const PieceShape& shape, const Strides& in_tile
   for (; outer > 0; --outer) {
     const std::int64_t count = extent[outer - 1];
     const std::int64_t stride = strides[outer - 1];
-    const bool leaves_no_page_out = count == 1 || stride - span < page_bytes();
+    const bool leaves_no_page_out = count == 1 || stride - span < page;
     if (!is_behind(count, stride, span) || !leaves_no_page_out) break;
     span += (count - 1) * stride;
     block_bytes *= count;
@@ -72,10 +59,11 @@ std::int64_t PageRounds::Footprint::place(std::int64_t number, std::size_t dimen
   return place;
 }
 
-PageRounds::PageRounds(const Streams& streams) : streams_(streams) {
+PageRounds::PageRounds(const Streams& streams, std::int64_t page)
+    : streams_(streams), page_shift_(std::countr_zero(static_cast<std::uint64_t>(page))) {
   for (const PieceShape& shape : streams.shapes) {
-    from_.emplace_back(shape, shape.from);
-    to_.emplace_back(shape, shape.to);
+    from_.emplace_back(shape, shape.from, page);
+    to_.emplace_back(shape, shape.to, page);
   }
 }
 
@@ -107,7 +95,7 @@ void PageRounds::find_chunks(Device device, PageUse use) {
   std::stable_sort(chunks_.begin(), chunks_.end(), [](const Chunk& a, const Chunk& b) { return a.array < b.array; });
 }
 
-PageRounds::Pages PageRounds::pages_of(const Footprint& footprint, std::int64_t offset, ByteRange range) {
+PageRounds::Pages PageRounds::pages_of(const Footprint& footprint, std::int64_t offset, ByteRange range) const {
   if (!footprint.is_ascending) range = {0, footprint.bytes()};
   const std::int64_t first = offset + footprint.place(range.begin);
   const std::int64_t last = offset + footprint.place(range.end - 1);
@@ -115,7 +103,7 @@ PageRounds::Pages PageRounds::pages_of(const Footprint& footprint, std::int64_t 
 }
 
 template <typename Visit>
-void PageRounds::visit_blocks(const Footprint& footprint, std::int64_t offset, ByteRange range, Visit visit) {
+void PageRounds::visit_blocks(const Footprint& footprint, std::int64_t offset, ByteRange range, Visit visit) const {
   const std::int64_t length = footprint.block_bytes;
   for (std::int64_t at = range.begin; at < range.end;) {
     const std::int64_t block = at / length;

@@ -9,12 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "retile/memory/buffer.h"
 #include "retile/schedule/streams.h"
 
 namespace retile::transfer {
-
-// Bytes of a page: the unit in which the system takes memory back.
-std::int64_t page_bytes();
 
 // Consecutive pages that the same round is the last to read, or the first to write.
 struct PageRun {
@@ -31,8 +29,8 @@ enum class PageUse { last_read, first_write };
 // The pages of packed tiles, each of which begins at a page.
 class PageRounds {
  public:
-  // The streams outlive it. Their number of rounds may change between calls.
-  explicit PageRounds(const Streams& streams);
+  // The streams outlive it. Their number of rounds may change between calls. Pages have a power of two of bytes.
+  explicit PageRounds(const Streams& streams, std::int64_t page = page_bytes());
 
   // The device's tiles that streams read or write, by array, from the first page on. No round uses what lies behind.
   using VisitTile = std::function<void(std::size_t array, const std::vector<PageRun>& runs)>;
@@ -49,7 +47,7 @@ class PageRounds {
     std::int64_t span = 0;         // from its first byte to its end, in the tile
     bool is_ascending = false;     // later elements lie behind earlier ones
 
-    Footprint(const PieceShape& shape, const Strides& in_tile);
+    Footprint(const PieceShape& shape, const Strides& in_tile, std::int64_t page);
     std::int64_t bytes() const;
     std::int64_t place(std::int64_t byte) const;
     // The place of the element, or block, with this number in so many dimensions.
@@ -79,10 +77,12 @@ class PageRounds {
   };
 
   void find_chunks(Device device, PageUse use);
-  static Pages pages_of(const Footprint& footprint, std::int64_t offset, ByteRange range);
+  // The page that a byte of a tile lies in.
+  std::int64_t page_of(std::int64_t byte) const { return byte >> page_shift_; }
+  Pages pages_of(const Footprint& footprint, std::int64_t offset, ByteRange range) const;
   // visit(pages) for each block, as far as the range goes.
   template <typename Visit>
-  static void visit_blocks(const Footprint& footprint, std::int64_t offset, ByteRange range, Visit visit);
+  void visit_blocks(const Footprint& footprint, std::int64_t offset, ByteRange range, Visit visit) const;
   const std::vector<Pages>& touched(std::span<const Chunk> tile, PageUse use);
   std::vector<Segment> segments_of(std::span<const Chunk> tile) const;
   void look_closely(std::span<const Chunk> tile, const std::vector<Segment>& segments, PageUse use);
@@ -90,6 +90,7 @@ class PageRounds {
   const std::vector<Footprint>& footprints(PageUse use) const { return use == PageUse::last_read ? from_ : to_; }
 
   const Streams& streams_;
+  const int page_shift_;         // dividing took half the time of looking
   std::vector<Footprint> from_;  // by shape
   std::vector<Footprint> to_;
   std::vector<Chunk> chunks_;        // of a device

@@ -1,7 +1,6 @@
 #include "retile/transfer/run.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -86,8 +85,8 @@ std::vector<Streams> phases_of(const TransferPlan& plan, const std::vector<Devic
 PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std::span<const BufferStrides> strides)
     : devices_(engine.devices(plan.device_count())), processes_(&engine.processes()) {
   const bool is_in_place = plan.sources() == TileUse::donated;
-  if (is_in_place && !engine.has_host_memory()) {
-    throw RuntimeError(fmt::format("the {} engine does not move in place", engine.name()));
+  if (is_in_place && !engine.has_host_memory() && processes_->size() > 1) {
+    throw RuntimeError(fmt::format("the {} engine does not move in place between processes", engine.name()));
   }
   require_same(plan, *processes_, is_in_place ? "in place" : "");
   const std::vector<std::string> faults = find_faults(plan);
@@ -96,9 +95,13 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
   for (const Device device : devices_) most_staged_.push_back(at(plan.loads(), device).staging);
   if (is_in_place) {
     ensure(strides.empty(), "in place, tiles are packed");
-    figures_ = choose_in_place(plan, devices_, *processes_, phases.front(), engine.find_staged(phases.front()));
-    require_cap(plan, *figures_);
-    schedule_ = make_schedule(phases.front(), devices_);
+    if (engine.has_host_memory()) {
+      figures_ = choose_in_place(plan, devices_, *processes_, phases.front(), engine.find_staged(phases.front()));
+      require_cap(plan, *figures_);
+      schedule_ = make_schedule(phases.front(), devices_);
+    } else {
+      join(plan, engine, phases.front());
+    }
     const std::vector<std::int64_t> relayed = plan.relay_staging();
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       most_staged_[i] = std::max(figures_->staging[i], at(relayed, devices_[i]));
@@ -106,6 +109,24 @@ PreparedTransfer::PreparedTransfer(const TransferPlan& plan, Engine& engine, std
     }
   }
   run_ = engine.prepare_transfer(std::move(phases));
+}
+
+// Pages are predicted as if the tiles of a device were one.
+void PreparedTransfer::join(const TransferPlan& plan, Engine& engine, Streams& streams) {
+  joined_.emplace(Joined{JoinedSides(plan), engine.page_bytes(), {}, {}, {}});
+  Streams joined = join_tiles(streams, joined_->sides);
+  figures_ =
+      choose_in_place(plan, devices_, *processes_, joined, engine.find_staged(streams), joined_->page, &joined_->sides);
+  require_cap(plan, *figures_);
+  streams.rounds = joined.rounds;
+  joined_->schedule = make_schedule(joined, joined_->sides, devices_, joined_->page);
+  for (const NamedArray& array : plan.manifest().arrays) {
+    const std::int64_t element = bytes_of(plan.manifest().problems[array.problem].element_type());
+    for (const Device device : devices_) {
+      joined_->source_bytes.push_back(plan.source(array.problem).size(device) * element);
+      joined_->target_bytes.push_back(plan.target(array.problem).size(device) * element);
+    }
+  }
 }
 
 RunStatistics PreparedTransfer::statistics() {
@@ -131,12 +152,38 @@ void PreparedTransfer::start(Sources sources, std::span<std::byte* const> target
                              const std::function<void()>& before_release) {
   find_first_elements(sources);
   if (!figures_) return run_->start(from_, targets);
-  released_ = find_released(schedule_, sources);
+  find_pages(sources, targets);
+  const auto begin_round = [this](std::int64_t round) {
+    if (!joined_ || round == joined_->schedule.rounds) return;
+    for (const PageRange& range : at(taken_, round)) run_->take(range.first, range.bytes);
+  };
   give_back(released_.back());
-  run_->start_in_place(from_, targets, [this, before_release](std::int64_t round) {
+  begin_round(0);
+  run_->start_in_place(from_, targets, [this, before_release, begin_round](std::int64_t round) {
     if (before_release) before_release();
     give_back(at(released_, round));
+    begin_round(round + 1);
   });
+}
+
+void PreparedTransfer::find_pages(Sources sources, std::span<std::byte* const> targets) {
+  if (!joined_) {
+    released_ = find_released(schedule_, sources);
+    return;
+  }
+  const auto& [sides, page, schedule, source_bytes, target_bytes] = *joined_;
+  const std::vector<const std::byte*> all_targets(targets.begin(), targets.end());
+  const auto from = find_joined(sides.sources, from_, source_bytes, devices_, page);
+  const auto to = find_joined(sides.targets, all_targets, target_bytes, devices_, page);
+  // No bytes: throw where the memory is of another kind, before anything moves.
+  for (const std::byte* first : from) {
+    if (first != nullptr) run_->give_back(first, 0);
+  }
+  for (const std::byte* first : to) {
+    if (first != nullptr) run_->take(first, 0);
+  }
+  released_ = pages_by_round(schedule.last_reads, from, schedule.rounds, page);
+  taken_ = pages_by_round(schedule.first_writes, to, schedule.rounds, page);
 }
 
 void PreparedTransfer::run(Sources sources, std::span<std::byte* const> targets,
@@ -153,35 +200,29 @@ void PreparedTransfer::run(Sources sources, std::span<std::byte* const> targets,
 
 namespace {
 
-std::int64_t resident_pages(const Buffer& buffer) {
-  if (buffer.empty()) return 0;
-  const auto pages =
-      (buffer.size() + static_cast<std::size_t>(page_bytes()) - 1) / static_cast<std::size_t>(page_bytes());
-  std::vector<unsigned char> states(pages);
-  // The system only looks.
-  void* memory = const_cast<std::byte*>(buffer.data());  // NOLINT(*-const-cast)
-  if (mincore(memory, buffer.size(), states.data()) != 0) throw RuntimeError("the system does not count pages");
-  return std::count_if(states.begin(), states.end(), [](unsigned char state) { return (state & 1U) != 0; });
-}
-
 // Asks the system which pages of made-up tiles are in memory.
 class PageMeter {
  public:
-  // Counts once. The tiles outlive it.
-  PageMeter(const MadeTiles& tiles, std::size_t devices) : tiles_(tiles), peaks_(devices) { count(); }
+  // Counts once. The engine and the tiles outlive it.
+  PageMeter(const Engine& engine, const MadeTiles& tiles, std::size_t devices)
+      : engine_(engine), tiles_(tiles), peaks_(devices) {
+    count();
+  }
 
   void count() {
-    std::vector<std::int64_t> pages(peaks_.size());
-    for (std::size_t tile = 0; tile < tiles_.source_buffers().size(); ++tile) {
-      pages[tile % pages.size()] +=
-          resident_pages(tiles_.source_buffers()[tile]) + resident_pages(tiles_.target_buffers()[tile]);
+    std::vector<std::int64_t> bytes(peaks_.size());
+    for (const std::vector<Buffer>* memory : {&tiles_.source_memory(), &tiles_.target_memory()}) {
+      for (std::size_t i = 0; i < memory->size(); ++i) {
+        bytes[i % bytes.size()] += engine_.resident_bytes((*memory)[i]);
+      }
     }
-    for (std::size_t i = 0; i < pages.size(); ++i) peaks_[i] = std::max(peaks_[i], pages[i] * page_bytes());
+    for (std::size_t i = 0; i < bytes.size(); ++i) peaks_[i] = std::max(peaks_[i], bytes[i]);
   }
   // Bytes by device, the most of all counts.
   const std::vector<std::int64_t>& peaks() const { return peaks_; }
 
  private:
+  const Engine& engine_;
   const MadeTiles& tiles_;
   std::vector<std::int64_t> peaks_;
 };
@@ -201,7 +242,7 @@ class CheckedTransfer {
     if (!tiles_ || in_place()) make_tiles();
     if (!in_place()) tiles_->clear_targets();
     std::optional<PageMeter> meter;
-    if (in_place()) meter.emplace(*tiles_, prepared_.devices().size());
+    if (in_place()) meter.emplace(engine_, *tiles_, prepared_.devices().size());
     prepared_.run(source_memory(), tiles_->targets(), [&] { meter->count(); });
     const RunStatistics statistics = prepared_.statistics();
     const Processes& processes = prepared_.processes();
@@ -211,7 +252,7 @@ class CheckedTransfer {
     std::int64_t held = 0;
     for (const std::vector<std::int64_t>& staged : statistics.staging) {
       held = std::max(held, most_held(meter ? meter->peaks() : tiles_->bytes(), staged));
-      if (meter) meter.emplace(*tiles_, prepared_.devices().size());  // after the rounds
+      if (meter) meter.emplace(engine_, *tiles_, prepared_.devices().size());  // after the rounds
     }
     if (meter) held = std::max(held, most_held(meter->peaks(), statistics.staging.back()));
     report.peak_bytes_measured = std::max(report.peak_bytes_measured, processes.most(held));
@@ -221,8 +262,8 @@ class CheckedTransfer {
  private:
   void make_tiles() {
     tiles_.reset();
-    const auto allocate = [&](std::size_t bytes) {
-      return in_place() ? make_page_buffer(bytes) : engine_.allocate(bytes);
+    const auto allocate = [&](std::size_t bytes, Engine::Pages pages) {
+      return in_place() ? engine_.allocate_pages(bytes, pages) : engine_.allocate(bytes);
     };
     prepared_.processes().do_together(
         [&] { tiles_.emplace(plan_, prepared_.devices(), options_.seed, engine_, allocate, options_.contents); });

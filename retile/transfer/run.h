@@ -33,7 +33,8 @@ class PreparedTransfer {
 
   // As in PreparedRun, from the memory of sources, whose first elements are at its start. No device stages more than
   // planned. In place, sources are donated: their memory goes back to the system as it is read, see find_released(),
-  // and `before_release` is called after every round.
+  // and `before_release` is called after every round. In memory of a device, tiles are joined then, see find_joined(),
+  // in memory of Engine::allocate_pages(), whose pages are to come for targets.
   using Sources = std::span<const std::span<const std::byte>>;
   void start(Sources sources, std::span<std::byte* const> targets, const std::function<void()>& before_release = {});
   bool test() { return run_->test(); }
@@ -44,16 +45,28 @@ class PreparedTransfer {
 
  private:
   void find_first_elements(Sources sources);
+  void join(const TransferPlan& plan, Engine& engine, Streams& streams);
+  void find_pages(Sources sources, std::span<std::byte* const> targets);
   void give_back(const std::vector<PageRange>& pages);
 
   std::vector<Device> devices_;
   const Processes* processes_;  // lives as long as what is prepared
   std::optional<InPlaceFigures> figures_;
   InPlaceSchedule schedule_;
+  // Where tiles are joined.
+  struct Joined {
+    JoinedSides sides;
+    std::int64_t page = 0;  // bytes
+    JoinedSchedule schedule;
+    std::vector<std::int64_t> source_bytes;  // by tile of this process
+    std::vector<std::int64_t> target_bytes;
+  };
+  std::optional<Joined> joined_;
   std::unique_ptr<PreparedRun> run_;
   std::vector<std::int64_t> most_staged_;  // by device of this process
   std::vector<const std::byte*> from_;     // first elements, of the run that is being started
   std::vector<std::vector<PageRange>> released_;
+  std::vector<std::vector<PageRange>> taken_;
 };
 
 struct TransferRunOptions {

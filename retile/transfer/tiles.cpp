@@ -17,28 +17,6 @@ MadeTiles::TilePlace MadeTiles::place_of(std::size_t tile) const {
 
 namespace {
 
-// Beside each other in one allocation, or each in one of its own.
-std::vector<Buffer> allocate_tiles(const std::vector<std::size_t>& bytes, const Engine& engine,
-                                   const MadeTiles::Allocate& allocate) {
-  constexpr std::size_t alignment = 256;
-  std::vector<Buffer> tiles;
-  if (engine.has_host_memory()) {
-    for (const std::size_t size : bytes) tiles.push_back(allocate(size));
-    return tiles;
-  }
-  std::vector<std::size_t> places;
-  std::size_t end = 0;
-  for (const std::size_t size : bytes) {
-    places.push_back(end);
-    end += (size + alignment - 1) / alignment * alignment;
-  }
-  const auto whole = std::make_shared<Buffer>(allocate(end));
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    tiles.push_back(bytes[i] == 0 ? Buffer() : Buffer(whole->data() + places[i], bytes[i], whole));
-  }
-  return tiles;
-}
-
 // Memory of the host for a tile of a device's, which this thread uses again.
 std::span<std::byte> room_on_host(std::size_t bytes) {
   thread_local std::vector<std::byte> room;
@@ -60,9 +38,8 @@ MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std:
     sources_held_.push_back(problem.source().placement(plan.manifest().device_count()));
     targets_held_.push_back(problem.target().placement(plan.manifest().device_count()));
   }
-  using Side = const Placement&;
-  sources_ = allocate_tiles(tile_bytes([&](std::size_t i) -> Side { return plan.source(i); }), engine, allocate);
-  targets_ = allocate_tiles(tile_bytes([&](std::size_t i) -> Side { return plan.target(i); }), engine, allocate);
+  sources_ = make_side(PageUse::last_read, allocate, source_memory_);
+  targets_ = make_side(PageUse::first_write, allocate, target_memory_);
   for (Buffer& source : sources_) from_.push_back(source.data());
   for (Buffer& target : targets_) to_.push_back(target.data());
   engine.for_each(sources_.size(), [&](std::size_t tile) {
@@ -125,16 +102,32 @@ MadeArray MadeTiles::made(std::size_t array) const {
   return {problem.source().global_shape(), bytes_of(problem.element_type()), mix_bits(seed_ + array)};
 }
 
-std::vector<std::size_t> MadeTiles::tile_bytes(const std::function<const Placement&(std::size_t problem)>& side) {
-  std::vector<std::size_t> sizes;
+std::vector<Buffer> MadeTiles::make_side(PageUse side, const Allocate& allocate, std::vector<Buffer>& memory) {
+  const Engine::Pages pages = side == PageUse::last_read ? Engine::Pages::there : Engine::Pages::to_come;
+  std::optional<JoinedTiles> joined;
+  if (!engine_.has_host_memory()) {
+    joined.emplace(plan_, side);
+    for (const Device device : devices_) {
+      memory.push_back(allocate(static_cast<std::size_t>(joined->bytes(device)), pages));
+    }
+  }
+  std::vector<Buffer> tiles;
   for (std::size_t tile = 0; tile < plan_.manifest().arrays.size() * devices_.size(); ++tile) {
     const auto [array, problem, device] = place_of(tile);
     const std::int64_t element = bytes_of(plan_.manifest().problems[problem].element_type());
-    const std::int64_t bytes = side(problem).size(device) * element;
-    used_[tile % devices_.size()] += bytes;
-    sizes.push_back(static_cast<std::size_t>(bytes));
+    const Placement& held = side == PageUse::last_read ? plan_.source(problem) : plan_.target(problem);
+    const std::int64_t bytes = held.size(device) * element;
+    const std::size_t slot = tile % devices_.size();
+    used_[slot] += bytes;
+    if (!joined) {
+      tiles.push_back(allocate(static_cast<std::size_t>(bytes), pages));
+    } else if (bytes == 0) {
+      tiles.emplace_back();
+    } else {
+      tiles.emplace_back(memory[slot].data() + joined->offset(array, device), static_cast<std::size_t>(bytes), nullptr);
+    }
   }
-  return sizes;
+  return tiles;
 }
 
 }  // namespace retile::transfer

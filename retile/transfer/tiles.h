@@ -11,6 +11,7 @@
 #include "retile/checking/made_array.h"
 #include "retile/engines/engine.h"
 #include "retile/memory/buffer.h"
+#include "retile/transfer/joined_tiles.h"
 #include "retile/transfer/plan.h"
 
 namespace retile::transfer {
@@ -27,16 +28,17 @@ struct ArrayContents {
 // Those of this process's devices, source and target, array by array and device by device. The plan outlives them.
 class MadeTiles {
  public:
-  using Allocate = std::function<Buffer(std::size_t bytes)>;
+  using Allocate = std::function<Buffer(std::size_t bytes, Engine::Pages pages)>;
 
-  // The engine, which outlives them, makes tiles at once if it can. Those in memory of a device share one allocation a
-  // side: devices have no small ones.
+  // The engine, which outlives them, makes tiles at once if it can. Those in memory of a device are joined.
   MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std::uint64_t seed, Engine& engine,
             const Allocate& allocate, ArrayContents contents = {});
 
   // Nothing has written to the targets yet.
   const std::vector<Buffer>& source_buffers() const { return sources_; }
-  const std::vector<Buffer>& target_buffers() const { return targets_; }
+  // What was allocated, equally much for each device of this process: for each tile, or for joined ones.
+  const std::vector<Buffer>& source_memory() const { return source_memory_.empty() ? sources_ : source_memory_; }
+  const std::vector<Buffer>& target_memory() const { return target_memory_.empty() ? targets_ : target_memory_; }
   const std::vector<const std::byte*>& sources() const { return from_; }
   const std::vector<std::byte*>& targets() const { return to_; }
   // By device of this process.
@@ -58,8 +60,8 @@ class MadeTiles {
   MadeArray made(std::size_t array) const;
   // Calls visit(place, elements in the host's memory) for all target tiles.
   void for_each_target(const std::function<void(std::size_t tile, const std::byte* elements)>& visit) const;
-  // Of one side's tiles.
-  std::vector<std::size_t> tile_bytes(const std::function<const Placement&(std::size_t problem)>& side);
+  // The tiles of one side, in `memory` where they are joined.
+  std::vector<Buffer> make_side(PageUse side, const Allocate& allocate, std::vector<Buffer>& memory);
 
   const TransferPlan& plan_;
   const std::vector<Device> devices_;
@@ -68,7 +70,9 @@ class MadeTiles {
   const ArrayContents contents_;
   std::vector<Placement> sources_held_;  // by problem, as boxes of its array
   std::vector<Placement> targets_held_;
-  std::vector<std::int64_t> used_;  // by slot
+  std::vector<std::int64_t> used_;     // by slot
+  std::vector<Buffer> source_memory_;  // joined tiles by device
+  std::vector<Buffer> target_memory_;
   std::vector<Buffer> sources_;
   std::vector<Buffer> targets_;
   std::vector<const std::byte*> from_;

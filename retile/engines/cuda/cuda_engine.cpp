@@ -1,6 +1,7 @@
 #include "retile/engines/cuda/cuda_engine.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,15 +14,54 @@
 namespace retile::cuda {
 namespace {
 
-// Done when they stand in the stream.
+// The streams round by round, for transfers in place.
+class RoundLaunches {
+ public:
+  RoundLaunches(const std::shared_ptr<const Gpu>& gpu, const Streams& streams) : launch_(list(gpu, streams)) {}
+
+  std::int64_t rounds() const { return static_cast<std::int64_t>(rounds_.size()); }
+  void send(const TilePointers& tiles, cudaStream_t stream) { launch_.send(tiles.sources, tiles.targets, stream); }
+  void launch(std::int64_t round, cudaStream_t stream) const {
+    launch_.launch(rounds_[static_cast<std::size_t>(round)], stream);
+  }
+
+ private:
+  ChunkLaunch list(const std::shared_ptr<const Gpu>& gpu, const Streams& streams) {
+    ChunkLister lister;
+    std::vector<StreamCursor> cursors(streams.streams.size());
+    for (std::int64_t round = 0; round < streams.rounds; ++round) {
+      for (std::size_t i = 0; i < cursors.size(); ++i) {
+        const Stream& stream = streams.streams[i];
+        cursors[i].advance(
+            streams, stream, streams.part_of(stream.bytes, round).size(),
+            [&](const StreamPiece& piece, ByteRange range) {
+              const auto tile = [&](Device device) {
+                return static_cast<std::uint32_t>(std::int64_t{piece.array} * streams.device_count + device);
+              };
+              lister.add(streams.shapes[piece.shape], range, {tile(stream.from), piece.from_offset},
+                         {tile(stream.to), piece.to_offset});
+            });
+      }
+      rounds_.push_back(lister.end_launch());
+    }
+    return {gpu, lister.take(), streams.array_count * static_cast<std::size_t>(streams.device_count)};
+  }
+
+  std::vector<ChunkRange> rounds_;
+  ChunkLaunch launch_;
+};
+
+// Done when they stand in the stream; in place, when all rounds are through.
 class CudaStreams final : public PreparedStreams {
  public:
-  CudaStreams(std::shared_ptr<const Gpu> gpu, const Streams& streams)
+  CudaStreams(std::shared_ptr<const Gpu> gpu, Streams streams)
       : gpu_(std::move(gpu)),
-        received_(static_cast<std::size_t>(streams.device_count)),
+        streams_(std::move(streams)),
+        received_(static_cast<std::size_t>(streams_.device_count)),
         staging_(received_.size()),
-        launch_(gpu_, make_chunks(streams), streams.array_count * received_.size()) {
-    for (const Stream& stream : streams.streams) {
+        launch_(gpu_, make_chunks(streams_), streams_.array_count * received_.size()),
+        launched_(gpu_->number()) {
+    for (const Stream& stream : streams_.streams) {
       if (stream.from != stream.to) received_[static_cast<std::size_t>(stream.to)] += stream.bytes;
     }
   }
@@ -36,11 +76,27 @@ class CudaStreams final : public PreparedStreams {
     }
     launch_.start(tiles.sources, tiles.targets);
   }
-  void start_rounds(const TilePointers&, std::span<std::byte>, const RoundDone&) override {
-    throw RuntimeError("the cuda engine does not move in place");
+  void start_rounds(const TilePointers& tiles, std::span<std::byte>, const RoundDone& done) override {
+    if (!rounds_) rounds_.emplace(gpu_, streams_);
+    done_ = done;
+    round_ = 0;
+    rounds_->send(tiles, gpu_->stream());
+    launch_round();
   }
-  bool advance() override { return false; }
-  bool is_done() const override { return true; }
+  bool advance() override {
+    if (is_done()) return false;
+    launched_.advance();
+    if (!launched_.is_done()) return false;
+    done_(round_);
+    ++round_;
+    if (is_done()) {
+      gpu_->pages().release_kept();
+    } else {
+      launch_round();
+    }
+    return true;
+  }
+  bool is_done() const override { return !rounds_ || round_ == rounds_->rounds(); }
 
  private:
   // Tiles without elements have none.
@@ -48,10 +104,23 @@ class CudaStreams final : public PreparedStreams {
     if (tile != nullptr) gpu_->require_here(tile);
   }
 
+  void launch_round() {
+    const CurrentGpu current(gpu_->number());
+    cudaStream_t stream = gpu_->stream();
+    rounds_->launch(round_, stream);
+    launched_.record(stream);
+  }
+
   const std::shared_ptr<const Gpu> gpu_;
+  const Streams streams_;
   std::vector<std::int64_t> received_;
   const std::vector<std::int64_t> staging_;  // nothing
   ChunkLaunch launch_;
+  // In place.
+  std::optional<RoundLaunches> rounds_;
+  RoundDone done_;
+  std::int64_t round_ = 0;
+  StreamEvent launched_;
 };
 
 class CudaBackend final : public Backend {
@@ -68,9 +137,8 @@ class CudaBackend final : public Backend {
   std::int64_t listed_bytes() const override { return no_memory_limit; }  // kernels need lists
   Buffer allocate(std::size_t bytes) override { return gpu_->allocate(bytes); }
   const DeviceMemory* device_memory() const override { return gpu_.get(); }
-  void give_back(const std::byte*, std::size_t) override {
-    throw RuntimeError("the cuda engine does not move in place");
-  }
+  void give_back(const std::byte* pages, std::size_t bytes) override { gpu_->pages().give_back(pages, bytes); }
+  void take(const std::byte* pages, std::size_t bytes) override { gpu_->pages().take(pages, bytes); }
 
   void for_each(std::size_t count, const std::function<void(std::size_t)>& task) override {
     host_->for_each(count, task);
@@ -79,7 +147,7 @@ class CudaBackend final : public Backend {
     gpu_->combine(reduce, tiles);
   }
   std::shared_ptr<PreparedStreams> prepare(Streams streams) override {
-    return std::make_shared<CudaStreams>(gpu_, streams);
+    return std::make_shared<CudaStreams>(gpu_, std::move(streams));
   }
 
  private:

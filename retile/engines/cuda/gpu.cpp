@@ -166,6 +166,20 @@ std::optional<std::int64_t> Gpu::available() const {
   return static_cast<std::int64_t>(free_bytes);
 }
 
+GpuPages& Gpu::pages() const {
+  if (pages_ == nullptr) pages_ = std::make_shared<GpuPages>(options_.gpu);
+  return *pages_;
+}
+
+Buffer Gpu::allocate_pages(std::size_t bytes, Engine::Pages kind) const {
+  Buffer memory = pages().reserve(bytes);
+  if (kind == Engine::Pages::there && bytes > 0) {
+    const auto page = static_cast<std::size_t>(page_bytes());
+    pages().take(memory.data(), (bytes + page - 1) / page * page);
+  }
+  return memory;
+}
+
 void Gpu::require_here(const void* tile) const {
   cudaPointerAttributes attributes{};
   require(cudaPointerGetAttributes(&attributes, tile), "cudaPointerGetAttributes");

@@ -13,6 +13,7 @@
 
 #include "retile/engines/backend.h"
 #include "retile/engines/cuda/cuda_engine.h"
+#include "retile/engines/cuda/gpu_pages.h"
 #include "retile/memory/buffer.h"
 
 namespace retile::cuda {
@@ -82,6 +83,13 @@ class Gpu final : public Backend::DeviceMemory {
   void clear(std::span<std::byte> tile) const override;
   std::optional<std::int64_t> available() const override;
 
+  // --- In place.
+
+  Buffer allocate_pages(std::size_t bytes, Engine::Pages pages) const override;
+  std::int64_t page_bytes() const override { return pages().page_bytes(); }
+  std::int64_t resident_bytes(const Buffer& memory) const override { return pages().resident_bytes(memory); }
+  GpuPages& pages() const;
+
   // Throws RuntimeError where a tile does not lie in memory of the GPU.
   void require_here(const void* tile) const;
   // As Backend::combine(), on the stream.
@@ -90,6 +98,7 @@ class Gpu final : public Backend::DeviceMemory {
  private:
   const CudaOptions options_;
   cudaStream_t own_stream_ = nullptr;
+  mutable std::shared_ptr<GpuPages> pages_;  // made when they are first asked for
 };
 
 // A list in memory of the GPU.

@@ -1,6 +1,5 @@
 #include "retile/engines/cuda_mpi/shown_tiles.h"
 
-#include <cuda.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,24 +7,10 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/engines/cuda/driver.h"
 
 namespace retile::cuda {
 namespace {
-
-// --- The driver's functions, found through the runtime: programs start where there is no driver.
-
-template <typename Function>
-Function driver_function(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  require(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found), name);
-  if (found != cudaDriverEntryPointSuccess) throw RuntimeError(fmt::format("the driver has no {}", name));
-  return reinterpret_cast<Function>(function);
-}
-
-void require_driver(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS) throw RuntimeError(fmt::format("{} failed: error {}", call, static_cast<int>(result)));
-}
 
 // A number that no other allocation of this process has, or had.
 std::uint64_t id_of(const std::byte* address) {
