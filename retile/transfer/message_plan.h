@@ -6,12 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "retile/costs/seconds.h"
 #include "retile/types/element_type.h"
 #include "retile/types/placement.h"
-
-namespace retile {
-class SecondsModel;
-}
 
 namespace retile::transfer {
 
