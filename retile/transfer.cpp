@@ -22,12 +22,6 @@ Manifest manifest_of(const std::vector<TransferArray>& arrays) {
   return make_manifest(named);
 }
 
-// The memory that one array's tiles reach on this process's devices.
-struct Rooms {
-  std::vector<TileRoom> sources;
-  std::vector<TileRoom> targets;
-};
-
 // What lies between the elements is not donated.
 void require_packed(const std::vector<TransferArray>& arrays) {
   Sentences faults;
@@ -46,6 +40,12 @@ std::string count_in(const List& list, const char* noun) {
 }  // namespace
 
 struct Transfer::State {
+  // The memory that one array's tiles reach on this process's devices.
+  struct Rooms {
+    std::vector<TileRoom> sources;
+    std::vector<TileRoom> targets;
+  };
+
   std::vector<std::string> names;
   std::unordered_map<std::string, std::size_t> numbers;  // by name
   std::vector<Rooms> rooms;                              // by array
@@ -149,7 +149,7 @@ Transfer::~Transfer() = default;
 const std::vector<Device>& Transfer::devices() const { return state_->devices(); }
 
 TileBytes Transfer::tile_bytes(std::size_t array, std::size_t device) const {
-  const Rooms& rooms = state_->rooms[array];
+  const State::Rooms& rooms = state_->rooms[array];
   return {rooms.sources[device].end, rooms.targets[device].end};
 }
 

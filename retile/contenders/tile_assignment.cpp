@@ -112,7 +112,7 @@ void sort_replicas(TileAssignment& assignment) {
   }
 }
 
-TileAssignment assignment_of(Digits& digits) {
+TileAssignment assignment_of_digits(Digits& digits) {
   TileAssignment assignment;
   for (std::size_t i = 0; i < digits.replicas(); ++i) assignment.counts.push_back(digits.count(i));
   assignment.replicas = digits.count(digits.replicas());
@@ -171,7 +171,7 @@ TileAssignment after_moves(const TileAssignment& before, std::span<const Move> m
                                                     : digits.take(index_of(move.from), move.factor);
     digits.give(move.to == replicas ? digits.replicas() : index_of(move.to), moved);
   }
-  return assignment_of(digits);
+  return assignment_of_digits(digits);
 }
 
 std::vector<std::vector<Device>> groups_along(const TileAssignment& before, std::span<const Move> moves) {
@@ -236,7 +236,7 @@ TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& i
   const std::size_t count = grouped.dimensions.size();
   for (std::size_t i = 0; i < count; ++i) places[count + grouped.dimensions[i]] = std::move(places[i]);
   places.erase(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count));
-  return assignment_of(digits);
+  return assignment_of_digits(digits);
 }
 
 }  // namespace retile::contenders

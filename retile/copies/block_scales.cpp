@@ -21,7 +21,7 @@ constexpr std::int64_t buffer = 4096;  // elements that are converted at once, i
 // Absolute values as numbers: in their order, and NaN above all.
 std::uint32_t magnitude_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
 
-float larger(float a, float b) { return std::bit_cast<float>(std::max(magnitude_of(a), magnitude_of(b))); }
+float larger_magnitude(float a, float b) { return std::bit_cast<float>(std::max(magnitude_of(a), magnitude_of(b))); }
 
 float largest_of(const float* values, std::int64_t count) {
   std::uint32_t most = 0;
@@ -120,7 +120,7 @@ void BlockScales::measure(const std::byte* first, const Strides& strides, Elemen
     convert_elements(stored, ElementType::f32, count, elements.data(),
                      std::as_writable_bytes(std::span(values)).data());
     visit_segments(box_, begin, count, [&](std::size_t block, std::int64_t at, std::int64_t length) {
-      maxima_[block] = larger(maxima_[block], largest_of(values.data() + at, length));
+      maxima_[block] = larger_magnitude(maxima_[block], largest_of(values.data() + at, length));
     });
   }
 }
@@ -130,7 +130,7 @@ void BlockScales::finish() {
     Shape block = shared.blocks.lo;
     for (const float maximum : shared.maxima) {
       float& own = maxima_[place_of(block)];
-      own = larger(own, maximum);
+      own = larger_magnitude(own, maximum);
       for (std::size_t i = block.size(); i-- > 0;) {  // the next one
         if (++block[i] < shared.blocks.hi[i]) break;
         block[i] = shared.blocks.lo[i];

@@ -60,17 +60,17 @@ Number smaller(Number a, Number b) {
 }
 
 // Blocks stay in the first-level cache while the rows go by.
-constexpr std::int64_t block = 1024;  // elements
+constexpr std::int64_t combined_block = 1024;  // elements
 
 template <typename Element, typename Combine>
 void combine_blocks(std::int64_t rows, std::int64_t row_elements, std::int64_t first, std::int64_t count,
                     const std::byte* in, std::byte* out, Combine combine) {
   using Number = typename Stored<Element>::Number;
   constexpr auto size = static_cast<std::int64_t>(sizeof(Element));
-  std::array<Number, block> sums{};
-  std::array<Element, block> elements{};
-  for (std::int64_t begin = first; begin < first + count; begin += block) {
-    const std::int64_t length = std::min(block, first + count - begin);
+  std::array<Number, combined_block> sums{};
+  std::array<Element, combined_block> elements{};
+  for (std::int64_t begin = first; begin < first + count; begin += combined_block) {
+    const std::int64_t length = std::min(combined_block, first + count - begin);
     const auto bytes = static_cast<std::size_t>(length * size);
     for (std::int64_t row = 0; row < rows; ++row) {
       std::memcpy(elements.data(), in + (row * row_elements + begin) * size, bytes);

@@ -11,7 +11,7 @@
 namespace retile {
 namespace {
 
-constexpr std::size_t block = 512;  // elements
+constexpr std::size_t converted_block = 512;  // elements
 
 template <typename From, typename To>
 To converted(From element) {
@@ -28,10 +28,10 @@ To converted(From element) {
 // Through blocks of elements that are aligned.
 template <typename From, typename To>
 void convert_blocks(std::size_t count, const std::byte* in, std::byte* out) {
-  std::array<From, block> from{};
-  std::array<To, block> to{};
-  for (std::size_t begin = 0; begin < count; begin += block) {
-    const std::size_t length = std::min(block, count - begin);
+  std::array<From, converted_block> from{};
+  std::array<To, converted_block> to{};
+  for (std::size_t begin = 0; begin < count; begin += converted_block) {
+    const std::size_t length = std::min(converted_block, count - begin);
     std::memcpy(from.data(), in + begin * sizeof(From), length * sizeof(From));
     for (std::size_t i = 0; i < length; ++i) to[i] = converted<From, To>(from[i]);
     std::memcpy(out + begin * sizeof(To), to.data(), length * sizeof(To));

@@ -112,15 +112,6 @@ std::string script_json(const Json& json) {
 
 // --- What everybody reads.
 
-template <typename... Arguments>
-void put(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
-
-std::int64_t most(const std::vector<std::int64_t>& numbers) {
-  return *std::max_element(numbers.begin(), numbers.end());
-}
-
 void put_summary(std::string& out, const Comparison& comparison) {
   put(out,
       "<table class=\"summary\"><thead><tr><th scope=\"col\">plan</th><th scope=\"col\">steps</th><th "
@@ -188,12 +179,12 @@ void put_given(std::string& out, std::string_view lines) {
   }
 }
 
-std::string title_of(const Scene& scene) { return scene.id.empty() ? "Plan" : scene.id; }
+std::string problem_name(const Scene& scene) { return scene.id.empty() ? "Plan" : scene.id; }
 
 void put_comparison(std::string& out, const Comparison& comparison, std::size_t number) {
   const Scene& first = comparison.front();
   put(out, "<section class=\"drawing\" aria-labelledby=\"title{0}\">\n<header><h1 id=\"title{0}\">{1}</h1>\n", number,
-      escape(title_of(first)));
+      escape(problem_name(first)));
   put(out, "<p class=\"route\"><code>{}</code> <span>to</span> <code>{}</code></p>\n", escape(first.from),
       escape(first.to));
   put_given(out, first.given);
@@ -220,7 +211,7 @@ void put_comparison(std::string& out, const Comparison& comparison, std::size_t 
 
 std::string to_html(const std::vector<Comparison>& comparisons) {
   const std::string title = comparisons.size() == 1
-                                ? fmt::format("{}: {} to {}", title_of(comparisons.front().front()),
+                                ? fmt::format("{}: {} to {}", problem_name(comparisons.front().front()),
                                               comparisons.front().front().from, comparisons.front().front().to)
                                 : fmt::format("{} plans", comparisons.size());
   std::string out = fmt::format(

@@ -10,8 +10,6 @@ constexpr double gap = 10;           // between slabs
 constexpr double label_height = 16;  // above each
 constexpr double relative_depth = 0.15;
 
-std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }
-
 Interval interval_of(const Box& box, int dimension) { return {box.lo[index(dimension)], box.hi[index(dimension)]}; }
 
 // The whole dimension, cut where some box begins or ends.

@@ -40,6 +40,9 @@ struct DrawnDimensions {
   int columns = -1;
 };
 
+// A drawn dimension, 0 or more, as an index.
+inline std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }
+
 DrawnDimensions drawn_dimensions(const Scene& scene, const SceneFrame& frame);
 
 // Whether the box has index 0 of the dimensions that are not drawn.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -82,13 +81,13 @@ std::vector<std::size_t> drawn_dimensions(const Shape& shape, const std::vector<
 
 // --- Pictures.
 
-constexpr double side = 240;  // of an array
-constexpr double gap = 46;    // between arrays, for the arrow
-constexpr double top = 74;    // for names
+constexpr double side = 240;      // of an array
+constexpr double array_gap = 46;  // between arrays, for the arrow
+constexpr double top = 74;        // for names
 constexpr double margin = 20;
 constexpr std::int64_t most_lines = 40;  // of chunks along a dimension; of more, some are drawn
 
-constexpr const char* style = R"(
+constexpr const char* rechunk_style = R"(
   text { font-family: system-ui, sans-serif; fill: #1c2026; font-size: 12px } .muted { fill: #626b78 }
   .page { fill: #ffffff } .array { fill: #eef0f3; stroke: #1c2026 } .chunk { stroke: #626b78; stroke-width: .6 }
   .read { fill: none; stroke: #c8452f; stroke-width: 2.5 } .arrow { fill: none; stroke: #626b78; stroke-width: 1.6 }
@@ -96,11 +95,6 @@ constexpr const char* style = R"(
     text { fill: #e7e9ec } .muted { fill: #9aa4b2 } .page { fill: #15181d } .array { fill: #22272e; stroke: #e7e9ec }
   }
 )";
-
-template <typename... Arguments>
-void put(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
 
 void put_text(std::string& out, double x, double y, const char* kind, const std::string& text) {
   put(out, "<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, kind, escape(text));
@@ -177,7 +171,8 @@ class StagePicture {
     put(out, "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" class=\"read\"/>\n", left_, top,
         pixels(1, along(1, stage_.read, 1)), pixels(0, along(0, stage_.read, 1)));
     const double y = top + side / 2;
-    put(out, "<path d=\"M{0:.6g} {1:.6g}h{2:.6g}m-7 -5l7 5l-7 5\" class=\"arrow\"/>\n", left_ + side + 8, y, gap - 16);
+    put(out, "<path d=\"M{0:.6g} {1:.6g}h{2:.6g}m-7 -5l7 5l-7 5\" class=\"arrow\"/>\n", left_ + side + 8, y,
+        array_gap - 16);
   }
 
   const RechunkScene& scene_;
@@ -211,19 +206,19 @@ RechunkScene make_rechunk_scene(const SourceText& line) {
 
 std::string to_svg(const RechunkScene& scene) {
   const auto count = static_cast<double>(scene.stages.size());
-  const double width = std::max(640.0, 2 * margin + count * side + (count - 1) * gap);
+  const double width = std::max(640.0, 2 * margin + count * side + (count - 1) * array_gap);
   const double height = top + side + 34 + 18 * count;
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.6g} {1:.6g}\" width=\"{0:.6g}\" "
       "height=\"{1:.6g}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"
       "<rect width=\"100%\" height=\"100%\" class=\"page\"/>\n",
-      width, height, escape(scene.summary), style);
+      width, height, escape(scene.summary), rechunk_style);
   double left = margin;
   double y = top + side + 22;
   put_text(out, margin, y, "name", scene.summary);
   for (const RechunkStage& stage : scene.stages) {
     StagePicture(scene, stage, left).put_all(out);
-    left += side + gap;
+    left += side + array_gap;
     if (!stage.reading.empty()) put_text(out, margin, y += 18, "muted", stage.reading);
   }
   put_text(out, margin, y + 18, "muted",

@@ -158,10 +158,6 @@ SceneStep make_step(const Plan& plan, const Movement& listed, std::size_t index,
 
 // --- Sentences.
 
-std::int64_t most(const std::vector<std::int64_t>& numbers) {
-  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
-}
-
 // "192 bytes", "at most 192 bytes".
 std::string amount(const Scene& scene, const std::vector<std::int64_t>& by_device) {
   const bool is_equal =
@@ -365,6 +361,10 @@ Box own_box(const SceneFrame& frame, const Box& box) {
     own.hi.push_back(at(box.hi, dimension));
   }
   return own;
+}
+
+std::int64_t most(const std::vector<std::int64_t>& numbers) {
+  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
 }
 
 std::string list_devices(const std::vector<Device>& devices, std::size_t most) {

@@ -113,6 +113,9 @@ std::string quantity(const Scene& scene, std::int64_t elements);
 // The box in the frame's own dimensions.
 Box own_box(const SceneFrame& frame, const Box& box);
 
+// The largest of the numbers; 0 without any.
+std::int64_t most(const std::vector<std::int64_t>& numbers);
+
 // "0 4 8 12 +4": at most so many of them.
 std::string list_devices(const std::vector<Device>& devices, std::size_t most);
 

@@ -38,11 +38,6 @@ constexpr const char* style = R"(
 // To a tenth of a pixel.
 std::string px(double length) { return fmt::format("{:.6g}", std::round(length * 10) / 10); }
 
-template <typename... Arguments>
-void put(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
-}
-
 void put_rectangle(std::string& out, const Rectangle& place, const std::string& attributes) {
   put(out, "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}/>", px(place.x), px(place.y), px(place.width),
       px(place.height), attributes);
@@ -236,7 +231,7 @@ class Sheet {
   double height_ = 0;
 };
 
-std::string title_of(const Scene& scene) {
+std::string drawing_title(const Scene& scene) {
   return fmt::format("{}{} to {}", scene.id.empty() ? "" : scene.id + ": ", scene.from, scene.to);
 }
 
@@ -261,7 +256,7 @@ void put_memory(std::string& out, const Scene& scene, const SceneFrame& frame, d
   put_text(out, 0, y + 20, 11, "class=\"muted\"", quantity(scene, frame.elements) + " per device");
 }
 
-struct Cell {
+struct Corner {
   double x = 0;
   double y = 0;
 };
@@ -274,7 +269,7 @@ struct Scale {
 constexpr double heading_height = 40;
 
 // A frame with the step that led to it above, and what devices hold below. Returns where it ends.
-double put_cell(std::string& out, const Scene& scene, std::size_t index, const Picture& picture, Cell cell,
+double put_cell(std::string& out, const Scene& scene, std::size_t index, const Picture& picture, Corner cell,
                 const Scale& scale) {
   const SceneFrame& frame = scene.frames[index];
   put(out, "<g transform=\"translate({} {})\">\n", px(cell.x), px(cell.y));
@@ -333,7 +328,7 @@ std::vector<Box> boxes_of(const SceneFrame& frame, Device device) {
 
 // Where a device's pieces come from, and where they end up.
 void put_flows(std::string& out, const Scene& scene, std::size_t index, const Picture (&pictures)[2],
-               const Cell (&corners)[2]) {
+               const Corner (&corners)[2]) {
   const SceneStep& step = scene.steps[index];
   if (step.pieces.empty()) return;
   const Device device = busiest_receiver(step);
@@ -383,7 +378,7 @@ void put_step(Sheet& sheet, const Scene& scene, std::size_t index, std::int64_t 
   const double top = sheet.top() + 18;
   const Picture pictures[2] = {make_picture(scene, scene.frames[index], step_side),
                                make_picture(scene, scene.frames[index + 1], step_side)};
-  Cell corners[2];
+  Corner corners[2];
   for (std::size_t side = 0; side < 2; ++side) {
     const double x = Sheet::margin + left_margin + static_cast<double>(side) * (step_side + 110);
     const double bottom = put_cell(sheet.body(), scene, index + side, pictures[side], {x, top}, {step_side, largest});
@@ -452,7 +447,7 @@ std::string frame_svg(const Scene& scene, const SceneFrame& frame) {
 
 std::string to_svg(const Comparison& scenes, std::optional<std::size_t> step) {
   Sheet sheet;
-  sheet.put_line(16, "font-weight=\"600\"", title_of(scenes.front()));
+  sheet.put_line(16, "font-weight=\"600\"", drawing_title(scenes.front()));
   const Scene& first = scenes.front();
   sheet.put_line(12, "class=\"muted\"",
                  fmt::format("{}, mesh {}{}{}", count_of(first.devices, "device"), first.mesh,
@@ -471,7 +466,7 @@ std::string to_svg(const Comparison& scenes, std::optional<std::size_t> step) {
       put_strip(sheet, scene, largest);
     }
   }
-  return sheet.finish(title_of(first), description);
+  return sheet.finish(drawing_title(first), description);
 }
 
 }  // namespace retile::drawing

@@ -1,10 +1,14 @@
 // Scenes as SVG.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "retile/drawing/scene.h"
@@ -17,6 +21,12 @@ std::string to_svg(const Comparison& scenes, std::optional<std::size_t> step);
 
 // One frame, for a page that has the styles of page.css.
 std::string frame_svg(const Scene& scene, const SceneFrame& frame);
+
+// Appends what is formatted.
+template <typename... Arguments>
+void put(std::string& out, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
+}
 
 // The text as XML has it. Users' names hold anything; control characters become spaces.
 std::string escape(std::string_view text);

@@ -33,8 +33,6 @@ struct Cell {
   std::vector<Device> devices;     // that hold them, ascending
 };
 
-std::size_t index(int dimension) { return static_cast<std::size_t>(dimension); }
-
 // Where boxes begin and end along a dimension, neighbours joined until there are few.
 std::vector<std::int64_t> edges_of(const Scene& scene, const std::vector<const HeldBox*>& boxes, int dimension) {
   if (dimension < 0) return {0, 1};

@@ -58,7 +58,7 @@ std::vector<std::int64_t> along(const std::vector<Shape>& corners, std::size_t d
   return numbers;
 }
 
-std::string to_string(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit) {
+std::string expression_of(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit) {
   std::string text;
   const auto append = [&](bool is_negative, const std::string& term) {
     if (text.empty()) {

@@ -39,7 +39,7 @@ std::optional<DeviceForm> find_form(const Mesh& mesh, const std::vector<std::int
 std::vector<std::int64_t> along(const std::vector<Shape>& corners, std::size_t dimension);
 
 // "device / 4 % 2 * 8 + 1"; `digit` writes a term without its factor.
-std::string to_string(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit);
+std::string expression_of(const DeviceForm& form, const std::function<std::string(const DigitTerm& term)>& digit);
 // "device / 4 % 2", with the language's word for the device and its sign for whole division.
 std::string digit_text(const DigitTerm& term, std::int64_t device_count, std::string_view device,
                        std::string_view division);

@@ -410,7 +410,7 @@ class JaxPrinter {
   // --- Numbers that differ by device.
 
   std::string number(const DeviceForm& form) {
-    return to_string(form, [&](const DigitTerm& term) { return digit(term); });
+    return expression_of(form, [&](const DigitTerm& term) { return digit(term); });
   }
 
   // By the names of axes where the digit is made of whole axes, or is a part of one.

@@ -285,7 +285,7 @@ class MpiPrinter {
   }
 
   std::string expression(const DeviceForm& form) const {
-    return to_string(form, [&](const DigitTerm& term) { return digit_text(term, devices(), "rank", "/"); });
+    return expression_of(form, [&](const DigitTerm& term) { return digit_text(term, devices(), "rank", "/"); });
   }
 
   std::string body_of_parts(const Placement& placement) const {

@@ -17,7 +17,6 @@ namespace retile::files {
 namespace {
 
 constexpr std::uint64_t missing = UINT64_MAX;  // in an index of a shard
-constexpr std::int64_t entry_bytes = 16;       // offset and length
 constexpr std::int64_t checksum_bytes = 4;
 // Short runs that lie close together are read with what is between them.
 constexpr std::int64_t window_bytes = range_bytes - most_range_bytes;
@@ -33,7 +32,7 @@ std::uint64_t read_number(const std::byte* bytes, std::size_t count) {
 
 // The index of a shard, as it is read and as it is kept.
 std::int64_t index_reading_bytes(const StoredArray& array) {
-  return array.shards ? 3 * product(array.chunks_per_shard()) * entry_bytes : 0;
+  return array.shards ? 3 * product(array.chunks_per_shard()) * Shards::index_entry_bytes : 0;
 }
 
 std::int64_t number_of(const StoredArray& array, const Shape& chunk) {
@@ -164,7 +163,7 @@ ChunkReader::Place ChunkReader::find_in_shard(const Shape& chunk) {
   open_file(number);
   if (!open_file_) return {};
   if (shard_index_.empty()) {
-    const std::int64_t entries = product(grid) * entry_bytes;
+    const std::int64_t entries = product(grid) * Shards::index_entry_bytes;
     const std::int64_t bytes = entries + (array.shards->index_has_checksum ? checksum_bytes : 0);
     const std::int64_t size = open_file_->size();
     if (size < bytes)
@@ -175,8 +174,8 @@ ChunkReader::Place ChunkReader::find_in_shard(const Shape& chunk) {
         crc32c(std::span(index).first(as_size(entries))) != read_number(index.data() + entries, checksum_bytes)) {
       throw RuntimeError(fmt::format("'{}' is damaged: its index has another checksum", open_file_->path()));
     }
-    for (std::int64_t i = 0; i < entries; i += entry_bytes / 2)
-      shard_index_.push_back(read_number(index.data() + i, entry_bytes / 2));
+    for (std::int64_t i = 0; i < entries; i += Shards::index_entry_bytes / 2)
+      shard_index_.push_back(read_number(index.data() + i, Shards::index_entry_bytes / 2));
   }
   const std::size_t entry = 2 * as_size(tile_number(grid, inside.data()));
   const std::uint64_t offset = shard_index_[entry];

@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t entry_bytes = 16;     // of a chunk in the index of its shard: offset and length
 constexpr const char* unfinished = ".part";  // behind the name of a file that is not complete
 
 // Folders of the file are made where they are absent.
@@ -162,7 +161,7 @@ void ChunkTarget::finish_in_shard(const Shape& number) {
 
 std::int64_t encoding_bytes(const StoredArray& array) {
   const CodecChain codecs(array.codecs, array.chunk_bytes());
-  const std::int64_t index = array.shards ? product(array.chunks_per_shard()) * entry_bytes : 0;
+  const std::int64_t index = array.shards ? product(array.chunks_per_shard()) * Shards::index_entry_bytes : 0;
   return index + (codecs.is_plain() ? 0 : codecs.most_encoded_bytes() + codecs.encoding_bytes());
 }
 
@@ -171,7 +170,7 @@ std::int64_t index_bytes(const StoredArray& array) {
   constexpr std::int64_t beside = 256;  // of a shard, for its number and its place among the others
   std::int64_t shards = 1;
   for (std::size_t i = 0; i < array.shape.size(); ++i) shards *= divide_up(array.shape[i], array.shards->shape[i]);
-  return shards * (product(array.chunks_per_shard()) * entry_bytes + beside);
+  return shards * (product(array.chunks_per_shard()) * Shards::index_entry_bytes + beside);
 }
 
 }  // namespace retile::files

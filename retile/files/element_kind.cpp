@@ -27,7 +27,7 @@ constexpr NamedType named_types[] = {
     {"float8_e4m3", "", 1}, {"float8_e5m2", "", 1}, {"float8_e4m3fn", "", 1},  {"numpy.timedelta64", "", 8},
 };
 
-using Bytes = std::vector<std::byte>;
+using FillBytes = std::vector<std::byte>;
 
 constexpr std::int64_t most_element_bytes = 1 << 19;
 
@@ -41,8 +41,8 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
 }
 
 // The lowest bytes of a word, in the order of the kind; zeros beyond its eight.
-Bytes bytes_of_word(std::uint64_t word, std::int64_t size, bool big_endian) {
-  Bytes bytes;
+FillBytes bytes_of_word(std::uint64_t word, std::int64_t size, bool big_endian) {
+  FillBytes bytes;
   for (std::int64_t i = 0; i < size; ++i, word >>= 8U) bytes.push_back(static_cast<std::byte>(word & 0xFFU));
   if (big_endian) std::reverse(bytes.begin(), bytes.end());
   return bytes;
@@ -99,7 +99,7 @@ std::optional<std::uint64_t> read_bits(const JsonReader& reader) {
   return bits;
 }
 
-std::optional<Bytes> read_float(const JsonReader& reader, std::int64_t bytes, bool big_endian) {
+std::optional<FillBytes> read_float(const JsonReader& reader, std::int64_t bytes, bool big_endian) {
   auto bits = read_bits(reader);
   const auto number = read_number(reader);
   if (!bits && number) bits = float_bits(*number, bytes);
@@ -107,8 +107,8 @@ std::optional<Bytes> read_float(const JsonReader& reader, std::int64_t bytes, bo
   return bytes_of_word(*bits, bytes, big_endian);
 }
 
-std::optional<Bytes> read_complex(const JsonReader& reader, const ElementKind& kind) {
-  Bytes bytes;
+std::optional<FillBytes> read_complex(const JsonReader& reader, const ElementKind& kind) {
+  FillBytes bytes;
   const bool has_parts = reader.value().as<JsonArray>() != nullptr && reader.elements().size() == 2;
   if (!has_parts) return std::nullopt;
   for (const JsonReader& part : reader.elements()) {
@@ -161,8 +161,8 @@ ElementKind read_zarr3_type(const JsonReader& reader) {
   named.fail(fmt::format("elements of type '{}' are not known", name));
 }
 
-std::optional<Bytes> read_fill_value(const JsonReader& reader, const ElementKind& kind) {
-  const Bytes zero(static_cast<std::size_t>(kind.bytes));
+std::optional<FillBytes> read_fill_value(const JsonReader& reader, const ElementKind& kind) {
+  const FillBytes zero(static_cast<std::size_t>(kind.bytes));
   if (reader.value().as<std::nullptr_t>() != nullptr) return zero;
   const auto* text = reader.value().as<std::string>();
   if (text != nullptr && text->empty()) return zero;

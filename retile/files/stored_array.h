@@ -18,6 +18,8 @@ enum class Format { npy, zarr2, zarr3, hdf5 };
 
 // The chunks of a file that holds several of them (the sharding codec of Zarr v3).
 struct Shards {
+  static constexpr std::int64_t index_entry_bytes = 16;  // of a chunk in the index: offset and length
+
   Shape shape;                  // elements of a shard: whole chunks
   bool index_at_start = false;  // of the file; else at its end
   bool index_has_checksum = true;

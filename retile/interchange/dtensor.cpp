@@ -21,7 +21,7 @@
 namespace retile::interchange {
 namespace {
 
-constexpr std::string_view mesh_example =
+constexpr std::string_view dtensor_mesh_example =
     "\"DeviceMesh([[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp'))\" or --mesh dp=2,tp=2";
 
 // --- Cutting a dimension, axis by axis.
@@ -512,7 +512,7 @@ PlacedMesh scan_dtensor_mesh(Scanner& scanner) { return MeshScanner(scanner).sca
 
 Layout parse_dtensor(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
   Scanner scanner(text);
-  const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, mesh_example);
+  const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, dtensor_mesh_example);
   return PlacementScanner(scanner, shape, given).scan();
 }
 

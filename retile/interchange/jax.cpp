@@ -15,7 +15,7 @@
 namespace retile::interchange {
 namespace {
 
-constexpr std::string_view mesh_example = "\"Mesh('x': 2, 'y': 4)\" or --mesh x=2,y=4";
+constexpr std::string_view jax_mesh_example = "\"Mesh('x': 2, 'y': 4)\" or --mesh x=2,y=4";
 
 // tuple ::= '(' [ item { ',' item } [ ',' ] ] ')', and sets in braces
 template <typename ScanItem>
@@ -126,7 +126,7 @@ Layout scan_single_device(Scanner& scanner, const Shape& shape) {
   return layout_on_one(device, shape);
 }
 
-std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
+std::string jax_axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
   std::string text;
   for (const AxisPart& part : axes) {
     text += (text.empty() ? "" : ", ") + python_string(mesh.axis(part.axis).name);
@@ -198,7 +198,7 @@ Layout parse_jax(const SourceText& text, const Shape& shape, const std::optional
   const auto scan = [&] {
     if (scanner.accept_word("NamedSharding")) return scan_named_sharding(scanner, shape);
     if (scanner.accept_word("SingleDeviceSharding")) return scan_single_device(scanner, shape);
-    const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, mesh_example);
+    const PlacedMesh& given = require_mesh(mesh, scanner, {0, text.text.size()}, jax_mesh_example);
     return SpecScanner(scanner, given, shape).scan();
   };
   Layout layout = scan();
@@ -212,10 +212,10 @@ NotationText to_jax(const Layout& layout) {
   require_whole_axes(cuts, "JAX");
   std::vector<std::string> entries;
   for (const std::vector<AxisPart>& axes : cuts.dimensions) {
-    const std::string text = axes_text(cuts.mesh, axes);
+    const std::string text = jax_axes_text(cuts.mesh, axes);
     entries.push_back(axes.empty() ? "None" : axes.size() == 1 ? text : fmt::format("({})", text));
   }
-  if (cuts.is_partial()) entries.push_back(fmt::format("unreduced={{{}}}", axes_text(cuts.mesh, cuts.partial)));
+  if (cuts.is_partial()) entries.push_back(fmt::format("unreduced={{{}}}", jax_axes_text(cuts.mesh, cuts.partial)));
   const bool is_single = entries.size() == 1 && !cuts.is_partial();
   return {mesh_text(cuts.mesh, cuts.devices),
           fmt::format("PartitionSpec({}{})", fmt::join(entries, ", "), is_single ? "," : "")};

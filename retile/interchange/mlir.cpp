@@ -15,11 +15,11 @@
 namespace retile::interchange {
 namespace {
 
-constexpr std::string_view mesh_example = "'mesh.mesh @mesh(shape = 2x4)' or --mesh x=2,y=4";
+constexpr std::string_view mlir_mesh_example = "'mesh.mesh @mesh(shape = 2x4)' or --mesh x=2,y=4";
 
-class ShardingScanner {
+class MlirScanner {
  public:
-  ShardingScanner(Scanner& scanner, const Shape& shape, const std::optional<PlacedMesh>& mesh)
+  MlirScanner(Scanner& scanner, const Shape& shape, const std::optional<PlacedMesh>& mesh)
       : scanner_(scanner), shape_(shape), given_(mesh) {}
 
   Layout scan() {
@@ -75,7 +75,7 @@ class ShardingScanner {
     scanner_.expect("@", "before the name of a mesh");
     const std::size_t begin = scanner_.last().begin;
     const std::string symbol = scanner_.name("the name of a mesh");
-    return require_mesh(given_, scanner_, {begin, scanner_.last().end}, symbol, mesh_example);
+    return require_mesh(given_, scanner_, {begin, scanner_.last().end}, symbol, mlir_mesh_example);
   }
 
   // '[' [ numbers { ',' numbers } ] ']'
@@ -173,7 +173,7 @@ PlacedMesh scan_mlir_mesh(Scanner& scanner) {
 
 Layout parse_mlir(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
   Scanner scanner(text);
-  return ShardingScanner(scanner, shape, mesh).scan();
+  return MlirScanner(scanner, shape, mesh).scan();
 }
 
 NotationText to_mlir(const Layout& layout) {

@@ -19,7 +19,7 @@
 namespace retile::interchange {
 namespace {
 
-constexpr std::string_view mesh_example = "'sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>' or --mesh x=2,y=4";
+constexpr std::string_view shardy_mesh_example = "'sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>' or --mesh x=2,y=4";
 
 // '[' [ string '=' size { ',' string '=' size } ] ']' [ ',' 'device_ids' '=' '[' devices ']' ]
 PlacedMesh scan_mesh_body(Scanner& scanner) {
@@ -45,9 +45,9 @@ PlacedMesh scan_mesh_body(Scanner& scanner) {
   return place_mesh(scanner, {begin, scanner.last().end}, std::move(axes), std::move(devices));
 }
 
-class ShardingScanner {
+class ShardyScanner {
  public:
-  ShardingScanner(Scanner& scanner, const Shape& shape, const std::optional<PlacedMesh>& mesh)
+  ShardyScanner(Scanner& scanner, const Shape& shape, const std::optional<PlacedMesh>& mesh)
       : scanner_(scanner), shape_(shape), given_(mesh) {}
 
   Layout scan_xla() {
@@ -106,7 +106,7 @@ class ShardingScanner {
       scanner_.expect("=", "between an axis and its size");
       axes.back().size = scanner_.size("the size of an axis");
     }
-    if (axes.empty()) return require_mesh(given_, scanner_, {begin, scanner_.last().end}, mesh_example);
+    if (axes.empty()) return require_mesh(given_, scanner_, {begin, scanner_.last().end}, shardy_mesh_example);
     const SourceRange place{begin, scanner_.last().end};
     const std::size_t next = scanner_.next_position();
     std::vector<Device> devices;
@@ -158,7 +158,7 @@ class ShardingScanner {
     const std::size_t begin = scanner_.next_position();
     if (scanner_.accept("@")) {
       const std::string symbol = scanner_.name("the name of a mesh");
-      return require_mesh(given_, scanner_, {begin, scanner_.last().end}, symbol, mesh_example);
+      return require_mesh(given_, scanner_, {begin, scanner_.last().end}, symbol, shardy_mesh_example);
     }
     scanner_.expect_word("mesh", "or '@' and the name of a mesh");
     scanner_.expect("<", "before a mesh");
@@ -262,7 +262,7 @@ std::string quoted(const std::string& name) {
   return text.starts_with('"') ? text : '"' + text + '"';
 }
 
-std::string axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
+std::string shardy_axes_text(const Mesh& mesh, const std::vector<AxisPart>& axes) {
   std::vector<std::string> texts;
   for (const AxisPart& part : axes) {
     texts.push_back(quoted(mesh.axis(part.axis).name));
@@ -295,12 +295,12 @@ bool is_named_xla(std::string_view text) {
 
 Layout parse_named_xla(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
   Scanner scanner(text);
-  return ShardingScanner(scanner, shape, mesh).scan_xla();
+  return ShardyScanner(scanner, shape, mesh).scan_xla();
 }
 
 Layout parse_shardy(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh) {
   Scanner scanner(text);
-  return ShardingScanner(scanner, shape, mesh).scan();
+  return ShardyScanner(scanner, shape, mesh).scan();
 }
 
 NotationText to_shardy(const Layout& layout) {
@@ -309,10 +309,10 @@ NotationText to_shardy(const Layout& layout) {
   std::vector<std::string> axes;
   for (const Axis& axis : cuts.mesh.axes()) axes.push_back(fmt::format("{}={}", quoted(axis.name), axis.size));
   std::vector<std::string> dimensions;
-  for (const std::vector<AxisPart>& parts : cuts.dimensions) dimensions.push_back(axes_text(cuts.mesh, parts));
+  for (const std::vector<AxisPart>& parts : cuts.dimensions) dimensions.push_back(shardy_axes_text(cuts.mesh, parts));
   const std::string devices =
       cuts.devices.empty() ? "" : fmt::format(", device_ids=[{}]", fmt::join(cuts.devices, ", "));
-  const std::string partial = cuts.is_partial() ? ", unreduced=" + axes_text(cuts.mesh, cuts.partial) : "";
+  const std::string partial = cuts.is_partial() ? ", unreduced=" + shardy_axes_text(cuts.mesh, cuts.partial) : "";
   return {fmt::format("sdy.mesh @mesh = <[{}]{}>", fmt::join(axes, ", "), devices),
           fmt::format("#sdy.sharding<@mesh, [{}]{}>", fmt::join(dimensions, ", "), partial)};
 }

@@ -32,19 +32,19 @@ std::string names_text(const std::vector<Name>& names, std::string_view separato
 // --- Expressions.
 
 // How tightly an expression holds together: operands of application are atoms.
-enum Strength { sum = 1, product, sign, application, atom };
+enum Strength { as_sum = 1, as_product, as_sign, as_application, as_atom };
 
 Strength strength_of(const Expression& expression) {
   switch (expression.kind) {
     case Expression::Kind::name:
     case Expression::Kind::number:
-      return atom;
+      return as_atom;
     case Expression::Kind::infix:
-      return expression.word == "+" || expression.word == "-" ? sum : product;
+      return expression.word == "+" || expression.word == "-" ? as_sum : as_product;
     case Expression::Kind::negation:
-      return sign;
+      return as_sign;
     case Expression::Kind::application:
-      return application;
+      return as_application;
   }
   throw InternalError("unknown expression");
 }
@@ -59,9 +59,9 @@ std::string operand_text(const Expression& operand, int least) {
 std::string argument_text(char kind, const Expression& expression, std::size_t& next_operand, std::size_t& next_list) {
   switch (kind) {
     case 'e':
-      return operand_text(expression.operands[next_operand++], atom);
+      return operand_text(expression.operands[next_operand++], as_atom);
     case 'E':
-      return join(expression.operands, " ", [](const Expression& operand) { return operand_text(operand, atom); });
+      return join(expression.operands, " ", [](const Expression& operand) { return operand_text(operand, as_atom); });
     case 'd':
       return fmt::format("{}", expression.dimension);
     case 'n':
@@ -96,7 +96,7 @@ std::string text_of(const Expression& expression) {
                          operand_text(expression.operands[1], strength + 1));
     }
     case Expression::Kind::negation:
-      return "-" + operand_text(expression.operands[0], sign);
+      return "-" + operand_text(expression.operands[0], as_sign);
     case Expression::Kind::application:
       return application_text(expression);
   }

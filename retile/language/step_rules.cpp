@@ -100,17 +100,18 @@ std::optional<Fault> find_step_fault(const StepOperation& operation, const Place
   const StepOp op = op_of(operation);
   const std::vector<Change> changes = size_changes(operation);
   if (before.global_shape() != after.global_shape()) {
-    return Fault{fmt::format("the operand has global shape {} and the result {}", to_string(before.global_shape()),
-                             to_string(after.global_shape())),
+    return Fault{fmt::format("the operand has global shape {} and the result {}",
+                             retile::to_string(before.global_shape()), retile::to_string(after.global_shape())),
                  fmt::format("{} keeps the global shape", name_of(op))};
   }
   if (op == StepOp::exchange) return std::nullopt;
   if (auto fault = dimension_fault(changes, before.rank())) return fault;
   const std::optional<Shape> local = shape_after(changes, before.local_shape());
   if (!local || *local != after.local_shape()) {
-    const std::string leads = local ? "leads to tiles of " + to_string(*local) : "does not divide or fit its tiles";
+    const std::string leads =
+        local ? "leads to tiles of " + retile::to_string(*local) : "does not divide or fit its tiles";
     return Fault{fmt::format("{} of tiles of {} {}, and the result has {}", name_of(op),
-                             to_string(before.local_shape()), leads, to_string(after.local_shape())),
+                             retile::to_string(before.local_shape()), leads, retile::to_string(after.local_shape())),
                  {}};
   }
   return op == StepOp::allpermute ? std::nullopt : nesting_fault(op, before, after);

@@ -32,14 +32,14 @@ Groups order_by_smallest(Groups groups) {
 
 // A device's place in the exchange of its group's box: the tile it brings and the one it gets, numbered
 // within the box.
-struct Edge {
+struct TileEdge {
   std::int64_t box;
   std::int64_t brings;
   std::int64_t gets;
   Device device;
 };
 
-bool by_box_and_tile(const Edge& a, const Edge& b) {
+bool by_box_and_tile(const TileEdge& a, const TileEdge& b) {
   return std::tie(a.box, a.brings, a.device) < std::tie(b.box, b.brings, b.device);
 }
 
@@ -48,12 +48,12 @@ bool by_box_and_tile(const Edge& a, const Edge& b) {
 class Matcher {
  public:
   // The edges of one box, sorted by what they bring.
-  explicit Matcher(std::span<const Edge> edges) : edges_(edges), used_(edges.size()) {
+  explicit Matcher(std::span<const TileEdge> edges) : edges_(edges), used_(edges.size()) {
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (i == 0 || edges[i].brings != edges[i - 1].brings) first_.push_back(i);
     }
     first_.push_back(edges.size());
-    for (const Edge& edge : edges) got_.push_back(edge.gets);
+    for (const TileEdge& edge : edges) got_.push_back(edge.gets);
     std::sort(got_.begin(), got_.end());
     got_.erase(std::unique(got_.begin(), got_.end()), got_.end());
     if (got_.size() != tile_count()) fail();
@@ -87,7 +87,7 @@ class Matcher {
     throw RuntimeError("no groups of devices bring each other the tiles that they get");
   }
 
-  std::size_t got_index(const Edge& edge) const {
+  std::size_t got_index(const TileEdge& edge) const {
     return static_cast<std::size_t>(std::lower_bound(got_.begin(), got_.end(), edge.gets) - got_.begin());
   }
 
@@ -110,7 +110,7 @@ class Matcher {
     return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end(), edge) - first_.begin()) - 1;
   }
 
-  std::span<const Edge> edges_;
+  std::span<const TileEdge> edges_;
   std::vector<std::size_t> first_;  // first edge of each tile brought, and the end
   std::vector<std::int64_t> got_;   // tiles got, ascending
   std::vector<bool> used_;
@@ -120,9 +120,9 @@ class Matcher {
 
 // Calls visit(edges) for the edges of each box, of edges sorted by box.
 template <typename Visit>
-void for_each_box(std::span<const Edge> edges, Visit visit) {
+void for_each_box(std::span<const TileEdge> edges, Visit visit) {
   while (!edges.empty()) {
-    const auto in_box = [&](const Edge& edge) { return edge.box == edges.front().box; };
+    const auto in_box = [&](const TileEdge& edge) { return edge.box == edges.front().box; };
     const auto count = static_cast<std::size_t>(std::find_if_not(edges.begin(), edges.end(), in_box) - edges.begin());
     visit(edges.first(count));
     edges = edges.subspan(count);
@@ -130,10 +130,10 @@ void for_each_box(std::span<const Edge> edges, Visit visit) {
 }
 
 // The groups that exchange one box, whose edges are sorted by what they bring.
-void add_groups(std::span<const Edge> box, std::size_t tiles_in_box, Groups& groups) {
+void add_groups(std::span<const TileEdge> box, std::size_t tiles_in_box, Groups& groups) {
   if (box.size() == tiles_in_box) {  // no replicas to match
     std::vector<Device>& group = groups.emplace_back(box.size());
-    std::transform(box.begin(), box.end(), group.begin(), [](const Edge& edge) { return edge.device; });
+    std::transform(box.begin(), box.end(), group.begin(), [](const TileEdge& edge) { return edge.device; });
     return;
   }
   Matcher matcher(box);
@@ -191,15 +191,15 @@ void visit_list(Operation& operation, Visit visit) {
 }  // namespace
 
 Groups allgather_groups(const TileTable& before, const TileTable& after) {
-  std::vector<Edge> edges;
+  std::vector<TileEdge> edges;
   edges.reserve(before.device_count());
   for (std::size_t d = 0; d < before.device_count(); ++d) {
     edges.push_back({after.number(d), before.number(d), 0, static_cast<Device>(d)});
   }
   std::sort(edges.begin(), edges.end(), by_box_and_tile);
   Groups groups;
-  for_each_box(edges, [&](std::span<const Edge> box) {
-    const auto is_replica = [&](const Edge& edge) { return edge.brings == box.front().brings; };
+  for_each_box(edges, [&](std::span<const TileEdge> box) {
+    const auto is_replica = [&](const TileEdge& edge) { return edge.brings == box.front().brings; };
     const auto replicas = static_cast<std::size_t>(std::count_if(box.begin(), box.end(), is_replica));
     for (std::size_t r = 0; r < replicas; ++r) {
       std::vector<Device>& group = groups.emplace_back();
@@ -212,7 +212,7 @@ Groups allgather_groups(const TileTable& before, const TileTable& after) {
 
 Groups alltoall_groups(const TileTable& before, const TileTable& after) {
   const Grid common = common_grid(before.grid, after.grid);
-  std::vector<Edge> edges;
+  std::vector<TileEdge> edges;
   edges.reserve(before.device_count());
   for (std::size_t d = 0; d < before.device_count(); ++d) {
     edges.push_back({coarse_number(before, common, d), before.number(d), after.number(d), static_cast<Device>(d)});
@@ -221,7 +221,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after) {
   std::size_t tiles_in_box = 1;
   for (std::size_t i = 0; i < common.size(); ++i) tiles_in_box *= static_cast<std::size_t>(before.grid[i] / common[i]);
   Groups groups;
-  for_each_box(edges, [&](std::span<const Edge> box) { add_groups(box, tiles_in_box, groups); });
+  for_each_box(edges, [&](std::span<const TileEdge> box) { add_groups(box, tiles_in_box, groups); });
   return order_by_smallest(std::move(groups));
 }
 

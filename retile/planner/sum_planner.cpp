@@ -12,6 +12,7 @@
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
+#include "retile/planner/lowering.h"
 
 namespace retile {
 namespace {
@@ -163,8 +164,6 @@ class SumProblem {
   const std::vector<AxisPart> kept_;
   std::vector<AxisPart> combined_;
 };
-
-constexpr std::int64_t most_tabled_devices = 256;  // above it, plans are made of types where they can be
 
 }  // namespace
 

@@ -16,7 +16,7 @@ void fix_block_sizes() {
 }
 
 template <typename Number>
-void multiply(const MatmulSizes& sizes, const std::byte* left, const std::byte* right, std::byte* out) {
+void multiply_matrices(const MatmulSizes& sizes, const std::byte* left, const std::byte* right, std::byte* out) {
   using Matrix = Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const auto* a = reinterpret_cast<const Number*>(left);
   const auto* b = reinterpret_cast<const Number*>(right);
@@ -37,11 +37,11 @@ void matmul(ElementType element, const MatmulSizes& sizes, const std::byte* left
   fix_block_sizes();
   switch (element) {
     case ElementType::f32:
-      return multiply<float>(sizes, left, right, out);
+      return multiply_matrices<float>(sizes, left, right, out);
     case ElementType::f64:
-      return multiply<double>(sizes, left, right, out);
+      return multiply_matrices<double>(sizes, left, right, out);
     case ElementType::i32:
-      return multiply<std::uint32_t>(sizes, left, right, out);  // wraps
+      return multiply_matrices<std::uint32_t>(sizes, left, right, out);  // wraps
     default:
       throw InternalError("programs compute with f32, f64 and i32");
   }

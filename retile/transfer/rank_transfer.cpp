@@ -28,6 +28,10 @@ using TransferPiece = StreamPlan::Piece;
 // Bytes that are converted, checked or copied at once, in the first-level cache.
 constexpr std::int64_t block_bytes = 16 << 10;
 
+}  // namespace
+
+// --- What RankTransfer::State holds.
+
 // A box of an array whose elements are scaled block by block; none: they are sent as they are.
 struct Scaling {
   const BlockScales* scales = nullptr;
@@ -105,6 +109,8 @@ struct Lane {
   std::vector<LaidPiece> pieces;
   std::vector<std::uint64_t> digests;  // of what was packed last, by round; 0: nothing
 };
+
+namespace {
 
 // visit(piece, the range of its bytes, where they begin in the range) for the pieces in a range of a lane.
 template <typename Visit>

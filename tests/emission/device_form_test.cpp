@@ -14,7 +14,8 @@ using ::testing::Optional;
 std::string form_text(const Mesh& mesh, const std::vector<std::int64_t>& numbers) {
   const auto form = find_form(mesh, numbers);
   if (!form) return "none";
-  return to_string(*form, [&](const DigitTerm& term) { return digit_text(term, mesh.device_count(), "rank", "/"); });
+  return expression_of(*form,
+                       [&](const DigitTerm& term) { return digit_text(term, mesh.device_count(), "rank", "/"); });
 }
 
 TEST(DeviceForm, says_numbers_by_digits) {

@@ -24,7 +24,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace bench_command {
 
 using namespace evaluation;
 
@@ -268,9 +268,10 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
   command.add_option("--out", arguments.out, "the file of results, added to")->capture_default_str()->type_name("FILE");
 }
 
-}  // namespace
+}  // namespace bench_command
 
 void add_bench_command(CLI::App& app, int* status) {
+  using namespace bench_command;
   const auto [command, arguments] =
       add_subcommand(app, "bench", "Measure planners against each other on real data", examples, run, status);
   arguments.command = &command;

@@ -15,7 +15,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace calibrate_command {
 
 constexpr const char* examples =
     R"(Measures the machine with runs of the engine and writes it as a machine file (docs/formats.md): hosts as MPI
@@ -65,9 +65,10 @@ int run(const Arguments& arguments) {
   return done;
 }
 
-}  // namespace
+}  // namespace calibrate_command
 
 void add_calibrate_command(CLI::App& app, int* status) {
+  using namespace calibrate_command;
   const auto [command, arguments] =
       add_subcommand(app, "calibrate", "Measure this machine and write it as a machine file", examples, run, status);
   add_engine_options(command, arguments.engine, EngineChoice::of_transfers);

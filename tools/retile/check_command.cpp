@@ -14,7 +14,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace check_command {
 
 constexpr const char* examples =
     R"(A program declares its mesh, then functions on distributed arrays:
@@ -61,9 +61,10 @@ int run(const Arguments& arguments) {
   return status;
 }
 
-}  // namespace
+}  // namespace check_command
 
 void add_check_command(CLI::App& app, int* status) {
+  using namespace check_command;
   const auto [command, arguments] = add_subcommand(app, "check", "Check programs", examples, run, status);
   command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");
   command.add_flag("-v,--verbose", arguments.verbose, "say what was checked, one line a file, on standard error");

@@ -21,7 +21,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace draw_command {
 
 constexpr const char* examples =
     R"(Draws the array before and after each step as tiles in the colours of the devices that hold them, who
@@ -198,9 +198,10 @@ int run(const Arguments& arguments) {
   return status;
 }
 
-}  // namespace
+}  // namespace draw_command
 
 void add_draw_command(CLI::App& app, int* status) {
+  using namespace draw_command;
   const auto [command, arguments] =
       add_subcommand(app, "draw", "Draw a plan: a page, an SVG or text", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);

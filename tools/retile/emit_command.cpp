@@ -13,7 +13,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace emit_command {
 
 constexpr const char* examples =
     R"(Writes the plan as code that needs no retile, with a check of its own where it can be run:
@@ -75,9 +75,10 @@ int run(const Arguments& arguments) {
   return for_each_problem(arguments.problem, "writing", write, 1);
 }
 
-}  // namespace
+}  // namespace emit_command
 
 void add_emit_command(CLI::App& app, int* status) {
+  using namespace emit_command;
   const auto [command, arguments] =
       add_subcommand(app, "emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);

@@ -14,7 +14,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace explain_command {
 
 using explanation::Explanation;
 using explanation::Question;
@@ -115,9 +115,10 @@ int run(const Arguments& arguments) {
   return explain_problems(arguments);
 }
 
-}  // namespace
+}  // namespace explain_command
 
 void add_explain_command(CLI::App& app, int* status) {
+  using namespace explain_command;
   const auto [command, arguments] = add_subcommand(
       app, "explain", "Say what a compiler does with redistributions, and what could be done", examples, run, status);
   add_problem_options(command, arguments.problem);

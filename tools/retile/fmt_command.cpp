@@ -15,7 +15,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace fmt_command {
 
 constexpr const char* examples =
     R"(Prints programs in their one canonical form: indentation, spaces, names of axes without quotes where they
@@ -58,9 +58,10 @@ int run(const Arguments& arguments) {
   return status;
 }
 
-}  // namespace
+}  // namespace fmt_command
 
 void add_fmt_command(CLI::App& app, int* status) {
+  using namespace fmt_command;
   const auto [command, arguments] =
       add_subcommand(app, "fmt", "Print programs in canonical form", examples, run, status);
   command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");

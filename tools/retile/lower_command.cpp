@@ -15,7 +15,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace lower_command {
 
 constexpr const char* examples =
     R"(Prints the program with every redistribution replaced by the steps of its plan, and a comment above each
@@ -94,9 +94,10 @@ int run(const Arguments& arguments) {
   return done;
 }
 
-}  // namespace
+}  // namespace lower_command
 
 void add_lower_command(CLI::App& app, int* status) {
+  using namespace lower_command;
   const auto [command, arguments] =
       add_subcommand(app, "lower", "Show what a program's redistributions become", examples, run, status);
   command.add_option("FILE", arguments.path, "program; - is standard input")->required()->type_name("");

@@ -11,7 +11,7 @@
 #include "tools/retile/output.h"
 
 namespace retile::command {
-namespace {
+namespace normalize_command {
 
 std::string summary(const Sequence& sequence) {
   return fmt::format("{}, height {}, cost {}", count_of(static_cast<std::int64_t>(sequence.size()), "step"),
@@ -57,9 +57,10 @@ Examples:
   retile plan --planner gather-slice --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' | retile normalize -
   printf '%s\n' 'mesh {x: 4}' '[2{x}8, 8]' '-> allgather(0; x)' '-> dynslice(1; x)' | retile normalize -)";
 
-}  // namespace
+}  // namespace normalize_command
 
 void add_normalize_command(CLI::App& app, int* status) {
+  using namespace normalize_command;
   CLI::App* command = app.add_subcommand("normalize", "Rewrite a sequence of collectives into normal form");
   const auto path = std::make_shared<std::string>();
   command->add_option("SEQUENCE", *path, "sequence file; - is standard input")->required()->type_name("");

@@ -12,7 +12,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace plan_command {
 
 constexpr const char* examples =
     R"(Types read as in [8{x,y}32, 128]: a dimension of 32 cut into tiles of 8 along the axes x and y, from
@@ -76,9 +76,10 @@ int run(const Arguments& arguments) {
   });
 }
 
-}  // namespace
+}  // namespace plan_command
 
 void add_plan_command(CLI::App& app, int* status) {
+  using namespace plan_command;
   const auto [command, arguments] =
       add_subcommand(app, "plan", "Show the steps that lead from one layout to another", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);

@@ -14,7 +14,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace rechunk_command {
 
 constexpr const char* examples =
     R"(SRC is a store of Zarr v2 or v3 (an array, or a group with all its arrays), a .npy file, or a file of HDF5 or
@@ -69,9 +69,10 @@ int run(const Arguments& arguments) {
   return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
-}  // namespace
+}  // namespace rechunk_command
 
 void add_rechunk_command(CLI::App& app, int* status) {
+  using namespace rechunk_command;
   const auto [command, arguments] = add_subcommand(
       app, "rechunk", "Bring arrays in files from one chunking to another, within a byte cap", examples, run, status);
   command.add_option("SRC", arguments.settings.source, "store of Zarr, .npy file, or file of HDF5")

@@ -15,7 +15,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace reshard_command {
 
 constexpr const char* examples =
     R"help(MODEL is a .safetensors file, an index of several, or a folder with either; with --from a folder with a file
@@ -71,9 +71,10 @@ int run(const Arguments& arguments) {
   return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
-}  // namespace
+}  // namespace reshard_command
 
 void add_reshard_command(CLI::App& app, int* status) {
+  using namespace reshard_command;
   const auto [command, arguments] =
       add_subcommand(app, "reshard", "Bring a checkpoint of safetensors from some ranks to others, within a byte cap",
                      examples, run, status);

@@ -16,7 +16,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace run_command {
 
 constexpr const char* examples =
     R"(SRC and DST: each problem is planned, the plan is checked, and made-up data of the element type is moved;
@@ -106,9 +106,10 @@ int run(const Arguments& arguments) {
   });
 }
 
-}  // namespace
+}  // namespace run_command
 
 void add_run_command(CLI::App& app, int* status) {
+  using namespace run_command;
   const auto [command, arguments] =
       add_subcommand(app, "run", "Plan, move real data, and check the result", examples, run, status);
   add_problem_options(command, arguments.problem);

@@ -20,7 +20,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace transfer_command {
 
 constexpr const char* examples =
     R"(A manifest has one array a line: a problem with a "name". All arrays are planned together: every device
@@ -142,9 +142,10 @@ int run(const Arguments& arguments) {
   return run_within_cap(arguments.max_bytes, [&] { return plan_and_run(arguments); });
 }
 
-}  // namespace
+}  // namespace transfer_command
 
 void add_transfer_command(CLI::App& app, int* status) {
+  using namespace transfer_command;
   const auto [command, arguments] =
       add_subcommand(app, "transfer", "Move all arrays of a model at once, within a byte cap", examples, run, status);
   command.add_option("MANIFEST", arguments.manifest, "file with one array a line as JSON; - is standard input")

@@ -18,7 +18,7 @@
 #include "tools/retile/usage.h"
 
 namespace retile::command {
-namespace {
+namespace verify_command {
 
 constexpr const char* examples =
     R"(Replays the boxes that every device holds, step by step, and says which device lacks which part of
@@ -82,9 +82,10 @@ int run(const Arguments& arguments) {
   return status;
 }
 
-}  // namespace
+}  // namespace verify_command
 
 void add_verify_command(CLI::App& app, int* status) {
+  using namespace verify_command;
   const auto [command, arguments] =
       add_subcommand(app, "verify", "Check plans that somebody made", examples, run, status);
   command.add_option("PLAN", arguments.path, "file with one plan a line as JSON; - is standard input")
