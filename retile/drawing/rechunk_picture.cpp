@@ -206,7 +206,9 @@ RechunkScene make_rechunk_scene(const SourceText& line) {
 
 std::string to_svg(const RechunkScene& scene) {
   const auto count = static_cast<double>(scene.stages.size());
-  const double width = std::max(640.0, 2 * margin + count * side + (count - 1) * array_gap);
+  const double arrays_width = count * side + (count - 1) * array_gap;
+  const double text_width = 7 * static_cast<double>(scene.summary.size());  // of the longest line, about
+  const double width = 2 * margin + std::max({600.0, arrays_width, text_width});
   const double height = top + side + 34 + 18 * count;
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.6g} {1:.6g}\" width=\"{0:.6g}\" "

@@ -66,6 +66,14 @@ TEST(RechunkPicture, of_long_arrays_stays_small) {
   EXPECT_THAT(svg, HasSubstr("drawn: columns of dimension 0;"));
 }
 
+TEST(RechunkPicture, is_as_wide_as_its_longest_line) {
+  const RechunkScene scene = make_rechunk_scene({"plan", plan});
+  RechunkScene wordy = scene;
+  wordy.summary = std::string(200, 'x');
+  EXPECT_THAT(to_svg(scene), HasSubstr("viewBox=\"0 0 852 "));
+  EXPECT_THAT(to_svg(wordy), HasSubstr("viewBox=\"0 0 1440 "));
+}
+
 TEST(RechunkPicture, of_other_lines_is_refused) {
   EXPECT_FALSE(is_rechunk_plan({"plan", R"({"mesh": {"x": 2}})"}));
   EXPECT_FALSE(is_rechunk_plan({"plan", "[1]"}));
