@@ -13,6 +13,7 @@
 
 #include "retile/base/error.h"
 #include "retile/base/list.h"
+#include "retile/costs/seconds.h"
 #include "retile/plan/text.h"
 
 namespace retile::evaluation {
@@ -164,29 +165,7 @@ class EngineLaboratory final : public Laboratory {
   std::vector<std::vector<Device>> hosts_;
 };
 
-// --- The model: what a run takes on a machine.
-
-// The most that a device, or a host, has to do in a run.
-struct Load {
-  double inside_bytes = 0;
-  double inside_messages = 0;
-  double link_messages = 0;
-  double copied_bytes = 0;
-  std::int64_t run = 0;           // length of what is copied, in bytes
-  std::vector<double> out_bytes;  // by host
-  std::vector<double> in_bytes;
-};
-
-double seconds_of(const Machine& machine, const Load& load) {
-  double longest = load.inside_bytes / machine.inside_rate;
-  if (load.copied_bytes > 0) longest = std::max(longest, load.copied_bytes / machine.copy_rate(load.run));
-  for (std::size_t host = 0; host < load.out_bytes.size(); ++host) {
-    longest = std::max(longest, load.out_bytes[host] / machine.links[host].out);
-    longest = std::max(longest, load.in_bytes[host] / machine.links[host].in);
-  }
-  return longest + load.inside_messages * machine.inside_latency + load.link_messages * machine.link_latency +
-         machine.step;
-}
+// --- Figures out of times.
 
 double require_rate(double bytes, double seconds, const std::string& what) {
   const double rate = bytes / seconds;
@@ -256,7 +235,7 @@ class Calibrator {
 
   struct Observation {
     std::string name;
-    Load load;
+    Movement movement;  // of bytes
     Sample sample;
   };
 
@@ -271,9 +250,9 @@ class Calibrator {
     return sample_of(seconds);
   }
 
-  Sample observe(std::string name, const Movement& movement, Load load) {
+  Sample observe(std::string name, Movement movement) {
     const std::unique_ptr<Track> track = laboratory_.prepare(movement);
-    observations_.push_back({std::move(name), std::move(load), sample(*track)});
+    observations_.push_back({std::move(name), std::move(movement), sample(*track)});
     return observations_.back().sample;
   }
 
@@ -300,11 +279,9 @@ class Calibrator {
         }
       }
     }
-    Load load;
-    (is_inside ? load.inside_messages : load.link_messages) = static_cast<double>(count);
     const Sample sample = observe(
         fmt::format("{} {}", count_of(static_cast<std::int64_t>(count), "message"), is_inside ? "inside" : "across"),
-        movement_of(options_.devices, messages), load);
+        movement_of(options_.devices, messages));
     return {static_cast<double>(count), sample.undisturbed};  // whoever is put aside for a moment waits much longer
   }
 
@@ -334,13 +311,12 @@ class Calibrator {
     const auto members = static_cast<std::int64_t>(most_members_);
     for (const std::int64_t run : run_lengths) {
       const std::int64_t rows = std::max<std::int64_t>(1, tile_bytes / (run * members));
-      const auto messages = static_cast<double>(members - 1);
-      const double received = messages * static_cast<double>(rows * run);
+      const auto received = static_cast<double>((members - 1) * rows * run);
       const auto written = static_cast<double>(members * rows * run);
       const Sample sample =
-          observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run),
-                  {received, messages, 0, written, run, {}, {}});
-      const double seconds = sample.seconds - machine_.step - messages * machine_.inside_latency;
+          observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run));
+      // The bytes wait for the first message alone.
+      const double seconds = sample.seconds - machine_.step - (members > 1 ? machine_.inside_latency : 0);
       const std::string what = fmt::format("copying in runs of {} bytes", run);
       machine_.copy.push_back({run, require_rate(written, seconds, what)});
       const double rate = require_rate(members > 1 ? received : written, seconds, what);
@@ -509,26 +485,17 @@ class Calibrator {
     const std::int64_t run = 1024;
     const auto rows =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (run * count), 1, tile_bytes / (run * count) + 1);
-    const auto message = static_cast<double>(rows * run);
-    Load load{0, 0, 0, message * static_cast<double>(count), run, {}, {}};
-    for (const std::vector<Device>& host : machine_.hosts) {
-      const auto inside = static_cast<double>(host.size());
-      const double across = static_cast<double>(count) - inside;
-      load.inside_bytes = std::max(load.inside_bytes, message * (inside - 1));
-      load.inside_messages = std::max(load.inside_messages, inside - 1);
-      load.link_messages = std::max(load.link_messages, across);
-      if (machine_.hosts.size() == 1) continue;
-      load.out_bytes.push_back(message * inside * across);
-      load.in_bytes.push_back(message * inside * across);
-    }
-    observe("all to all", transposition(count, {all}, rows, run), std::move(load));
+    observe("all to all", transposition(count, {all}, rows, run));
   }
 
   Calibration finish() {
     Calibration calibration;
     std::vector<double> residuals;
+    const SecondsModel model(machine_);
     for (const Observation& observation : observations_) {
-      residuals.push_back(std::abs(seconds_of(machine_, observation.load) / observation.sample.seconds - 1));
+      const std::vector<std::int64_t> picoseconds = model.costs(observation.movement, 1);
+      const double predicted = 1e-12 * static_cast<double>(picoseconds.front());
+      residuals.push_back(std::abs(predicted / observation.sample.seconds - 1));
       if (observation.sample.spread <= calibration.spread) continue;
       calibration.spread = observation.sample.spread;
       calibration.noisiest = observation.name;
