@@ -15,6 +15,7 @@
 #include "retile/base/arithmetic.h"
 #include "retile/base/diagnostic.h"
 #include "retile/base/utf8.h"
+#include "retile/memory/buffer.h"
 #include "retile/plan/text.h"
 
 namespace retile::files {
@@ -110,7 +111,7 @@ void File::read(std::int64_t offset, std::span<std::byte> out) const {
 
 // Where the system does not say, it counts as if it were.
 bool File::is_cached() const {
-  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t page = page_bytes();
   const std::int64_t pages = divide_up(size(), page);
   if (pages == 0) return true;
   const auto length = static_cast<std::size_t>(pages * page);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
+#include "retile/memory/buffer.h"
 
 namespace retile::mpi {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // For all arenas of an engine that a process maps: a sixteenth of what there is, so that engines can be many.
 constexpr std::size_t address_space = std::size_t{1} << 43U;
 
-std::size_t page_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+std::size_t page_size() { return static_cast<std::size_t>(page_bytes()); }
 
 std::size_t whole_pages(std::size_t size) { return (size + page_size() - 1) / page_size() * page_size(); }
 
