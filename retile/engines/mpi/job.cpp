@@ -162,7 +162,6 @@ void Job::look_for_failure() {
   if (failure() != nullptr) throw RuntimeError(failure_);
 }
 
-// If one has been told.
 void Job::receive_failure() {
   int is_there = 0;
   MPI_Status status;

@@ -65,13 +65,14 @@ class Job {
   TeamCommunicators teams;
 
  private:
+  // Takes in what another rank has told, if one has.
+  void receive_failure();
+
   std::int64_t tags_ = 0;
   std::int64_t tag_limit_ = 32767;
   std::vector<Work*> begun_;
   std::vector<std::pair<std::shared_ptr<PreparedStreams>, Buffer>> retired_;
   char failure_[1024] = "";
-
-  void receive_failure();
 };
 
 }  // namespace retile::mpi
