@@ -11,6 +11,7 @@ from typing import Any
 from retile import _retile
 from retile._elements import element_type
 from retile._errors import InputError
+from retile._machines import require_machine
 from retile._retile import Layout, Machine, MessagePlan
 from retile._transfer_claims import (
     SCALES,
@@ -59,8 +60,7 @@ class Transfer:
             raise InputError(f"max_bytes is a whole number of bytes, not {max_bytes!r}")
         if verify not in (None, "crc32"):
             raise InputError(f'verify is "crc32" or None, not {verify!r}')
-        if machine is not None and not isinstance(machine, Machine):
-            raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+        require_machine(machine)
         if machine is not None and host is not None:
             raise InputError("the machine says which host each rank is on: no host beside it")
         self._group, self._max_bytes, self._verify, self._machine = group, max_bytes, verify, machine

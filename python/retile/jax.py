@@ -31,6 +31,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
 from retile._jax_transfer import Transfer
+from retile._machines import require_machine
 from retile._programs import (
     FORMS,
     Choice,
@@ -356,8 +357,7 @@ def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:
         raise InputError(f"memory_limit is {memory_limit!r}, no whole number of bytes")
     if form is not None and form not in FORMS:
         raise InputError(f"form is {form!r}\nhint: one of: {', '.join(FORMS)}")
-    if machine is not None and not isinstance(machine, Machine):
-        raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+    require_machine(machine)
     return Wishes(None if memory_limit is None else int(memory_limit), form, machine)
 
 

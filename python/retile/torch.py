@@ -32,6 +32,7 @@ from torch.distributed.tensor.placement_types import Placement
 from retile import _agreement
 from retile._agreement import AgreementError
 from retile._errors import InputError
+from retile._machines import require_machine
 from retile._movements import (
     Movement,
     Options,
@@ -187,9 +188,8 @@ def _group_name(group: dist.ProcessGroup | None) -> str:
 
 
 def _json_of(machine: Machine | None) -> str | None:
-    if machine is None or isinstance(machine, Machine):
-        return None if machine is None else machine.to_json()
-    raise InputError(f"machine is a retile.Machine or None, not {machine!r}")
+    require_machine(machine)
+    return None if machine is None else machine.to_json()
 
 
 # --- What users call.
