@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include "retile/base/arithmetic.h"
-#include "retile/base/utf8.h"
+#include "retile/plan/true_costs.h"
 #include "retile/types/text.h"
 
 namespace retile {
@@ -101,9 +100,9 @@ class Verifier {
       return;
     }
     for (Device device = 0; device < device_count(); ++device) {
-      if (same_elements(held(actual, device), held(wanted, device))) continue;
-      report("{} device {} holds {}, and its {} is {}", when, device, list_of(held(actual, device)), name,
-             list_of(held(wanted, device)));
+      if (same_elements(held_boxes(actual, device), held_boxes(wanted, device))) continue;
+      report("{} device {} holds {}, and its {} is {}", when, device, list_of(held_boxes(actual, device)), name,
+             list_of(held_boxes(wanted, device)));
     }
   }
 
@@ -123,14 +122,6 @@ class Verifier {
     std::optional<std::int64_t> elements = 0;
     for (const Box& box : boxes) elements = elements ? checked_add(*elements, volume(box)) : std::nullopt;
     return elements;
-  }
-
-  // What a device holds; nothing rather than an empty box.
-  static std::vector<Box> held(const Placement& placement, Device device) {
-    if (placement.is_even()) return {placement.box(device)};
-    std::vector<Box> boxes;
-    for (Part& part : placement.parts(device)) boxes.push_back(std::move(part.box));
-    return boxes;
   }
 
   static std::string list_of(const std::vector<Box>& boxes) {
@@ -266,7 +257,7 @@ class Verifier {
 
   void check(const SliceStep& /*step*/, const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
-      report_lack(device, held(after, device), held(before, device), "it held");
+      report_lack(device, held_boxes(after, device), held_boxes(before, device), "it held");
     }
   }
 
@@ -417,19 +408,19 @@ class Verifier {
       if (piece.from == piece.to) report_step("device {} sends to itself", piece.from);
       if (!before.part_around(piece.from, piece.box)) {
         report_step("device {} sends {}, and it held {}", piece.from, to_string(piece.box),
-                    list_of(held(before, piece.from)));
+                    list_of(held_boxes(before, piece.from)));
       }
       if (!after.part_around(piece.to, piece.box)) {
         report_step("device {} is sent {}, which is not in its box {}", piece.to, to_string(piece.box),
-                    list_of(held(after, piece.to)));
+                    list_of(held_boxes(after, piece.to)));
       }
       received[piece.to].push_back(piece.box);
     }
     for (Device device = 0; device < device_count(); ++device) {
       std::vector<Box> sources = std::move(received[device]);
       report_repetition(device, before, after, sources);
-      for (Box& box : held(before, device)) sources.push_back(std::move(box));
-      report_lack(device, held(after, device), sources, "it held or was sent");
+      for (Box& box : held_boxes(before, device)) sources.push_back(std::move(box));
+      report_lack(device, held_boxes(after, device), sources, "it held or was sent");
     }
   }
 
@@ -467,8 +458,8 @@ class Verifier {
     std::erase_if(received, [&](const Box& box) { return !after.part_around(device, box); });  // a fault already
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
-    if (elements <= lack(before, after, device)) return;  // no more than it takes to complete the box
-    for (const Box& box : held(after, device)) {
+    if (elements <= lacked_elements(before, after, device)) return;  // no more than it takes to complete the box
+    for (const Box& box : held_boxes(after, device)) {
       const std::optional<Box> repeated = find_covered_twice(box, received);
       if (repeated) return report_step("device {} is sent {} twice", device, to_string(*repeated));
     }
@@ -606,7 +597,7 @@ class Verifier {
     std::optional<std::int64_t> total = 0;
     for (step_index_ = 0; step_index_ < movement_.steps.size(); ++step_index_) {
       const std::int64_t stated = plan.cost.steps[step_index_];
-      const std::optional<std::int64_t> expected = expected_cost(plan.cost.model, movement_.steps[step_index_]);
+      const std::optional<std::int64_t> expected = true_cost(plan.cost.model, movement_, step_index_);
       if (expected && *expected != stated) report_step("it costs {}, not {}", *expected, stated);
       if (total) total = checked_add(*total, stated);
     }
@@ -621,93 +612,8 @@ class Verifier {
     if (!plan.cost.optimal && plan.cost.lower_bound == plan.cost.total) {
       report("cost: not called optimal, and its total is the lower bound, {}", plan.cost.total);
     }
-    const std::int64_t floor = actual_floor(plan);
+    const std::int64_t floor = true_floor(plan);
     if (plan.cost.floor != floor) report("cost: the floor is {}, not {}", floor, plan.cost.floor);
-  }
-
-  // Nothing for a model that is not known here: its costs are not judged.
-  std::optional<std::int64_t> expected_cost(const std::string& model, const Step& step) const {
-    if (model == "paper") return paper_cost(step);
-    if (model == "volume") return most_received(step);
-    return std::nullopt;
-  }
-
-  std::int64_t paper_cost(const Step& step) const {
-    switch (op_of(step)) {
-      case StepOp::dynslice:
-      case StepOp::reduce:
-        return 0;
-      case StepOp::allgather:
-      case StepOp::exchange:
-      case StepOp::alltoall:
-      case StepOp::allpermute:
-        return step.after.local_size();
-    }
-    return 0;
-  }
-
-  std::int64_t most_received(const Step& step) const {
-    const Placement& before = movement_.before(step_index_);
-    if (op_of(step) == StepOp::reduce) return 0;
-    const auto* exchange = std::get_if<ExchangeStep>(&step.operation);
-    const auto* permute = std::get_if<PermuteStep>(&step.operation);
-    std::vector<std::int64_t> received(static_cast<std::size_t>(device_count()));
-    const auto at = [&](Device device) -> std::int64_t& { return received[static_cast<std::size_t>(device)]; };
-    if (exchange != nullptr && exchange->pieces) {
-      // One box may be sent many times over: beyond 63 bits it is only known to be too much.
-      for (const Piece& piece : *exchange->pieces) {
-        at(piece.to) = checked_add(at(piece.to), volume(piece.box)).value_or(INT64_MAX);
-      }
-    } else if (permute != nullptr && permute->pairs) {
-      for (const DevicePair& pair : *permute->pairs) {
-        at(pair.target) = pair.source == pair.target ? 0 : step.after.size(pair.target);
-      }
-    } else {
-      for (Device device = 0; device < device_count(); ++device) at(device) = lack(before, step.after, device);
-    }
-    return *std::max_element(received.begin(), received.end());
-  }
-
-  static std::int64_t lack(const Placement& before, const Placement& after, Device device) {
-    const std::vector<Box> own = held(before, device);
-    std::int64_t lacked = 0;
-    for (const Box& wanted : held(after, device)) {
-      lacked += volume(wanted);
-      for (const Box& box : own) {
-        const std::optional<Box> shared = intersect(wanted, box);
-        lacked -= shared ? volume(*shared) : 0;
-      }
-    }
-    return lacked;
-  }
-
-  // Parts are added pair by pair, and every device but one is sent each element that it ends with: so much arrives in
-  // all, and at least the average somewhere. What a device ends with is no part of what it held.
-  std::int64_t floor_of_sum(const Plan& plan) const {
-    std::int64_t parts = 1;
-    for (const AxisPart& part : plan.source.partial()) parts *= part.size;
-    std::int64_t kept = 1;
-    for (const AxisPart& part : plan.target.partial()) kept *= part.size;
-    const auto elements = static_cast<double>(product(plan.source.global_shape()));
-    const Placement target = plan.target.placement(device_count());
-    double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
-    std::int64_t floor = 0;
-    for (Device device = 0; device < device_count(); ++device) {
-      arriving += static_cast<double>(target.size(device));
-      floor = std::max(floor, target.size(device));
-    }
-    const double average = arriving / static_cast<double>(device_count());
-    return std::max(floor, static_cast<std::int64_t>(std::ceil(average * (1 - 1e-12))));
-  }
-
-  std::int64_t actual_floor(const Plan& plan) const {
-    if (plan.source.partial() != plan.target.partial()) return floor_of_sum(plan);
-    const DistinctEnds ends = distinct_ends(plan.source, plan.target, device_count(), plan.view);
-    std::int64_t floor = 0;
-    for (Device device = 0; device < device_count(); ++device) {
-      floor = std::max(floor, lack(ends.source, ends.target, device));
-    }
-    return floor;
   }
 
   const Movement& movement_;
