@@ -12,20 +12,10 @@
 #include "bench/comparison.h"
 #include "bench/mpi/contest.h"
 #include "bench/mpi/mpi_program.h"
+#include "bench/mpi/scalapack_calls.h"
 #include "retile/base/error.h"
 #include "retile/mpi.h"
 #include "retile/retile.h"
-
-// The C interfaces of BLACS and of the redistribution routines come without a header.
-extern "C" {
-void Cblacs_get(int context, int what, int* value);
-void Cblacs_gridinit(int* context, const char* order, int rows, int columns);
-void Cblacs_gridinfo(int context, int* rows, int* columns, int* row, int* column);
-void Cblacs_gridexit(int context);
-int numroc_(const int* size, const int* block, const int* process, const int* first, const int* processes);
-void Cpdgemr2d(int rows, int columns, double* a, int ia, int ja, int* a_descriptor, double* b, int ib, int jb,
-               int* b_descriptor, int context);
-}
 
 namespace retile::bench {
 namespace {
@@ -52,7 +42,7 @@ struct Matrix {
     const int leading = local_rows + 3;
     descriptor = {1, context, arguments.rows, arguments.columns, block, block, first, first, leading};
     part.assign(static_cast<std::size_t>(leading) * static_cast<std::size_t>(local_columns), -1.0);
-    whole = part;
+    whole = part;  // NOLINT(*-member-initializer): its size follows from the grid
     const auto global = [&](int at, int place, int count) { return (at / block * count + place) * block + at % block; };
     for (int j = 0; j < local_columns; ++j) {
       for (int i = 0; i < local_rows; ++i) {

@@ -43,8 +43,8 @@ struct Ends {
 
 }  // namespace
 
-struct Platform::State {
-  explicit State(Machine given)
+struct Platform::Simulation {
+  explicit Simulation(Machine given)
       : machine(std::move(given)), engine(make_engine()), host_of(machine.host_numbers()), ends(host_of.size()) {
     s4u::NetZone* zone = s4u::create_star_zone("machine");
     for (std::size_t device = 0; device < ends.size(); ++device) {
@@ -113,19 +113,19 @@ struct Platform::State {
   std::vector<Ends> ends;
 };
 
-Platform::Platform(const Machine& machine) : state_(std::make_unique<State>(machine)) {}
+Platform::Platform(const Machine& machine) : simulation_(std::make_unique<Simulation>(machine)) {}
 Platform::~Platform() = default;
 
 std::vector<double> Platform::simulate(const std::vector<std::vector<Phase>>& runs) {
   std::vector<double> seconds;
-  s4u::Actor::create("conductor", state_->ends.front().inside, [&] {
+  s4u::Actor::create("conductor", simulation_->ends.front().inside, [&] {
     for (const std::vector<Phase>& run : runs) {
       const double start = s4u::Engine::get_clock();
-      for (const Phase& phase : run) state_->run(phase);
+      for (const Phase& phase : run) simulation_->run(phase);
       seconds.push_back(s4u::Engine::get_clock() - start);
     }
   });
-  state_->engine->run();
+  simulation_->engine->run();
   return seconds;
 }
 

@@ -24,8 +24,8 @@ class Platform {
   std::vector<double> simulate(const std::vector<std::vector<Phase>>& runs);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Simulation;
+  std::unique_ptr<Simulation> simulation_;
 };
 
 }  // namespace retile::bench

@@ -6,19 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "bench/mpi/scalapack_calls.h"
 #include "retile/base/error.h"
-
-// The C interfaces of BLACS and the redistribution routines come without a header.
-extern "C" {
-int Csys2blacs_handle(MPI_Comm comm);
-void Cfree_blacs_system_handle(int handle);
-void Cblacs_gridmap(int* context, int* ranks, int leading, int rows, int columns);
-void Cblacs_gridexit(int context);
-void Cpsgemr2d(int rows, int columns, float* a, int ia, int ja, int* a_descriptor, float* b, int ib, int jb,
-               int* b_descriptor, int context);
-void Cpdgemr2d(int rows, int columns, double* a, int ia, int ja, int* a_descriptor, double* b, int ib, int jb,
-               int* b_descriptor, int context);
-}
 
 namespace retile::bench {
 namespace {
