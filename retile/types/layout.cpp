@@ -22,7 +22,7 @@ constexpr Names<Reduction, 3> reductions{{"sum", "max", "min"}};
 using MeshFault = Layout::MeshFault;
 using BoxFault = Layout::BoxFault;
 
-// So many that it takes no time to look at all of them.
+// The most tiles that are compared one by one, which takes no time.
 constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
 
 // Each takes memory, for a moment.
@@ -176,8 +176,8 @@ std::optional<Fault> find_list_fault(const Factor& factor, bool is_alone) {
   std::optional<std::int64_t> sum = 0;
   for (const std::int64_t tile : factor.tiles) sum = sum && tile >= 0 ? checked_add(*sum, tile) : std::nullopt;
   if (static_cast<std::int64_t>(factor.tiles.size()) == count && sum == factor.size) return std::nullopt;
-  return Fault{fmt::format("{} tiles of {} in all do not make up {} along {} tiles", factor.tiles.size(),
-                           sum.value_or(-1), factor.size, count),
+  return Fault{fmt::format("the list has {} tiles with {} elements, not {} with {}", factor.tiles.size(),
+                           sum.value_or(-1), count, factor.size),
                "list the size of every tile along the axes"};
 }
 

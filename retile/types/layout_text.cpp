@@ -272,10 +272,11 @@ class LayoutScanner {
   void require_tile(const Factor& factor, const FactorText& text) const {
     const std::int64_t largest = most_held(factor, layout_.rule);
     if (text.tile == largest || factor.block > 0 || !factor.tiles.empty()) return;
-    scanner_.fail(
-        text.whole,
-        fmt::format("tiles of {} do not make up {} along {} tiles", text.tile, factor.size, tile_count(factor.axes)),
-        fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
+    const std::int64_t count = tile_count(factor.axes);
+    scanner_.fail(text.whole,
+                  fmt::format("a size of {} cannot be cut into {} tile{} of {}", factor.size, count,
+                              count == 1 ? "" : "s", text.tile),
+                  fmt::format("for {} in all, the largest tile is {}", factor.size, largest));
   }
 
   SourceRange place_of(const Layout::MeshFault& found) const {

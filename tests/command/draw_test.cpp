@@ -216,7 +216,7 @@ TEST(Draw, usage) {
   EXPECT_EQ(run_retile(draw({"--step", "1", "--as", "html"})),
             fault("--step goes with --as svg or text: a page has all steps"));
   EXPECT_EQ(run_retile(draw({"--out", "plan.pdf"})),
-            fault("--as is needed: 'plan.pdf' does not say what it is to hold"));
+            fault("'plan.pdf' ends in none of .html, .svg and .txt; name the format, as in --as svg"));
   EXPECT_EQ(run_retile({"draw", "-", "--planner", "wide"}),
             fault("a file of plans is taken as it is: no --planner, --machine, --memory-limit, --no-exchange or "
                   "--relabel beside it"));

@@ -68,7 +68,7 @@ hint: an axis cuts at most one dimension, once
       |    ^~~~~~
 hint: from major to minor its parts are x:(1)2, x:(2)3; neighbours may be joined
 )"},
-{"x=4", "[8]", "[2{}8]", R"(argument DST:1:2: error: tiles of 2 do not make up 8 along 1 tiles
+{"x=4", "[8]", "[2{}8]", R"(argument DST:1:2: error: a size of 8 cannot be cut into 1 tile of 2
     1 | [2{}8]
       |  ^~~~
 hint: for 8 in all, the largest tile is 8
@@ -78,12 +78,12 @@ hint: for 8 in all, the largest tile is 8
 
 TEST(PlanArgumentFault, sizes) {
   expect_argument_faults({
-{"x=4", "[3{x}8]", "[8]", R"(argument SRC:1:2: error: tiles of 3 do not make up 8 along 4 tiles
+{"x=4", "[3{x}8]", "[8]", R"(argument SRC:1:2: error: a size of 8 cannot be cut into 4 tiles of 3
     1 | [3{x}8]
       |  ^~~~~
 hint: for 8 in all, the largest tile is 2
 )"},
-{"x=4", "[2{x}9]", "[9]", R"(argument SRC:1:2: error: tiles of 2 do not make up 9 along 4 tiles
+{"x=4", "[2{x}9]", "[9]", R"(argument SRC:1:2: error: a size of 9 cannot be cut into 4 tiles of 2
     1 | [2{x}9]
       |  ^~~~~
 hint: for 9 in all, the largest tile is 3
@@ -102,7 +102,7 @@ hint: a redistribution keeps the global shape
       |  ^~~~~~~~~~~~~~~~~~~
 hint: the largest size is 9223372036854775807
 )"},
-{"x=4", "[9223372036854775807{x}8]", "[8]", R"(argument SRC:1:2: error: tiles of 9223372036854775807 do not make up 8 along 4 tiles
+{"x=4", "[9223372036854775807{x}8]", "[8]", R"(argument SRC:1:2: error: a size of 8 cannot be cut into 4 tiles of 9223372036854775807
     1 | [9223372036854775807{x}8]
       |  ^~~~~~~~~~~~~~~~~~~~~~~
 hint: for 8 in all, the largest tile is 2

@@ -17,6 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 // All that the command writes where input, output and errors are one terminal. `environment` is NAME=VALUE.
 std::string run_on_terminal(const std::vector<std::string>& environment, const std::vector<std::string>& arguments) {
@@ -86,6 +87,14 @@ TEST(Color, is_for_terminals_unless_told_otherwise) {
   EXPECT_THAT(run_on_terminal({}, with(plan, "--color", "never")), Not(HasSubstr(escape)));
   EXPECT_THAT(run_retile(plan).output, Not(HasSubstr(escape)));
   EXPECT_THAT(run_retile(wrong_plan).errors, Not(HasSubstr(escape)));
+}
+
+// --- Pictures.
+
+TEST(Picture, is_text_on_a_terminal) {
+  const std::vector<std::string> draw{"draw", "--mesh", "x=2", "[2{x}4]", "[4]"};
+  EXPECT_THAT(run_on_terminal({"NO_COLOR=1"}, draw), StartsWith("mesh {x: 2}  // planner wide\r\n"));
+  EXPECT_THAT(run_retile(draw).output, StartsWith("<!doctype html>"));
 }
 
 // --- Progress.

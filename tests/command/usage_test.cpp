@@ -153,8 +153,11 @@ TEST(Usage, unknown_options_are_named) {
 }
 
 TEST(Usage, too_many_arguments) {
+  const std::string quotes = "; types need quotes in a shell, as in '[2{x}8, 8]'";
   expect_usage_faults({
-      {{"plan", "--mesh", "x=4", "[8]", "[8]", "[8]"}, "one argument too many: [8]", "plan"},
+      {{"plan", "--mesh", "x=4", "[8]", "[8]", "[8]"}, "one argument too many: [8]" + quotes, "plan"},
+      {{"plan", "--mesh", "x=2", "[2{x}4,", "8]", "[4,", "8]"}, "one argument too many: [4," + quotes, "plan"},
+      {{"plan", "--mesh", "x=2", "[2{x}4,", "8]"}, "SRC ends with a comma: [2{x}4," + quotes, "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "plan"}, "one argument too many: plan", "run"},
       {{"verify", "a.json", "b.json"}, "one argument too many: b.json", "verify"},
       {{"normalize", "a.txt", "b.txt"}, "one argument too many: b.txt", "normalize"},

@@ -138,7 +138,7 @@ hint: at most 2147483647 fit
 hint: the mesh has a
 )"},
     {R"("[2{a}4]")", R"("[3{a}4]")",
-     R"(plan.json:3:14: error: tiles of 3 do not make up 4 along 2 tiles
+     R"(plan.json:3:14: error: a size of 4 cannot be cut into 2 tiles of 3
     3 |  "source": "[3{a}4]",
       |              ^~~~~
 hint: for 4 in all, the largest tile is 2

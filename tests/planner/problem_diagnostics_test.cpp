@@ -311,7 +311,7 @@ hint: devices along the axes count from 0 to 1
 hint: blocks and listed tiles are of dimensions that are whole
 )");
   EXPECT_EQ(fault_in(text_with(R"("src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, 3], null])")),
-            R"(problems.jsonl:3:89: error: 2 tiles of 7 in all do not make up 8 along 2 tiles
+            R"(problems.jsonl:3:89: error: the list has 2 tiles with 7 elements, not 2 with 8
     3 | ...": {"a": 2}, "shape": [8, 6], "src": [["a"],[]], "dst": [["a"],[]], "dst_tiles": [[4, 3], null]}
       |                                                                                      ^~~~~~
 hint: list the size of every tile along the axes

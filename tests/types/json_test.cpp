@@ -26,13 +26,13 @@ std::string mesh_in(const std::string& text) {
   return read(text, [](const JsonReader& reader) { return to_string(read_mesh(reader)); });
 }
 
-const Mesh& mesh() {
+const Mesh& mesh_of_json() {
   static const Mesh mesh({{"a", 2}, {"b", 6}, {"my axis", 4}, {"c:d", 2}});
   return mesh;
 }
 
 std::string layout_in(const std::string& text) {
-  return read(text, [](const JsonReader& reader) { return to_string(read_layout_text(reader, mesh())); });
+  return read(text, [](const JsonReader& reader) { return to_string(read_layout_text(reader, mesh_of_json())); });
 }
 
 std::string layout_by_axes_in(const std::string& text) {
@@ -43,7 +43,7 @@ std::string layout_by_axes_in(const std::string& text) {
     members.shape = &shape;
     members.axes = &axes;
     InputFaults faults;
-    const auto layout = read_layout(members, &mesh(), UnevenRule::ceiling, Reduction::sum, faults);
+    const auto layout = read_layout(members, &mesh_of_json(), UnevenRule::ceiling, Reduction::sum, faults);
     faults.require_none();
     return to_string(*layout);
   });
@@ -114,7 +114,7 @@ TEST(JsonLayoutText, fault_stands_inside_the_string) {
 
 TEST(JsonLayoutText, fault_stands_at_the_whole_string_where_it_has_escapes) {
   EXPECT_EQ(layout_in(R"("[4{\"b\"}8]")"),
-            "file.json:1:1: error: tiles of 4 do not make up 8 along 6 tiles\n"
+            "file.json:1:1: error: a size of 8 cannot be cut into 6 tiles of 4\n"
             "    1 | \"[4{\\\"b\\\"}8]\"\n"
             "      | ^~~~~~~~~~~~~\n"
             "hint: for 8 in all, the largest tile is 2\n");

@@ -287,12 +287,12 @@ TEST(LayoutFormsFault, blocks) {
 
 TEST(LayoutFormsFault, listed_tiles) {
   EXPECT_EQ(read("[(5,3){p}10]"),
-            "layout:1:2: error: 2 tiles of 8 in all do not make up 10 along 3 tiles\n"
+            "layout:1:2: error: the list has 2 tiles with 8 elements, not 3 with 10\n"
             "    1 | [(5,3){p}10]\n"
             "      |  ^~~~~~~~~~\n"
             "hint: list the size of every tile along the axes\n");
   EXPECT_EQ(read("[(5,3,1){p}10]"),
-            "layout:1:2: error: 3 tiles of 9 in all do not make up 10 along 3 tiles\n"
+            "layout:1:2: error: the list has 3 tiles with 9 elements, not 3 with 10\n"
             "    1 | [(5,3,1){p}10]\n"
             "      |  ^~~~~~~~~~~~\n"
             "hint: list the size of every tile along the axes\n");

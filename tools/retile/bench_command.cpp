@@ -101,7 +101,7 @@ SampleOptions sample_options(const Arguments& arguments) {
   return options;
 }
 
-// Those of a file, and samples, which are drawn when they are asked for.
+// The problems of a file, and samples, which are drawn when they are asked for.
 class ProblemList {
  public:
   ProblemList(const Arguments& arguments, const SampleOptions& sampling)

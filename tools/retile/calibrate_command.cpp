@@ -72,11 +72,11 @@ void add_calibrate_command(CLI::App& app, int* status) {
   const auto [command, arguments] =
       add_subcommand(app, "calibrate", "Measure this machine and write it as a machine file", examples, run, status);
   add_engine_options(command, arguments.engine, EngineChoice::of_transfers);
-  command.add_option("--devices", arguments.devices, "devices of the machine; one for each rank or core unless told")
+  command.add_option("--devices", arguments.devices, "devices of the machine; by default one for each rank or core")
       ->check(whole_number(2, most_devices))
       ->type_name("N");
   add_value(command, "--seconds", arguments.seconds, "about how long to measure", "SECONDS", number_between(0.1, 3600));
-  command.add_option("-o,--out", arguments.path, "file to write when all is measured, standard output unless told")
+  command.add_option("-o,--out", arguments.path, "file to write when all is measured, by default standard output")
       ->type_name("FILE");
 }
 

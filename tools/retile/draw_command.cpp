@@ -60,7 +60,8 @@ std::string format_of(const Arguments& arguments) {
        {std::pair{".html", "html"}, {".htm", "html"}, {".svg", "svg"}, {".txt", "text"}}) {
     if (arguments.path->ends_with(ending)) return format;
   }
-  throw UsageError(fmt::format("--as is needed: '{}' does not say what it is to hold", *arguments.path));
+  throw UsageError(
+      fmt::format("'{}' ends in none of .html, .svg and .txt; name the format, as in --as svg", *arguments.path));
 }
 
 SourceText dimensions_text(const Arguments& arguments) { return {"argument --dimensions", *arguments.dimensions}; }
@@ -206,12 +207,12 @@ void add_draw_command(CLI::App& app, int* status) {
       add_subcommand(app, "draw", "Draw a plan: a page, an SVG or text", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
   add_value(command, "--as", arguments.format,
-            "html, svg or text; unless told what --out ends in, else text on a terminal and html elsewhere", "FORMAT",
+            "html, svg or text; by default as --out ends, else text on a terminal and html elsewhere", "FORMAT",
             known_name(format_names));
-  command.add_option("--out", arguments.path, "file to write, standard output unless told")->type_name("FILE");
+  command.add_option("--out", arguments.path, "file to write, by default standard output")->type_name("FILE");
   command
       .add_option("--dimensions", arguments.dimensions,
-                  "up to three to draw: layers, rows and columns, e.g. 0,2; chosen by what is cut unless told")
+                  "up to three to draw: layers, rows and columns, e.g. 0,2; by default those that are cut")
       ->type_name("LIST");
   add_value(command, "--step", arguments.step, "with svg and text: this step alone, before and after, from 1", "N",
             whole_number(1, 1 << 30));

@@ -42,7 +42,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
                         "mpi: devices are MPI ranks, the default where mpirun starts several",
                         has_all ? " reference: slow and obviously right;" : "", has_all ? "; arrays alone" : ""),
             "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, cuda, mpi"));
-  command.add_option("--threads", arguments.threads, "threads of the threads engine; one for each core unless given")
+  command.add_option("--threads", arguments.threads, "threads of the threads engine; by default one for each core")
       ->check(whole_number(1, most_threads))
       ->type_name("N");
   add_value(command, "--transport", arguments.transport,
@@ -54,7 +54,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")
       ->capture_default_str()
       ->type_name("MAP");
-  command.add_option("--staging", arguments.staging, "bytes that an MPI rank may have for pieces under way")
+  command.add_option("--staging", arguments.staging, "most bytes that an MPI rank may hold for messages under way")
       ->transform(byte_count(mpi::least_staging, mpi::most_staging))
       ->capture_default_str()
       ->type_name("BYTES");

@@ -41,7 +41,7 @@ struct CloseFile {
 
 enum class ZeroBytes { end_text, are_spaces };
 
-// With ZeroBytes::end_text, up to the first part that holds a zero byte: what follows is no text.
+// Reads all, or with ZeroBytes::end_text up to the first part that holds a zero byte: what follows is no text.
 std::string read_all(std::FILE* file, const std::string& path, ZeroBytes zeros) {
   std::string text;
   std::vector<char> buffer(1U << 16U);
@@ -123,7 +123,7 @@ void check_foreign_usage(const ProblemArguments& arguments) {
 
 void add_cost_options(CLI::App& command, ProblemArguments& arguments, CostChoice choice) {
   std::string names = cost_model_names();
-  std::string description = "paper: elements sent per device, unless told; volume: the most that a device receives";
+  std::string description = "paper: elements sent per device, the default; volume: the most that a device receives";
   if (choice == CostChoice::seconds_too) {
     names += ", seconds";
     description += ";\nseconds: predicted for --machine, and the default beside it";
@@ -149,6 +149,9 @@ void check_usage(const ProblemArguments& arguments) {
   if (arguments.is_local_shape && !arguments.shape) throw UsageError("--local-shape goes with --shape");
   if (!arguments.mesh && !types) throw UsageError("nothing to do: give --mesh, SRC and DST, or --problems FILE");
   if (!arguments.source || !arguments.target) throw UsageError("SRC and DST are both needed");
+  if (arguments.source->starts_with("[") && arguments.source->ends_with(",")) {
+    throw UsageError(fmt::format("SRC ends with a comma: {}{}", *arguments.source, quoting_advice));
+  }
   if (is_foreign(arguments)) return check_foreign_usage(arguments);
   if (arguments.shape) throw UsageError("--shape goes with shardings of other systems; a type of retile says its own");
   if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
@@ -247,9 +250,12 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
           "type of the array as it is, e.g. '[4{a}8, 16]'; or a sharding as XLA, JAX, Shardy, DTensor or MLIR print it")
       ->type_name("");
   command.add_option("DST", arguments.target, "type of the array as it is wanted")->type_name("");
-  command.add_option("--shape", arguments.shape, "the array, where SRC and DST do not say it, e.g. 'f32[16,1024]'")
+  command
+      .add_option("--shape", arguments.shape,
+                  "shape and element type of the array, for shardings that do not have them, e.g. 'f32[16,1024]'")
       ->type_name("ARRAY");
-  command.add_flag("--local-shape", arguments.is_local_shape, "with --shape: it is what a device holds of the source");
+  command.add_flag("--local-shape", arguments.is_local_shape,
+                   "with --shape: the shape is that of a source tile, not of the array");
   add_value(command, "--notation", arguments.notation,
             fmt::format("print source and target in this notation too: {}", interchange::notation_names), "NAME",
             known_name(interchange::notation_names));
@@ -259,7 +265,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
       ->type_name("FILE");
   add_value(command, "--dtype", arguments.element_type,
-            fmt::format("element type of SRC and DST, f32 unless told: {}", element_type_names), "TYPE",
+            fmt::format("element type of SRC and DST, f32 by default: {}", element_type_names), "TYPE",
             known_name(element_type_names));
   command.add_flag("--relabel", arguments.relabel,
                    "choose the order of the target's devices in which they keep the most elements");
@@ -285,7 +291,7 @@ void add_planner_options(CLI::App& command, ProblemArguments& arguments, Planner
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
   add_value(command, "--effort", arguments.effort,
-            "how much work a plan is worth: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
+            "work that may be spent on a plan: 1 takes 100 ms at most on meshes up to 100,000 devices,\n"
             "more may find a cheaper plan or prove that there is none",
             "FACTOR", number_between(0.001, WorkBudget::most_effort));
 }

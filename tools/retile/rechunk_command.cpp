@@ -95,18 +95,18 @@ void add_rechunk_command(CLI::App& app, int* status) {
       ->capture_default_str()
       ->type_name("CODEC");
   command
-      .add_option("--format", arguments.settings.format, "of a store: zarr2 or zarr3; that of the source unless told")
+      .add_option("--format", arguments.settings.format, "of a store: zarr2 or zarr3; by default that of the source")
       ->check(known_name("zarr2, zarr3"))
       ->type_name("FORMAT");
-  command.add_option("--threads", arguments.settings.threads, "at most; as many as there are cores unless told")
+  command.add_option("--threads", arguments.settings.threads, "at most; by default as many as there are cores")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command
-      .add_option("--scratch", arguments.settings.scratch, "folder for an intermediate array; that of DST unless told")
+      .add_option("--scratch", arguments.settings.scratch, "folder for an intermediate array; by default that of DST")
       ->type_name("FOLDER");
   command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written, and the least possible");
   command.add_flag("--overwrite", arguments.overwrite, "replace DST when the new one is complete");
-  command.add_flag("--resume", arguments.resume, "go on with what was stopped");
+  command.add_flag("--resume", arguments.resume, "continue a run that was stopped");
   command.add_flag("--verify", arguments.settings.verify, "read both sides again, and compare checksums");
   command.add_flag("--json", arguments.json, "the plan, or the report of the run, as lines of JSON");
 }

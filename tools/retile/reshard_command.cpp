@@ -81,12 +81,12 @@ void add_reshard_command(CLI::App& app, int* status) {
   command.add_option("MODEL", arguments.model, "file, index or folder of safetensors")->required()->type_name("");
   command.add_option("--from", arguments.from, "layouts of the source's tensors, where it has a file for each rank")
       ->type_name("FILE");
-  command.add_option("--to", arguments.to, "layouts of the target's tensors; one model unless told")->type_name("FILE");
+  command.add_option("--to", arguments.to, "layouts of the target's tensors; by default one model")->type_name("FILE");
   command.add_option("--out", arguments.out, "folder that is written")->required()->type_name("DIR");
   command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
       ->capture_default_str()
       ->type_name("BYTES");
-  command.add_option("--threads", arguments.threads, "at most; as many as there are cores unless told")
+  command.add_option("--threads", arguments.threads, "at most; by default as many as there are cores")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written");

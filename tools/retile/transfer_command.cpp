@@ -160,8 +160,8 @@ void add_transfer_command(CLI::App& app, int* status) {
                    "starts no engine: any number of ranks will do");
   command
       .add_option("--hosts", arguments.hosts,
-                  "so many hosts, of equally many devices in their order: an element crosses into each once;\n"
-                  "under mpirun those of the ranks unless told")
+                  "number of hosts, with equally many devices each, in order: an element crosses into a host once;\n"
+                  "by default those of the ranks under mpirun")
       ->check(whole_number(1, 1U << 30U))
       ->type_name("N");
   command

@@ -48,7 +48,10 @@ std::string explain_option(const CLI::App& command, const std::string& extra) {
 std::string explain_extra(const CLI::App& app, const std::string& extra) {
   const CLI::App* command = chosen_command(app);
   if (extra.starts_with("-") && extra != "-") return explain_option(command == nullptr ? app : *command, extra);
-  if (command != nullptr) return fmt::format("one argument too many: {}", extra);
+  if (command != nullptr) {
+    const bool is_of_type = extra.find_first_of("[]") != std::string::npos;
+    return fmt::format("one argument too many: {}{}", extra, is_of_type ? quoting_advice : "");
+  }
   const std::vector<std::string> known = subcommand_names(app);
   const std::string nearest = suggestion(extra, known, "");
   return fmt::format("unknown subcommand {}{} there are {}", extra, nearest.empty() ? ";" : nearest,

@@ -17,6 +17,10 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Follows a message where a type may have come without quotes: a shell cuts "[2{x}8, 8]" at the space, and writes
+// "[2{x,y}8]" twice.
+constexpr std::string_view quoting_advice = "; types need quotes in a shell, as in '[2{x}8, 8]'";
+
 // An option that takes a value; the help shows its default, where it has one.
 template <typename Value>
 void add_value(CLI::App& command, const std::string& name, Value& value, const std::string& description,
