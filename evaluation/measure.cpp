@@ -81,7 +81,7 @@ class Race {
   }
 
  private:
-  // Who comes after another finds what that one left in the caches, so every repetition begins with somebody else, and
+  // A contender finds in the caches what the one before it left, so every repetition begins with another one, and
   // every second one goes the other way round.
   std::vector<std::size_t> turn_order(int repetition) const {
     std::vector<std::size_t> order = numbers_below(contenders_.size());

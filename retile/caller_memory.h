@@ -37,7 +37,7 @@ class RoomCheck {
   void add_target(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
     add(tile, memory, room, true);
   }
-  // What else is wrong with the memory.
+  // Other faults of the memory.
   void add_fault(const std::string& sentence) { faults_.add(sentence); }
   // Throws RuntimeError with all that is wrong: memory that is null or too short for its tile, and packed targets that
   // share memory with another packed tile.

@@ -7,9 +7,9 @@
 //   auto redistribution = retile::mpi::prepare<float>(problem, MPI_COMM_WORLD);
 //   redistribution.run(sources, targets);
 //
-// Runs make no collective call; redistribute(), prepare() and together() are collective, and what one rank is refused
-// in them all are. MPI is neither started nor ended. The communicator keeps an engine, which works on a duplicate of it
-// and goes with it: prepare as many runs as you like. What is prepared ends before MPI_Finalize. A failure in a run
+// Runs make no collective call; redistribute(), prepare() and together() are collective: what they throw on one rank,
+// they throw on all. MPI is neither started nor ended. The communicator keeps an engine, which works on a duplicate and
+// is destroyed with it: prepare as many runs as you like. What is prepared ends before MPI_Finalize. A failure in a run
 // throws RuntimeError on the rank that fails and on those that wait for it, with the rank, the step and the cause;
 // nothing else can then be run with the communicator, so a program ends with MPI_Abort.
 #pragma once
@@ -28,8 +28,8 @@
 
 namespace retile::mpi {
 
-// What make() returns. Throws on all ranks what it throws on one: for problems that are parsed, or anything else that
-// may fail on one rank alone before a run is prepared.
+// Calls make() and returns its result. What it throws on one rank is thrown on all: for parsing problems, or anything
+// else that may fail on one rank alone before a run is prepared.
 template <typename Make>
 auto together(MPI_Comm comm, Make make, const MpiOptions& mpi_options = {}) {
   std::optional<decltype(make())> made;
@@ -57,7 +57,7 @@ RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm,
   return redistribution.statistics();
 }
 
-// With one device on each rank.
+// One run, where each rank has one device.
 template <typename T, typename ProblemOrPlan>
 RunStatistics redistribute(const ProblemOrPlan& problem_or_plan, MPI_Comm comm, std::span<const T> source,
                            std::span<T> target, const RedistributeOptions& options = {},

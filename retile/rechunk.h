@@ -1,4 +1,4 @@
-// Arrays in files, from one chunking to another within a cap on memory: for users.
+// Rechunking for users: arrays in files, from one chunking to another within a cap on memory.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace files {
 struct RechunkJob;
 }  // namespace files
 
-// What is wanted. Texts are as `retile rechunk` takes them (docs/from-zarr.md).
+// The task of a Rechunk. Texts are as `retile rechunk` takes them (docs/from-zarr.md).
 struct RechunkSettings {
   std::string source;  // a store of Zarr, or a .npy file
   std::string target;
@@ -46,7 +46,7 @@ class Rechunk {
   Rechunk& operator=(Rechunk&&) = delete;
   ~Rechunk();
 
-  // What a run reads, in bytes.
+  // The number of bytes that a run reads.
   std::int64_t read_bytes() const;
   // `report` is called with what has been read so far, in bytes, by one thread at a time. Throws InputError where the
   // target may not be written, RuntimeError where the run fails: what is complete by then is kept for a resumed run.

@@ -50,7 +50,7 @@ enum class MemoryOrder { row_major, column_major };
 MemoryLayout layout_within(const Shape& allocated, const Shape& corner, std::int64_t element_size,
                            MemoryOrder order = MemoryOrder::row_major);
 
-// What a span must have room for, in bytes from its start.
+// The part of a span that a tile takes, in bytes from the start of the span.
 struct TileRoom {
   std::int64_t first = 0;  // element
   std::int64_t end = 0;
@@ -71,13 +71,13 @@ struct RedistributeOptions {
   Engine* engine = nullptr;  // null: threads, one for each core
 };
 
-// A redistribution of elements that only their size is known of.
+// A redistribution of elements of which only the size is known.
 class ByteRedistribution {
  public:
   // The engine need not outlive it. With several processes, making it is collective, and what one process is refused
   // throws in all. Throws RuntimeError where the plan is wrong.
   ByteRedistribution(const Plan& plan, std::int64_t element_size, const RedistributeOptions& options = {});
-  // By a plan of the default planner. `require` throws what else this process refuses, for all to hear.
+  // Uses a plan of the default planner. What `require` throws in one process is thrown in all.
   explicit ByteRedistribution(const Problem& problem, const RedistributeOptions& options = {},
                               const std::function<void()>& require = {});
 
@@ -103,12 +103,12 @@ class ByteRedistribution {
   // Totals of the last run over all processes. Collective.
   RunStatistics statistics() { return run_->statistics(); }
 
-  // What run() requires of memory, found out together: throws RuntimeError in all processes where memory of one is
-  // wrong, and all can go on. Collective.
+  // Checks memory as run() does, but collectively: where memory of one process is wrong, RuntimeError is thrown in all,
+  // and all can go on.
   void check(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets) const;
 
  private:
-  // Finding the plan may fail.
+  // `find_plan` may throw.
   void prepare(const std::function<const Plan&()>& find_plan, std::int64_t element_size, Engine& engine,
                const RedistributeOptions& options);
   void require_memory(std::span<const std::span<const std::byte>> sources,
@@ -137,7 +137,7 @@ constexpr std::optional<NumberKind> find_number_kind() {
   return std::nullopt;
 }
 
-// Whether a C++ type may hold a problem's elements. What stands for bits holds any element that is as large.
+// Whether a C++ type may hold a problem's elements. A type that stands for bits holds any element of its size.
 template <typename T>
 bool stands_for(ElementType type) {
   return bytes_of(type) == static_cast<std::int64_t>(sizeof(T)) &&
@@ -147,7 +147,7 @@ bool stands_for(ElementType type) {
 // Throws RuntimeError where the type of the buffers, of this many bytes, does not stand for the problem's elements.
 void require_element_type(const Problem& problem, bool stands_for_it, std::size_t size);
 
-// A redistribution of elements of one type, worked out once and run many times. All is as in ByteRedistribution.
+// A redistribution of elements of one type, prepared once and run many times; see ByteRedistribution.
 template <typename T>
 class Redistribution {
   static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");

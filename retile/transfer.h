@@ -22,8 +22,8 @@
 
 namespace retile::transfer {
 
-// Tiles with padding, halos or columns first are moved as they lie, as in RedistributeOptions; those of several boxes
-// are packed.
+// An array of a transfer. Tiles with padding, halos or columns first are moved as they lie, as in RedistributeOptions;
+// tiles of several boxes are packed.
 struct TransferArray {
   std::string name;
   Problem problem;
@@ -34,7 +34,7 @@ struct TransferArray {
 struct TransferOptions {
   std::int64_t max_bytes = std::int64_t{256} << 20U;  // per device, beyond the tiles
   Engine* engine = nullptr;                           // null: threads, one for each core
-  // Sources are donated: their pages go back to the system as they are read, and what they hold afterwards is not said.
+  // Sources are donated: their pages go back to the system as they are read, and their contents are lost.
   // A device then has no more than the larger of its source and target tiles and `max_bytes`, where nobody has touched
   // its targets yet and tiles begin at pages (make_page_buffer(), Engine::allocate()); elsewhere up to two pages more
   // for each tile. Sources and targets are packed, with nothing else in their memory. In memory of a device, tiles of a
@@ -86,7 +86,7 @@ class Transfer {
   // Totals of the last run over all processes. Collective.
   TransferStatistics statistics();
 
-  // What run() requires of memory, found out together, as in ByteRedistribution::check(). Collective.
+  // Checks memory as run() does, but collectively, as in ByteRedistribution::check().
   void check(std::span<const ArrayMemory> arrays) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the handles of retile/c.h hold, and how failures become statuses.
+// The contents of the handles of retile/c.h, and how failures become statuses.
 #pragma once
 
 #include <exception>

@@ -63,7 +63,7 @@ class InputError : public std::runtime_error {
   Diagnostic diagnostic_;
 };
 
-// At fault is not the problem, but the memory that it was to be solved in.
+// The input is right, but a memory limit is too small for it.
 class MemoryLimitError : public InputError {
  public:
   using InputError::InputError;

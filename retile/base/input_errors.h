@@ -11,7 +11,7 @@
 
 namespace retile {
 
-// As an InputError, the first of them.
+// Several diagnostics; seen as an InputError, the first of them.
 class InputErrors : public InputError {
  public:
   // At least one diagnostic.
@@ -23,7 +23,7 @@ class InputErrors : public InputError {
   std::vector<Diagnostic> diagnostics_;
 };
 
-// What is wrong with the parts of an input: one that is at fault keeps nobody from looking at the others. A fault that
+// Faults of the parts of an input. All parts are checked, also after one is found at fault. A fault that
 // several parts have in common is there once.
 class InputFaults {
  public:

@@ -122,7 +122,7 @@ void NewFile::finish() {
   unfinished_ = target_;
 }
 
-// That there is room for all bytes is known by now.
+// There is room for all bytes: that was checked before.
 void NewFile::copy_over() const {
   const Descriptor from(::open(unfinished_.c_str(), O_RDONLY | O_CLOEXEC));
   Descriptor to(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));

@@ -17,7 +17,7 @@ class MadeSum {
   // `stacked` is the shape of the parts side by side.
   MadeSum(const ReduceStep& reduce, Shape stacked, std::uint64_t seed);
 
-  // What a device holds of the stacked parts.
+  // The part of the stacked array that a device holds.
   void make_parts(const std::vector<Part>& held, std::byte* memory) const;
 
   // The first element in which what a device holds is not the result.

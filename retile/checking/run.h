@@ -18,7 +18,7 @@ struct RunOptions {
   TileUse tiles = TileUse::kept;  // kept: all memory but the engine's is touched before the clock starts
 };
 
-// What a run did, of a plan, a transfer or a program.
+// The report of a run of a plan, a transfer or a program.
 struct RunReport {
   std::string id;
   std::string engine;

@@ -44,7 +44,7 @@ std::vector<std::vector<Device>> groups_along(const TileAssignment& before, std:
 TileAssignment with_split(const TileAssignment& assignment, std::size_t dimension, std::int64_t major);
 TileAssignment with_merged(const TileAssignment& assignment, std::size_t dimension);
 
-// With device i called names[i].
+// The assignment with device i renamed to names[i].
 TileAssignment with_renamed_devices(TileAssignment assignment, const std::vector<Device>& names);
 
 // Devices with the same place in the grouping dimensions, in the order of these places. All groups have the same

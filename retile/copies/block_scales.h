@@ -44,7 +44,7 @@ class BlockScales {
   // Makes scales of all maxima. A block without elements other than 0, or with an infinite one, has the scale 1.
   void finish();
 
-  // So many elements of a box inside, the first of which is the `begin`th in row-major order, as f8e4m3fn: to the
+  // Converts `count` elements of a box inside, from the `begin`th in row-major order on, to f8e4m3fn: to the
   // nearest, ties to even, and at most 448.
   void convert(ElementType stored, const Box& inside, std::int64_t begin, std::int64_t count, const std::byte* in,
                std::byte* out) const;

@@ -24,7 +24,8 @@ bool is_aligned(const std::byte* address, std::int64_t alignment) {
 }
 
 // --- Stores around the caches: a target line is not read before it is written, and nothing else is evicted for it.
-// That pays where whole lines are written at once; a line that is written in parts, with others in between, costs more.
+// Streaming stores pay where whole lines are written at once; a line that is written in parts, with others in between,
+// costs more.
 
 constexpr std::int64_t word = 4;     // bytes of the smallest streaming store
 constexpr std::int64_t vector = 16;  // of those that all processors have

@@ -32,8 +32,8 @@ struct SceneFrame {
   std::int64_t idle_devices = 0;  // that hold nothing
 };
 
-// Who sends how much to whom, as a square of `side` rows (senders) and columns (receivers). Above `most_side` devices,
-// neighbours share a row and a column.
+// Amounts that devices send each other, as a square of `side` rows (senders) and columns (receivers). Above `most_side`
+// devices, neighbours share a row and a column.
 struct TrafficTable {
   static constexpr std::int64_t most_side = 64;
 

@@ -66,7 +66,7 @@ struct Label {
   double size = 0;  // of the font; 0: none fits
 };
 
-// As many devices as fit in letters of some size, rather fewer than tiny ones. Single devices' are all of one size.
+// The devices whose numbers fit a tile in legible letters, perhaps not all. Numbers of single devices have one size.
 Label label_for(const std::vector<Device>& devices, const Rectangle& place, std::int64_t world) {
   constexpr double least = 6;
   constexpr double good = 9;

@@ -129,7 +129,7 @@ class FrameText {
     return table;
   }
 
-  // As wide as the longest list that is shown in full, within reason.
+  // The width of the longest list that is shown in full, within limits.
   static std::size_t cell_width(const std::vector<Table>& tables) {
     const std::size_t columns = tables.front().columns;
     std::size_t wanted = (least_width - 1) / columns - 1;

@@ -92,7 +92,7 @@ class MlirText {
   std::string text_;
 };
 
-// What dialects of MLIR can say: no branches, and nothing about the order in which a tile's boxes are cut.
+// Options of dialects of MLIR: no branches, and nothing about the order in which a tile's boxes are cut.
 inline tensors::LoweringOptions dialect_options(std::string_view language) {
   tensors::LoweringOptions options;
   options.language = language;

@@ -100,7 +100,7 @@ PieceSet pieces_of(const Stage& stage) {
   return pieces;
 }
 
-// As the emitted asked_in_turn() has them.
+// The pieces in the order of the emitted asked_in_turn().
 PieceSet pieces_asked_in_turn(const Placement& held, const Placement& after) {
   const std::int64_t devices = held.device_count();
   std::vector<std::pair<Box, Device>> wanted;
@@ -176,7 +176,7 @@ class MpiPrinter {
 
   // --- Placements, each a function of the rank.
 
-  // With the dimensions that a sum took away.
+  // The shape with the dimensions that a sum took away.
   Shape padded(const Shape& given, std::int64_t fill, int rank) const {
     Shape result = given;
     if (reduce_ != nullptr && rank < static_cast<int>(shape_.size())) {

@@ -18,10 +18,10 @@ struct Scale {
   std::int64_t smaller = 1;
 };
 
-// What can be scaled, and how, the dimension with the longest unit first. Nothing where tiles are not equal.
+// The dimensions that can be scaled, and how, the one with the longest unit first. Empty where tiles are not equal.
 std::vector<Scale> find_scales(const Movement& movement);
 
-// The same steps for the smaller array. What the plan says of costs and memory stays as it is.
+// The plan with its steps for the smaller array. Costs and memory in it stay those of the larger one.
 Plan scaled(Plan plan, const Scale& scale);
 
 // Code for both arrays, from the code for each: numbers that differ become multiples of UNIT. Comments are those of the

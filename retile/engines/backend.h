@@ -1,4 +1,4 @@
-// What an engine brings to a run: memory of its kind, and how pieces move in it. The frame of runs (staged_run.h) does
+// An engine's part in a run: memory of its kind, and how pieces move in it. The frame of runs (staged_run.h) does
 // the rest: schedules, scratch, accounting, checks, statistics.
 #pragma once
 
@@ -87,7 +87,7 @@ inline std::int64_t now() {
       .count();
 }
 
-// What an engine's runs share. They outlive the engine.
+// State that the runs of an engine share. Runs outlive the engine.
 class Backend {
  public:
   Backend() = default;
@@ -133,7 +133,7 @@ class Backend {
 
   // Tells the processes that wait for this one that it has failed, and why. Takes no memory. Nothing runs after that.
   virtual void tell_failure(std::string_view /*text*/) noexcept {}
-  // What a process of the engine has failed with, as far as this one knows; null if none has.
+  // The failure of any process of the engine that this process knows of; null if there is none.
   virtual const char* failure() const { return nullptr; }
   // Throws RuntimeError if a process has told its failure.
   virtual void look_for_failure() {}
@@ -142,7 +142,7 @@ class Backend {
   // Collective: throws RuntimeError in all processes if they were given different movements, or one of them wrong
   // strides. The strides of all devices, those of `own` included.
   virtual BufferStrides require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own);
-  // From the first process's start to the last one's end, see now(). Collective.
+  // Seconds from the first process's start to the last one's end, see now(). Collective.
   virtual double seconds_between(std::int64_t start, std::int64_t end) const {
     return static_cast<double>(end - start) * 1e-9;
   }

@@ -1,4 +1,4 @@
-// Engines: what moves tiles. One interface for tiles in one process and for tiles spread over many.
+// Engines move tiles. One interface serves tiles in one process and tiles spread over many processes.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,8 @@ using RoundDone = std::function<void(std::int64_t round)>;
 // processes, all of them prepare the same runs in the same order and execute each of them equally often. Only what says
 // so is collective: a process that executes a run waits for others if it needs their data, and for nothing else.
 //
-// What fails in an execution throws RuntimeError, there and in every process that waits for the one that failed. No run
-// of the engine goes on after that.
+// A failed execution throws RuntimeError in its process and in every process that waits for it. No run of the engine
+// goes on after that.
 class PreparedRun {
  public:
   PreparedRun() = default;
@@ -59,7 +59,7 @@ class PreparedRun {
   }
   // Whether the execution is done: this process's targets are complete, and nobody reads its sources any more.
   virtual bool test() { return true; }
-  // Returns when it is. Nothing to do if none was started.
+  // Returns when the execution is done; at once if none was started.
   virtual void wait() {}
   // start() and wait().
   virtual void run(std::span<const std::byte* const> sources, std::span<std::byte* const> targets) {
@@ -79,9 +79,9 @@ class PreparedRun {
   // give_back() does it. Throws RuntimeError if the engine does not tell rounds apart.
   virtual void start_in_place(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                               const RoundDone& done);
-  // Whole pages of a source: the system has them back at once. Throws RuntimeError if it does not take them.
+  // Returns whole pages of a source to the system at once. Throws RuntimeError if the system refuses.
   virtual void give_back(const std::byte* pages, std::size_t bytes);
-  // Whole pages of a target, before anything of them is written. Throws RuntimeError if there is no memory.
+  // Gets memory for whole pages of a target before they are written. Throws RuntimeError if there is none.
   virtual void take(const std::byte* /*pages*/, std::size_t /*bytes*/) {}
 
   // For a process that cannot execute the run as the others do: tells them why, so that none waits for it.
@@ -112,7 +112,7 @@ class Engine {
   // A number by device that devices of one host have in common; none: all are on one host.
   virtual std::vector<std::int64_t> hosts(std::int64_t) const { return {}; }
 
-  // How many of so many devices share this machine's memory.
+  // The number of devices, out of `device_count`, that share this machine's memory.
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
 
   // Memory for a tile of this process's, of the kind that the engine moves fastest. Any other kind does as well. Throws
@@ -132,7 +132,7 @@ class Engine {
   virtual bool has_host_memory() const { return true; }
   virtual void load(const std::byte* tile, std::span<std::byte> to) const;
   virtual void store(std::span<const std::byte> from, std::byte* tile) const;
-  // Sets all its bytes to 0.
+  // Sets all bytes of the tile to 0.
   virtual void clear(std::span<std::byte> tile) const;
   // Bytes that are free for tiles; nothing where that is not known.
   virtual std::optional<std::int64_t> available_memory() const;
@@ -155,22 +155,22 @@ class Engine {
   // Calls task(0) to task(count - 1) in any order, at once if the engine can.
   virtual void for_each(std::size_t count, const std::function<void(std::size_t)>& task);
 
-  // What its runs take beside the tiles of source and target.
+  // The memory that runs take beside the tiles of source and target.
   virtual EngineMemory memory() const { return {}; }
 
-  // What the choice of a plan depends on, for tiles that allocate() made or that lie in memory of the caller's own.
+  // The properties that plans are chosen by, for tiles from allocate() or in the caller's own memory.
   virtual Executor executor(TileOwner) const {
     Executor executor;
     executor.memory = memory();
     return executor;
   }
 
-  // Bytes per device that such a run takes at most. Throws RuntimeError where they do not fit in 63 bits.
+  // The most bytes per device that a run of the movement takes. Throws RuntimeError where they do not fit in 63 bits.
   std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use) const {
     return retile::predict_peak_bytes(movement, element_size, use, memory());
   }
 
-  // Those that share out the devices.
+  // The processes that the devices are divided among.
   virtual const Processes& processes() const { return one_process(); }
 };
 
@@ -180,8 +180,8 @@ std::vector<Device> all_devices(std::int64_t count);
 // The box that a donated tile of the device has; none (of rank 0) where it holds several.
 Box box_of_tile(const Placement& placement, Device device);
 
-// What executions check first: other tiles or fewer buffers would be read past their ends. `devices` are those of this
-// process. Throw RuntimeError.
+// Checks made before each execution: other tiles or fewer buffers would be read past their ends. `devices` are those of
+// this process. Throw RuntimeError.
 void require_tiles(const Tiles& tiles, const Placement& start, std::span<const Device> devices,
                    std::int64_t element_size, const BufferStrides& strides);
 void require_buffers(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,

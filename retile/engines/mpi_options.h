@@ -1,4 +1,4 @@
-// What can be chosen about the MPI engine; needs no MPI.
+// Options of the MPI engine. This header needs no MPI.
 #pragma once
 
 #include <cstdint>

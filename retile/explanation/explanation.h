@@ -1,4 +1,4 @@
-// What XLA's compiler does with a redistribution, what could be done, and why: for people, and as JSON.
+// Explanations of what XLA's compiler does with a redistribution, what could be done, and why: for people, and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace retile::explanation {
 
-// What a plan takes: the bytes that a device receives from others, added over the steps (of each, the busiest device),
+// The price of a plan: the bytes that a device receives from others, added over the steps (the busiest device of each),
 // and the largest tile on the way.
 struct Account {
   std::vector<std::string> steps;
@@ -21,7 +21,7 @@ struct Account {
   std::int64_t peak_bytes = 0;
 };
 
-// What XLA's compiler does, by the model of its rules.
+// The redistribution as XLA's compiler does it, by the model of its rules.
 struct CompilerAccount {
   std::optional<Account> account = {};  // nothing where the model does not say
   bool rematerializes = false;          // makes the whole array on every device, though neither end has it so

@@ -1,4 +1,4 @@
-// Who holds which tile, as digits: for meshes of a single prime, however many devices they have.
+// Tables of which device holds which tile, as digits: for meshes of a single prime, of any number of devices.
 //
 // A digit is one of the mesh's prime parts. Where all of them have one size, a dimension that is cut along some of them
 // has a digit at each level of its cuts, and a table of tiles is a list of digits per dimension: no memory per device.
@@ -26,7 +26,7 @@ struct DigitTable {
 
 inline DigitTable digit_table(const DistributedType& type) { return {type.mesh(), digit_levels(type)}; }
 
-// As of tables of tiles, see tile_table.h.
+// Operations as for tables of tiles, see tile_table.h.
 Grid grid_of(const DigitTable& table);
 DigitTable coarsen(DigitTable table, const Grid& grid);
 DigitTable deal(const DigitTable& first, const DigitTable& second, const Grid& finer, const DigitTable& wish);

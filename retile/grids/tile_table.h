@@ -1,4 +1,4 @@
-// Who holds which tile, device by device: for meshes of any size that can be listed.
+// Tables of which device holds which tile, device by device: for meshes of any size that can be listed.
 //
 // Planners ask the same of tables of tiles and of tables of digits (digit_table.h), and are written once over both:
 //

@@ -50,7 +50,7 @@ struct Ends {
 Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
                 const std::optional<PlacedMesh>& mesh);
 
-// The same where the shape is that of a source's tile: what the tiles make up together, then parsed for that.
+// Both ends where the shape of a source's tile is given: the shape that the tiles make up, then the ends for it.
 struct LocalEnds {
   Shape shape;  // global
   Ends ends;

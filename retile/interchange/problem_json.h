@@ -18,7 +18,7 @@ Layout read_layout(const JsonReader& text, const Shape& shape, const std::option
 // A problem as retile::read_problem() reads it, whose "src" and "dst" may also be texts in any notation. Such a text is
 // of the shape in "shape", and on the mesh in "mesh" or "dst_mesh", which may be a text, too. Throws InputErrors.
 Problem read_problem(const JsonReader& reader);
-// Of a line.
+// A problem on a line of its own.
 Problem parse_problem(const SourceText& line);
 
 }  // namespace retile::interchange

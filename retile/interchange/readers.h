@@ -1,4 +1,4 @@
-// What the notations have in common, and the reader and printer of each; notation.h is how others come to them.
+// Readers and printers of the notations, and what they share. Others use them through notation.h.
 //
 // They all list axes major to minor, where we list them minor to major.
 #pragma once
@@ -45,7 +45,7 @@ struct AxisText {
   SourceRange place;
 };
 
-// What was read of a sharding along axes.
+// A sharding along axes, as it was read.
 struct CutsText {
   std::vector<std::vector<AxisText>> dimensions = {};  // each major to minor; those that are left out are not cut
   std::vector<AxisText> partial = {};
@@ -65,7 +65,7 @@ AxisText find_axis(const Scanner& scanner, const Mesh& mesh, const std::string& 
 // Where the text has no mesh of its own.
 const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scanner& scanner, SourceRange place,
                                std::string_view example);
-// What a text refers to by a symbol.
+// A definition that a text refers to by a symbol.
 const PlacedMesh& require_mesh(const std::optional<PlacedMesh>& mesh, const Scanner& scanner, SourceRange place,
                                const std::string& symbol, std::string_view example);
 // Fails at the last token.
@@ -82,7 +82,7 @@ ArrayText scan_array(Scanner& scanner);
 // Several shardings of one array: they share a mesh where they can, with axes a, b, c, … where none is given.
 std::vector<Layout> parse_xla(std::span<const SourceText> texts, const Shape& shape,
                               const std::optional<PlacedMesh>& mesh);
-// Those that name the axes of a mesh of their own: {mesh['x'=2,'y'=4], [{'x'}, {}]}.
+// Shardings that name the axes of a mesh of their own: {mesh['x'=2,'y'=4], [{'x'}, {}]}.
 bool is_named_xla(std::string_view text);
 Layout parse_named_xla(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);
 Layout parse_jax(const SourceText& text, const Shape& shape, const std::optional<PlacedMesh>& mesh);

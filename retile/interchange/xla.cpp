@@ -182,7 +182,7 @@ class ShardingReader {
          fmt::format("its shape is {}", to_string(shape_)));
   }
 
-  // Those of the mesh, or of the shardings that name them.
+  // Counts the devices of the mesh, or those that the shardings name.
   void count_devices() {
     if (given_) device_count_ = given_->mesh.device_count();
     for (std::size_t i = 0; i < shardings_.size(); ++i) {

@@ -62,7 +62,7 @@ class ProgramChecker {
     }
   }
 
-  // As seen from the declaration that is being read: what an abbreviation stands for is written above.
+  // The type for the declaration that is being read, which may use the abbreviations above it.
   std::optional<ArrayType> resolve(const TypeSyntax& type) {
     if (const auto* spelled = std::get_if<ArrayType>(&type.type)) return *spelled;
     const auto* name = std::get_if<Name>(&type.type);

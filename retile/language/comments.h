@@ -16,9 +16,9 @@ class CommentList {
   // The text must outlive the list.
   explicit CommentList(std::string_view text);
 
-  // Those that begin before the position and were not taken yet.
+  // The comments that begin before the position and were not taken yet.
   std::vector<Comment> take_before(std::size_t position);
-  // Those with nothing but space between them and `end`, on its line; joined.
+  // The comments after `end` on its line, with nothing but space before them; joined.
   std::string take_beside(std::size_t end);
   // Whether a blank line stands before what begins here.
   bool after_blank(std::size_t position) const;

@@ -15,7 +15,7 @@ Expression scan_expression(Scanner& scanner);
 // A name that no keyword takes. `what` names it in errors.
 Name scan_value_name(Scanner& scanner, std::string_view what);
 
-// What may stand as an operand is next, and not the name that the next statement declares.
+// Whether an operand is next, and not the name that the next statement declares.
 bool looking_at_operand(Scanner& scanner);
 
 }  // namespace retile::language

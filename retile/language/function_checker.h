@@ -12,7 +12,7 @@
 
 namespace retile::language {
 
-// What callers see of a function. Types that are at fault are missing.
+// The signature of a function. Types that are at fault are missing.
 struct Signature {
   Name name;
   std::vector<std::optional<ArrayType>> parameters;
@@ -20,7 +20,7 @@ struct Signature {
   bool has_gap = false;  // its numbers of parameters and results are not known
 };
 
-// What a function sees of the program.
+// The parts of a program that a function can refer to.
 struct ProgramScope {
   const Mesh& mesh;
   std::function<std::optional<ArrayType>(const TypeSyntax& type)> resolve;  // reports unknown abbreviations

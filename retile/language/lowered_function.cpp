@@ -46,7 +46,7 @@ std::string shown_pairs(const std::vector<DevicePair>& pairs) {
   return out;
 }
 
-// Who takes part in the step; empty where every device acts alone.
+// The devices that take part in the step together; empty where every device acts alone.
 std::string participants(const Mesh& mesh, const Placement& before, const Step& step) {
   if (op_of(step) == StepOp::dynslice) return {};
   if (mesh.device_count() > most_listed_devices) return fmt::format("among {} devices", mesh.device_count());

@@ -16,7 +16,7 @@ struct MemoryPeak {
   int statement = -1;  // in its statements; -1: when it is entered; as many as there are: when it returns
 };
 
-// What is alive at once, as it is when the program runs:
+// The memory that is in use at once when the program runs:
 //   arrays         from the statement that makes them to the last use of a value that has them; the main function's
 //                  arguments from the beginning. A movement without steps gives its operand's array on, a call those
 //                  that its function returns, and what the main function returns again is copied at the end
@@ -34,7 +34,7 @@ std::int64_t peak_of_movement(const Movement& movement, std::int64_t element_siz
 // Where it is in the source.
 SourceRange place_of(const MemoryPeak& peak, const Program& program);
 
-// What to say where it is more than the limit.
+// The diagnostic for a program that needs more than the limit.
 Diagnostic excess_of(const MemoryPeak& peak, const Program& program, std::int64_t limit_bytes);
 
 }  // namespace retile::language

@@ -8,7 +8,7 @@
 
 namespace retile::language {
 
-// As many faults are reported of one text; after them it is left.
+// The most faults that are reported for one text. Parsing stops after them.
 constexpr std::size_t most_diagnostics = 100;
 
 struct ParseResult {

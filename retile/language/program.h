@@ -56,7 +56,7 @@ struct UnevenCut {
   std::vector<Factor> factors;
   UnevenRule rule = UnevenRule::ceiling;
 
-  // On the device at this place of the mesh.
+  // The size of the tile on the device at this place of the mesh.
   std::int64_t size_on(const Mesh& mesh, Device device) const;
   bool operator==(const UnevenCut&) const = default;
 };
@@ -115,7 +115,7 @@ struct LocalFunction {
   std::vector<UnevenCut> cuts = {};  // that types name
 };
 
-// With the sizes that arrays have on the device.
+// The function with the sizes that arrays have on the device.
 LocalFunction on_device(LocalFunction function, const Mesh& mesh, Device device);
 
 // --- Statements. Values are indices into the function's list.

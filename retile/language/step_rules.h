@@ -1,5 +1,5 @@
-// What one step of a plan may do. Nothing here looks at every device of a large mesh: types are compared by what cuts
-// them, and tables are as long as their text.
+// Rules of what one step of a plan may do. Nothing here looks at every device of a large mesh: types are compared by
+// what cuts them, and tables are as long as their text.
 #pragma once
 
 #include <optional>

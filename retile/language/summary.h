@@ -1,4 +1,4 @@
-// What a program moves and what memory it needs, statement by statement.
+// Summaries of what a program moves and what memory it needs, statement by statement.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace retile::language {
 
-// What a statement moves.
+// The data that a statement moves.
 struct MovementFigures {
   std::int64_t steps = 0;
   std::int64_t cost = 0;            // under the plans' cost model, in elements

@@ -34,7 +34,7 @@ struct Comment {
   bool operator==(const Comment&) const = default;
 };
 
-// What surrounds a declaration, a statement or a closing brace.
+// Comments and empty lines around a declaration, a statement or a closing brace.
 struct Surroundings {
   std::vector<Comment> above;  // each on lines of its own; comments from within move here
   bool after_blank = false;    // a blank line stands before the thing itself

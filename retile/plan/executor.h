@@ -1,4 +1,4 @@
-// An executor: whoever carries plans out, described by what the choice of a plan depends on.
+// An executor carries plans out. It is described by the properties that plans are chosen by.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct Executor {
   };
   Transport transport = Transport::messages;
 
-  // What an exchange takes, relative to a collective that the cost model charges as much for.
+  // The time of an exchange, relative to a collective of the same cost.
   double exchange_weight = 1;
-  // What the first step that moves anything takes, relative to later ones of the same cost: above 1 where the source's
+  // The time of the first step that moves anything, relative to later ones of the same cost: above 1 where the source's
   // tiles lie in memory that is slow to reach.
   double first_weight = 1;
   // Exchanges of more rounds (plan/rounds.h) are taken only where there is no other plan. None: rounds are free.

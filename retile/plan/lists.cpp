@@ -166,7 +166,7 @@ void list_one_element(StepOperation& operation, std::int64_t device_count) {
   if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.emplace();
 }
 
-// Those of an array that is at least as large, as far as they lie in this one.
+// Clips pieces of an array that is at least as large to this one.
 void clip_pieces(std::vector<Piece>& pieces, const Shape& global) {
   const Box array{Shape(global.size()), global};
   std::vector<Piece> clipped;

@@ -24,7 +24,7 @@ Groups alltoall_groups(const TileTable& before, const TileTable& after);
 // The sets of devices that the pieces connect.
 Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before);
 
-// Who sends whose tile where, to turn one table into another of the same grid; fixed points wherever there can be some.
+// Senders of a permutation that turns one table into another of the same grid. Tiles stay where they are if they can.
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
 
 // An exchange between grids: what each device lacks of its tile after, each piece from one of its holders before. Who

@@ -1,5 +1,5 @@
-// The memory of a run: the bytes that a device holds at once, its tiles and staging (docs/memory.md). From local sizes
-// alone, whatever the number of devices. Planners, programs, engines, limits and reports all count by this.
+// The memory of a run: the bytes of tiles and staging that a device holds at once (docs/memory.md). Computed from local
+// sizes alone, in time that does not depend on the number of devices. Planners, engines, limits and reports all use it.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace retile {
 
-// What becomes of the tiles that a run starts from.
+// The fate of the tiles that a run starts from.
 enum class TileUse {
   kept,          // they stay their owner's, who also has memory for the tiles of the target
-  kept_strided,  // the same, but what the target's tiles do not need of that memory is not the run's
+  kept_strided,  // likewise, but the run may write only the elements of the target's tiles, not what lies between them
   donated,       // they are released as the run goes
 };
 
-// What an engine takes beside the tiles of source and target.
+// The memory that an engine takes beside the tiles of source and target.
 struct EngineMemory {
   enum class Between {
     in_target,   // tiles between source and target lie in the target's memory where that is kept and they fit

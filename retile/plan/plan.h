@@ -116,10 +116,10 @@ struct Step {
 
 inline StepOp op_of(const Step& step) { return op_of(step.operation); }
 
-// What a slice, an alltoall or a gather does to dimensions; empty for the other steps.
+// The dimensions that a slice, an alltoall or a gather changes; empty for the other steps.
 struct StepChange;  // collectives/notation.h
 std::vector<StepChange> changes_of(const StepOperation& operation);
-// How many devices take part with each other in a slice, an alltoall or a gather: the product of its factors.
+// The number of devices in a group of a slice, an alltoall or a gather: the product of its factors.
 std::int64_t group_size(const StepOperation& operation);
 
 // The groups of an alltoall or a gather that are listed; null where there are none.
@@ -129,7 +129,7 @@ const Groups* groups_of(const StepOperation& operation);
 std::string to_string(const StepOperation& operation);
 inline std::string to_string(const Step& step) { return to_string(step.operation); }
 
-// What is left of a shape where the dimensions of a reduction are gone.
+// The shape without the dimensions of a reduction.
 Shape without_dimensions(const Shape& shape, const std::vector<int>& dimensions);
 
 // Steps from one placement to another: what engines run. Ends need not be types.
@@ -172,7 +172,7 @@ struct PlanMemory {
   bool operator==(const PlanMemory&) const = default;
 };
 
-// What most of a time is spent on.
+// The resource that most of a time is spent on.
 struct Wait {
   enum class Kind {
     nothing,

@@ -1,4 +1,4 @@
-// Who sends what: of all holders of a box, over all boxes and arrays together.
+// Senders: which holder of each box sends it, chosen over all boxes and arrays together.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ std::string describe_time(const PlanTime& time);
 // A cost of the plan's model: "1,234", or a time.
 std::string cost_text(const PlanCost& cost, std::int64_t value);
 
-// What most of the time is spent on, over all steps.
+// The resource that most of the time is spent on, over all steps.
 Wait longest_wait(const PlanTime& time);
 
 // "1 step", "2 steps".

@@ -559,7 +559,7 @@ class Verifier {
     return size;
   }
 
-  // As above, and of the size that the moves ask for.
+  // Groups as above, of the size that the moves ask for.
   template <typename Change>
   Groups sized_groups(const Groups& listed, const std::vector<Change>& changes) {
     const std::int64_t size = size_needed(changes);

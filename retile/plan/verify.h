@@ -10,7 +10,7 @@
 
 namespace retile {
 
-// What somebody says of a plan besides its steps. What they do not say is not checked.
+// Statements about a plan besides its steps. Those that are absent are not checked.
 struct PlanStatements {
   struct OfStep {
     std::optional<Shape> local_in;

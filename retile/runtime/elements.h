@@ -11,7 +11,7 @@
 
 namespace retile::runtime {
 
-// As short as it can be without another number of the type having the same text.
+// The shortest text that no other number of the type has.
 std::string format_element(ElementType element, const std::byte* bytes);
 
 // The element's bits as a number.

@@ -1,4 +1,4 @@
-// What a device computes on its tiles.
+// Operations that a device computes on its own tiles.
 //
 // Integers wrap. Division of integers by zero fails. A conversion to i32 rounds toward zero, takes what is too large or
 // too small to the nearest i32, and NaN to 0. max, relu and reduce_max give NaN where an operand is NaN. Sums are added

@@ -22,7 +22,7 @@ class Mover {
   // Whose tiles live in this process, ascending.
   virtual const std::vector<Device>& devices() const = 0;
 
-  // From the type of a statement's operand to that of its result, by its movement. The operand's memory is reused
+  // Moves a value from the type of a statement's operand to that of its result. The operand's memory is reused
   // where nobody else holds it.
   virtual SharedArray move(const Movement& movement, const language::ArrayType& from, const language::ArrayType& to,
                            SharedArray operand) = 0;

@@ -32,7 +32,7 @@ class NpyReader {
  public:
   // Opens a file. Throws InputError where it cannot be read or is no .npy file of these kinds.
   explicit NpyReader(const std::string& path);
-  // What `read` reads is called by this name and has this many bytes.
+  // Bytes come from `read`. `name` is for diagnostics; `size` is their number.
   NpyReader(std::string name, std::int64_t size, ReadBytes read);
 
   const NpyHeader& header() const { return header_; }

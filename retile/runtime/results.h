@@ -1,4 +1,4 @@
-// What a run has made: checksums, first elements, files.
+// Results of a run: checksums, first elements, files.
 #pragma once
 
 #include <cstdint>

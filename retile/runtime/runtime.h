@@ -24,7 +24,7 @@ class Interpreter;
 class Mover;
 
 // A program ready to run on an engine; both must outlive it. What the first run has prepared, later ones use again.
-// With several processes every call is collective.
+// With several processes, every call is collective.
 class ProgramRunner {
  public:
   ProgramRunner(const language::LoweredProgram& lowered, Engine& engine, const AfterStatement& after_statement = {});

@@ -1,4 +1,4 @@
-// What a device holds of an array, box by box.
+// The parts of an array that a device holds, box by box.
 #pragma once
 
 #include <cstddef>

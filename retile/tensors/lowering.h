@@ -26,20 +26,18 @@ std::optional<ProgramForm> find_program_form(std::string_view name);
 // The form that is taken on a platform of JAX's ("cpu", "gpu", "tpu") for tiles of so many bytes unless told otherwise.
 // On GPUs and TPUs collectives stay collectives: no figure says that anything else is faster there. On CPU devices:
 // - Inside a program collectives stay, too. XLA gives the operations around a collective the order in memory that it
-// needs,
-//   so that copies before and after it, which other forms avoid, are not made in the first place; and every round waits
-//   for all devices. In bench/python/transformer.py the fast form took 1.27 times as long as collectives
+//   needs, so that copies before and after it, which other forms avoid, are not made in the first place; and every
+//   round waits for all devices. In bench/python/transformer.py the fast form took 1.27 times as long as collectives
 //   (medians of 15 steps on 2 busy cores).
-// - Alone, rounds of small tiles take as long as their waiting for each other, so that small ones keep their
-// collectives.
-//   The bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all forms.
+// - Alone, rounds of small tiles take as long as devices wait for each other, so that small tiles keep their
+//   collectives. The bound rests on a few sizes of one all-to-all on 2 busy cores; bench/python/reshard.py times all.
 ProgramForm form_for(std::string_view platform, std::int64_t tile_bytes, Surroundings surroundings);
 
 // The executor of tensor programs. It has no messages: every round of an exchange is a permutation of parts of tiles,
 // and compilers know collectives better.
 Executor executor_of_tensors();
 
-// What a language can say, and what its compiler does well.
+// The abilities of a language, and what its compiler does well.
 struct LoweringOptions {
   std::string_view language = "JAX";  // in refusals
   // Groups of up to so many devices send each other boxes by permutations, where one collective would need more memory.

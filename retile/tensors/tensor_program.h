@@ -103,7 +103,7 @@ struct Statement {
 
 // --- Programs.
 
-// What becomes of one or more steps of the plan. Slices may be part of the operations after them.
+// The statements for one or more steps of the plan. Slices may be part of the operations after them.
 struct ProgramStage {
   StageSteps steps;
   std::vector<Statement> statements;
@@ -118,7 +118,7 @@ struct TensorProgram {
   std::vector<Statement> statements() const;                           // of all stages; the last value is the result
 };
 
-// What carrying out a program takes, in elements per device.
+// The cost of carrying out a program, in elements per device.
 struct ProgramCosts {
   std::int64_t received = 0;  // by the busiest device from others
   std::int64_t cut = 0;       // of boxes that are copied before they are sent
@@ -129,15 +129,14 @@ struct ProgramCosts {
 
 ProgramCosts costs_of(const TensorProgram& program);
 
-// What a compiler sees of a tensor program: that alone, or a larger program around it.
+// Whether a compiler sees a tensor program alone, or a larger program around it.
 enum class Surroundings { none, program };
 
 // Whether a compiler that carries out the first program by itself does as well as the second one would. It holds
 // nothing larger than source and target.
 // - Inside a program it receives no more by no more collectives: copies around them go into the operations there.
-// - Alone, it permutes tiles, slices them and gathers them along the outermost dimension, which takes no memory beside
-// the
-//   values; and it copies and receives no more.
+// - Alone, it permutes tiles, slices them and gathers them along the outermost dimension, which takes no memory
+//   beside the values; and it copies and receives no more.
 bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours, Surroundings surroundings);
 
 // The collectives in order, as JAX calls them: "2 ppermute, all_gather"; "" where nothing is sent.

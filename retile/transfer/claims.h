@@ -12,7 +12,7 @@ namespace retile::transfer {
 // where a box is none of the array's, or two of one rank overlap.
 Placement placement_of(const Shape& shape, const std::vector<std::vector<Box>>& boxes);
 
-// What lies in some boxes of the array, which may overlap: the same memory, with parts that are cut.
+// The part of a placement that lies in some boxes of the array, which may overlap. Memory stays as it is.
 Placement placement_within(const Placement& placement, const std::vector<Box>& boxes);
 
 }  // namespace retile::transfer

@@ -14,8 +14,8 @@
 
 namespace retile::transfer {
 
-// What a transfer takes in place, predicted page by page: a source's page is there up to the last round that reads it,
-// a target's from the first round that writes it. Tiles are packed, and begin at pages of their own unless they are
+// The memory of a transfer in place, predicted page by page: a source's page is there up to the last round that reads
+// it, a target's from the first round that writes it. Tiles are packed, and begin at pages of their own unless they are
 // joined. Bytes.
 struct InPlaceFigures {
   std::int64_t rounds = 1;

@@ -24,7 +24,7 @@ class JoinedTiles {
   std::int64_t offset(std::size_t array, Device device) const {
     return offsets_[array * ends_.size() + static_cast<std::size_t>(device)];
   }
-  // Of all tiles of the device.
+  // Bytes of all tiles of the device.
   std::int64_t bytes(Device device) const { return ends_[static_cast<std::size_t>(device)]; }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace retile::transfer {
 
-// What follows a header. The values differ in every bit, so that no damage of fewer makes one of the other: what is
-// taken for unchanged is not looked at.
+// The contents after a header. The values differ in every bit, so that no damage of fewer makes one of the other: what
+// is taken for unchanged is not looked at.
 enum class Content : std::uint32_t { all = 0x5A5A5A5AU, unchanged = 0xA5A5A5A5U };
 
 struct MessageHeader {
@@ -24,7 +24,7 @@ struct MessageHeader {
 constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(MessageHeader));
 static_assert(sizeof(MessageHeader) == 40, "no bytes lie between the fields, so that every bit of a header is checked");
 
-// What is wrong with a header that came where another one is due; empty where nothing is.
+// The fault of a header that came where another one was expected; empty where there is none.
 inline std::string fault_of(const MessageHeader& header, const MessageHeader& due) {
   if (header.fingerprint != due.fingerprint) {
     return fmt::format("rank {} has another transfer than rank {}, or its message was damaged", due.from, due.to);

@@ -12,7 +12,7 @@
 
 namespace retile::transfer {
 
-// What many arrays have in common. Boxes of one side are equal or disjoint, on as many devices as there are ranks.
+// Properties that many arrays share. Boxes of one side are equal or disjoint, on as many devices as there are ranks.
 struct ArrayKind {
   Placement source;
   Placement target;
@@ -35,7 +35,7 @@ struct MessageOptions {
 
 struct MessagePlanState;  // message_plan_state.h, which is not installed
 
-// Who sends what to whom, and in which round. Executions share it.
+// The messages of a transfer: who sends what to whom, and in which round. Executions share it.
 class MessagePlan {
  public:
   // Throws InputError if an element that some rank wants is held by none, the cap is too small, or the machine has

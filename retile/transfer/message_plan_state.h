@@ -1,4 +1,4 @@
-// What a MessagePlan has inside.
+// The state of a MessagePlan.
 #pragma once
 
 #include <cstddef>

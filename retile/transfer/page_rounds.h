@@ -1,4 +1,4 @@
-// Which rounds use which pages: worked out by stretches of pages that one round uses, page by page only where the parts
+// Rounds that use each page: worked out by stretches of pages that one round uses, page by page only where the parts
 // of several rounds lie among each other.
 #pragma once
 
@@ -58,7 +58,7 @@ class PageRounds {
     std::int64_t begin = 0;
     std::int64_t end = 0;
   };
-  // What a round takes of a piece.
+  // The part of a piece that a round moves.
   struct Chunk {
     std::uint32_t array = 0;
     std::uint32_t shape = 0;

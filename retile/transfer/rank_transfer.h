@@ -46,7 +46,7 @@ struct TileMemory {
 class Staging {
  public:
   std::byte* data() const { return memory_.get(); }
-  // What was there is lost.
+  // Makes room for this many bytes. Earlier contents are lost.
   void reserve(std::int64_t bytes);
 
  private:
@@ -76,7 +76,7 @@ class RankTransfer {
   // The first round that sends from target tiles, which are all received before: what hosts pass on. rounds() if none
   // does.
   std::int64_t first_passed_on() const;
-  // Bytes of the staging that it needs.
+  // Bytes of staging that the transfer needs.
   std::int64_t staged_bytes() const;
   // By array: the round after which the rank has all of it; -1 if it receives nothing of it.
   std::vector<std::int64_t> last_rounds() const;

@@ -25,7 +25,7 @@ struct ArrayContents {
   std::function<void(std::size_t array, const std::vector<Part>& parts, const std::byte* tile)> write = {};
 };
 
-// Those of this process's devices, source and target, array by array and device by device. The plan outlives them.
+// The source and target tiles of this process's devices, by array, then by device. The plan outlives them.
 class MadeTiles {
  public:
   using Allocate = std::function<Buffer(std::size_t bytes, Engine::Pages pages)>;
@@ -36,7 +36,7 @@ class MadeTiles {
 
   // Nothing has written to the targets yet.
   const std::vector<Buffer>& source_buffers() const { return sources_; }
-  // What was allocated, equally much for each device of this process: for each tile, or for joined ones.
+  // Bytes that were allocated for each device of this process, for single tiles or for joined ones.
   const std::vector<Buffer>& source_memory() const { return source_memory_.empty() ? sources_ : source_memory_; }
   const std::vector<Buffer>& target_memory() const { return target_memory_.empty() ? targets_ : target_memory_; }
   const std::vector<const std::byte*>& sources() const { return from_; }

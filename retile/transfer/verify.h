@@ -8,7 +8,7 @@
 
 namespace retile::transfer {
 
-// What is wrong with the pieces that a device gets, those that it keeps included: every element of its target tiles
+// Faults of the pieces that a device receives or keeps: every element of its target tiles
 // must come once, from a device that holds it, and from the device itself where it does.
 std::vector<std::string> find_faults(const Manifest& manifest, Device to, const std::vector<StreamPlan::Piece>& pieces);
 

@@ -11,7 +11,7 @@
 
 namespace retile {
 
-// From `lo` up to but not including `hi`.
+// The indices from `lo` up to but not including `hi`.
 struct Interval {
   std::int64_t lo = 0;
   std::int64_t hi = 0;

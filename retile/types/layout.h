@@ -23,7 +23,7 @@ namespace retile {
 // How a dimension is cut whose size its tiles do not divide.
 enum class UnevenRule {
   ceiling,   // tiles of ⌈n/k⌉, the last ones shorter or empty (XLA)
-  nested,    // so for each axis by itself, from major to minor (DTensor)
+  nested,    // the same for each axis by itself, from major to minor (DTensor)
   balanced,  // the first n mod k tiles are one longer (NumPy's array_split)
   last,      // the last n mod k tiles are one longer (2DECOMP&FFT)
 };
@@ -32,7 +32,7 @@ const char* name_of(UnevenRule rule);
 std::optional<UnevenRule> find_uneven_rule(std::string_view name);
 constexpr std::string_view uneven_rule_names = "ceil, nested, balanced, last";
 
-// What the parts of a value make up together.
+// How the parts of a value that devices hold are combined into the value.
 enum class Reduction { sum, max, min };
 
 const char* name_of(Reduction reduction);
@@ -65,7 +65,7 @@ struct Halo {
 // The factors of each dimension, major to minor: their product is the dimension's size.
 using View = std::vector<std::vector<Factor>>;
 
-// Cut along the axes of a mesh.
+// A layout that is cut along the axes of a mesh.
 struct MeshLayout {
   Mesh mesh;
   View view;  // one factor for each dimension that is cut as a whole
@@ -79,8 +79,8 @@ struct MeshLayout {
   bool operator==(const MeshLayout&) const = default;
 };
 
-// Listed: the boxes of each device of the world, perhaps none. They lie in memory one after the other, row-major unless
-// there is an order.
+// A layout as a list: the boxes of each device of the world, perhaps none. They lie in memory one after the other,
+// row-major unless there is an order.
 struct BoxLayout {
   Shape shape;
   std::vector<std::vector<Box>> boxes;
@@ -101,12 +101,12 @@ struct MovedArray {
   std::vector<Shape> view;    // factors of each dimension, major to minor; none: one for each
 };
 
-// Well-formed by construction. Sizes may be 0: an empty array.
+// A layout of any form, well-formed by construction. Sizes may be 0: an empty array.
 class Layout {
  public:
   // NOLINTNEXTLINE(*-explicit-*): a type is a layout
   Layout(DistributedType type) : form_(std::move(type)) {}
-  // What a type can say becomes one. Throw InputError where find_fault() finds one.
+  // A layout that a type can describe is kept as a type. Throw InputError where find_fault() finds a fault.
   explicit Layout(MeshLayout layout);
   explicit Layout(BoxLayout layout);
 
@@ -129,21 +129,21 @@ class Layout {
   };
   static std::optional<BoxFault> find_fault(const BoxLayout& layout);
 
-  // Null where it is of another form.
+  // The layout as a type, or as a list of boxes; null where it has another form.
   const DistributedType* type() const { return std::get_if<DistributedType>(&form_); }
   const BoxLayout* listed() const { return std::get_if<BoxLayout>(&form_); }
-  // As cut along axes; a type too. Nothing where boxes are listed.
+  // The layout as axis cuts, also of a type; nothing where boxes are listed.
   std::optional<MeshLayout> cuts() const;
   // Whether devices hold parts of a sum or the like.
   bool is_partial() const { return !partial().empty(); }
-  // The axes along which they differ.
+  // The axes along which devices hold different parts; empty where the layout is not partial.
   const std::vector<AxisPart>& partial() const;
   // The ghost zones by dimension; none where there are none at all.
   const std::vector<Halo>& halo() const;
   // The dimensions of a tile in memory, outermost first; none where tiles are row-major.
   const std::vector<int>& order() const;
-  // Whether its tiles are those that mesh, view and rule say, row-major and without ghost zones: not dealt out in
-  // blocks or listed.
+  // Whether tiles follow from mesh, view and rule alone: row-major, without ghost zones, not block-cyclic and not
+  // listed.
   bool is_plain() const;
   // The parts of a partial layout side by side: a dimension in front for each of its axes, major to minor, which the
   // axis cuts. Any other layout as it is.
@@ -153,9 +153,9 @@ class Layout {
   int rank() const { return static_cast<int>(global_shape().size()); }
   // Elements of the device that holds the most.
   std::int64_t local_size() const;
-  // The smallest world that it fits in.
+  // The number of devices in the smallest world that the layout fits in.
   std::int64_t device_count() const;
-  // What the devices of a world of so many hold; of a partial layout, of the stacked parts.
+  // The boxes that each of `world` devices holds; for a partial layout, boxes of stacked().
   Placement placement(std::int64_t world) const;
   Placement placement() const { return placement(device_count()); }
   // The placement as boxes of a movement's array.
@@ -180,7 +180,7 @@ std::int64_t coordinate_along(const Mesh& mesh, const std::vector<AxisPart>& axe
 // Whether the two rules cut the factor alike.
 bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
 
-// How many tiles the axes make.
+// The number of tiles that the axes cut a dimension into.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 
 // The array of a movement to a layout, in this view: longer where the layout's halo wraps.

@@ -63,7 +63,7 @@ class Placement {
 
   // The device's only box; an empty one where it holds nothing.
   Box box(Device device) const;
-  // None of them empty.
+  // The boxes of a device, none of them empty.
   std::vector<Part> parts(Device device) const;
   // The one of them that a box lies in, which has elements; nothing where it lies in none.
   std::optional<Part> part_around(Device device, const Box& box) const;
