@@ -55,7 +55,7 @@ fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all, in an instrumented build
 	set -- build/fuzz/fuzzers/fuzz_*; \
 	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
 
-soak: build ## random problems of every kind against NumPy, for SECONDS (600); make test has the first minute
+soak: build ## random problems of every kind against NumPy, for SECONDS (600); make test has the first 20 seconds
 	@tools/install-dependencies.sh python3-numpy
 	$(PYTHON) tests/soak/soak.py --seconds $(SECONDS)
 
@@ -124,7 +124,7 @@ python: build ## build the Python package: build/python/*.whl
 	tools/python-package.sh
 
 test-python: build ## the tests of the Python package; PYTEST_OPTIONS=--all-problems for all of the paper's family
-	tools/python-package.sh python -m pytest tests/python $(PYTEST_OPTIONS)
+	tools/python-package.sh python -m pytest tests/python --numprocesses $(JOBS) --maxprocesses 8 $(PYTEST_OPTIONS)
 
 test-torch: build ## the tests of the Python package with PyTorch, which is large
 	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py tests/python/test_torch_transfer.py tests/python/test_transfer.py tests/python/test_record.py tests/python/test_scales.py tests/python/test_transformers.py tests/python/test_manifest.py tests/python/test_checkpoint.py tests/python/test_adapters.py $(PYTEST_OPTIONS)

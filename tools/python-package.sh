@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 place=build/python
 framework=${FRAMEWORK:-jax}
 environment=$place/$framework
-packages=(scikit-build-core nanobind numpy mpi4py zarr "$framework" pytest)
+packages=(scikit-build-core nanobind numpy mpi4py zarr "$framework" pytest pytest-xdist)
 [[ $framework == jax ]] && packages+=(h5py h5netcdf xarray tensorstore) # readers and writers of files
 python=${PYTHON:-python3}
 [[ -x /usr/bin/python3 ]] && python=${PYTHON:-/usr/bin/python3} # Debian's, whose headers we can install
@@ -22,7 +22,7 @@ make_environment() {
   [[ "$(cat "$environment/packages" 2>/dev/null)" == "${packages[*]}" ]] && return
   tools/install-dependencies.sh --command python3-dev python3-venv
   "$python" -m venv --clear "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}" || return
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --no-compile "${packages[@]}" || return
   echo "${packages[*]}" >"$environment/packages"
 }
 

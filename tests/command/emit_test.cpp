@@ -16,11 +16,6 @@ using ::testing::StartsWith;
 
 const std::vector<std::string> transpose{"--mesh", "x=4", "[2{x}8, 8]", "[8, 2{x}8]"};
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
 std::string emit(const std::string& target, const std::vector<std::string>& arguments, const std::string& text = "") {
   const ProcessResult result = run_retile(with({"emit", "--as", target}, arguments), text);
   EXPECT_EQ(result.status, 0) << result.errors;

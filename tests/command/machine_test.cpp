@@ -15,11 +15,6 @@ using ::testing::HasSubstr;
 const std::string gigabit = std::string(RETILE_SOURCE_DIR) + "/examples/machines/gigabit-4.json";
 const std::string node = std::string(RETILE_SOURCE_DIR) + "/examples/machines/h100-node.json";
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
 const std::vector<std::string> rows_to_columns{"--mesh",    "x=4,y=2", "[256{y,x}2048, 512]", "[2048, 64{y,x}512]",
                                                "--machine", gigabit};
 const std::string summary =
@@ -83,11 +78,11 @@ TEST(Machine, chooses_the_plan_that_is_run) {
 
 // --- Transfers.
 
-const std::string manifest =
+const std::string large_array =
     R"({"name": "w", "mesh": {"x": 8}, "shape": [1024, 1024], "src": [["x"], []], "dst": [[], ["x"]]})";
 
 TEST(Machine, times_transfers) {
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--dry-run", "--machine", gigabit}, manifest),
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--dry-run", "--machine", gigabit}, large_array),
             done("1 array of 1 kind on 8 devices, 3,670,016 bytes to move\n"
                  "sent      458,752 bytes, 8 devices; at least 458,752 by the busiest, gap 0.000 %\n"
                  "received  458,752 bytes, 8 devices; what each lacks, once\n"
@@ -96,7 +91,7 @@ TEST(Machine, times_transfers) {
                  "peak      1,966,080 bytes per device at most: 1,048,576 of tiles, 917,504 staged (cap 1,048,576)\n"
                  "time      6.71 ms, 6.66 ms of it host 0's link out; no transfer takes less than 6.71 ms\n"));
   const Json plan = Json::parse(
-      run_retile({"transfer", "-", "--max-bytes", "1MiB", "--dry-run", "--machine", gigabit, "--json"}, manifest)
+      run_retile({"transfer", "-", "--max-bytes", "1MiB", "--dry-run", "--machine", gigabit, "--json"}, large_array)
           .output);
   EXPECT_EQ(plan["seconds"].dump(),
             R"({"total":0.006714677966,"lower_bound":0.006714677966,"waits_for":"host 0's link out"})");
@@ -106,11 +101,11 @@ TEST(Machine, goes_with_dry_runs_of_transfers_alone) {
   const auto refused = [](const std::string& message) {
     return usage_fault("retile: " + message + "\nTry 'retile transfer --help'.\n");
   };
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit}, manifest),
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit}, large_array),
             refused("--machine goes with --dry-run: a run is timed anyway"));
-  EXPECT_EQ(
-      run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit, "--dry-run", "--hosts", "2"}, manifest),
-      refused("--machine says the hosts: no --hosts beside it"));
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit, "--dry-run", "--hosts", "2"},
+                       large_array),
+            refused("--machine says the hosts: no --hosts beside it"));
 }
 
 // --- Machines that are at fault.

@@ -12,11 +12,6 @@ const std::string remark =
     "relabelled to [4{y}8] on [0, 2, 1, 3]: 16 of 16 elements stay on their devices, 8 in the order that was given\n";
 const std::vector<std::string> swapped{"--mesh", "x=2,y=2", "[4{x}8]", "[4{y}8]", "--relabel"};
 
-std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
 TEST(Relabel, shows_the_plan_to_the_order_that_keeps_most) {
   EXPECT_EQ(run_retile(with({"plan"}, swapped)), (ProcessResult{0,
                                                                 R"(mesh {x: 2, y: 2}  // planner wide

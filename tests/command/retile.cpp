@@ -37,6 +37,11 @@ ProcessResult input_fault(const std::string& errors) { return {1, "", errors}; }
 ProcessResult usage_fault(const std::string& errors) { return {2, "", errors}; }
 ProcessResult failure(const std::string& errors) { return {3, "", errors}; }
 
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);

@@ -24,6 +24,9 @@ ProcessResult failure(const std::string& errors);
 // Runs the command and expects it to end within seconds: for work that must not grow with the devices.
 ProcessResult run_retile_quickly(std::vector<std::string> arguments);
 
+// The arguments, and more after them.
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more);
+
 std::vector<std::string> lines_of(const std::string& text);
 std::vector<std::string> keys_of(const Json& object);
 

@@ -22,7 +22,7 @@ ProcessResult refused(const std::string& message) {
   return usage_fault("retile: " + message + "\nTry 'retile transfer --help'.\n");
 }
 
-const std::string plan =
+const std::string plan_text =
     "2 arrays of 1 kind on 4 devices, 192 bytes to move\n"
     "sent      48 bytes, 4 devices; at least 48 by the busiest, gap 0.000 %\n"
     "received  48 bytes, 4 devices; what each lacks, once\n"
@@ -30,15 +30,15 @@ const std::string plan =
     "peak      320 bytes per device at most: 128 of tiles, 192 staged (cap 65,536)\n";
 
 TEST(TransferText, of_a_dry_run_is_the_plan) {
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "64KiB", "--dry-run"}, manifest), done(plan));
+  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "64KiB", "--dry-run"}, manifest), done(plan_text));
 }
 
 TEST(TransferText, of_a_run_is_the_plan_and_what_was_measured) {
   const ProcessResult result = run_retile({"transfer", "-", "--max-bytes", "64KiB", "--repeat", "2"}, manifest);
   EXPECT_EQ(result.errors, "");
   EXPECT_EQ(result.status, 0);
-  ASSERT_TRUE(result.output.starts_with(plan)) << result.output;
-  EXPECT_THAT(result.output.substr(plan.size()),
+  ASSERT_TRUE(result.output.starts_with(plan_text)) << result.output;
+  EXPECT_THAT(result.output.substr(plan_text.size()),
               MatchesRegex("threads engine: verified, [0-9]+\\.[0-9]{6} s, 48 bytes received at most, 0 staged, peak "
                            "128 of 320 bytes predicted\n"));
 }

@@ -7,6 +7,12 @@
 
 namespace retile::test {
 
+PlanOptions by(PlannerKind planner) {
+  PlanOptions options;
+  options.planner = planner;
+  return options;
+}
+
 drawing::Scene scene_of(const Problem& problem, const PlanOptions& options) {
   return drawing::make_scene(make_plan(problem, options), problem.element_type());
 }

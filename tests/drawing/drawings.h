@@ -10,9 +10,11 @@
 
 namespace retile::test {
 
-// Of the plan that is made for the problem, in f32.
+PlanOptions by(PlannerKind planner);
+
+// The scene of the plan that is made for the problem, in f32.
 drawing::Scene scene_of(const Problem& problem, const PlanOptions& options = {});
-// "a=2,b=2", "[1{a}2]", "[1{b}2]".
+// For example "a=2,b=2", "[1{a}2]", "[1{b}2]".
 drawing::Scene scene_of(const char* mesh, const char* source, const char* target, const PlanOptions& options = {});
 
 // What is wrong with the text as XML, with what is near; nothing where it is well-formed.

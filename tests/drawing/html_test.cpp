@@ -22,12 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-PlanOptions by(PlannerKind planner) {
-  PlanOptions options;
-  options.planner = planner;
-  return options;
-}
-
 Json json_in(const std::string& page) {
   const std::string begin = "<script type=\"application/json\">";
   const std::size_t start = page.find(begin) + begin.size();

@@ -22,12 +22,6 @@ using drawing::SceneStep;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-PlanOptions by(PlannerKind planner) {
-  PlanOptions options;
-  options.planner = planner;
-  return options;
-}
-
 TEST(Scene, has_who_holds_what_and_who_sends_what) {
   const Scene scene = scene_of("x=2", "[2{x}4, 4]", "[4, 2{x}4]");
   EXPECT_EQ(scene.mesh, "{x: 2}");

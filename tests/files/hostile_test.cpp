@@ -14,6 +14,7 @@
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/error_of.h"
+#include "tests/support/problems.h"
 
 namespace retile::files {
 namespace {
@@ -158,7 +159,8 @@ TEST_F(Hostile, every_damaged_byte_of_metadata_is_answered) {
 
 // --- Chunks.
 
-// All bytes of encoded chunks, one after the other: what is decoded is right, or refused.
+// The first bytes of encoded chunks, where headers are, and some of the others, or all of them in a sweep: what is
+// decoded is right, or refused.
 TEST_F(Hostile, every_damaged_byte_of_chunks_is_answered) {
   for (const char* codec : {"blosc", "blosc:zstd:1", "zstd", "gzip"}) {
     fs::remove_all(path("a.zarr"));
@@ -168,7 +170,7 @@ TEST_F(Hostile, every_damaged_byte_of_chunks_is_answered) {
     run_rechunk(prepare_rechunk(there), {});
     const std::string file = path("a.zarr/c/0/0");
     const std::string bytes = read_bytes(file);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (std::size_t i = 0; i < bytes.size(); i += i < 64 || test::is_sweep() ? 1U : 13U) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ 0x5A);
       write_text(file, damaged);

@@ -16,19 +16,19 @@ namespace {
 
 using test::diagnostic_of;
 
-Layout read(const std::string& text, const Shape& shape, const std::optional<PlacedMesh>& mesh = {}) {
+Layout read_xla(const std::string& text, const Shape& shape, const std::optional<PlacedMesh>& mesh = {}) {
   const SourceText source{"sharding", text};
   return parse_xla({&source, 1}, shape, mesh).front();
 }
 
 // "[8{a}16, 16] on {a: 2}", and devices where they are listed.
-std::string shown(const std::string& text, const Shape& shape) {
-  const Layout layout = read(text, shape);
+std::string shown_xla(const std::string& text, const Shape& shape) {
+  const Layout layout = read_xla(text, shape);
   return to_string(layout) + " on " + to_string(layout.cuts()->mesh);
 }
 
 std::string fault(const std::string& text, const Shape& shape, const std::optional<PlacedMesh>& mesh = {}) {
-  return diagnostic_of([&] { return read(text, shape, mesh); });
+  return diagnostic_of([&] { return read_xla(text, shape, mesh); });
 }
 
 // --- Worked out anew: 0, 1, 2, … in a shape, transposed, dealt to tiles row-major.
@@ -99,31 +99,31 @@ TEST(XlaSharding, tiles_lie_where_the_order_of_devices_puts_them) {
     for (const Shape& shape : {Shape{12, 24, 8}, Shape{7, 9, 5}}) {
       SCOPED_TRACE(counts + join(devices));
       const Layout layout =
-          read(counts + "<=[" + join(assignment.reshape) + "]T(" + join(assignment.transpose) + ")" + end, shape);
+          read_xla(counts + "<=[" + join(assignment.reshape) + "]T(" + join(assignment.transpose) + ")" + end, shape);
       expect_tiles(layout, shape, assignment.counts, devices);
-      EXPECT_EQ(read(counts + join(devices) + end, shape), layout) << "listed one by one";
-      EXPECT_EQ(read(to_xla(layout), shape), layout) << to_xla(layout);
+      EXPECT_EQ(read_xla(counts + join(devices) + end, shape), layout) << "listed one by one";
+      EXPECT_EQ(read_xla(to_xla(layout), shape), layout) << to_xla(layout);
     }
   }
 }
 
 TEST(XlaSharding, becomes_a_type_on_a_mesh_in_the_order_of_the_devices) {
-  EXPECT_EQ(shown("{devices=[2,1,4]<=[4,2]T(1,0)}", {16, 16, 16}), "[8{b}16, 16, 4{a}16] on {a: 4, b: 2}");
-  EXPECT_EQ(shown("{devices=[4,2]<=[2,2,2]}", {8, 8}), "[2{a}8, 4{b}8] on {a: 4, b: 2}");
-  EXPECT_EQ(shown("{devices=[2,4]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}", {8}), "[4{a}8] on {a: 2, b: 4}");
-  EXPECT_EQ(shown("{devices=[2,2]0,2,1,3}", {8, 8}), "[4{b}8, 4{a}8] on {a: 2, b: 2}");
-  EXPECT_EQ(shown("{devices=[2,2]<=[4]}", {7, 8}), "[4{a}7, 4{b}8] on {a: 2, b: 2}");
-  EXPECT_EQ(shown("{devices=[2,2]<=[4] last_tile_dims={unreduced}}", {8}), "[4{a}8] sum {b} on {a: 2, b: 2}");
-  EXPECT_EQ(shown("GSPMDSharding({devices=[2,2]<=[4]})", {8, 8}), "[4{a}8, 4{b}8] on {a: 2, b: 2}");
-  EXPECT_EQ(shown("{maximal device=0}", {8}), "[8] on {}");
-  EXPECT_EQ(shown("{maximal device=3}", {8}), "[8] on [3] on {}");
+  EXPECT_EQ(shown_xla("{devices=[2,1,4]<=[4,2]T(1,0)}", {16, 16, 16}), "[8{b}16, 16, 4{a}16] on {a: 4, b: 2}");
+  EXPECT_EQ(shown_xla("{devices=[4,2]<=[2,2,2]}", {8, 8}), "[2{a}8, 4{b}8] on {a: 4, b: 2}");
+  EXPECT_EQ(shown_xla("{devices=[2,4]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}", {8}), "[4{a}8] on {a: 2, b: 4}");
+  EXPECT_EQ(shown_xla("{devices=[2,2]0,2,1,3}", {8, 8}), "[4{b}8, 4{a}8] on {a: 2, b: 2}");
+  EXPECT_EQ(shown_xla("{devices=[2,2]<=[4]}", {7, 8}), "[4{a}7, 4{b}8] on {a: 2, b: 2}");
+  EXPECT_EQ(shown_xla("{devices=[2,2]<=[4] last_tile_dims={unreduced}}", {8}), "[4{a}8] sum {b} on {a: 2, b: 2}");
+  EXPECT_EQ(shown_xla("GSPMDSharding({devices=[2,2]<=[4]})", {8, 8}), "[4{a}8, 4{b}8] on {a: 2, b: 2}");
+  EXPECT_EQ(shown_xla("{maximal device=0}", {8}), "[8] on {}");
+  EXPECT_EQ(shown_xla("{maximal device=3}", {8}), "[8] on [3] on {}");
 }
 
 TEST(XlaSharding, keeps_devices_that_no_digits_number_as_a_list) {
-  EXPECT_EQ(shown("{devices=[4]0,3,1,2}", {8}), "[2{a}8] on [0, 3, 1, 2] on {a: 4}");
-  EXPECT_EQ(shown("{devices=[4,3]<=[4,3]T(1,0)}", {8, 6}),
+  EXPECT_EQ(shown_xla("{devices=[4]0,3,1,2}", {8}), "[2{a}8] on [0, 3, 1, 2] on {a: 4}");
+  EXPECT_EQ(shown_xla("{devices=[4,3]<=[4,3]T(1,0)}", {8, 6}),
             "[2{a}8, 2{b}6] on [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11] on {a: 4, b: 3}");
-  EXPECT_EQ(to_xla(read("{devices=[2,2]4,5,6,7}", {8, 8})), "{devices=[2,2]4,5,6,7}");
+  EXPECT_EQ(to_xla(read_xla("{devices=[2,2]4,5,6,7}", {8, 8})), "{devices=[2,2]4,5,6,7}");
 }
 
 TEST(XlaSharding, two_of_one_array_share_a_mesh) {
@@ -149,7 +149,7 @@ TEST(XlaSharding, every_small_type_is_printed_and_read_again) {
   int count = 0;
   test::for_each_small_type(8, [&](const DistributedType& type) {
     const std::string text = to_xla(type);
-    const Layout again = read(text, type.global_shape(), PlacedMesh{type.mesh(), {}});
+    const Layout again = read_xla(text, type.global_shape(), PlacedMesh{type.mesh(), {}});
     EXPECT_EQ(again.placement(type.mesh().device_count()), Placement(type)) << text;
     EXPECT_EQ(to_xla(again), text);
     ++count;
@@ -158,7 +158,7 @@ TEST(XlaSharding, every_small_type_is_printed_and_read_again) {
 }
 
 TEST(XlaSharding, other_fields_are_read_over) {
-  EXPECT_EQ(shown("{devices=[2]<=[2] metadata={op_name=\"a}b\"} shard_as 4}", {8}), "[4{a}8] on {a: 2}");
+  EXPECT_EQ(shown_xla("{devices=[2]<=[2] metadata={op_name=\"a}b\"} shard_as 4}", {8}), "[4{a}8] on {a: 2}");
 }
 
 // --- Faults.

@@ -14,7 +14,7 @@ namespace retile::test {
 namespace {
 
 // Shapes whose tiles are not all squares.
-std::vector<Shape> shapes_for(const Mesh& mesh) {
+std::vector<Shape> oblong_shapes(const Mesh& mesh) {
   return {{mesh.device_count()}, divisible_shape(mesh, 2), {mesh.device_count(), 3, 4}};
 }
 
@@ -22,7 +22,7 @@ std::vector<Shape> shapes_for(const Mesh& mesh) {
 std::int64_t compare_counts(CollectiveKind kind) {
   std::int64_t compared = 0;
   for (const Mesh& mesh : all_meshes(12)) {
-    for (const Shape& shape : shapes_for(mesh)) {
+    for (const Shape& shape : oblong_shapes(mesh)) {
       const std::vector<DistributedType> types = all_prime_types(mesh, shape);
       for (const DistributedType& before : types) {
         const bool permutes = kind == CollectiveKind::allpermute;

@@ -17,10 +17,6 @@ namespace {
 using Parts = std::vector<AxisPart>;
 using Groups = std::vector<std::vector<Device>>;
 
-DeviceAssignment plain(const DistributedType& type) { return {DeviceMap::identity(type.mesh().device_count()), type}; }
-
-DeviceAssignment plain(const char* mesh, const char* type) { return plain(parse_type(type, parse_mesh(mesh))); }
-
 // The identity, a rotation, a reversal and a riffle: maps that mix every axis.
 std::vector<DeviceMap> some_maps(std::int64_t devices) {
   std::vector<Device> rotated;

@@ -16,10 +16,8 @@
 namespace retile::test {
 namespace {
 
-DeviceAssignment plain(const DistributedType& type) { return {DeviceMap::identity(type.mesh().device_count()), type}; }
-
-// Two maps that are not the identity, besides it.
-std::vector<DeviceMap> some_maps(std::int64_t devices) {
+// The identity, a riffle and its reversal.
+std::vector<DeviceMap> riffled_maps(std::int64_t devices) {
   std::vector<Device> riffled;
   for (Device device = 0; device < devices; ++device) {
     riffled.push_back(device % 2 == 0 ? device / 2 : devices - 1 - device / 2);
@@ -57,7 +55,7 @@ TEST(Section6, lem_lowering) {
   for (const Mesh& mesh : all_meshes(12)) {
     for (const DistributedType& beta : all_prime_types(mesh, divisible_shape(mesh, 2))) {
       for (const WeakStep& weak : weak_steps(mesh, weaken(beta), Factors::any)) {
-        for (const DeviceMap& map : some_maps(mesh.device_count())) {
+        for (const DeviceMap& map : riffled_maps(mesh.device_count())) {
           const LowLevelStep step = lower({map, beta}, weak);
           ASSERT_EQ(kind_of(step.collective), weak.kind);
           ASSERT_EQ(weaken(step.after.type), type_after(mesh, weaken(beta), weak)) << to_string(beta);
@@ -75,7 +73,7 @@ TEST(Section6, thm_lowering) {
   std::int64_t count = 0;
   for (const Mesh& mesh : all_meshes(8)) {
     for (const DistributedType& beta : all_prime_types(mesh, {mesh.device_count(), 4})) {
-      const DeviceAssignment start{some_maps(mesh.device_count()).back(), beta};
+      const DeviceAssignment start{riffled_maps(mesh.device_count()).back(), beta};
       const WeakSequence empty(mesh, weaken(beta));
       count += for_each_weak_sequence(empty, 3, Factors::prime, [&](const WeakSequence& weak) {
         const LowLevelSequence lowered = lower(start, weak);
@@ -97,7 +95,7 @@ TEST(Section6, eq_final_allpermutate) {
     const std::vector<DistributedType> types = all_prime_types(mesh, {mesh.device_count(), 4});
     for (const DistributedType& source : types) {
       for_each_sequence(Sequence(source), 2, single_axis_collectives, [&](const Sequence& sequence) {
-        for (const DeviceMap& map : some_maps(mesh.device_count())) {
+        for (const DeviceMap& map : riffled_maps(mesh.device_count())) {
           const DeviceAssignment target{map, sequence.target()};
           const LowLevelSequence lowered = lower({map, source}, weaken(sequence));
           const LowLevelSequence permuted = permute_to(lowered, target);
@@ -167,7 +165,7 @@ TEST(Section6, lem_lifting) {
           const DeviceAssignment before = low_level.target();
           const Collective& step = sequence.steps()[i];
           if (const auto* permute = std::get_if<AllPermute>(&step)) {
-            low_level.steps.push_back(allpermute(before, {some_maps(mesh.device_count()).back(), permute->result}));
+            low_level.steps.push_back(allpermute(before, {riffled_maps(mesh.device_count()).back(), permute->result}));
           } else {
             low_level.steps.push_back({before, step, {before.map, sequence.types()[i + 1]}});
           }

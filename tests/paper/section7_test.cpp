@@ -5,26 +5,15 @@
 #include <limits>
 
 #include "retile/collectives/sequence.h"
-#include "retile/plan/verify.h"
 #include "retile/types/text.h"
+#include "tests/paper/checked_sequence.h"
 #include "tests/support/collectives.h"
 #include "tests/support/enumerate.h"
 #include "tests/support/low_level.h"
-#include "tests/support/plans.h"
 #include "tests/support/step_replay.h"
-#include "tests/support/typed_steps.h"
 
 namespace retile::test {
 namespace {
-
-DeviceAssignment plain(const DistributedType& type) { return {DeviceMap::identity(type.mesh().device_count()), type}; }
-
-Sequence checked_sequence(const char* text) {
-  Sequence sequence = sequence_of(text);
-  const Plan plan = finish_plan(sequence.source(), sequence.target(), typed_steps(sequence));
-  EXPECT_EQ(find_faults(plan), std::vector<std::string>());
-  return sequence;
-}
 
 // --- ssec:merging.
 

@@ -29,7 +29,7 @@ Plan made_by(std::string planner, Plan plan) {
   return plan;
 }
 
-Plan plan_by(PlannerKind kind, const Problem& problem, const CostModel& model = paper_model()) {
+Plan plan_under(PlannerKind kind, const Problem& problem, const CostModel& model = paper_model()) {
   PlanOptions options;
   options.planner = kind;
   options.cost_model = &model;
@@ -81,11 +81,11 @@ TEST(BoundCheck, says_of_which_plans_a_bound_holds) {
   EXPECT_EQ(check(wide), "confirmed: wide proves 600");
   EXPECT_EQ(check(portable), "confirmed: wide without exchanges proves 1,800");
   EXPECT_EQ(check(claiming(portable, 600)), "confirmed: wide proves 600");
-  EXPECT_EQ(check(plan_by(PlannerKind::paper, problem)), "confirmed: paper proves 1,800");
+  EXPECT_EQ(check(plan_under(PlannerKind::paper, problem)), "confirmed: paper proves 1,800");
 }
 
 TEST(BoundCheck, refutes_a_bound_above_a_plan_that_the_planner_makes) {
-  const Plan plan = plan_by(PlannerKind::gather_slice, small_problem());
+  const Plan plan = plan_under(PlannerKind::gather_slice, small_problem());
   EXPECT_EQ(plan.cost.total, 24);
   EXPECT_EQ(check(made_by("paper", claiming(plan, 24))), "refuted: paper has a plan that costs 12");
   EXPECT_EQ(check(made_by("paper", claiming(plan, 13))), "refuted: paper has a plan that costs 12");
@@ -94,16 +94,16 @@ TEST(BoundCheck, refutes_a_bound_above_a_plan_that_the_planner_makes) {
 }
 
 TEST(BoundCheck, refutes_what_a_planner_without_a_search_does_not_prove) {
-  const Plan plan = plan_by(PlannerKind::gather_slice, small_problem());
+  const Plan plan = plan_under(PlannerKind::gather_slice, small_problem());
   EXPECT_EQ(check(claiming(plan, 24)), "refuted: gather-slice proves 12, and no more with any effort");
-  const Plan volume = plan_by(PlannerKind::paper, open_problem(), volume_model());
+  const Plan volume = plan_under(PlannerKind::paper, open_problem(), volume_model());
   EXPECT_EQ(check(claiming(volume, volume.cost.total)), "refuted: paper proves 240, and no more with any effort");
 }
 
 // An exchange that changes the local size is no wide step.
 TEST(BoundCheck, refutes_a_plan_that_is_cheaper_than_all_of_its_planners) {
   const Problem problem = problem_of("a=2,b=2,c=2,d=2", "[8{a}16, 8{b}16]", "[16, 8{a}16]");
-  EXPECT_EQ(check(made_by("wide", plan_by(PlannerKind::direct, problem))),
+  EXPECT_EQ(check(made_by("wide", plan_under(PlannerKind::direct, problem))),
             "refuted: wide proves that none of its plans costs less than 144, and this one costs 128");
 }
 
@@ -115,7 +115,7 @@ TEST(BoundCheck, leaves_open_what_more_effort_may_prove) {
 }
 
 TEST(BoundCheck, of_planners_that_are_not_known_knows_what_every_plan_costs) {
-  const Plan plan = plan_by(PlannerKind::gather_slice, small_problem());
+  const Plan plan = plan_under(PlannerKind::gather_slice, small_problem());
   EXPECT_EQ(check(made_by("xla", claiming(plan, 12))), "confirmed: whatever the planner, no plan costs less than 12");
   EXPECT_EQ(check(made_by("xla", claiming(plan, 13))), "not checked: \"xla\" is no planner of retile");
   EXPECT_EQ(check(made_by("auto", claiming(plan, 13))), "not checked: \"auto\" is no planner of retile");
@@ -123,7 +123,7 @@ TEST(BoundCheck, of_planners_that_are_not_known_knows_what_every_plan_costs) {
 }
 
 TEST(BoundCheck, refutes_what_is_not_proved_of_all_plans) {
-  Plan plan = plan_by(PlannerKind::wide, problem_of("a=4,b=2", "[1{a,b}8, 2]", "[8, 1{b}2]"));
+  Plan plan = plan_under(PlannerKind::wide, problem_of("a=4,b=2", "[1{a,b}8, 2]", "[8, 1{b}2]"));
   EXPECT_EQ(plan.cost.over, "wide plans");
   EXPECT_EQ(check(plan), "confirmed: wide proves 10");
   plan.cost.over = all_plans;
@@ -133,7 +133,7 @@ TEST(BoundCheck, refutes_what_is_not_proved_of_all_plans) {
 
 TEST(BoundCheck, leaves_open_what_the_planner_cannot_plan) {
   const Problem problem = problem_of("a=1048576,b=3", "[1{a}1048576, 6]", "[1048576, 2{b}6]");
-  const Plan plan = made_by("wide", plan_by(PlannerKind::gather_slice, problem));
+  const Plan plan = made_by("wide", plan_under(PlannerKind::gather_slice, problem));
   EXPECT_EQ(check(claiming(plan, plan.cost.total)),
             "not checked: wide cannot plan it: 3145728 devices are too many for a mesh whose size has several prime "
             "factors");

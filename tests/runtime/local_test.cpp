@@ -101,8 +101,8 @@ Number naive(LocalOp op, Number a, Number b) {
 
 template <typename Number>
 class LocalOps : public ::testing::Test {};
-using Numbers = ::testing::Types<float, double, std::int32_t>;
-TYPED_TEST_SUITE(LocalOps, Numbers);
+using NumberTypes = ::testing::Types<float, double, std::int32_t>;
+TYPED_TEST_SUITE(LocalOps, NumberTypes);
 
 template <typename Number>
 class LocalFloats : public ::testing::Test {};

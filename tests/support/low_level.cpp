@@ -75,6 +75,9 @@ DeviceMap::DeviceMap(std::vector<Device> devices) : devices_(std::move(devices))
   }
 }
 
+DeviceAssignment plain(const DistributedType& type) { return {DeviceMap::identity(type.mesh().device_count()), type}; }
+DeviceAssignment plain(const char* mesh, const char* type) { return plain(parse_type(type, parse_mesh(mesh))); }
+
 Placement placement_of(const DeviceAssignment& assignment) {
   const DistributedType& type = assignment.type;
   if (type.rank() == 0) return Placement(type);

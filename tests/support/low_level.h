@@ -36,6 +36,10 @@ struct DeviceAssignment {
   DistributedType type;
 };
 
+// The type on devices in their own order.
+DeviceAssignment plain(const DistributedType& type);
+DeviceAssignment plain(const char* mesh, const char* type);  // "x=2,y=2", "[2{x,y}8]"
+
 // What is physically there: d ↦ T⟦τ⟧(φ⁻¹(d)).
 Placement placement_of(const DeviceAssignment& assignment);
 

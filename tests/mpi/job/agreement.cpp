@@ -39,11 +39,6 @@ Expected expect(const Movement& movement, std::int64_t element_size, std::uint64
   return expected;
 }
 
-struct Setting {
-  std::string name;
-  MpiOptions options;
-};
-
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   settings.push_back({"reading", {Transport::automatic, 1 << 20, {}, HostView::detected, Reading::always}});

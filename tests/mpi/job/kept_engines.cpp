@@ -65,8 +65,6 @@ TEST(KeptEngines, give_way_to_the_engine_of_the_options) {
 
 // --- What one rank cannot do, all refuse.
 
-bool differs() { return job_rank() == job_size() - 1; }
-
 TEST(Together, element_types_that_are_wrong_on_one_rank) {
   const Problem floats = rows_to_columns();
   const Problem doubles("", floats.source(), floats.target(), ElementType::f64);

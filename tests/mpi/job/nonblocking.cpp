@@ -26,11 +26,6 @@ namespace {
 
 using test::error_of;
 
-struct Setting {
-  std::string name;
-  MpiOptions options;
-};
-
 const std::vector<Setting> settings{
     {"automatic", {}},
     {"reading", {Transport::automatic, 1 << 20, {}, HostView::detected, Reading::always}},

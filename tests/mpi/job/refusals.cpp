@@ -24,9 +24,6 @@ Movement movement_over(const Mesh& mesh, std::int64_t rows) {
   return make_plan(problem).movement;
 }
 
-// Only one rank differs; with one rank there is nothing to differ from.
-bool differs() { return job_rank() == job_size() - 1; }
-
 TEST(Refusals, different_movements) {
   const Mesh mesh({{"a", job_size()}});
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);

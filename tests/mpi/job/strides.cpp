@@ -22,12 +22,7 @@ using test::error_of;
 using test::RandomProblems;
 using test::StridedMemory;
 
-struct Setting {
-  std::string name;
-  MpiOptions options;
-};
-
-const std::vector<Setting> settings{
+const std::vector<Setting> strided_settings{
     {"reading", {Transport::automatic, 1 << 20, {}, HostView::detected, Reading::always}},
     {"automatic", {Transport::automatic, 4096, {}, HostView::detected, Reading::never}},
     {"automatic, alone", {Transport::automatic, 1 << 20, {}, HostView::every_rank_alone, Reading::never}},
@@ -117,7 +112,7 @@ TEST_P(StridedBuffers, are_moved_where_tiles_are_large) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, StridedBuffers, testing::ValuesIn(settings));
+INSTANTIATE_TEST_SUITE_P(Settings, StridedBuffers, testing::ValuesIn(strided_settings));
 
 // --- As MPI programs call it.
 
@@ -160,8 +155,6 @@ TEST(PlainCall, moves_halos_and_padding) {
     }
   }
 }
-
-bool differs() { return job_rank() == job_size() - 1; }
 
 TEST(PlainCall, refuses_short_memory_on_all_ranks) {
   const Problem problem = columns_problem();
