@@ -168,7 +168,7 @@ build/release/build.ninja: CMakePresets.json
 	@tools/install-dependencies.sh --command
 	cmake --preset release $(if $(wildcard build/release/configured),,$(COMMAND_ALONE))
 	@touch $@
-COMMAND_ALONE = -D RETILE_BUILD_TESTS=OFF -D RETILE_BUILD_BENCH=OFF -D RETILE_BUILD_C=OFF -D RETILE_WITH_MPI=OFF
+COMMAND_ALONE = -D RETILE_BUILD_TESTS=OFF -D RETILE_BUILD_BENCH=OFF -D RETILE_BUILD_C=OFF -D RETILE_WITH_MPI=OFF -D RETILE_WITH_CUDA=OFF
 
 # --- One build per preset: build-release, test-release, build-asan and so on. build/PRESET/configured is there when all of it
 # is configured. ninja configures again by itself when a CMakeLists.txt changes, but does not know of the presets.
