@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -99,6 +100,9 @@ class ByteRedistribution {
   void start(std::span<const std::span<const std::byte>> sources, std::span<const std::span<std::byte>> targets);
   bool test() { return run_->test(); }
   void wait() { run_->wait(); }
+
+  // In place of run() or start(), for a process that cannot make the call: those that wait for it throw this sentence.
+  void refuse(const std::string& why) { run_->refuse(why); }
 
   // Totals of the last run over all processes. Collective.
   RunStatistics statistics() { return run_->statistics(); }

@@ -191,6 +191,8 @@ bool Transfer::test() { return state_->prepared->test(); }
 
 void Transfer::wait() { state_->prepared->wait(); }
 
+void Transfer::refuse(const std::string& why) { state_->prepared->refuse(why); }
+
 TransferStatistics Transfer::statistics() {
   const RunStatistics statistics = state_->prepared->statistics();
   return {statistics.received_max, statistics.staging_max, statistics.seconds};

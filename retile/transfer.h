@@ -83,6 +83,9 @@ class Transfer {
   bool test();
   void wait();
 
+  // As ByteRedistribution::refuse().
+  void refuse(const std::string& why);
+
   // Totals of the last run over all processes. Collective.
   TransferStatistics statistics();
 

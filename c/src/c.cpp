@@ -307,13 +307,15 @@ void retile_engine_free(retile_engine* engine) {
 retile_status retile_run_create(const retile_plan* plan, retile_engine* engine, const retile_memory* sources,
                                 const retile_memory* targets, retile_run** run) {
   return guarded([&] {
-    retile_run*& handle = require(run, "run");
-    const retile_plan& given = require(plan, "plan");
     RedistributeOptions options;
-    options.sources = memory_of(sources, given.value.source.rank());
-    options.targets = memory_of(targets, given.value.target.rank());
     options.engine = require(engine, "engine").value.get();
-    handle = new retile_run{ByteRedistribution(given.value, bytes_of(given.element), options), {""}};
+    options.engine->processes().do_together([&] {
+      require(run, "run");
+      const Plan& given = require(plan, "plan").value;
+      options.sources = memory_of(sources, given.source.rank());
+      options.targets = memory_of(targets, given.target.rank());
+    });
+    *run = new retile_run{ByteRedistribution(plan->value, bytes_of(plan->element), options), {""}};
   });
 }
 
@@ -336,15 +338,17 @@ retile_status retile_transfer_add(retile_transfer* transfer, const char* name, c
 retile_status retile_transfer_run(const retile_transfer* transfer, retile_engine* engine, int64_t max_bytes,
                                   retile_run** run) {
   return guarded([&] {
-    retile_run*& handle = require(run, "run");
-    const std::vector<transfer::TransferArray>& arrays = require(transfer, "transfer").arrays;
     transfer::TransferOptions options;
     options.engine = require(engine, "engine").value.get();
-    if (max_bytes < 0) throw InputError("max_bytes cannot be negative", "0 is 256 MiB");
+    options.engine->processes().do_together([&] {
+      require(run, "run");
+      require(transfer, "transfer");
+      if (max_bytes < 0) throw InputError("max_bytes cannot be negative", "0 is 256 MiB");
+    });
     if (max_bytes > 0) options.max_bytes = max_bytes;
     std::vector<std::string> names;
-    for (const transfer::TransferArray& array : arrays) names.push_back(array.name);
-    handle = new retile_run{transfer::Transfer(arrays, options), std::move(names), transfer->bound};
+    for (const transfer::TransferArray& array : transfer->arrays) names.push_back(array.name);
+    *run = new retile_run{transfer::Transfer(transfer->arrays, options), std::move(names), transfer->bound};
   });
 }
 
@@ -352,8 +356,8 @@ void retile_transfer_free(retile_transfer* transfer) { delete transfer; }
 
 namespace {
 
-// The buffers of one array's tiles as spans that are as long as the tiles reach; of none where a pointer is null, which
-// the run refuses where the tile has elements.
+// The buffers of one array's tiles as spans that are as long as the tiles reach. Those of null pointers are empty, and
+// so are all where the list is null: the run refuses them where tiles have elements, and tells the other processes.
 struct ArrayBuffers {
   std::vector<std::span<const std::byte>> sources;
   std::vector<std::span<std::byte>> targets;
@@ -368,23 +372,20 @@ TileBytes bytes_of_tile(const retile_run& run, std::size_t array, std::size_t de
   return std::get<transfer::Transfer>(run.value).tile_bytes(array, device);
 }
 
-template <typename Byte>
-std::span<Byte> span_at(Byte* data, std::int64_t bytes) {
-  return data == nullptr ? std::span<Byte>() : std::span<Byte>(data, static_cast<std::size_t>(bytes));
+template <typename Byte, typename Pointer>
+std::span<Byte> span_at(const Pointer* list, std::size_t tile, std::int64_t bytes) {
+  if (list == nullptr || list[tile] == nullptr) return {};
+  return {static_cast<Byte*>(list[tile]), static_cast<std::size_t>(bytes)};
 }
 
 ArrayBuffers buffers_of(const retile_run& run, std::size_t array, const void* const* sources, void* const* targets) {
   ArrayBuffers buffers;
   const std::size_t devices = devices_of(run).size();
-  if (devices > 0) {
-    require(sources, "sources");
-    require(targets, "targets");
-  }
   for (std::size_t i = 0; i < devices; ++i) {
     const TileBytes bytes = bytes_of_tile(run, array, i);
     const std::size_t tile = array * devices + i;
-    buffers.sources.push_back(span_at(static_cast<const std::byte*>(sources[tile]), bytes.source));
-    buffers.targets.push_back(span_at(static_cast<std::byte*>(targets[tile]), bytes.target));
+    buffers.sources.push_back(span_at<const std::byte>(sources, tile, bytes.source));
+    buffers.targets.push_back(span_at<std::byte>(targets, tile, bytes.target));
   }
   return buffers;
 }

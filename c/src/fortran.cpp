@@ -69,12 +69,15 @@ void bind(retile::c::BoundArrays& bound, const CFI_cdesc_t& source, const CFI_cd
   bound.shapes.push_back(shape_in_memory(target));
 }
 
-// Binds a run of one array to other arrays. Throws InputError where they lie in memory otherwise than the first ones.
+// Binds a run of one array to other arrays. Throws InputError where they lie in memory otherwise than the first ones:
+// then the run is not executed here, which other ranks hear of.
 void bind_again(retile_run& run, const CFI_cdesc_t& source, const CFI_cdesc_t& target) {
   retile::c::BoundArrays bound;
   bind(bound, source, target);
   if (bound.shapes != run.bound.shapes) {
-    throw InputError("the arrays are not shaped, or do not lie in memory, as those that the run was made with", "");
+    const std::string why = "the arrays are not shaped, or do not lie in memory, as those that the run was made with";
+    std::visit([&](auto& value) { value.refuse(why); }, run.value);
+    throw InputError(why, "");
   }
   run.bound = std::move(bound);
 }
@@ -86,18 +89,18 @@ extern "C" {
 retile_status retile_fortran_run_create(const retile_plan* plan, retile_engine* engine, const CFI_cdesc_t* source,
                                         const CFI_cdesc_t* target, retile_run** run) {
   return retile::c::guarded([&] {
-    const retile_plan& given = retile::c::require(plan, "plan");
     const Engine& on = *retile::c::require(engine, "engine").value;
-    const std::int64_t world = given.value.device_count();
     RedistributeOptions options;
     options.engine = engine->value.get();
     on.processes().do_together([&] {
-      options.sources = {memory_of(*source, "source", given.value.source, given.element, on, world)};
-      options.targets = {memory_of(*target, "target", given.value.target, given.element, on, world)};
+      const Plan& given = retile::c::require(plan, "plan").value;
+      const std::int64_t world = given.device_count();
+      options.sources = {memory_of(*source, "source", given.source, plan->element, on, world)};
+      options.targets = {memory_of(*target, "target", given.target, plan->element, on, world)};
     });
     retile::c::BoundArrays bound;
     bind(bound, *source, *target);
-    *run = new retile_run{ByteRedistribution(given.value, bytes_of(given.element), options), {""}, std::move(bound)};
+    *run = new retile_run{ByteRedistribution(plan->value, bytes_of(plan->element), options), {""}, std::move(bound)};
   });
 }
 
