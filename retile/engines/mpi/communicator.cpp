@@ -28,6 +28,9 @@ Communicator::Communicator(MPI_Comm comm) : comm_(comm) {
 }
 
 void require_communicator(MPI_Comm comm) {
+  int is_started = 0;
+  check(MPI_Initialized(&is_started), "MPI_Initialized");
+  if (is_started == 0) throw RuntimeError("MPI is not started: call MPI_Init before");
   if (comm == MPI_COMM_NULL) throw RuntimeError("the communicator is MPI_COMM_NULL");
   int is_between_groups = 0;
   check(MPI_Comm_test_inter(comm, &is_between_groups), "MPI_Comm_test_inter");

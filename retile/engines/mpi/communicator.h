@@ -17,7 +17,7 @@ void check(int code, const char* call);
 // Whether MPI_Finalize has been called.
 bool is_mpi_over();
 
-// Throws RuntimeError where the communicator is null, or one between two groups.
+// Throws RuntimeError where MPI is not started, and where the communicator is null, or one between two groups.
 void require_communicator(MPI_Comm comm);
 
 // A communicator of our own: errors are returned, and no message of anybody else's is seen. Its making and its end are

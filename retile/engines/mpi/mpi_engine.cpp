@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,22 +18,35 @@ namespace {
 
 using KeptEngines = std::vector<std::pair<MpiOptions, std::shared_ptr<Engine>>>;
 
-// The engines that communicators keep.
-std::vector<KeptEngines*>& all_kept_engines() {
-  static std::vector<KeptEngines*> all;
+// The engines that all communicators keep. Threads may have a communicator each.
+struct AllKeptEngines {
+  std::mutex mutex;
+  std::vector<KeptEngines*> list;
+};
+
+AllKeptEngines& all_kept_engines() {
+  static AllKeptEngines all;
   return all;
+}
+
+void add_kept(KeptEngines* engines) {
+  const std::lock_guard lock(all_kept_engines().mutex);
+  all_kept_engines().list.push_back(engines);
 }
 
 extern "C" int retile_free_engines(MPI_Comm, int, void* value, void*) {
   auto* engines = static_cast<KeptEngines*>(value);
-  std::erase(all_kept_engines(), engines);
+  {
+    const std::lock_guard lock(all_kept_engines().mutex);
+    std::erase(all_kept_engines().list, engines);
+  }
   delete engines;
   return MPI_SUCCESS;
 }
 
 // MPI_Finalize frees what MPI_COMM_SELF keeps before anything else, while communicators can still be freed.
 extern "C" int retile_free_all_engines(MPI_Comm, int, void*, void*) {
-  for (KeptEngines* engines : all_kept_engines()) engines->clear();
+  for (KeptEngines* engines : all_kept_engines().list) engines->clear();
   return MPI_SUCCESS;
 }
 
@@ -72,7 +86,7 @@ std::shared_ptr<Engine> engine_of(MPI_Comm comm, const MpiOptions& options) {
     auto made = std::make_unique<KeptEngines>();
     made->emplace_back(options, make_mpi_engine(comm, options));
     check(MPI_Comm_set_attr(comm, engines_key(), made.get()), "MPI_Comm_set_attr");
-    all_kept_engines().push_back(made.get());
+    add_kept(made.get());
     return made.release()->front().second;
   }
   // All ranks find one, or all make one.

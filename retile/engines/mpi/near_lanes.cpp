@@ -20,8 +20,12 @@ constexpr std::uint64_t way_count = 4;
 Boards::Boards(const Host& host, std::size_t tile_count) : host_(&host) {
   const auto members = static_cast<std::size_t>(host.member_count());
   std::int64_t mine = 0;
-  if (host.is_shared()) {
-    memory_ = host.allocate(members * sizeof(Board) + tile_count * sizeof(TileAddress));
+  try {
+    if (host.is_shared()) memory_ = host.allocate(members * sizeof(Board) + tile_count * sizeof(TileAddress));
+  } catch (const RuntimeError& error) {
+    fault_ = error.what();
+  }
+  if (!memory_.empty()) {
     mine = static_cast<std::int64_t>(*host.shared_offset(memory_.data()));
     for (std::size_t i = 0; i < members; ++i) new (memory_.data() + i * sizeof(Board)) Board{};
   }

@@ -15,6 +15,8 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "retile/engines/backend.h"
@@ -46,9 +48,11 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters between
 // The boards of a prepared stage, and where the senders' tiles are.
 class Boards {
  public:
-  // Collective over the host.
+  // Collective over the host. Ranks agree on whether all have their boards before any is used.
   Boards(const Host& host, std::size_t tile_count);
 
+  // Why this rank has none; nothing where it has.
+  const std::optional<std::string>& fault() const { return fault_; }
   const Host& host() const { return *host_; }
   Board& to(int member) const { return *board(host_->team().rank(), member); }
   Board& from(int member) const { return *board(member, host_->team().rank()); }
@@ -75,6 +79,7 @@ class Boards {
 
   const Host* host_;
   Buffer memory_;
+  std::optional<std::string> fault_;
   std::vector<std::uint64_t> offsets_;  // by member
 };
 

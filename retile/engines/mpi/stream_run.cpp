@@ -109,8 +109,10 @@ class StreamRun final : public PreparedStreams {
   // --- Preparation.
 
   void agree() {
-    std::int64_t differing[] = {streams_.are_shapes_common ? 0 : 1, streams_.is_listed ? 0 : 1};
+    std::int64_t differing[] = {streams_.are_shapes_common ? 0 : 1, streams_.is_listed ? 0 : 1,
+                                boards_.fault() ? 1 : 0};
     job_->world.most(differing);
+    if (differing[2] != 0) throw RuntimeError(job_->world.first_text(boards_.fault()).value());
     streams_.are_shapes_common = differing[0] == 0;
     if (differing[1] != 0 && streams_.is_listed) streams_.drop_lists();
   }

@@ -130,5 +130,26 @@ TEST(Refusals, memory_that_is_not_there) {
             "no memory for a tile of 4611686018427387904 bytes");
 }
 
+// All shared memory that a rank may have, none of which is touched.
+std::vector<Buffer> take_all_memory(Engine& engine) {
+  std::vector<Buffer> taken;
+  for (std::size_t bytes = std::size_t{1} << 46U; bytes >= 4096; bytes /= 2) {
+    while (error_of([&] { taken.push_back(engine.allocate(bytes)); }).empty()) continue;
+  }
+  return taken;
+}
+
+// Preparing a run takes shared memory on every rank.
+TEST(Refusals, runs_that_one_rank_has_no_memory_to_prepare) {
+  if (job_size() == 1) return;
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD);
+  const Movement movement = movement_over(Mesh({{"a", job_size()}}), 24);
+  std::vector<Buffer> taken;
+  if (differs()) taken = take_all_memory(*engine);
+  EXPECT_THAT(error_of([&] { engine->prepare(movement, 4); }), testing::StartsWith("no memory for a tile of "));
+  taken.clear();
+  EXPECT_EQ(error_of([&] { engine->prepare(movement, 4); }), "");
+}
+
 }  // namespace
 }  // namespace retile::mpi
