@@ -37,6 +37,12 @@ std::vector<Pointer> pointers_to(std::vector<CountedBuffer>& tiles) {
   return pointers;
 }
 
+// The same tiles, to be read.
+std::span<const std::byte* const> as_sources(std::span<std::byte* const> tiles) {
+  const std::byte* const* const first = tiles.data();
+  return {first, tiles.size()};
+}
+
 // A part of a run: pieces that move, or a reduction. Stops are where tiles are: 0 is the sources, the last one the
 // targets. Pieces that are passed on go from a stop to itself.
 struct RunPart {
@@ -50,9 +56,15 @@ struct RunPart {
 
 // What executions keep from one to the next.
 struct KeptMemory {
+  // Tiles between source and target, by device of this process.
+  struct Scratch {
+    std::vector<CountedBuffer> tiles;
+    std::vector<std::byte*> pointers;
+  };
+
   TileMemory memory;
-  std::vector<CountedBuffer> even_scratch;  // by device of this process
-  std::vector<CountedBuffer> odd_scratch;
+  Scratch even = {};
+  Scratch odd = {};
 };
 
 // Bytes of tiles that a device holds at once.
@@ -435,9 +447,7 @@ class MovementRun final : public StagedRun {
   }
 
   TilePointers tiles_of(const RunPart& part) override {
-    from_ = part.from == 0 ? std::vector(sources().begin(), sources().end()) : as_sources(tiles_at(part.from));
-    to_ = tiles_at(part.to);
-    return {from_, to_};
+    return {part.from == 0 ? sources() : as_sources(tiles_at(part.from)), tiles_at(part.to)};
   }
 
   Peaks peaks() const override { return {kept_peak_, kept_->memory.peak()}; }
@@ -496,27 +506,24 @@ class MovementRun final : public StagedRun {
 
   std::unique_ptr<KeptMemory> make_kept_memory() const {
     const std::size_t count = devices().size();
-    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, backend().memory_limit()), {}, {}});
+    auto kept = std::make_unique<KeptMemory>(KeptMemory{TileMemory(count, backend().memory_limit())});
     for (std::size_t i = 0; i < count; ++i) {
       kept->memory.add(i, bytes_at(0, i) + bytes_at(sizes_.stops() - 1, i));
-      const auto scratch = [&](Place kind) {
+      const auto add_scratch = [&](KeptMemory::Scratch& scratch, Place kind) {
         const std::int64_t elements = places_.scratch(kind, sizes_, devices()[i]);
-        return allocate(kept->memory, i, checked_bytes(elements, element_size_));
+        scratch.tiles.push_back(allocate(kept->memory, i, checked_bytes(elements, element_size_)));
+        scratch.pointers.push_back(scratch.tiles.back().data());
       };
-      kept->even_scratch.push_back(scratch(Place::even_scratch));
-      kept->odd_scratch.push_back(scratch(Place::odd_scratch));
+      add_scratch(kept->even, Place::even_scratch);
+      add_scratch(kept->odd, Place::odd_scratch);
     }
     return kept;
   }
 
-  std::vector<std::byte*> tiles_at(std::size_t stop) const {
+  Targets tiles_at(std::size_t stop) const {
     const Place place = whole_tiles_ ? Place::target : places_.places[stop];
-    if (place == Place::target) return {targets().begin(), targets().end()};
-    return pointers_to<std::byte*>(place == Place::even_scratch ? kept_->even_scratch : kept_->odd_scratch);
-  }
-
-  static std::vector<const std::byte*> as_sources(const std::vector<std::byte*>& tiles) {
-    return {tiles.begin(), tiles.end()};
+    if (place == Place::target) return targets();
+    return place == Place::even_scratch ? kept_->even.pointers : kept_->odd.pointers;
   }
 
   void move_donated(Tiles& tiles) {
@@ -564,8 +571,6 @@ class MovementRun final : public StagedRun {
   std::int64_t room_;         // left for lists of pieces
   bool whole_tiles_ = false;  // there are no steps: kept tiles are copied as they are
   std::unique_ptr<KeptMemory> kept_;
-  std::vector<const std::byte*> from_;  // tiles of the part under way
-  std::vector<std::byte*> to_;
 };
 
 // --- Transfers of many arrays.
@@ -599,9 +604,7 @@ class TransferRun final : public StagedRun {
   }
 
   TilePointers tiles_of(const RunPart& part) override {
-    if (part.from == 0) return {sources(), targets()};
-    passed_on_.assign(targets().begin(), targets().end());
-    return {passed_on_, targets()};
+    return {part.from == 0 ? sources() : as_sources(targets()), targets()};
   }
 
   void combine(const RunPart&, const TilePointers&) override { throw InternalError("transfers add nothing up"); }
@@ -609,7 +612,6 @@ class TransferRun final : public StagedRun {
 
  private:
   const std::size_t tile_count_;
-  std::vector<const std::byte*> passed_on_;
 };
 
 class StagedEngine final : public Engine {

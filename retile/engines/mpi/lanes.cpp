@@ -111,6 +111,7 @@ std::int64_t LaneSet::staging(Direction direction) const {
 // --- Cursors.
 
 std::int64_t LaneCursor::bytes_of(const PackedStreams& packed, std::int64_t round) const {
+  if (lane_->rounds == 1) return lane_->bytes;
   std::int64_t bytes = 0;
   for (const std::size_t i : lane_->streams) {
     bytes += lane_->part_of(packed.streams().streams[i].bytes, round).size();
@@ -123,6 +124,12 @@ template <typename Move>
 void LaneCursor::walk(const PackedStreams& packed, std::int64_t round, Move move) {
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
     const Stream& stream = packed.streams().streams[lane_->streams[i]];
+    if (lane_->rounds == 1) {
+      for (const StreamPiece& piece : packed.streams().pieces_of(stream)) {
+        move(stream, piece, ByteRange{0, packed.packing(piece).bytes()});
+      }
+      continue;
+    }
     cursors_[i].advance(packed.streams(), stream, lane_->part_of(stream.bytes, round).size(),
                         [&](const StreamPiece& piece, ByteRange range) { move(stream, piece, range); });
   }

@@ -69,6 +69,7 @@ struct Lane {
   bool is_whole = false;        // it is so at both ends, which are on one host: one long message is fastest
 
   ByteRange part_of(std::int64_t stream_bytes, std::int64_t round) const {
+    if (rounds == 1) return {0, stream_bytes};
     return retile::part_of(stream_bytes, round, rounds, unit);
   }
   // Cuts it into so many rounds, or into messages of at most so many bytes.

@@ -161,14 +161,25 @@ bool NearSender::advance() {
   return has_worked;
 }
 
+bool NearSender::has_done(OutLane& lane, std::uint64_t execution) {
+  if (lane.seen_done < execution) lane.seen_done = lane.board->done.load(std::memory_order_acquire);
+  return lane.seen_done >= execution;
+}
+
+// For another message.
+bool NearSender::has_room(OutLane& lane) {
+  if (lane.messages - lane.seen_taken < in_flight) return true;
+  lane.seen_taken = lane.board->taken.load(std::memory_order_acquire);
+  return lane.messages - lane.seen_taken < in_flight;
+}
+
 bool NearSender::advance(OutLane& lane) {
   // What is announced of the last execution but one would be lost.
-  const std::uint64_t done = lane.board->done.load(std::memory_order_acquire);
-  if (!lane.is_announced && done + 2 < execution_) return false;
+  if (!lane.is_announced && execution_ > 2 && !has_done(lane, execution_ - 2)) return false;
   if (lane.way == Way::packed) return pack(lane);
   const bool has_worked = !lane.is_announced;
   if (!lane.is_announced) announce(lane);
-  if (lane.way != Way::nothing && done < execution_) return has_worked;
+  if (lane.way != Way::nothing && !has_done(lane, execution_)) return has_worked;
   finish(lane);
   return true;
 }
@@ -178,7 +189,7 @@ bool NearSender::pack(OutLane& lane) {
   const Lane& what = *lane.lane;
   while (lane.round < what.rounds && lane.cursor->bytes_of(*packed_, lane.round) == 0) ++lane.round;
   bool has_worked = false;
-  if (lane.round < what.rounds && lane.messages - lane.board->taken.load(std::memory_order_acquire) < in_flight) {
+  if (lane.round < what.rounds && has_room(lane)) {
     const std::uint64_t parity = lane.messages % in_flight;
     std::byte* place = lane.room + static_cast<std::int64_t>(parity) * what.part_bytes;
     lane.cursor->pack(*packed_, tiles_, lane.round++, place);
@@ -265,7 +276,7 @@ void NearReceiver::start(const TilePointers& tiles) {
   }
 }
 
-bool NearReceiver::advance(std::int64_t end, const std::function<void()>& list_lanes) {
+bool NearReceiver::advance(std::int64_t end) {
   if (is_done()) return false;
   bool has_worked = false;
   for (InLane& lane : lanes_) {
@@ -273,7 +284,7 @@ bool NearReceiver::advance(std::int64_t end, const std::function<void()>& list_l
     if (!lane.way) {
       if (!learn_way(lane)) continue;
       has_worked = true;
-      if (lane.way == Way::packed && lane.lane == nullptr) list_lanes();
+      if (lane.way == Way::packed && lane.lane == nullptr) list_lanes_();
       if (lane.way == Way::packed) lane.cursor->reset();
       if (lane.way == Way::nothing) finish(lane);
     }

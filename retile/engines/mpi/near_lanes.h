@@ -123,6 +123,9 @@ class NearSender {
     bool is_small = false;  // and packed, whatever the sources are
     std::int64_t shortest_run = 0;
     std::uint64_t messages = 0;  // of all executions
+    // The receiver's counters as they were last seen. Reading them again takes a cache line from its core.
+    std::uint64_t seen_taken = 0;
+    std::uint64_t seen_done = 0;
     // The execution.
     Way way = Way::nothing;
     bool is_announced = true;
@@ -149,6 +152,8 @@ class NearSender {
   Way way_of(const OutLane& lane, SourceMemory sources) const;
   // Whether a receiver has not done with an execution yet.
   bool is_behind(std::uint64_t execution) const;
+  static bool has_done(OutLane& lane, std::uint64_t execution);
+  static bool has_room(OutLane& lane);
   bool advance(OutLane& lane);
   bool pack(OutLane& lane);
   bool take_room(OutLane& lane);
@@ -175,16 +180,17 @@ class NearSender {
 // What this rank receives from members of its host, but for what it copies or reads: see Pulls.
 class NearReceiver {
  public:
-  NearReceiver(Boards& boards, const PackedStreams& packed, Stores stores)
-      : boards_(boards), packed_(&packed), stores_(stores) {}
+  // `list_lanes` is called when a lane comes packed that is not listed.
+  NearReceiver(Boards& boards, const PackedStreams& packed, Stores stores, std::function<void()> list_lanes)
+      : boards_(boards), packed_(&packed), stores_(stores), list_lanes_(std::move(list_lanes)) {}
 
   // As in NearSender.
   void add(int member, const Lane* lane);
   void list(const PackedStreams& packed, const std::function<const Lane*(int member)>& find_lane);
 
   void start(const TilePointers& tiles);
-  // Unpacks rounds before `end`. `list_lanes` is called when a lane comes packed that is not listed.
-  bool advance(std::int64_t end, const std::function<void()>& list_lanes);
+  // Unpacks rounds before `end`.
+  bool advance(std::int64_t end);
   bool is_done() const { return open_ == 0; }
   bool is_through(std::int64_t round) const;
 
@@ -219,6 +225,7 @@ class NearReceiver {
   Boards& boards_;
   const PackedStreams* packed_;
   const Stores stores_;
+  const std::function<void()> list_lanes_;
   std::vector<InLane> lanes_;
   std::uint64_t execution_ = 0;
   TilePointers tiles_;

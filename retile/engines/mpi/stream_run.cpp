@@ -49,7 +49,7 @@ class StreamRun final : public PreparedStreams {
     if (!streams_.is_listed) listed_ = list([&](Device device) { return !sees(device); });
     packed_.emplace(listed(), ranks_);
     sender_.emplace(boards_, *packed_, streams_.are_shapes_common);
-    receiver_.emplace(boards_, *packed_, stores_);
+    receiver_.emplace(boards_, *packed_, stores_, [this] { list_near(); });
     pulls_.emplace(*receiver_, *packed_, stores_);
     near_ = make_near_lanes(listed());
     add_near_lanes();
@@ -319,7 +319,7 @@ class StreamRun final : public PreparedStreams {
 
   bool advance_lanes(std::int64_t end) {
     bool has_worked = sender_->advance();
-    has_worked = receiver_->advance(end, [&] { list_near(); }) || has_worked;
+    has_worked = receiver_->advance(end) || has_worked;
     return (sending_ && sending_->advance(end)) || has_worked;
   }
   bool are_lanes_done() const {
