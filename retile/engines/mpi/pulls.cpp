@@ -48,24 +48,18 @@ void Pulls::start(const TilePointers& tiles) {
   }
 }
 
-bool Pulls::is_closed(const List& list) const {
-  const std::optional<Way> way = way_of(list);
-  return list.next == list.pulls.size() || way == Way::packed || way == Way::nothing;
-}
-
-void Pulls::skip_closed() {
-  while (first_ < lists_.size() && is_closed(lists_[first_])) ++first_;
-}
-
 bool Pulls::advance() {
   std::int64_t pulled = 0;
-  skip_closed();
   for (std::size_t i = first_; i < lists_.size() && pulled < most_pulled_bytes; ++i) {
     List& list = lists_[i];
     const std::optional<Way> way = way_of(list);
-    if (!way || is_closed(list)) continue;
-    while (pulled < most_pulled_bytes && list.next < list.pulls.size()) pulled += pull(list, *way);
-    if (list.next == list.pulls.size()) finish(list);
+    const bool is_pulled = way == Way::copied || way == Way::read;
+    if (is_pulled && list.next < list.pulls.size()) {
+      while (pulled < most_pulled_bytes && list.next < list.pulls.size()) pulled += pull(list, *way);
+      if (list.next == list.pulls.size()) finish(list);
+    }
+    const bool is_closed = is_pulled ? list.next == list.pulls.size() : way.has_value();
+    if (is_closed && i == first_) ++first_;
   }
   return pulled > 0;
 }

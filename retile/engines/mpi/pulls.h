@@ -48,10 +48,8 @@ class Pulls {
 
   // Nothing as long as the sender has not said how the list comes.
   std::optional<Way> way_of(const List& list) const { return list.lane ? receiver_.way(*list.lane) : Way::copied; }
-  bool is_closed(const List& list) const;
   std::int64_t pull(List& list, Way way) const;
   void finish(const List& list);
-  void skip_closed();
 
   NearReceiver& receiver_;
   const PackedStreams& packed_;
@@ -59,7 +57,7 @@ class Pulls {
   std::vector<List> lists_;              // array by array, because neighbours in memory share caches and pages
   std::vector<std::size_t> open_lists_;  // by lane
   TilePointers tiles_;
-  std::size_t first_ = 0;  // list that is not closed
+  std::size_t first_ = 0;  // list of which something may be left to pull
 };
 
 }  // namespace retile::mpi
