@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <vector>
 
 namespace retile::mpi {
 namespace {
@@ -49,6 +50,16 @@ TEST(Lanes, keep_to_the_bytes_of_a_message) {
     EXPECT_LE(set.longest_message(), std::max<std::int64_t>(most, 3)) << most;
     EXPECT_EQ(bytes_in_rounds(streams, set.received.front()), 1029) << most;
   }
+}
+
+// As between two ranks with 64 devices each: a message has a byte of every stream at least.
+TEST(Lanes, of_many_short_streams_go_in_few_messages) {
+  Streams streams;
+  LaneSet set = lanes_of(streams, std::vector<std::int64_t>(4096, 8));
+  set.set_most_bytes(streams, 512);
+  EXPECT_EQ(set.sent.front().rounds, 8);
+  EXPECT_EQ(set.longest_message(), 4096);
+  EXPECT_EQ(bytes_in_rounds(streams, set.sent.front()), 8 * 4096);
 }
 
 TEST(Lanes, stage_what_is_under_way) {

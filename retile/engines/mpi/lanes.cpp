@@ -42,7 +42,11 @@ void Lane::set_most_bytes(const Streams& all, std::int64_t most_bytes) {
   const auto count = static_cast<std::int64_t>(streams.size());
   const std::int64_t most = is_whole ? most_mpi_bytes : most_bytes;
   unit = most > count * cache_line ? cache_line : 1;
-  set_rounds(all, bytes <= most ? 1 : divide_up(bytes, std::max<std::int64_t>(1, most - count * unit + 1)));
+  // With more rounds than the longest stream has units, messages are no shorter, and most of them empty.
+  std::int64_t longest = 0;
+  for (const std::size_t i : streams) longest = std::max(longest, divide_up(all.streams[i].bytes, unit));
+  const std::int64_t needed = divide_up(bytes, std::max<std::int64_t>(1, most - count * unit + 1));
+  set_rounds(all, bytes <= most ? 1 : std::min(longest, needed));
 }
 
 std::map<int, Lane> make_lanes(const Streams& streams, const DeviceRanks& ranks, int rank, Direction direction,

@@ -129,14 +129,19 @@ TEST_P(Nonblocking, runs_one_after_the_other_whose_memory_changes) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, Nonblocking, testing::ValuesIn(settings));
 
+// The first rank starts before the others, so that its run cannot be done at once.
 TEST(NonblockingRuns, are_started_when_the_one_before_is_done) {
+  if (job_size() == 1) return;
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const Mesh mesh({{"a", job_size()}});
   Field field(Problem("", DistributedType::cut(mesh, {24}, {{mesh.whole(0)}}), DistributedType::cut(mesh, {24}, {{}})),
               *engine, false, 1);
+  if (job_rank() != 0) MPI_Barrier(MPI_COMM_WORLD);
   field.start();
-  const std::string error = error_of([&] { field.start(); });
-  EXPECT_EQ(error, "a run is started before the one before it is done");
+  if (job_rank() == 0) {
+    EXPECT_EQ(error_of([&] { field.start(); }), "a run is started before the one before it is done");
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   field.run().wait();
   field.run().wait();
   EXPECT_TRUE(field.run().test());
