@@ -28,6 +28,7 @@
 //   the arrays of a whole model, moved                        transfer.h
 //   the same over messages of the caller's own                transfer/rank_transfer.h, transfer/claims.h
 //   arrays in files, from one chunking to another             rechunk.h
+//   checkpoints of safetensors, read                          files/checkpoint.h
 //   errors                                                    base/diagnostic.h (the input), base/error.h (others)
 //
 // Everything throws: InputError where what was given is at fault, RuntimeError where a run fails, InternalError where
@@ -45,6 +46,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/explanation/explanation.h"
 #include "retile/explanation/log.h"
+#include "retile/files/checkpoint.h"
 #include "retile/interchange/dtensor.h"
 #include "retile/interchange/notation.h"
 #include "retile/machine/machine.h"

@@ -11,6 +11,7 @@
 #include "retile/base/error.h"
 #include "retile/copies/copy.h"
 #include "retile/files/rechunk_plan.h"
+#include "retile/files/runs.h"
 #include "retile/grids/grid.h"
 
 namespace retile::files {
@@ -18,9 +19,7 @@ namespace {
 
 constexpr std::uint64_t missing = UINT64_MAX;  // in an index of a shard
 constexpr std::int64_t checksum_bytes = 4;
-// Short runs that lie close together are read with what is between them.
-constexpr std::int64_t window_bytes = range_bytes - most_range_bytes;
-constexpr std::int64_t most_gap = 1 << 13;
+static_assert(range_bytes == most_range_bytes + window_bytes);
 
 std::size_t as_size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
@@ -312,37 +311,11 @@ ReadElements ChunkReader::read_range(const Box& box) {
   const std::size_t bytes = as_size(volume(box) * array.element.bytes);
   if (decoded_.size() < bytes) decoded_ = Buffer(std::max(bytes, as_size(most_range_bytes)));
   TileLayout layout(box, packed_strides(box, array.element.bytes, array.order));
-  read_runs(place, chunk_box(chunk), box, layout);
+  const Box stored = chunk_box(chunk);
+  const TileLayout from(stored, packed_strides(stored, array.element.bytes, array.order), place.offset);
+  read_runs(*place.file, BoxCopy(from, layout, box, array.element.bytes), decoded_.data(), window_,
+            source_.is_dropped ? Reads::once : Reads::again);
   return {std::move(layout), decoded_.data(), false};
-}
-
-void ChunkReader::read_runs(const Place& place, const Box& chunk, const Box& box, const TileLayout& layout) {
-  const std::int64_t element = source_.array.element.bytes;
-  const TileLayout stored(chunk, packed_strides(chunk, element, source_.array.order));
-  const BoxCopy copy(stored, layout, box, element);
-  const std::int64_t length = copy.run_bytes();
-  const std::int64_t runs = copy.run_count();
-  for (std::int64_t run = 0; run < runs;) {
-    const BoxCopy::RunPlace first = copy.run_place(run);
-    std::int64_t end = first.from + length;
-    std::int64_t next = run + 1;
-    for (; length < window_bytes && next < runs; ++next) {
-      const std::int64_t from = copy.run_place(next).from;
-      if (from < end || from - end > most_gap || from + length - first.from > window_bytes) break;
-      end = from + length;
-    }
-    if (next == run + 1) {
-      read_bytes(place, first.from, std::span(decoded_.data() + first.to, as_size(length)));
-    } else {
-      if (encoded_.size() < as_size(window_bytes)) encoded_ = Buffer(as_size(window_bytes));
-      place.file->read(place.offset + first.from, std::span(encoded_.data(), as_size(end - first.from)));
-      for (std::int64_t i = run; i < next; ++i) {
-        const BoxCopy::RunPlace one = copy.run_place(i);
-        std::memcpy(decoded_.data() + one.to, encoded_.data() + (one.from - first.from), as_size(length));
-      }
-    }
-    run = next;
-  }
 }
 
 }  // namespace retile::files

@@ -71,7 +71,6 @@ class ChunkReader {
   Box chunk_box(const Shape& chunk) const;
   ReadElements fill(const Box& box);
   void read_blocks(const Place& place, const Box& chunk, const Box& unit);
-  void read_runs(const Place& place, const Box& chunk, const Box& box, const TileLayout& layout);
   void require_size(const Place& place) const;
   void read_bytes(const Place& place, std::int64_t offset, std::span<std::byte> out) const;
 
@@ -79,6 +78,7 @@ class ChunkReader {
   CodecChain codecs_;
   Buffer encoded_;
   Buffer decoded_;
+  Buffer window_;  // of byte ranges
   // The file that was opened last, and what is known of it.
   std::optional<Shape> open_number_;
   std::optional<File> open_file_;

@@ -11,8 +11,7 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/engines/processes.h"
-#include "retile/files/safetensors.h"
-#include "retile/memory/tile_layout.h"
+#include "retile/files/checkpoint.h"
 #include "retile/types/placement.h"
 
 namespace retile::files {
@@ -27,26 +26,11 @@ struct ReshardRequest {
   const Processes* processes = &one_process();  // which share the work out, and all make the same calls
 };
 
-// A box of a tensor in a file: `layout` says where it lies, in bytes from the file's beginning.
-struct StoredBox {
-  std::size_t file = 0;
-  TileLayout layout;
-};
-
 // How files hold a tensor: by file, the parts of its tile and their shape together; no parts where it is empty. Tensors
 // of one shape and layout share it: a model has tens of thousands, and as many times the number of files.
 struct TensorTiles {
   std::vector<std::vector<Part>> parts;
   std::vector<Shape> shapes;
-};
-
-// One tensor, and where it is. Boxes of one side are equal or disjoint; of equal sources one is read.
-struct TensorJob {
-  std::string name;
-  std::int64_t element_bytes = 1;
-  Shape shape;
-  std::vector<StoredBox> sources;
-  std::shared_ptr<const TensorTiles> targets;
 };
 
 // What is in a file of the target. Files with tiles of the same shapes share it.
@@ -63,12 +47,13 @@ struct TargetFile {
 
 struct ReshardJob {
   ReshardRequest request;
-  std::vector<std::string> source_files;
+  Checkpoint source;
+  std::vector<std::shared_ptr<const TensorTiles>> targets;  // by tensor of the source
   std::vector<TargetFile> target_files;
-  std::vector<TensorJob> tensors;
   std::int64_t program_bytes = 0;  // of max_bytes, for the program and the headers
   std::int64_t slab_bytes = 0;     // of a tensor that a thread reads at once
   int threads = 1;
+  std::int64_t memory_bytes = 0;  // of all threads
 
   std::int64_t read_bytes() const;
   std::int64_t written_bytes() const;

@@ -23,16 +23,31 @@ constexpr std::int64_t length_bytes = 8;             // of the header's length, 
 constexpr std::int64_t most_header_bytes = 1 << 30;  // a hundred thousand tensors take ten million
 constexpr std::size_t alignment = 8;                 // of the data
 
-struct NamedSize {
+struct NamedType {
   const char* name;
   std::int64_t bytes;
+  std::optional<ElementType> type;  // as retile names it
 };
-constexpr NamedSize types[] = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
-                               {"F8_E8M0", 1}, {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},      {"U64", 8},
-                               {"U32", 4},     {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
+constexpr NamedType types[] = {{"F64", 8, ElementType::f64},
+                               {"F32", 4, ElementType::f32},
+                               {"F16", 2, ElementType::f16},
+                               {"BF16", 2, ElementType::bf16},
+                               {"F8_E4M3", 1, ElementType::f8e4m3fn},
+                               {"F8_E5M2", 1, ElementType::f8e5m2},
+                               {"F8_E8M0", 1, std::nullopt},
+                               {"I64", 8, ElementType::i64},
+                               {"I32", 4, ElementType::i32},
+                               {"I16", 2, ElementType::i16},
+                               {"I8", 1, ElementType::i8},
+                               {"U64", 8, ElementType::u64},
+                               {"U32", 4, ElementType::u32},
+                               {"U16", 2, ElementType::u16},
+                               {"U8", 1, ElementType::u8},
+                               {"BOOL", 1, ElementType::boolean},
+                               {"C64", 8, ElementType::c64}};
 
 std::int64_t size_of(const JsonReader& type) {
-  for (const NamedSize& known : types) {
+  for (const NamedType& known : types) {
     if (type.string() == known.name) return known.bytes;
   }
   type.fail(fmt::format("elements of type '{}' are not known", type.string()));
@@ -112,6 +127,18 @@ std::vector<std::string> files_ending(const std::string& folder, const std::stri
 }
 
 }  // namespace
+
+std::optional<std::string> safetensors_type(ElementType type) {
+  const auto found =
+      std::find_if(std::begin(types), std::end(types), [&](const auto& one) { return one.type == type; });
+  return found == std::end(types) ? std::nullopt : std::optional<std::string>(found->name);
+}
+
+std::optional<ElementType> element_type_of(const std::string& name) {
+  const auto found =
+      std::find_if(std::begin(types), std::end(types), [&](const auto& one) { return one.name == name; });
+  return found == std::end(types) ? std::nullopt : found->type;
+}
 
 std::int64_t Tensor::bytes() const {
   const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();

@@ -3,12 +3,18 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "retile/types/box.h"
+#include "retile/types/element_type.h"
 
 namespace retile::files {
+
+// Names of types in the format and here; nothing where the other one has none.
+std::optional<std::string> safetensors_type(ElementType type);
+std::optional<ElementType> element_type_of(const std::string& name);
 
 struct Tensor {
   std::string type;  // as the format names it, such as "BF16"

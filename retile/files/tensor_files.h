@@ -10,8 +10,8 @@
 
 #include "retile/base/new_file.h"
 #include "retile/engines/processes.h"
+#include "retile/files/checkpoint.h"
 #include "retile/files/file.h"
-#include "retile/files/safetensors.h"
 #include "retile/types/element_type.h"
 #include "retile/types/placement.h"
 
@@ -22,7 +22,7 @@ struct FiledTensor {
   std::string name;
   Shape shape;
   ElementType type = ElementType::f32;
-  std::string source;  // a model, as open_model() takes it
+  std::string source;  // a whole model, as open_checkpoint() takes it
   std::string target;  // a file, which gets all tensors that name it
 };
 
@@ -42,6 +42,11 @@ class TensorFiles {
   void finish();
 
  private:
+  struct Source {
+    explicit Source(const std::string& path) : checkpoint(open_checkpoint(path)), reader(checkpoint) {}
+    Checkpoint checkpoint;
+    CheckpointReader reader;
+  };
   struct Place {
     const File* file = nullptr;
     std::int64_t offset = 0;
@@ -52,10 +57,11 @@ class TensorFiles {
 
   std::vector<FiledTensor> tensors_;
   const Processes& processes_;
-  std::map<std::string, std::unique_ptr<const File>> files_;  // by path
-  std::vector<Place> sources_;                                // by tensor
-  std::vector<Place> targets_;
-  std::vector<std::unique_ptr<NewFile>> unfinished_;  // of the speaker
+  std::map<std::string, std::unique_ptr<const Source>> sources_;  // by path
+  std::map<std::string, std::unique_ptr<const File>> files_;      // of targets, by path
+  std::vector<const StoredTensor*> stored_;                       // in its source, by tensor
+  std::vector<Place> targets_;                                    // by tensor
+  std::vector<std::unique_ptr<NewFile>> unfinished_;              // of the speaker
 };
 
 }  // namespace retile::files

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "retile/base/json.h"
@@ -68,6 +69,19 @@ Layout TensorLayouts::layout_of(std::size_t number, const std::string& name, con
   const std::vector<int> order = layout.listed() != nullptr ? layout.listed()->order : layout.cuts()->order;
   if (!std::is_sorted(order.begin(), order.end())) member.fail("files hold tiles in the order of their dimensions");
   return layout;
+}
+
+Shape tile_shape(const std::string& name, const std::vector<Part>& parts, std::size_t rank, std::int64_t size) {
+  Shape shape(rank);
+  std::int64_t elements = parts.empty() ? 0 : 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    std::set<std::pair<std::int64_t, std::int64_t>> intervals;
+    for (const Part& part : parts) intervals.emplace(part.box.lo[i], part.box.hi[i]);
+    for (const auto& [lo, hi] : intervals) shape[i] += hi - lo;
+    elements *= shape[i];
+  }
+  if (elements != size) throw InputError(fmt::format("what a rank has of '{}' is no array", name), {});
+  return shape;
 }
 
 }  // namespace retile::files

@@ -7,6 +7,7 @@
 
 #include "retile/base/diagnostic.h"
 #include "retile/types/layout.h"
+#include "retile/types/placement.h"
 
 namespace retile::files {
 
@@ -29,5 +30,9 @@ class TensorLayouts {
   std::vector<SourceText> lines_;
   std::vector<std::string> patterns_;
 };
+
+// The shape of a rank's file of a tensor: indices that its parts cover in each dimension. `size` are its elements.
+// Throws InputError where they are no array.
+Shape tile_shape(const std::string& name, const std::vector<Part>& parts, std::size_t rank, std::int64_t size);
 
 }  // namespace retile::files

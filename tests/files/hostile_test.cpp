@@ -10,6 +10,7 @@
 #include "retile/files/codec_option.h"
 #include "retile/files/rechunk.h"
 #include "retile/files/reshard.h"
+#include "retile/files/safetensors.h"
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"

@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "retile/files/file.h"
 #include "retile/files/pending_files.h"
 #include "retile/files/rechunk.h"
 #include "retile/files/reshard.h"
+#include "retile/files/safetensors.h"
 #include "retile/types/npy_header.h"
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"

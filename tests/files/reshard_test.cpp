@@ -9,6 +9,7 @@
 #include <set>
 
 #include "retile/base/arithmetic.h"
+#include "retile/files/safetensors.h"
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
 #include "tests/support/diagnostic_of.h"
@@ -212,7 +213,7 @@ TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
   there.to = layouts({R"json({"name": "*", "mesh": {"x": 4}, "layout": "PartitionSpec('x')"})json"});
   const ReshardJob job = prepare_reshard(there);
   std::set<const TensorTiles*> tiles;
-  for (const TensorJob& tensor : job.tensors) tiles.insert(tensor.targets.get());
+  for (const auto& target : job.targets) tiles.insert(target.get());
   EXPECT_EQ(tiles.size(), 2U);
   ASSERT_EQ(job.target_files.size(), 4U);
   EXPECT_EQ(job.target_files[2].contents, job.target_files[0].contents);
