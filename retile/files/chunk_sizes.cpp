@@ -69,19 +69,19 @@ Shape chunk_shape(const ChunkSizes& chunks, const StoredArray& array) {
   return shape;
 }
 
-void require_fit(const ChunkSizes& chunks, const std::vector<StoredArray>& arrays) {
+void require_fit(const ChunkSizes& chunks, const std::vector<StoreContents::NamedArray>& arrays) {
   if (chunks.names.empty()) {
-    if (std::any_of(arrays.begin(), arrays.end(), [&](const StoredArray& array) { return fits(chunks, array); }))
-      return;
-    const std::size_t rank = arrays.front().shape.size();
+    if (std::any_of(arrays.begin(), arrays.end(), [&](const auto& one) { return fits(chunks, one.array); })) return;
+    const StoredArray& first = arrays.front().array;
+    const std::size_t rank = first.shape.size();
     throw InputError(diagnose(
         chunks.text, {0, chunks.text.text.size()},
         fmt::format("{} for {}", chunks.sizes.size() == 1 ? "1 size" : fmt::format("{} sizes", chunks.sizes.size()),
                     rank == 1 ? "1 dimension" : fmt::format("{} dimensions", rank)),
-        fmt::format("'{}' has shape ({})", arrays.front().path, fmt::join(arrays.front().shape, ", "))));
+        fmt::format("'{}' has shape ({})", first.path, fmt::join(first.shape, ", "))));
   }
   std::vector<std::string> known;
-  for (const StoredArray& array : arrays) {
+  for (const auto& [path, array] : arrays) {
     for (const std::string& name : array.dimension_names) {
       if (!name.empty() && std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
     }
@@ -93,7 +93,8 @@ void require_fit(const ChunkSizes& chunks, const std::vector<StoredArray>& array
                              : meant       ? fmt::format("did you mean '{}'?", *meant)
                                            : fmt::format("dimensions are {}", fmt::join(known, ", "));
     throw InputError(diagnose(chunks.text, chunks.ranges[i],
-                              fmt::format("'{}' has no dimension '{}'", arrays.front().path, chunks.names[i]), hint));
+                              fmt::format("'{}' has no dimension '{}'", arrays.front().array.path, chunks.names[i]),
+                              hint));
   }
 }
 

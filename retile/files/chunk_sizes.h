@@ -26,6 +26,6 @@ bool fits(const ChunkSizes& chunks, const StoredArray& array);
 // The array's chunks with these sizes, none larger than the array.
 Shape chunk_shape(const ChunkSizes& chunks, const StoredArray& array);
 // Throws InputError where they fit none of the arrays, or name a dimension that none has.
-void require_fit(const ChunkSizes& chunks, const std::vector<StoredArray>& arrays);
+void require_fit(const ChunkSizes& chunks, const std::vector<StoreContents::NamedArray>& arrays);
 
 }  // namespace retile::files

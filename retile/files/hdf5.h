@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "retile/files/stored_array.h"
 
@@ -19,19 +18,9 @@ struct Hdf5Path {
 // "data.nc" or "data.nc/ocean/salt", where data.nc is a file of HDF5. Nothing where it is not.
 std::optional<Hdf5Path> find_hdf5(const std::string& path);
 
-// Names of the arrays below a group, from its path, in their order; "" alone where the path is that of an array.
-// Dimensions of NetCDF without a variable are left out. Throws InputError where there are none.
-std::vector<std::string> hdf5_arrays(const Hdf5Path& path);
-
-// Throws InputError with the name of what retile does not know.
-StoredArray open_hdf5(const Hdf5Path& path);
-
-// A group with its attributes, a JSON object as the metadata of arrays has it.
-struct Hdf5Group {
-  std::string name;  // from the path
-  std::string attributes;
-};
-// The outermost first. None where the path is that of an array.
-std::vector<Hdf5Group> hdf5_groups(const Hdf5Path& path);
+// The arrays at and below the path, and the groups with their attributes: none where the path is that of an array.
+// Dimensions of NetCDF without a variable are left out. The file is opened once. Throws InputError where there are no
+// arrays, or with the name of what retile does not know.
+StoreContents open_hdf5(const Hdf5Path& path);
 
 }  // namespace retile::files

@@ -15,7 +15,6 @@
 #include "retile/files/chunk_reader.h"
 #include "retile/files/chunk_writer.h"
 #include "retile/files/file.h"
-#include "retile/files/hdf5.h"
 #include "retile/files/process_memory.h"
 #include "retile/files/rechunk_run.h"
 #include "retile/files/store.h"
@@ -72,17 +71,6 @@ void plan_array(ArrayJob& array, const RechunkJob& job) {
   }
 }
 
-std::vector<StoredArray> open_arrays(const std::string& source, std::vector<std::string>& names) {
-  std::vector<StoredArray> arrays;
-  const auto inside = find_hdf5(source);
-  names = inside                                         ? hdf5_arrays(*inside)
-          : fs::is_directory(source) && is_group(source) ? arrays_of_group(source)
-                                                         : std::vector<std::string>{""};
-  for (const std::string& name : names)
-    arrays.push_back(open_array(name.empty() ? source : fmt::format("{}/{}", source, name)));
-  return arrays;
-}
-
 // What .npy files do not have.
 void require_plain(const RechunkRequest& request) {
   if (!request.format && !request.shards && (!request.codecs || request.codecs->empty())) return;
@@ -128,21 +116,18 @@ RechunkJob prepare(const RechunkRequest& request) {
   require_apart(job.request.source, job.request.target);
   const bool is_npy = job.request.target.ends_with(".npy");
   if (is_npy) require_plain(job.request);
-  std::vector<std::string> names;
-  const std::vector<StoredArray> sources = open_arrays(job.request.source, names);
-  const bool is_store = sources.size() > 1 || !names.front().empty();
+  const StoreContents contents = open_store(job.request.source);
+  const bool is_store = !contents.groups.empty();
   if (is_store && is_npy) {
     throw InputError(fmt::format("'{}' is a group: a .npy file holds one array", job.request.source), {});
   }
-  const bool is_hdf5 = sources.front().format == Format::hdf5;
-  if (is_store && !is_hdf5 && request.format && *request.format != sources.front().format) {
+  const Format format = contents.arrays.front().array.format;
+  if (is_store && format != Format::hdf5 && request.format && *request.format != format) {
     throw InputError("a group keeps its version of Zarr", "without --format it is that of the source");
   }
-  if (!is_npy) require_fit(request.chunks, sources);
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    job.arrays.push_back(describe_job(job.request, sources[i], names[i]));
-  }
-  job.metadata = target_metadata(job.request.source, job.arrays);
+  if (!is_npy) require_fit(request.chunks, contents.arrays);
+  for (const auto& [name, array] : contents.arrays) job.arrays.push_back(describe_job(job.request, array, name));
+  job.metadata = target_metadata(job.request.source, contents.groups, job.arrays);
   job.program_bytes = request.processes->most(program_memory());  // with all metadata
   for (ArrayJob& array : job.arrays) plan_array(array, job);
   return job;

@@ -16,17 +16,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-struct Nodes {
-  std::vector<std::string> arrays;
-  std::vector<std::string> groups;
-};
-
 std::string joined(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : folder + "/" + name;
 }
 
 // `around` are the folders around this one, without links.
-void find_nodes(const std::string& store, const std::string& name, std::vector<fs::path> around, Nodes& nodes) {
+void add_contents(const std::string& store, const std::string& name, std::vector<fs::path> around,
+                  StoreContents& contents) {
   const std::string folder = name.empty() ? store : store + "/" + name;
   around.push_back(fs::canonical(folder));
   if (std::find(around.begin(), around.end() - 1, around.back()) != around.end() - 1) {
@@ -34,22 +30,16 @@ void find_nodes(const std::string& store, const std::string& name, std::vector<f
   }
   const std::string file = metadata_file(folder);
   if (!file.empty() && !is_group(folder)) {
-    nodes.arrays.push_back(name);
+    contents.arrays.push_back({name, open_array(folder)});
     return;
   }
-  if (!file.empty()) nodes.groups.push_back(name);
+  if (!file.empty()) contents.groups.push_back({name, ""});
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  for (const std::string& inner : names) find_nodes(store, joined(name, inner), around, nodes);
-}
-
-Nodes nodes_of(const std::string& store) {
-  Nodes nodes;
-  find_nodes(store, "", {}, nodes);
-  return nodes;
+  for (const std::string& inner : names) add_contents(store, joined(name, inner), around, contents);
 }
 
 // The text of one more file of the source, as it is; nothing where it is not there.
@@ -94,8 +84,7 @@ void add_group(const std::string& source, const std::string& group, const std::v
 }
 
 // A group that another format has.
-void add_group(const Hdf5Group& group, Format format, std::vector<MetadataFile>& files) {
-  if (format == Format::npy) return;
+void add_group(const StoreContents::Group& group, Format format, std::vector<MetadataFile>& files) {
   const Json attributes = Json::parse(group.attributes);
   if (format == Format::zarr2) {
     if (!attributes.empty()) files.push_back({joined(group.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
@@ -118,31 +107,31 @@ void add_attributes(const std::string& source, const ArrayJob& array, std::vecto
 
 }  // namespace
 
-std::vector<std::string> arrays_of_group(const std::string& folder) {
-  std::vector<std::string> arrays = nodes_of(folder).arrays;
-  if (arrays.empty()) throw InputError(fmt::format("'{}' is a group without arrays", folder), {});
-  return arrays;
+StoreContents open_store(const std::string& path) {
+  if (const auto inside = find_hdf5(path)) return open_hdf5(*inside);
+  StoreContents contents;
+  if (!fs::is_directory(path) || !is_group(path)) {
+    contents.arrays.push_back({"", open_array(path)});
+    return contents;
+  }
+  add_contents(path, "", {}, contents);
+  if (contents.arrays.empty()) throw InputError(fmt::format("'{}' is a group without arrays", path), {});
+  return contents;
 }
 
-std::vector<MetadataFile> target_metadata(const std::string& source, const std::vector<ArrayJob>& arrays) {
+std::vector<MetadataFile> target_metadata(const std::string& source, const std::vector<StoreContents::Group>& groups,
+                                          const std::vector<ArrayJob>& arrays) {
   std::vector<MetadataFile> files;
+  const Format format = arrays.front().target.format;
+  if (format == Format::npy) return files;
   for (const ArrayJob& array : arrays) {
-    if (array.target.format == Format::npy) continue;
     add_attributes(source, array, files);
-    files.push_back(
-        {joined(array.name, array.target.format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
+    files.push_back({joined(array.name, format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
   }
-  if (const auto inside = find_hdf5(source)) {
-    std::vector<Hdf5Group> groups = hdf5_groups(*inside);
-    std::reverse(groups.begin(), groups.end());
-    for (const Hdf5Group& group : groups) add_group(group, arrays.front().target.format, files);
-    return files;
-  }
-  const bool is_store = fs::is_directory(source) && is_group(source);
   // The outermost group last: it makes the store one.
-  std::vector<std::string> groups = is_store ? nodes_of(source).groups : std::vector<std::string>();
-  std::reverse(groups.begin(), groups.end());
-  for (const std::string& group : groups) add_group(source, group, arrays, files);
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    group->attributes.empty() ? add_group(source, group->name, arrays, files) : add_group(*group, format, files);
+  }
   return files;
 }
 

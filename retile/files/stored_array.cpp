@@ -10,7 +10,6 @@
 #include "retile/base/error.h"
 #include "retile/base/json.h"
 #include "retile/files/file.h"
-#include "retile/files/hdf5.h"
 #include "retile/files/python_json.h"
 #include "retile/files/zarr2.h"
 #include "retile/files/zarr3.h"
@@ -190,7 +189,6 @@ bool is_group(const std::string& path) {
 }
 
 StoredArray open_array(const std::string& path) {
-  if (const auto inside = find_hdf5(path)) return open_hdf5(*inside);
   if (!fs::exists(path)) throw InputError(fmt::format("cannot read '{}': it does not exist", path), {});
   if (!fs::is_directory(path)) return open_npy(path);
   const std::string file = metadata_file(path);

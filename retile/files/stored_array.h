@@ -72,8 +72,22 @@ DimensionOrder column_major(std::size_t rank);
 // their codecs encode. Empty where it can.
 std::string size_fault_of(const StoredArray& array);
 
-// A folder of Zarr, a .npy file, or a file of HDF5 with the array's path in it behind it. Throws InputError where it is
-// no array that retile reads: the codec or type that it does not know is named.
+// The arrays and groups of a source, by their paths in it: "" where it is an array, or the outermost group.
+struct StoreContents {
+  struct NamedArray {
+    std::string name;
+    StoredArray array;
+  };
+  struct Group {
+    std::string name;
+    std::string attributes;  // a JSON object; empty where files of Zarr beside it say them
+  };
+  std::vector<NamedArray> arrays;
+  std::vector<Group> groups;  // the outermost first; none where the source is an array
+};
+
+// A folder of Zarr or a .npy file. Throws InputError where it is no array that retile reads: the codec or type that it
+// does not know is named.
 StoredArray open_array(const std::string& path);
 
 // True where the folder holds a group of Zarr.
