@@ -7,9 +7,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "retile/base/arithmetic.h"
@@ -17,194 +17,12 @@
 #include "retile/base/mixing.h"
 #include "retile/copies/copy.h"
 #include "retile/engines/threads/worker_pool.h"
-#include "retile/files/cut_dimension.h"
+#include "retile/files/item_list.h"
 #include "retile/grids/grid.h"
 #include "retile/memory/rows.h"
 
 namespace retile::files {
 namespace {
-
-// The next of all combinations of numbers below `counts`, the last dimension of `order` fastest. False after the last.
-bool next_combination(std::vector<std::size_t>& numbers, const std::vector<std::size_t>& counts,
-                      const DimensionOrder& order) {
-  for (std::size_t i = order.size(); i-- > 0;) {
-    if (++numbers[order[i]] < counts[order[i]]) return true;
-    numbers[order[i]] = 0;
-  }
-  return false;
-}
-
-// --- What is read, in order.
-
-// A part of the array that is read at once.
-struct Item {
-  Box unit;    // what is decoded; may reach beyond the array
-  Box wanted;  // of it
-};
-
-// What is read of one dimension of a region, piece by piece. Pieces end where chunks do, and every chunk is cut anew.
-class RegionCuts {
- public:
-  RegionCuts() = default;
-  // `start` is where the first piece begins, at or before the region.
-  RegionCuts(Interval region, std::int64_t start, std::int64_t chunk, std::int64_t extent)
-      : region_(region),
-        start_(start),
-        first_end_((start / chunk + 1) * chunk),
-        first_pieces_(divide_up(first_end_ - start_, extent)),
-        cut_{0, chunk, extent} {}
-
-  std::size_t count() const { return static_cast<std::size_t>(piece_at(region_.hi - 1) + 1); }
-
-  // All elements of a piece, those beyond the region included.
-  Interval piece(std::size_t number) const {
-    const auto at = static_cast<std::int64_t>(number);
-    if (at >= first_pieces_) {
-      const Interval later = cut_.unit_interval(at - first_pieces_);
-      return {first_end_ + later.lo, first_end_ + later.hi};
-    }
-    const std::int64_t begin = start_ + at * cut_.unit;
-    return {begin, std::min(begin + cut_.unit, first_end_)};
-  }
-  Interval wanted(std::size_t number) const { return intersect(piece(number), region_); }
-
-  // Pieces that meet elements, some of which are in the region.
-  std::int64_t count_meeting(Interval elements) const {
-    const Interval shared = intersect(elements, region_);
-    return piece_at(shared.hi - 1) - piece_at(shared.lo) + 1;
-  }
-
- private:
-  std::int64_t piece_at(std::int64_t element) const {
-    return element < first_end_ ? (element - start_) / cut_.unit : first_pieces_ + cut_.unit_at(element - first_end_);
-  }
-
-  Interval region_;
-  std::int64_t start_ = 0;
-  std::int64_t first_end_ = 0;     // of the chunk that holds the start
-  std::int64_t first_pieces_ = 0;  // of that chunk
-  CutDimension cut_;               // of the chunks behind it
-};
-
-// The items of a process's share of a pass: region by region, and in a region along the swept dimension first.
-class ItemList {
- public:
-  ItemList(const PassPlan& plan, const Processes& processes)
-      : plan_(plan), rank_(processes.rank()), ranks_(processes.size()), order_(plan.problem.shape.size()) {
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    row_major_ = order_;  // NOLINT(*-prefer-member-initializer): before the rotation
-    if (plan.swept) {
-      const auto swept = order_.begin() + static_cast<std::ptrdiff_t>(*plan.swept);
-      std::rotate(order_.begin(), swept, swept + 1);
-    }
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      region_counts_.push_back(static_cast<std::size_t>(divide_up(plan.problem.shape[i], plan.region[i])));
-    }
-    region_.resize(order_.size());
-    is_mine() ? enter_region() : next_region();
-  }
-
-  bool is_over() const { return is_over_; }
-
-  Item current() const {
-    Item item;
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      const Interval unit = cuts_[i].piece(number_[i]);
-      const Interval wanted = cuts_[i].wanted(number_[i]);
-      item.unit.lo.push_back(unit.lo);
-      item.unit.hi.push_back(unit.hi);
-      item.wanted.lo.push_back(wanted.lo);
-      item.wanted.hi.push_back(wanted.hi);
-    }
-    return item;
-  }
-
-  void advance() {
-    if (!next_combination(number_, counts_, order_)) next_region();
-  }
-
-  // Items of the current region that meet these elements, which are some of it.
-  std::int64_t count_meeting(const Box& box) const {
-    std::int64_t count = 1;
-    for (std::size_t i = 0; i < order_.size(); ++i) count *= cuts_[i].count_meeting({box.lo[i], box.hi[i]});
-    return count;
-  }
-
- private:
-  // Shares go to processes in turn.
-  bool is_mine() const {
-    std::int64_t share = 0;
-    for (std::size_t i = 0; i < region_.size(); ++i) {
-      const Shape& shard = plan_.problem.target.shard;
-      const std::int64_t size = plan_.problem.shape[i];
-      const std::int64_t extent = share_extent(plan_.region[i], shard.empty() ? 0 : shard[i], size);
-      share = share * divide_up(size, extent) + static_cast<std::int64_t>(region_[i]) * plan_.region[i] / extent;
-    }
-    return share % ranks_ == rank_;
-  }
-
-  void next_region() {
-    do {
-      is_over_ = !next_combination(region_, region_counts_, row_major_);
-    } while (!is_over_ && !is_mine());
-    if (!is_over_) enter_region();
-  }
-
-  void enter_region() {
-    cuts_.clear();
-    counts_.clear();
-    number_.assign(order_.size(), 0);
-    const Shape ranges = plan_.mode == ReadMode::ranges ? range_shape() : Shape();
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      cuts_.push_back(plan_.mode == ReadMode::ranges ? range_cuts(i, ranges[i]) : unit_cuts(i));
-      counts_.push_back(cuts_.back().count());
-    }
-  }
-
-  RegionCuts unit_cuts(std::size_t dimension) const {
-    const PassProblem& problem = plan_.problem;
-    const CutDimension cut{problem.shape[dimension], problem.source.chunk[dimension], problem.source.unit[dimension]};
-    const Interval region = region_interval(dimension);
-    return {region, cut.unit_interval(cut.unit_at(region.lo)).lo, cut.chunk, cut.unit};
-  }
-
-  RegionCuts range_cuts(std::size_t dimension, std::int64_t extent) const {
-    const Interval region = region_interval(dimension);
-    return {region, region.lo, plan_.problem.source.chunk[dimension], extent};
-  }
-
-  Interval region_interval(std::size_t dimension) const {
-    const Interval tile = tile_interval(static_cast<std::int64_t>(region_[dimension]), plan_.region[dimension]);
-    return {tile.lo, std::min(tile.hi, plan_.problem.shape[dimension])};
-  }
-
-  // Extents of ranges that are read at once: as large as may be, cut along the outermost dimensions of the source.
-  Shape range_shape() const {
-    Shape shape;
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      shape.push_back(std::min(plan_.problem.source.chunk[i], region_interval(i).size()));
-    }
-    std::int64_t room = std::max<std::int64_t>(1, most_range_bytes / plan_.problem.element_size);
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      std::int64_t& extent = shape[plan_.problem.source.order[i]];
-      extent = std::min(extent, room);
-      room = std::max<std::int64_t>(1, room / extent);
-    }
-    return shape;
-  }
-
-  const PassPlan& plan_;
-  int rank_;
-  int ranks_;
-  DimensionOrder order_;      // of items in a region, outermost first
-  DimensionOrder row_major_;  // of regions
-  std::vector<std::size_t> region_counts_;
-  std::vector<std::size_t> region_;
-  std::vector<RegionCuts> cuts_;  // of the current region, by dimension
-  std::vector<std::size_t> counts_;
-  std::vector<std::size_t> number_;
-  bool is_over_ = false;
-};
 
 // --- Target chunks in memory.
 
@@ -227,9 +45,40 @@ struct Task {
   std::vector<Piece> pieces;
 };
 
-// Hands out items in order, each with the chunks that it goes into. A thread that finds no room for a new chunk waits
-// until one is written. Nobody waits for ever: items are handed out in order, and in order no more chunks are open than
-// the plan says, so that there is room unless complete chunks are still being written.
+// What a thread does next: an item, or a complete chunk that is to be written.
+using Work = std::variant<Task, OpenChunk*>;
+
+// The chunks that an item meets, one after the other.
+class MetChunks {
+ public:
+  MetChunks(const Box& wanted, const Shape& chunk) : offset_(chunk.size()) {
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      first_.push_back(wanted.lo[i] / chunk[i]);
+      counts_.push_back(static_cast<std::size_t>((wanted.hi[i] - 1) / chunk[i] - first_[i] + 1));
+      order_.push_back(i);
+    }
+  }
+
+  bool is_over() const { return is_over_; }
+  Shape number() const {
+    Shape number = first_;
+    for (std::size_t i = 0; i < number.size(); ++i) number[i] += static_cast<std::int64_t>(offset_[i]);
+    return number;
+  }
+  void advance() { is_over_ = !next_combination(offset_, counts_, order_); }
+
+ private:
+  Shape first_;
+  std::vector<std::size_t> counts_;
+  std::vector<std::size_t> offset_;
+  DimensionOrder order_;
+  bool is_over_ = false;
+};
+
+// Hands out work: complete chunks before all else, so that there is room; then items in order, each with the chunks
+// that it goes into. Many chunks become complete with the same item, so all threads write them. A thread that finds no
+// room for a new chunk waits until one is written, or writes one. Nobody waits for ever: in their order, items keep no
+// more chunks open than the plan says, so that there is room unless complete chunks are still being written.
 class Schedule {
  public:
   Schedule(const PassPlan& plan, const ChunkTarget& target, std::int64_t room, const Processes& processes)
@@ -243,65 +92,82 @@ class Schedule {
   }
 
   // Nothing after the last one, or after a failure.
-  std::optional<Task> next() {
-    const std::lock_guard order(issuing_);
-    while (!items_.is_over()) {
-      Task task{items_.current(), {}};
-      if (!open_pieces(task)) return std::nullopt;
-      items_.advance();
-      if (!task.pieces.empty()) return task;
+  std::optional<Work> next() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (failed_) return std::nullopt;
+      if (!complete_.empty()) {
+        OpenChunk* const chunk = complete_.back();
+        complete_.pop_back();
+        return chunk;
+      }
+      if (find_pieces()) {
+        ++running_;
+        return *std::exchange(issued_, std::nullopt);
+      }
+      if (!issued_ && running_ == 0) return std::nullopt;
+      changed_.wait(lock);
     }
-    return std::nullopt;
   }
 
+  // An item was scattered, and these chunks lack nothing more.
+  void finish_item(const std::vector<OpenChunk*>& complete) {
+    const std::lock_guard lock(mutex_);
+    complete_.insert(complete_.end(), complete.begin(), complete.end());
+    --running_;
+    changed_.notify_all();
+  }
+
+  // A complete chunk was written.
   void release(OpenChunk* chunk) {
     const std::lock_guard lock(mutex_);
     free_.push_back(chunk->data);
     open_.erase(chunk->number);
-    freed_.notify_one();
+    changed_.notify_all();
   }
 
   void fail() {
     const std::lock_guard lock(mutex_);
     failed_ = true;
-    freed_.notify_all();
+    changed_.notify_all();
   }
 
  private:
-  // Those of the item, in chunks that are opened where they are not. False after a failure.
-  bool open_pieces(Task& task) {
-    const Box& wanted = task.item.wanted;
-    Shape first;
-    std::vector<std::size_t> counts;
-    DimensionOrder order;
-    for (std::size_t i = 0; i < wanted.lo.size(); ++i) {
-      first.push_back(wanted.lo[i] / array_.chunk[i]);
-      counts.push_back(static_cast<std::size_t>((wanted.hi[i] - 1) / array_.chunk[i] - first[i] + 1));
-      order.push_back(i);
-    }
-    std::vector<std::size_t> offset(first.size());
-    do {
-      Shape number = first;
-      Shape corner;
-      for (std::size_t i = 0; i < first.size(); ++i) {
-        number[i] += static_cast<std::int64_t>(offset[i]);
-        corner.push_back(tile_interval(number[i], array_.chunk[i]).lo);
+  // Finds the pieces of the next item, as far as there is room for its chunks. Whether that item can be handed out.
+  bool find_pieces() {
+    for (;;) {
+      if (!issued_) {
+        if (items_.is_over()) return false;
+        issued_ = Task{items_.current(), {}};
+        met_ = MetChunks(issued_->item.wanted, array_.chunk);
       }
-      const Box box = box_at(corner, array_.chunk);
-      std::unique_lock lock(mutex_);
-      if (failed_) return false;
-      const auto found = open_.find(number);
-      OpenChunk* chunk = found == open_.end() ? nullptr : found->second.get();
-      if (chunk == nullptr && !target_.is_done(number)) chunk = open(number, box, lock);
-      if (failed_) return false;
-      if (chunk != nullptr) task.pieces.push_back({chunk, *intersect(box, wanted)});
-    } while (next_combination(offset, counts, order));
+      for (; !met_->is_over(); met_->advance()) {
+        if (!add_piece(met_->number())) return false;
+      }
+      items_.advance();
+      if (!issued_->pieces.empty()) return true;
+      issued_.reset();
+    }
+  }
+
+  // The item's piece in a chunk, which is opened where it is not, unless an earlier run has written it. False where
+  // there is no room.
+  bool add_piece(const Shape& number) {
+    Shape corner;
+    for (std::size_t i = 0; i < number.size(); ++i) corner.push_back(tile_interval(number[i], array_.chunk[i]).lo);
+    const Box box = box_at(corner, array_.chunk);
+    const auto found = open_.find(number);
+    OpenChunk* chunk = found == open_.end() ? nullptr : found->second.get();
+    if (chunk == nullptr) {
+      if (target_.is_done(number)) return true;
+      if (free_.empty()) return false;
+      chunk = open(number, box);
+    }
+    issued_->pieces.push_back({chunk, *intersect(box, issued_->item.wanted)});
     return true;
   }
 
-  OpenChunk* open(const Shape& number, const Box& box, std::unique_lock<std::mutex>& lock) {
-    freed_.wait(lock, [&] { return failed_ || !free_.empty(); });
-    if (failed_) return nullptr;
+  OpenChunk* open(const Shape& number, const Box& box) {
     auto chunk = std::make_unique<OpenChunk>();
     chunk->number = number;
     chunk->box = box;
@@ -325,18 +191,21 @@ class Schedule {
 
   const StoredArray& array_;
   const ChunkTarget& target_;
-  std::mutex issuing_;  // held while an item is handed out: guards items_
-  ItemList items_;
-  std::int64_t chunk_bytes_;
   std::mutex mutex_;  // guards what follows
-  std::condition_variable freed_;
+  std::condition_variable changed_;
+  ItemList items_;
+  std::optional<Task> issued_;    // the next item, in the making
+  std::optional<MetChunks> met_;  // by it: the chunks whose pieces it lacks
+  int running_ = 0;               // items that were handed out and are not finished
+  std::int64_t chunk_bytes_;
   Buffer memory_;
   std::vector<std::byte*> free_;
   std::map<Shape, std::unique_ptr<OpenChunk>> open_;
+  std::vector<OpenChunk*> complete_;  // of these: nobody writes them yet
   bool failed_ = false;
 };
 
-// What one thread does: all of an item, and the chunks that it completes.
+// What one thread does: items, and complete chunks.
 class PassWorker {
  public:
   PassWorker(const PassPlan& plan, const ChunkSource& source, ChunkTarget& target, Schedule& schedule)
@@ -349,7 +218,16 @@ class PassWorker {
   }
 
   // Decoded bytes.
-  std::int64_t run(const Task& task) {
+  std::int64_t run(const Work& work) {
+    if (const Task* task = std::get_if<Task>(&work)) return scatter(*task);
+    write(*std::get<OpenChunk*>(work));
+    return 0;
+  }
+
+  const PassStatistics& statistics() const { return statistics_; }
+
+ private:
+  std::int64_t scatter(const Task& task) {
     const Item& item = task.item;
     const ReadElements elements =
         plan_.mode == ReadMode::ranges ? reader_.read_range(item.wanted) : reader_.read_unit(item.unit);
@@ -358,16 +236,15 @@ class PassWorker {
       copy.run(elements.data, piece.chunk->data);
       if (!elements.is_missing) piece.chunk->has_data = true;
     }
+    std::vector<OpenChunk*> complete;
     for (const Piece& piece : task.pieces) {
-      if (--piece.chunk->lacks == 0) finish(*piece.chunk);
+      if (--piece.chunk->lacks == 0) complete.push_back(piece.chunk);
     }
+    schedule_.finish_item(complete);
     return volume(plan_.mode == ReadMode::ranges ? item.wanted : item.unit) * plan_.problem.element_size;
   }
 
-  const PassStatistics& statistics() const { return statistics_; }
-
- private:
-  void finish(OpenChunk& chunk) {
+  void write(OpenChunk& chunk) {
     const std::span<const std::byte> bytes(chunk.data, static_cast<std::size_t>(target_.array().chunk_bytes()));
     if (chunk.has_data || target_.stores_all()) {
       target_.write(chunk.number, codecs_.encode(bytes, {encoded_.data(), encoded_.size()}));
@@ -430,11 +307,11 @@ PassStatistics run_pass(const PassPlan& plan, const ChunkSource& source, ChunkTa
   pool.for_each(static_cast<std::size_t>(plan.threads), [&](std::size_t) {
     try {
       PassWorker worker(plan, source, target, schedule);
-      while (const std::optional<Task> task = schedule.next()) {
-        const std::int64_t bytes = worker.run(*task);
+      while (const std::optional<Work> work = schedule.next()) {
+        const std::int64_t bytes = worker.run(*work);
         const std::lock_guard lock(mutex);
         total.read_bytes += bytes;
-        if (report) report(total.read_bytes);
+        if (report && bytes > 0) report(total.read_bytes);
       }
       const std::lock_guard lock(mutex);
       total.written_bytes += worker.statistics().written_bytes;
