@@ -86,6 +86,7 @@ bench-transfer: build-bench ## transfers against other ways to move a model, on 
 
 bench-files: build ## retile rechunk against a plain loop, cp and packaged tools, or as FILES_BENCH_OPTIONS say
 	tools/python-package.sh python bench/files/rechunk.py $(FILES_BENCH_OPTIONS)
+	tools/python-package.sh python bench/files/capped.py
 
 bench-machine: build-bench build ## how well plans are chosen and predicted for a machine, within SECONDS (600): threads, ranks, hosts
 	bench/machine.sh build/release build/machine $(SECONDS)

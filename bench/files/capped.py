@@ -96,7 +96,9 @@ def main():
             counts["one pass, each byte once"] += read == 1 and written == 1
         seconds = f"{report['seconds']:6.2f} s"
         passes = f"passes {len(plan['passes'])} (at least {plan['least_passes']})"
-        print(f"{words} {seconds}, peak {peak >> 20:4} MiB, {passes}, read {read:.3f}, written {written:.3f}", flush=True)
+        print(
+            f"{words} {seconds}, peak {peak >> 20:4} MiB, {passes}, read {read:.3f}, written {written:.3f}", flush=True
+        )
         if source != first:
             shutil.rmtree(source)
         source = target

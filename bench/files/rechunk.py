@@ -101,9 +101,10 @@ def commands(arguments, source, target, chunks):
 
 def measure(arguments, name, codec):
     case = scaled(CASES[name], arguments.scale)
-    source, target = f"{arguments.folder}/source.zarr", f"{arguments.folder}/target.zarr"
-    shutil.rmtree(source, ignore_errors=True)
-    apart(make_source, source, case, codec)
+    source, target = f"{arguments.folder}/{name.replace(' ', '-')}-{codec}.zarr", f"{arguments.folder}/target.zarr"
+    if not (arguments.keep and os.path.exists(source)):
+        shutil.rmtree(source, ignore_errors=True)
+        apart(make_source, source, case, codec)
     best, peaks, faults = {}, {}, {}
     for _ in range(arguments.repeat):
         for contender, command in commands(arguments, source, target, case[2]).items():
@@ -118,7 +119,8 @@ def measure(arguments, name, codec):
                 continue
             best[contender] = min(result[0], best.get(contender, math.inf))
             peaks[contender] = max(result[1], peaks.get(contender, 0))
-    shutil.rmtree(source)
+    if not arguments.keep:
+        shutil.rmtree(source)
     shutil.rmtree(target, ignore_errors=True)
     return case, best, peaks, faults
 
@@ -133,6 +135,7 @@ def main():
     parser.add_argument("--cases", help="some of: " + ", ".join(CASES))
     parser.add_argument("--codecs", default="none,blosc")
     parser.add_argument("--contenders", help="some of: retile,cp,loop,tensorstore,dask,cubed,rechunker")
+    parser.add_argument("--keep", action="store_true", help="keep the sources, and use those of an earlier run")
     parser.add_argument("--rechunker", help="the Python of an environment with rechunker, which needs zarr-python 2")
     parser.add_argument("--time-limit", type=float, default=300, help="seconds of one run")
     arguments = parser.parse_args()
@@ -150,6 +153,7 @@ def main():
                 print(f"  {contender:12} {seconds:8.2f} s {ratio:7.2f} of retile's time, peak {peak:7.0f} MiB")
             for contender, fault in faults.items():
                 print(f"  {contender:12} failed: {fault}")
+            sys.stdout.flush()
     print("\ngeometric means of times over retile's")
     for (codec, contender), values in ratios.items():
         print(f"  {codec:6} {contender:12} {math.exp(sum(map(math.log, values)) / len(values)):7.2f}")

@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused_with_its_name(model):
 
     def test(rank):
         mesh = init_device_mesh("cpu", (1,))
-        assert refused({"head": torch.zeros(3)}) == f"'{model}' lacks 'head'"
+        assert f"'{model}' lacks 'head'" in refused({"head": torch.zeros(3)})
         assert refused({"scale": torch.zeros(3)}) == f"'scale' has shape (3,), and in {model} ()"
         assert "'scale': it is a sum" in refused({"scale": (mesh, [Partial()])})
         (model / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-4])
