@@ -4,8 +4,9 @@ import dataclasses
 import difflib
 import functools
 import itertools
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from retile import _retile
@@ -64,17 +65,19 @@ class Memory:
         return name_of(self.dtype)
 
     @property
-    def packed_strides(self) -> tuple[int, ...]:
-        strides, step = [], self.itemsize
-        for length in reversed(self.shape):
-            strides.append(step)
-            step *= length
-        return tuple(reversed(strides))
-
-    @property
     def is_packed(self) -> bool:
-        pairs = zip(self.shape, self.strides, self.packed_strides, strict=True)
-        return 0 in self.shape or all(length == 1 or stride == packed for length, stride, packed in pairs)
+        return _are_packed(self.shape, self.strides, self.itemsize)
+
+
+@functools.lru_cache(maxsize=4096)
+def _are_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether elements of this size lie in row-major order without gaps."""
+    step = itemsize
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and stride != step:
+            return 0 in shape
+        step *= length
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,11 +108,14 @@ class Tile:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a rank claims, for the others. Many arrays have one claim, which is there once."""
+    """What a rank claims, for the others. Many arrays have one claim, which is there once, and many ranks the same arrays,
+    which are one text: a million names that ranks send each other are read only where they differ."""
 
     claims: list[Claim]
-    names: list[str]
-    numbers: list[int]  # by name: which claim
+    arrays: str  # JSON: names, and for each the number of its claim
+
+    def named_claims(self) -> Iterator[tuple[str, int]]:
+        return zip(*json.loads(self.arrays), strict=True)
 
 
 def declaration_of(tiles: Iterable[Tile]) -> Declaration:
@@ -118,7 +124,7 @@ def declaration_of(tiles: Iterable[Tile]) -> Declaration:
     for tile in tiles:
         names.append(tile.name)
         numbers.append(claims.setdefault(tile.claim, len(claims)))
-    return Declaration(list(claims), names, numbers)
+    return Declaration(list(claims), json.dumps((names, numbers)))
 
 
 def _corners_of(box: Any) -> Box:
@@ -216,13 +222,30 @@ class Comparison:
         self.arrays: list[tuple[str, int]] = []
         self._compare()
 
-    def _by_name(self, declarations: Sequence[Declaration]) -> dict[str, list[tuple[int, int]]]:
-        by_name: dict[str, list[tuple[int, int]]] = {}
+    def _by_name(self, declarations: Sequence[Declaration]) -> dict[str, Holders]:
+        """Who holds what, by array. Ranks that declare the same arrays are looked at together, and arrays that ranks hold alike
+        have one value: what this takes in objects and time is that of the kinds of arrays, but for a look at each name."""
+        members: dict[str, list[int]] = {}
         for rank, declaration in enumerate(declarations):
-            holders = [(rank, self._numbers.setdefault(claim, len(self._numbers))) for claim in declaration.claims]
-            for name, number in zip(declaration.names, declaration.numbers, strict=True):
-                by_name.setdefault(name, []).append(holders[number])
-        return by_name
+            members.setdefault(declaration.arrays, []).append(rank)
+        values: list[Holders] = [()]
+        found: dict[str, int] = {}  # by name: which value
+        for ranks in members.values():
+            claims = [
+                self._holders(ranks, same) for same in zip(*(declarations[rank].claims for rank in ranks), strict=True)
+            ]
+            known: dict[tuple[int, int], int] = {}  # by the value before and the claim
+            for name, claim in declarations[ranks[0]].named_claims():
+                step = found.get(name, 0), claim
+                if step not in known:
+                    known[step] = len(values)
+                    values.append(tuple(sorted(values[step[0]] + claims[claim])))
+                found[name] = known[step]
+        return {name: values[number] for name, number in found.items()}
+
+    def _holders(self, ranks: Sequence[int], claims: Sequence[Claim]) -> Holders:
+        numbers = (self._numbers.setdefault(claim, len(self._numbers)) for claim in claims)
+        return tuple(zip(ranks, numbers, strict=True))
 
     def _compare(self) -> None:
         known: dict[tuple[Holders, Holders], int | list[str]] = {}  # the number of the kind, or its faults
@@ -236,7 +259,7 @@ class Comparison:
         for name, holders in self.sources.items():
             if name not in self.targets:
                 continue
-            sides = tuple(holders), tuple(self.targets[name])
+            sides = holders, self.targets[name]
             if sides not in known:
                 known[sides] = self._kind_of(*sides)
             found = known[sides]
@@ -270,7 +293,7 @@ class Comparison:
     def scaled(self) -> dict[str, Holders]:
         """The arrays that are scaled in blocks and wanted, or whose scales are wanted: who holds which part."""
         return {
-            name: tuple(holders)
+            name: holders
             for name, holders in self.sources.items()
             if self.claims[holders[0][1]].block and not self.targets.keys().isdisjoint((name, name + SCALES))
         }
@@ -366,7 +389,7 @@ def catalogue_of(declarations: Sequence[Declaration]) -> list[tuple[str, tuple[i
     """The arrays that ranks have: names, shapes and types. What ranks disagree on is for Comparison to tell."""
     claims: dict[str, list[tuple[int, Claim]]] = {}
     for rank, declaration in enumerate(declarations):
-        for name, number in zip(declaration.names, declaration.numbers, strict=True):
+        for name, number in declaration.named_claims():
             claims.setdefault(name, []).append((rank, declaration.claims[number]))
     return [(name, _shape_of(held), held[0][1].dtype) for name, held in claims.items()]
 

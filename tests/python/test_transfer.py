@@ -1,5 +1,6 @@
 """Whole models of NumPy's arrays, between ranks that are threads here."""
 
+import pickle
 import random
 
 import numpy as np
@@ -8,6 +9,7 @@ from thread_group import everywhere, on_ranks, refusal
 
 import retile
 from retile._retile import MessagePlan
+from retile._transfer_claims import Claim, Comparison, Memory, Tile, declaration_of
 
 
 def slice_of(array, box):
@@ -71,6 +73,49 @@ def test_every_rank_gets_what_it_wants(seed):
         assert work.report.received_bytes == plan.received_bytes(group.rank)
 
     everywhere(ranks, action)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranks_may_add_arrays_in_any_order(seed):
+    """And some of them in two parts: ranks that declare the same, and others, are held together by name."""
+    arrays = {f"a{i}": array_of((4 + i, 6), seed=i) for i in range(5)}
+
+    def action(group):
+        chance = random.Random(10 * seed + group.rank // 2)  # two ranks each have one order
+        t = retile.Transfer(group)
+        names = list(arrays)
+        chance.shuffle(names)
+        if group.rank < 4:
+            for name in names:
+                rows = len(arrays[name])
+                parts = [(0, 2), (2, rows)] if chance.random() < 0.5 else [(0, rows)]
+                for lo, hi in parts:
+                    t.add_source(name, arrays[name][lo:hi].copy(), box=[(lo, hi), (0, 6)])
+            t.commit()
+            t.start().wait()
+            return
+        targets = {name: np.zeros_like(arrays[name]) for name in names[: 2 + group.rank % 2]}
+        t.add_targets(targets)
+        t.commit()
+        t.start().wait()
+        for name, target in targets.items():
+            np.testing.assert_array_equal(target, arrays[name])
+
+    everywhere(6, action)
+
+
+def test_many_arrays_that_ranks_hold_alike_are_compared_as_one():
+    """However many there are: a look at each name is all that they take."""
+    names = [f"layers.{i}.weight" for i in range(100)]
+    array = np.zeros((2, 3), np.float32)
+    memory = Memory(array.ctypes.data, array.shape, array.strides, array.dtype, array.itemsize)
+    tiles = [Tile(name, Claim("float32", "f32", shape=array.shape), array, memory, False) for name in names]
+    declarations = [pickle.loads(pickle.dumps(declaration_of(tiles))) for _ in range(4)]
+    comparison = Comparison(declarations, declarations)
+    assert comparison.faults == []
+    assert comparison.arrays == [(name, 0) for name in names]
+    assert len({id(holders) for holders in comparison.sources.values()}) == 1
+    assert comparison.sources[names[0]] == ((0, 0), (1, 0), (2, 0), (3, 0))
 
 
 def test_boxes_go_to_memory_that_is_there():
