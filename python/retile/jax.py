@@ -291,8 +291,9 @@ def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes,
             for number, program in programs.items()
             if not requests[number].is_traced and (program.form != "xla" or wishes.memory_limit is not None)
         ]
-        results = _move_together([arrays[n] for n in together], [programs[n] for n in together], donate)
-        moved.update(zip(together, results, strict=True))
+        if together:
+            results = _move_together([arrays[n] for n in together], [programs[n] for n in together], donate)
+            moved.update(zip(together, results, strict=True))
         wishes = dataclasses.replace(wishes, rank=choice.rank)  # inside `jit`: there is one mesh where there is a limit
     for number, (array, request) in enumerate(zip(arrays, requests, strict=True)):
         if request is None:
@@ -361,12 +362,33 @@ def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:
     return Wishes(None if memory_limit is None else int(memory_limit), form, machine)
 
 
+# --- What would be done. Options are those of `reshard`: memory_limit, form and machine.
+
+
+def plan_of(x: Any, sharding: Any, **options: Any) -> Plan:
+    """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding. `options` are
+    `memory_limit`, `form` and `machine`, as in `reshard`."""
+    return _planned(x, sharding, **options).plan
+
+
+def explain(x: Any, sharding: Any, **options: Any) -> str:
+    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
+    inside `jit`, where they are others. `options` as in `plan_of`."""
+    return _planned(x, sharding, **options).explain(_planned(x, sharding, is_alone=False, **options))
+
+
+def lower_text(x: Any, sharding: Any, **options: Any) -> str:
+    """The program that `reshard` would run, as XLA compiled it. `options` as in `plan_of`."""
+    return _planned(x, sharding, **options).compiled.as_text()
+
+
 def _planned(
     x: Any,
     sharding: Any,
-    memory_limit: int | None,
-    form: str | None,
-    machine: Machine | None,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
     is_alone: bool | None = None,
 ) -> Program:
     """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
@@ -376,41 +398,3 @@ def _planned(
         raise InputError(f"there is no plan for this array: {request.why_no_plan}")
     is_alone = not request.is_traced if is_alone is None else is_alone
     return program_for(request.movement, dataclasses.replace(wishes, is_alone=is_alone))
-
-
-def plan_of(
-    x: Any,
-    sharding: Any,
-    *,
-    memory_limit: int | None = None,
-    form: str | None = None,
-    machine: Machine | None = None,
-) -> Plan:
-    """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding."""
-    return _planned(x, sharding, memory_limit, form, machine).plan
-
-
-def explain(
-    x: Any,
-    sharding: Any,
-    *,
-    memory_limit: int | None = None,
-    form: str | None = None,
-    machine: Machine | None = None,
-) -> str:
-    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
-    inside `jit`, where they are others."""
-    inside_jit = _planned(x, sharding, memory_limit, form, machine, is_alone=False)
-    return _planned(x, sharding, memory_limit, form, machine).explain(inside_jit)
-
-
-def lower_text(
-    x: Any,
-    sharding: Any,
-    *,
-    memory_limit: int | None = None,
-    form: str | None = None,
-    machine: Machine | None = None,
-) -> str:
-    """The program that `reshard` would run, as XLA compiled it."""
-    return _planned(x, sharding, memory_limit, form, machine).compiled.as_text()

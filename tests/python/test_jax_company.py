@@ -371,6 +371,14 @@ def test_sums_are_added_up_by_jax():
 # --- Trees.
 
 
+def test_inside_jit_it_adds_no_other_operations(mode):
+    """Than its own, and constraints on automatic axes."""
+    mesh, source = mode
+    program = jax.make_jaxpr(lambda x: reshard(x, NamedSharding(mesh, COLUMNS), source=source(ROWS)))(put(mesh))
+    names = [equation.primitive.name for equation in program.eqns if equation.primitive.name != "sharding_constraint"]
+    assert names in (["retile_reshard"], ["retile_reshard_later"])
+
+
 def test_a_tree_is_one_program(mesh):
     target = NamedSharding(mesh, COLUMNS)
     tree = {i: put(mesh, ROWS, ARRAY + i) for i in range(16)}
