@@ -137,7 +137,7 @@ test-python: build ## the tests of the Python package; PYTEST_OPTIONS=--all-prob
 	tools/python-package.sh python -m pytest tests/python --numprocesses $(JOBS) --maxprocesses 8 $(PYTEST_OPTIONS)
 
 test-torch: build ## the tests of the Python package with PyTorch, which is large
-	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py tests/python/test_torch_transfer.py tests/python/test_transfer.py tests/python/test_record.py tests/python/test_scales.py tests/python/test_transformers.py tests/python/test_manifest.py tests/python/test_checkpoint.py tests/python/test_adapters.py $(PYTEST_OPTIONS)
+	FRAMEWORK=torch tools/python-package.sh python -m pytest tests/python/test_torch.py tests/python/test_torch_transfer.py tests/python/test_transfer.py tests/python/test_record.py tests/python/test_scales.py tests/python/test_transformers.py tests/python/test_manifest.py tests/python/test_checkpoint.py tests/python/test_adapters.py tests/python/test_compare_torch.py $(PYTEST_OPTIONS)
 
 bench-python: build ## our reshard in JAX against XLA's own, on every tenth problem or as PYTHON_BENCH_OPTIONS say
 	tools/python-package.sh python bench/python/reshard.py $(PYTHON_BENCH_OPTIONS)
