@@ -183,7 +183,7 @@ std::vector<std::int64_t> SecondsModel::costs(const Movement& movement, std::int
 
 // Of sizes alone: elements have at least a byte.
 std::int64_t SecondsModel::least_cost(std::int64_t received, std::int64_t target_size) const {
-  return least_time_by_sizes(received, target_size, 1).picoseconds;
+  return least_time({received, target_size, 0}, 1).picoseconds;
 }
 
 std::vector<StepTime> SecondsModel::step_times(const Movement& movement, std::int64_t element_size) const {
@@ -209,14 +209,15 @@ StepTime SecondsModel::reduction_time(const Placement& before, const Placement& 
   return add_up({combined, {Wait::Kind::step, 0, machine_.step}});
 }
 
-StepTime SecondsModel::least_time_by_sizes(std::int64_t received, std::int64_t target_size,
-                                           std::int64_t element_size) const {
+StepTime SecondsModel::least_time(const LeastTraffic& least, std::int64_t element_size) const {
   using Kind = Wait::Kind;
   const auto size = static_cast<double>(element_size);
   Longest longest;
-  longest.offer(Kind::receiving, 0, static_cast<double>(received) * size / (machine_.inside_rate + fastest_link_));
-  longest.offer(Kind::copying, 0, static_cast<double>(target_size) * size / fastest_copy_);
-  const Longest message{Kind::messages, 1, received > 0 ? least_latency() : 0};
+  longest.offer(Kind::link_in, 0, least.link_seconds);
+  longest.offer(Kind::receiving, 0,
+                static_cast<double>(least.received) * size / (machine_.inside_rate + fastest_link_));
+  longest.offer(Kind::copying, 0, static_cast<double>(least.written) * size / fastest_copy_);
+  const Longest message{Kind::messages, 1, least.received > 0 ? least_latency() : 0};
   return add_up({longest, message, {Kind::step, 0, machine_.step}});
 }
 
@@ -252,7 +253,7 @@ StepTime SecondsModel::least_time(const Movement& movement, std::int64_t floor, 
     const StageTraffic traffic = find_traffic(movement.source, movement.target(), host_map());
     if (traffic.are_tiles_apart) return least_time(traffic, element_size);
   }
-  return least_time_by_sizes(floor, movement.target().local_size(), element_size);
+  return least_time({floor, movement.target().local_size(), 0}, element_size);
 }
 
 PlanTime SecondsModel::time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const {

@@ -15,6 +15,13 @@
 
 namespace retile {
 
+// What is known of a movement before its placements are.
+struct LeastTraffic {
+  std::int64_t received = 0;  // elements, by some device
+  std::int64_t written = 0;   // elements of the largest target tile
+  double link_seconds = 0;    // that some link is busy
+};
+
 class SecondsModel final : public CostModel {
  public:
   explicit SecondsModel(Machine machine);
@@ -40,6 +47,8 @@ class SecondsModel final : public CostModel {
   // No plan from source to target takes less, of whatever steps, if one stage between them has this traffic and their
   // tiles are apart.
   StepTime least_time(const StageTraffic& traffic, std::int64_t element_size) const;
+  // The same where only this is known.
+  StepTime least_time(const LeastTraffic& least, std::int64_t element_size) const;
 
   // What every stage beyond the first adds at least to the least time of any plan.
   std::int64_t least_stage() const;
@@ -49,8 +58,6 @@ class SecondsModel final : public CostModel {
   std::vector<StepTime> step_times(const Movement& movement, std::int64_t element_size) const;
   StepTime reduction_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
   StepTime least_time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
-  // Where only these are known: the most elements that a device receives, and those of the largest target tile.
-  StepTime least_time_by_sizes(std::int64_t received, std::int64_t target_size, std::int64_t element_size) const;
   // Of the quickest message.
   double least_latency() const;
 

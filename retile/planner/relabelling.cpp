@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "retile/base/arithmetic.h"
 #include "retile/base/error.h"
 #include "retile/base/list.h"
-#include "retile/grids/box_index.h"
 #include "retile/plan/text.h"
 #include "retile/planner/periods.h"
-#include "retile/planner/transport.h"
+#include "retile/planner/tile_assignment.h"
 
 namespace retile {
 namespace {
@@ -47,177 +47,212 @@ Layout with_devices(const Layout& target, const std::vector<Device>& devices) {
   return Layout(std::move(cuts));
 }
 
-// Devices that hold the same boxes, each class by itself.
-class TileClasses {
- public:
-  TileClasses(const Placement& placement, const std::vector<Device>& devices) {
-    std::map<std::vector<std::pair<Shape, Shape>>, std::size_t> numbers;
-    for (const Device device : devices) {
-      std::vector<std::pair<Shape, Shape>> corners;
-      for (const Part& part : placement.parts(device)) corners.emplace_back(part.box.lo, part.box.hi);
-      std::sort(corners.begin(), corners.end());
-      const auto [found, is_new] = numbers.try_emplace(std::move(corners), boxes_.size());
-      if (is_new) {
-        boxes_.emplace_back();
-        for (const auto& [lo, hi] : found->first) boxes_.back().push_back({lo, hi});
-        sizes_.push_back(0);
-      }
-      class_of_.push_back(found->second);
-      ++sizes_[found->second];
-    }
+// Throws InputError where the elements of all tiles do not fit in 61 bits.
+std::int64_t count_elements(const TileClasses& tiles) {
+  std::optional<std::int64_t> elements = 0;
+  for (std::size_t i = 0; i < tiles.count(); ++i) {
+    const std::optional<std::int64_t> all = checked_multiply(tiles.elements(i), tiles.sizes()[i]);
+    elements = elements && all ? checked_add(*elements, *all) : std::nullopt;
   }
-
-  std::size_t count() const { return boxes_.size(); }
-  const std::vector<Box>& boxes(std::size_t number) const { return boxes_[number]; }
-  std::size_t of(std::size_t place) const { return class_of_[place]; }  // by index into the devices
-  const std::vector<std::int64_t>& sizes() const { return sizes_; }     // devices of each class
-
- private:
-  std::vector<std::vector<Box>> boxes_;
-  std::vector<std::size_t> class_of_;
-  std::vector<std::int64_t> sizes_;
-};
-
-// What each class of holders has of each class of wanted tiles, in elements, where it has some.
-std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& wanted) {
-  struct HeldBox {
-    Box box;
-    std::size_t holder;
-  };
-  std::vector<HeldBox> boxes;
-  for (std::size_t row = 0; row < held.count(); ++row) {
-    for (const Box& box : held.boxes(row)) boxes.push_back({box, row});
-  }
-  const BoxIndex index(boxes);
-  std::vector<TransportGain> gains;
-  std::vector<std::int64_t> shared_by(held.count());
-  std::vector<std::size_t> holders;  // with an entry above 0
-  for (std::size_t column = 0; column < wanted.count(); ++column) {
-    for (const Box& box : wanted.boxes(column)) {
-      index.visit_shared(box, [&](std::size_t number, const Box& shared) {
-        const std::size_t row = boxes[number].holder;
-        if (shared_by[row] == 0) holders.push_back(row);
-        shared_by[row] += volume(shared);
-      });
-    }
-    std::sort(holders.begin(), holders.end());
-    for (const std::size_t row : holders) gains.push_back({row, column, std::exchange(shared_by[row], 0)});
-    holders.clear();
-  }
-  return gains;
+  if (elements && checked_multiply(*elements, 4)) return *elements;
+  throw InputError("the elements of all target tiles are too many to be relabelled", "at most 2^61 are");
 }
 
-// Places are tiles of the target, each with a device that the problem gives it. Devices that hold the same are one row
-// of a transport problem, places with equal tiles one column, and a unit that is shipped is a device that gets a tile.
-class TileAssignment {
+// An order in which links are busy for the least time, all of them together.
+struct LinkOrder {
+  std::vector<Device> devices;  // by place
+  double least_busy = 0;        // seconds that some link is busy at least, in every order
+};
+
+// Orders of the target's devices, and what is known of all orders.
+class Relabeller {
  public:
-  // Throws InputError where the elements of all target tiles do not fit in 61 bits.
-  explicit TileAssignment(const Problem& problem)
-      : devices_(devices_of(problem.target())),
+  Relabeller(const Problem& problem, const PlanOptions& options)
+      : problem_(problem),
+        options_(options),
+        given_(devices_of(problem.target())),
         ends_(distinct_ends(problem.source(), problem.target(), problem.device_count(), find_periods(problem))),
-        held_(ends_.source, devices_),
-        wanted_(ends_.target, devices_),
+        wanted_(ends_.target, given_),
         wanted_elements_(count_elements(wanted_)),
-        transport_problem_{held_.sizes(), wanted_.sizes(), overlaps(held_, wanted_)} {
-    for (std::size_t place = 0; place < devices_.size(); ++place) {
-      const std::optional<std::size_t> entry = find_entry(place);
-      if (!entry) continue;
-      ++transport_problem_.gains[*entry].first;
-      kept_before_ += transport_problem_.gains[*entry].gain;
-    }
-    transport_ = best_transport(transport_problem_);
-    ensure(is_proved(transport_problem_, transport_), "prices prove that no other order keeps more");
-  }
+        most_kept_(assignment_of(given_, given_)) {}
 
-  // Elements of all target tiles; those of them that devices hold beforehand, at most and as given.
-  std::int64_t wanted() const { return wanted_elements_; }
-  std::int64_t kept() const { return transport_.total; }
-  std::int64_t kept_before() const { return kept_before_; }
-
-  // The device of each place. As many places as the transport allows keep theirs.
-  std::vector<Device> devices() const {
-    std::vector<std::int64_t> units = transport_.units;
-    std::vector<std::optional<Device>> chosen(devices_.size());
-    std::vector<bool> is_used(devices_.size());  // devices, by the place that they had
-    const auto choose = [&](std::size_t place, std::size_t from) {
-      chosen[place] = devices_[from];
-      is_used[from] = true;
-    };
-    for (std::size_t place = 0; place < devices_.size(); ++place) {
-      const std::optional<std::size_t> entry = find_entry(place);
-      if (!entry || units[*entry] == 0) continue;
-      --units[*entry];
-      choose(place, place);
+  Relabelling find() const {
+    Choice best{{problem_, false, most_kept_.gained_before(), most_kept_.gained_before(), wanted_elements_, {}},
+                given_,
+                cost_of(problem_)};
+    const std::optional<std::int64_t> cost_before = best.cost;
+    if (most_kept_.gained() > most_kept_.gained_before()) offer(most_kept_.devices(), best);
+    double least_busy = 0;
+    if (has_links()) {
+      LinkOrder order = find_link_order();
+      least_busy = order.least_busy;
+      offer(order.devices, best);
     }
-    ship_rest(units, chosen, is_used, choose);
-    for (std::size_t place = 0; place < devices_.size(); ++place) {
-      if (!chosen[place] && !is_used[place]) choose(place, place);
+    if (is_timed() && best.cost && cost_before) {
+      const std::int64_t least = least_time(least_busy);
+      if (has_links()) swap_devices(least, best);
+      best.relabelling.time = OrderTime{*best.cost, *cost_before, std::min(*best.cost, least)};
     }
-    std::size_t from = 0;
-    for (std::size_t place = 0; place < devices_.size(); ++place) {
-      if (chosen[place]) continue;
-      while (is_used[from]) ++from;
-      choose(place, from);
-    }
-    std::vector<Device> devices;
-    for (const std::optional<Device>& device : chosen) devices.push_back(*device);
-    return devices;
+    return std::move(best.relabelling);
   }
 
  private:
-  static std::int64_t count_elements(const TileClasses& tiles) {
-    std::optional<std::int64_t> elements = 0;
-    for (std::size_t i = 0; i < tiles.count(); ++i) {
-      std::int64_t size = 0;
-      for (const Box& box : tiles.boxes(i)) size += volume(box);
-      const std::optional<std::int64_t> all = checked_multiply(size, tiles.sizes()[i]);
-      elements = elements && all ? checked_add(*elements, *all) : std::nullopt;
-    }
-    if (elements && checked_multiply(*elements, 4)) return *elements;
-    throw InputError("the elements of all target tiles are too many to be relabelled", "at most 2^61 are");
+  struct Choice {
+    Relabelling relabelling;
+    std::vector<Device> order;         // by place
+    std::optional<std::int64_t> cost;  // of its plan; nothing where there is none
+  };
+
+  bool is_timed() const { return options_.cost_model == options_.machine; }
+  bool has_links() const { return is_timed() && options_.machine->machine().hosts.size() > 1 && !given_.empty(); }
+
+  // Of these places, by the devices that they were given at first, between these devices.
+  TileAssignment assignment_of(const std::vector<Device>& places, const std::vector<Device>& devices) const {
+    TileClasses held(ends_.source, devices);
+    TileClasses wanted(ends_.target, places);
+    std::vector<TransportGain> gains = overlaps(held, wanted);
+    return {devices, std::move(held), std::move(wanted), std::move(gains)};
   }
 
-  // Index of the gain of the place and the device that it was given; nothing where that holds nothing of the tile.
-  std::optional<std::size_t> find_entry(std::size_t place) const {
-    const std::pair key(wanted_.of(place), held_.of(place));
-    const std::vector<TransportGain>& gains = transport_problem_.gains;  // by column, then by row
-    const auto key_of = [](const TransportGain& entry) { return std::pair(entry.column, entry.row); };
-    const auto found =
-        std::lower_bound(gains.begin(), gains.end(), key,
-                         [&](const TransportGain& entry, const auto& wanted) { return key_of(entry) < wanted; });
-    if (found == gains.end() || key_of(*found) != key) return std::nullopt;
-    return static_cast<std::size_t>(found - gains.begin());
-  }
-
-  // Gives the units that are left to the first devices of their rows and places of their columns that are free.
-  template <typename Choose>
-  void ship_rest(const std::vector<std::int64_t>& units, const std::vector<std::optional<Device>>& chosen,
-                 const std::vector<bool>& is_used, Choose choose) const {
-    std::vector<std::vector<std::size_t>> free_devices(held_.count());
-    std::vector<std::vector<std::size_t>> free_places(wanted_.count());
-    for (std::size_t i = devices_.size(); i-- > 0;) {  // the first at the back
-      if (!is_used[i]) free_devices[held_.of(i)].push_back(i);
-      if (!chosen[i]) free_places[wanted_.of(i)].push_back(i);
-    }
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      std::vector<std::size_t>& from = free_devices[transport_problem_.gains[i].row];
-      std::vector<std::size_t>& to = free_places[transport_problem_.gains[i].column];
-      for (std::int64_t unit = 0; unit < units[i]; ++unit) {
-        choose(to.back(), from.back());
-        to.pop_back();
-        from.pop_back();
+  // The least sum over all links need not have the least largest share: swaps two devices as long as that takes less
+  // time, until no swap does, the time is proved to be the least, or as many orders were tried as are worth it.
+  void swap_devices(std::int64_t least, Choice& best) const {
+    std::size_t left = most_tried / (given_.size() * given_.size());
+    for (bool is_better = true; is_better;) {
+      is_better = false;
+      for (std::size_t i = 0; i < given_.size(); ++i) {
+        for (std::size_t j = i + 1; j < given_.size(); ++j) {
+          if (*best.cost <= least || left-- == 0) return;
+          std::vector<Device> order = best.order;
+          std::swap(order[i], order[j]);
+          is_better = offer(order, best) || is_better;
+        }
       }
     }
   }
 
-  std::vector<Device> devices_;  // by place, as they were given
-  DistinctEnds ends_;
-  TileClasses held_;    // of the devices, by place
-  TileClasses wanted_;  // of the places
-  std::int64_t wanted_elements_;
-  TransportProblem transport_problem_;
-  Transport transport_;
-  std::int64_t kept_before_ = 0;
+  // Takes the order if its plan costs less, or as much where devices keep more. Whether it does.
+  bool offer(const std::vector<Device>& order, Choice& best) const {
+    const std::int64_t kept = most_kept_.gain_of(order);
+    Problem problem(problem_.id(), problem_.source(), with_devices(problem_.target(), order), problem_.element_type());
+    const std::optional<std::int64_t> cost = cost_of(problem);
+    const auto rank = [](const std::optional<std::int64_t>& of_plan, std::int64_t kept_elements) {
+      return std::tuple(!of_plan, of_plan.value_or(0), -kept_elements);
+    };
+    if (rank(cost, kept) >= rank(best.cost, best.relabelling.kept)) return false;
+    best = {{std::move(problem), true, kept, best.relabelling.kept_before, wanted_elements_, {}}, order, cost};
+    return true;
+  }
+
+  std::optional<std::int64_t> cost_of(const Problem& problem) const {
+    try {
+      return make_plan(problem, options_).cost.total;
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
+  }
+
+  // First which host gets which tile, so that links are busy for the least time, then which of its devices, so that
+  // they keep the most. What a host lacks of a tile enters by its link, and leaves another host by a link that is no
+  // faster than the fastest.
+  LinkOrder find_link_order() const {
+    const Machine& machine = options_.machine->machine();
+    const std::vector<std::int64_t> host_of = machine.host_numbers();
+    TileClasses hosts(ends_.source, given_, host_of);
+    const std::vector<std::vector<double>> busy = busy_seconds(hosts, host_of);
+    std::vector<double> longest;  // by column
+    double all = 0;
+    for (std::size_t column = 0; column < busy.size(); ++column) {
+      longest.push_back(*std::max_element(busy[column].begin(), busy[column].end()));
+      all += longest.back() * static_cast<double>(wanted_.sizes()[column]);
+    }
+    const double scale = all > 0 ? most_gained / all : 0;
+    std::vector<TransportGain> gains;  // seconds less than on the worst host
+    for (std::size_t column = 0; column < busy.size(); ++column) {
+      for (std::size_t row = 0; row < hosts.count(); ++row) {
+        const auto gain = static_cast<std::int64_t>((longest[column] - busy[column][row]) * scale);
+        if (gain > 0) gains.push_back({row, column, gain});
+      }
+    }
+    const std::vector<std::int64_t> host_sizes = hosts.sizes();
+    const TileAssignment assignment(given_, std::move(hosts), wanted_, std::move(gains));
+    // Copies of a tile on one host enter it once; gains were rounded down.
+    const std::int64_t sharing = std::min(largest(host_sizes), largest(wanted_.sizes()));
+    const double rounded = static_cast<double>(assignment.gained()) + static_cast<double>(given_.size());
+    const double least = scale > 0 ? std::max(0.0, all - rounded / scale) : 0;
+    const double links = 2 * static_cast<double>(machine.hosts.size());
+    return {inside_hosts(assignment.devices(), host_of), least / static_cast<double>(sharing) / links};
+  }
+
+  // Seconds that links are busy, in and out together, if a device of the host gets the tile: by column and row.
+  std::vector<std::vector<double>> busy_seconds(const TileClasses& hosts,
+                                                const std::vector<std::int64_t>& host_of) const {
+    const Machine& machine = options_.machine->machine();
+    const auto element_size = static_cast<double>(bytes_of(problem_.element_type()));
+    double fastest_out = 0;
+    for (const LinkRates& link : machine.links) fastest_out = std::max(fastest_out, link.out);
+    std::vector<double> of_element;  // by row
+    for (std::size_t row = 0; row < hosts.count(); ++row) {
+      const LinkRates& link = at(machine.links, at(host_of, hosts.first_device(row)));
+      of_element.push_back(element_size * (1 / link.in + 1 / fastest_out));
+    }
+    std::vector<std::vector<double>> busy;
+    for (std::size_t column = 0; column < wanted_.count(); ++column) {
+      const auto elements = static_cast<double>(wanted_.elements(column));
+      std::vector<double>& of_tile = busy.emplace_back();
+      for (const double seconds : of_element) of_tile.push_back(elements * seconds);
+    }
+    for (const TransportGain& held : overlaps(hosts, wanted_)) {
+      busy[held.column][held.row] -= static_cast<double>(held.gain) * of_element[held.row];
+    }
+    return busy;
+  }
+
+  // The order with each host's devices among its places such that they keep the most.
+  std::vector<Device> inside_hosts(std::vector<Device> order, const std::vector<std::int64_t>& host_of) const {
+    std::map<std::int64_t, std::vector<std::size_t>> places_of;  // by host
+    for (std::size_t place = 0; place < order.size(); ++place) places_of[at(host_of, order[place])].push_back(place);
+    for (const auto& [host, places] : places_of) {
+      std::vector<Device> tiles;
+      std::vector<Device> devices;
+      for (const std::size_t place : places) {
+        tiles.push_back(given_[place]);
+        devices.push_back(order[place]);
+      }
+      const std::vector<Device> best = assignment_of(tiles, devices).devices();
+      for (std::size_t i = 0; i < places.size(); ++i) order[places[i]] = best[i];
+    }
+    return order;
+  }
+
+  // Picoseconds that the plans of all orders take.
+  std::int64_t least_time(double link_busy) const {
+    const std::int64_t lacking = wanted_elements_ - most_kept_.gained();
+    if (lacking == 0) return 0;
+    LeastTraffic least;
+    least.received = divide_up(lacking, static_cast<std::int64_t>(given_.size()));
+    for (std::size_t i = 0; i < wanted_.count(); ++i) least.written = std::max(least.written, wanted_.elements(i));
+    least.link_seconds = link_busy;
+    return options_.machine->least_time(least, bytes_of(problem_.element_type())).picoseconds;
+  }
+
+  static std::int64_t largest(const std::vector<std::int64_t>& sizes) {
+    return *std::max_element(sizes.begin(), sizes.end());
+  }
+
+  // Orders that are tried, times the pairs of devices: with these grows what a plan takes.
+  static constexpr std::size_t most_tried = 1 << 15;
+
+  // What all gains come to at most: sums of prices fit in 63 bits.
+  static constexpr double most_gained = static_cast<double>(std::int64_t{1} << 58U);
+
+  const Problem& problem_;
+  const PlanOptions& options_;
+  const std::vector<Device> given_;  // by place
+  const DistinctEnds ends_;
+  const TileClasses wanted_;
+  const std::int64_t wanted_elements_;
+  const TileAssignment most_kept_;
 };
 
 void require_relabellable(const Problem& problem) {
@@ -231,44 +266,28 @@ void require_relabellable(const Problem& problem) {
   }
 }
 
-// What the problem's plan costs; nothing where it has none.
-std::optional<std::int64_t> cost_of(const Problem& problem, const PlanOptions& options) {
-  try {
-    return make_plan(problem, options).cost.total;
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
-bool is_dearer(const Problem& problem, const Problem& given, const PlanOptions& options) {
-  const std::optional<std::int64_t> before = cost_of(given, options);
-  const std::optional<std::int64_t> after = before ? cost_of(problem, options) : std::nullopt;
-  return before && (!after || *after > *before);
-}
-
 }  // namespace
 
 Relabelling relabel(const Problem& problem, const PlanOptions& options) {
   require_relabellable(problem);
-  const TileAssignment assignment(problem);
-  Relabelling given{problem, assignment.kept_before(), assignment.kept_before(), assignment.wanted()};
-  if (assignment.kept() == assignment.kept_before()) return given;
-  Problem found(problem.id(), problem.source(), with_devices(problem.target(), assignment.devices()),
-                problem.element_type());
-  if (is_dearer(found, problem, options)) return given;
-  return {std::move(found), assignment.kept(), assignment.kept_before(), assignment.wanted()};
+  return Relabeller(problem, options).find();
 }
 
 std::string to_string(const Relabelling& relabelling) {
+  const bool is_found = relabelling.is_found;
   const std::string id = relabelling.problem.id().empty() ? "" : relabelling.problem.id() + ": ";
-  const std::string wanted = count_of(relabelling.wanted, "element");
-  if (relabelling.kept == relabelling.kept_before) {
-    return fmt::format("{}not relabelled: {} of {} stay on their devices in the order that was given", id,
-                       group_digits(relabelling.kept), wanted);
+  const std::string order =
+      is_found ? "relabelled to " + to_string(relabelling.problem.target()) : std::string("not relabelled");
+  if (const std::optional<OrderTime>& time = relabelling.time) {
+    const std::string before = is_found ? fmt::format("{}, {}", duration_text(time->total), duration_text(time->before))
+                                        : duration_text(time->total);
+    return fmt::format("{}{}: takes {} in the order that was given; no order takes less than {}", id, order, before,
+                       duration_text(time->least));
   }
-  return fmt::format("{}relabelled to {}: {} of {} stay on their devices, {} in the order that was given", id,
-                     to_string(relabelling.problem.target()), group_digits(relabelling.kept), wanted,
-                     group_digits(relabelling.kept_before));
+  const std::string wanted = count_of(relabelling.wanted, "element");
+  const std::string before = is_found ? fmt::format(", {}", group_digits(relabelling.kept_before)) : "";
+  return fmt::format("{}{}: {} of {} stay on their devices{} in the order that was given", id, order,
+                     group_digits(relabelling.kept), wanted, before);
 }
 
 }  // namespace retile

@@ -3,16 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "retile/plan/json.h"
 #include "retile/plan/text.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
 #include "tests/support/diagnostic_of.h"
+#include "tests/support/machines.h"
 
 namespace retile {
 namespace {
+
+using test::RandomMachines;
 
 Machine machine_of(const std::string& text) { return parse_machine({"machine", text}); }
 
@@ -163,35 +164,6 @@ TEST(Seconds, of_equal_machines_are_one_model) {
 }
 
 // --- Properties, over random machines and problems.
-
-class RandomMachines {
- public:
-  Machine next(std::int64_t devices) {
-    std::vector<Device> order(static_cast<std::size_t>(devices));
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Device>(i);
-    if (random_() % 3 == 0) std::shuffle(order.begin(), order.end(), random_);
-    const std::size_t size = 1 + random_() % order.size();
-    Machine machine;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i % size == 0) machine.hosts.emplace_back();
-      machine.hosts.back().push_back(order[i]);
-    }
-    for (std::size_t i = 0; i < machine.hosts.size(); ++i) machine.links.push_back({any(1e6, 1e10), any(1e6, 1e10)});
-    machine.link_latency = random_() % 2 == 0 ? 0 : any(1e-6, 1e-3);
-    machine.inside_rate = any(1e8, 1e11);
-    machine.inside_latency = random_() % 2 == 0 ? 0 : any(1e-7, 1e-4);
-    machine.step = random_() % 2 == 0 ? 0 : any(1e-6, 1e-3);
-    if (random_() % 2 == 0) machine.copy = {{16, any(1e7, 1e10)}, {4096, any(1e8, 1e11)}};
-    return machine;
-  }
-
- private:
-  double any(double low, double high) {
-    return low * std::pow(high / low, std::uniform_real_distribution<double>(0, 1)(random_));
-  }
-
-  std::mt19937 random_{11};
-};
 
 std::vector<Problem> some_problems() {
   return {

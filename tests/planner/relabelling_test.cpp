@@ -11,6 +11,7 @@
 #include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/layouts.h"
+#include "tests/support/machines.h"
 #include "tests/support/problems.h"
 
 namespace retile {
@@ -178,6 +179,64 @@ TEST(Relabelling, says_what_stays) {
       "relabelled to [4{y}8] on [0, 2, 1, 3]: 16 of 16 elements stay on their devices, 8 in the order that was given");
   EXPECT_EQ(to_string(relabel(problem_of("x=4", "[2{x}8, 8]", "[8, 2{x}8]"))),
             "not relabelled: 16 of 64 elements stay on their devices in the order that was given");
+}
+
+// --- On machines: seconds decide.
+
+Machine two_hosts_of_two() {
+  return parse_machine({"machine", R"({"hosts": [[0, 1], [2, 3]], "link": {"out": 10, "in": 10},
+    "inside": {"rate": 100}})"});
+}
+
+// No device keeps anything in any order; in one of them nothing crosses.
+TEST(Relabelling, puts_tiles_on_the_hosts_that_have_them) {
+  const Problem problem = problem_of(ProblemText{"x=2", "[4{x}8] on [0, 2]", "x=2", "[4{x}8] on [3, 1]"});
+  EXPECT_EQ(target_of(problem), problem.target());
+  const Relabelling found = relabel(problem, on_machine(two_hosts_of_two()));
+  EXPECT_EQ(to_string(found),
+            "relabelled to [4{x}8] on [1, 3]: takes 160 ms, 1.6 s in the order that was given; no order takes less "
+            "than 145 ms");
+  EXPECT_EQ(found.kept, 0);
+  const Problem best = problem_of(ProblemText{"x=2", "[4{x}8] on [0, 2]", "x=2", "[4{x}8] on [1, 3]"});
+  EXPECT_EQ(to_string(relabel(best, on_machine(two_hosts_of_two()))),
+            "not relabelled: takes 160 ms in the order that was given; no order takes less than 145 ms");
+}
+
+// All orders of few devices are planned.
+TEST(Relabelling, never_takes_longer_and_no_order_takes_less_than_the_bound) {
+  RandomProblems random(34);
+  test::RandomMachines machines;
+  int problems = 0;
+  int orders = 0;
+  int fastest = 0;
+  for (int i = 0; i < (test::is_sweep() ? 1000 : 60); ++i) {
+    const Problem problem = test::any_problem(random, 5);
+    if (problem.source().is_partial()) continue;
+    const PlanOptions options = on_machine(machines.next(problem.device_count()));
+    SCOPED_TRACE(to_string(problem) + "\n" + to_json(options.machine->machine()));
+    const Relabelling found = relabel(problem, options);
+    ASSERT_TRUE(found.time);
+    const auto seconds = [&](const Problem& relabelled) { return make_plan(relabelled, options).time->total; };
+    EXPECT_EQ(found.time->before, seconds(problem));
+    EXPECT_EQ(found.time->total, seconds(found.problem));
+    EXPECT_LE(found.time->total, found.time->before);
+    EXPECT_EQ(found.kept, kept_in(found.problem));
+    std::vector<Device> order = target_devices(problem.target());
+    if (problem.target().listed() != nullptr) continue;
+    std::sort(order.begin(), order.end());
+    std::int64_t least = found.time->total;
+    do {
+      MeshLayout cuts = *problem.target().cuts();
+      cuts.devices = order;
+      least = std::min(least, seconds(Problem("", problem.source(), Layout(cuts), problem.element_type())));
+      ++orders;
+    } while (std::next_permutation(order.begin(), order.end()));
+    EXPECT_LE(found.time->least, least);
+    fastest += found.time->total == least ? 1 : 0;
+    ++problems;
+  }
+  EXPECT_GT(orders, 1000);
+  EXPECT_GE(fastest, 0.99 * problems);
 }
 
 TEST(Relabelling, refuses_sums_and_too_many) {
