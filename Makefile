@@ -11,7 +11,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-mpich bench-transfer bench-files bench-machine bench-simgrid bench-cuda test-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
+.PHONY: help build demo check test sweep checkers test-mpich test-page sanitize fuzz soak bench bench-mpi bench-mpich bench-transfer bench-files bench-machine bench-simgrid nodes-table bench-cuda test-cuda compare-xla planner-table evaluate pictures docs report evaluation-page build-bench wheel test-wheel release python test-python test-torch bench-python bench-torch lint format fresh install-dependencies clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
@@ -94,6 +94,9 @@ bench-machine: build-bench build ## how well plans are chosen and predicted for 
 bench-simgrid: build-bench ## predicted times against those that SimGrid simulates, on up to 1,024 devices
 	@if [ -x build/release/bench/simgrid/simgrid_replay ]; then bench/simgrid/judge.sh build/release; \
 	else echo "there is no SimGrid: install libsimgrid-dev"; fi
+
+nodes-table: build-bench ## predict and simulate plans on 64 nodes of eight GPUs, and write the table of docs/machines.md
+	bench/simgrid/nodes_table.sh build/release docs/machines.md
 
 bench-cuda: build-bench ## the CUDA engine against copies of the same bytes, and on 8 ranks, on a machine with a GPU
 	build/release/bench/cuda/cuda_benchmark $(CUDA_BENCH_OPTIONS)

@@ -15,8 +15,10 @@
 #include "bench/problem_times.h"
 #include "bench/sample_problems.h"
 #include "bench/text_lines.h"
+#include "retile/machine/machine.h"
 #include "retile/plan/verify.h"
 #include "retile/planner/planner.h"
+#include "retile/planner/relabelling.h"
 
 namespace retile::bench {
 namespace {
@@ -78,17 +80,55 @@ void plan_family(benchmark::State& state, const std::vector<Problem>& problems, 
 
 using Problems = std::function<std::vector<Problem>()>;
 
+void add_planning(const std::string& name, const Problems& problems, const PlanOptions& options, int passes) {
+  benchmark::RegisterBenchmark(fmt::format("{}/{}", name, name_of(options.planner)).c_str(),
+                               [=](benchmark::State& state) { plan_family(state, problems(), options); })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(passes);
+}
+
 void add_family(const std::string& name, const Problems& problems, const std::vector<PlannerKind>& planners,
                 int passes) {
   for (const PlannerKind planner : planners) {
     PlanOptions options;
     options.planner = planner;
-    benchmark::RegisterBenchmark(fmt::format("{}/{}", name, name_of(planner)).c_str(),
-                                 [=](benchmark::State& state) { plan_family(state, problems(), options); })
-        ->UseManualTime()
-        ->Unit(benchmark::kMillisecond)
-        ->Iterations(passes);
+    add_planning(name, problems, options, passes);
   }
+}
+
+// The fastest plans on a machine of examples/machines, of as many devices.
+void add_timed_family(const std::string& name, const std::string& machine, const Problems& problems, int passes) {
+  const std::string path = fmt::format("{}/examples/machines/{}.json", RETILE_SOURCE_DIR, machine);
+  add_planning(fmt::format("{}_on_{}", name, machine), problems, on_machine(read_machine(path)), passes);
+}
+
+// How long it takes to choose the order of the target's devices on a machine of 128 hosts.
+void add_relabelling() {
+  benchmark::RegisterBenchmark(
+      "relabelling_of_1024_on_128_hosts",
+      [](benchmark::State& state) {
+        Machine machine;
+        for (Device device = 0; device < 1024; ++device) {
+          if (device % 8 == 0) machine.hosts.emplace_back();
+          machine.hosts.back().push_back(device);
+        }
+        machine.links.assign(machine.hosts.size(), {4e11, 4e11});
+        machine.link_latency = 5e-6;
+        machine.inside_rate = 4.5e11;
+        machine.inside_latency = 3e-6;
+        const std::vector<Problem> problems = sample_problems({"relabelled", {16, 8, 8}, {1024, 1024, 1024, 1024}, 20});
+        const PlanOptions options = on_machine(machine);
+        ProblemTimes times(
+            problems, [&](const Problem& problem) { return seconds_of([&] { return relabel(problem, options); }); });
+        for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(times.pass());
+        state.counters["problems"] = static_cast<double>(problems.size());
+        state.counters["median_us"] = 1e6 * times.percentile(0.5);
+        state.counters["max_us"] = 1e6 * times.percentile(1);
+      })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(1);
 }
 
 // From a mesh of all devices to one of the first half of them.
@@ -103,9 +143,8 @@ std::vector<Problem> cross_mesh_problems() {
 
 void add_families() {
   using enum PlannerKind;
-  add_family(
-      "2x2x2_1-6D", [] { return read_problems(RETILE_SOURCE_DIR "/tests/data/problems.jsonl"); },
-      {paper, wide, direct, gather_slice}, 400);
+  const auto papers_problems = [] { return read_problems(RETILE_SOURCE_DIR "/tests/data/problems.jsonl"); };
+  add_family("2x2x2_1-6D", papers_problems, {paper, wide, direct, gather_slice}, 400);
   const auto add_sampled = [](const ProblemFamily& family, int passes) {
     add_family(
         family.name, [=] { return sample_problems(family); }, {paper, wide}, passes);
@@ -116,6 +155,11 @@ void add_families() {
   add_sampled({"8x8x8_6D", {8, 8, 8}, {512, 512, 512, 512, 512, 512}, 200}, 20);
   add_sampled({"16x16x16_4D", {16, 16, 16}, {4096, 4096, 4096, 4096}, 200}, 20);
   add_family("256_to_128_4D", cross_mesh_problems, {automatic}, 20);
+  for (const char* machine : {"h100-node", "gigabit-4"}) add_timed_family("2x2x2_1-6D", machine, papers_problems, 100);
+  const ProblemFamily on_hosts{"8x8x8_3D", {8, 8, 8}, {4096, 4096, 4096}, 100};
+  add_timed_family(
+      on_hosts.name, "h100-cluster-64", [=] { return sample_problems(on_hosts); }, 5);
+  add_relabelling();
   add_sampled({"32x32x32x32_4D", {32, 32, 32, 32}, {32768, 32768, 32768, 32768}, 100}, 5);
 }
 

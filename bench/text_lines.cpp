@@ -28,4 +28,10 @@ std::vector<Problem> read_problems(const std::string& path) {
   return problems;
 }
 
+Machine read_machine(const std::string& path) {
+  std::string text;
+  for (const SourceText& line : read_lines(path)) text += line.text + "\n";
+  return parse_machine({path, text});
+}
+
 }  // namespace retile::bench
