@@ -20,7 +20,8 @@ mesh {x: 2, y: 4}  // planner wide
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from retile._calibration import calibrated
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
 from retile._jax_transfer import Transfer
@@ -52,7 +54,7 @@ from retile._programs import (
 from retile._retile import Machine, Plan
 from retile._trees import for_leaves
 
-__all__ = ["Transfer", "explain", "lower_text", "plan_of", "reshard"]
+__all__ = ["Transfer", "calibrate", "explain", "lower_text", "plan_of", "reshard"]
 
 NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 OTHER_MESH = "inside jit it is on another mesh"
@@ -350,6 +352,29 @@ def reshard(
     if any(request is not None and request.is_traced for request in requests):
         wishes = dataclasses.replace(wishes, is_alone=False)
     return jax.tree.unflatten(tree, _move_all(leaves, requests, wishes, donate))
+
+
+def calibrate(devices: Sequence[Any] | None = None) -> Machine:
+    """The machine on which plans take as long as `reshard` takes on these devices, all of JAX's unless told. They are of one
+    process, and seen as one host. Give it as `machine` afterwards."""
+    listed = np.array(jax.devices() if devices is None else list(devices))
+    if listed.size < 2:
+        raise InputError("calibration takes two devices or more")
+    if jax.process_count() > 1:
+        raise InputError("the devices are of several processes: calibration measures those of one")
+
+    def trial(group: int, rows: int, run: int) -> float:
+        groups = listed.size // group
+        mesh = jax.sharding.Mesh(listed.reshape(groups, group), ("group", "member"))
+        by_rows, by_columns = (
+            NamedSharding(mesh, PartitionSpec("group", *cut)) for cut in (("member",), (None, "member"))
+        )
+        matrix = jax.device_put(np.zeros((groups, group * rows, group * run), np.uint8), by_rows).block_until_ready()
+        start = time.perf_counter()
+        reshard(matrix, by_columns).block_until_ready()
+        return time.perf_counter() - start
+
+    return calibrated(listed.size, trial, f"JAX on {listed[0].platform} devices")
 
 
 def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:

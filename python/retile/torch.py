@@ -19,18 +19,21 @@ import dataclasses
 import functools
 import inspect
 import re
+import socket
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, _redistribute
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor.placement_types import Placement
 
 from retile import _agreement
 from retile._agreement import AgreementError
+from retile._calibration import calibrated
 from retile._errors import InputError
 from retile._machines import require_machine
 from retile._movements import (
@@ -52,6 +55,7 @@ __all__ = [
     "AgreementError",
     "Statistics",
     "Transfer",
+    "calibrate",
     "enabled",
     "explain",
     "manifest",
@@ -246,6 +250,33 @@ def redistribute(
     if torch.compiler.is_compiling():
         return _compiled(dt, mesh, placements, options, *dtypes)
     return _Redistribute.apply(dt, mesh, placements, options, *dtypes, async_op)
+
+
+def calibrate(device_type: str = "cpu") -> Machine:
+    """The machine on which plans take as long as `redistribute` takes here: measured over the default group, whose ranks are
+    on one host. All ranks call it, and get the same machine; give it as `machine` afterwards."""
+    ranks = dist.get_world_size()
+    if ranks < 2:
+        raise InputError("calibration takes two ranks or more")
+    names: list[Any] = [None] * ranks
+    dist.all_gather_object(names, socket.gethostname())
+    if len(set(names)) > 1:
+        raise InputError("the ranks are on several hosts\nhint: mpirun -n 8 retile calibrate measures links")
+    meshes: dict[int, DeviceMesh] = {}
+
+    def trial(group: int, rows: int, run: int) -> float:
+        if group not in meshes:
+            meshes[group] = init_device_mesh(device_type, (ranks // group, group))
+        tile = torch.zeros(1, rows, group * run, dtype=torch.uint8, device=device_type)
+        matrix = DTensor.from_local(tile, meshes[group], [Shard(0), Shard(1)], run_check=False)
+        dist.barrier()
+        start = time.perf_counter()
+        redistribute(matrix, [Shard(0), Shard(2)], planner="direct")
+        taken = torch.tensor([time.perf_counter() - start], dtype=torch.float64, device=device_type)
+        dist.all_reduce(taken, dist.ReduceOp.MAX)
+        return taken.item()
+
+    return calibrated(ranks, trial, f"PyTorch's messages over {dist.get_backend()}")
 
 
 def _compiled(

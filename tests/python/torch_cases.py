@@ -1,6 +1,7 @@
 """What is true of `retile.torch`, as every rank of eight sees it. Run by test_torch.py."""
 
 import itertools
+import json
 import math
 import os
 from unittest import mock
@@ -441,6 +442,16 @@ def arguments_come_in_dtensors_order():
 
 
 @case
+def machines_are_measured_with_messages():
+    machine = retile.torch.calibrate()
+    machines = [None] * dist.get_world_size()
+    dist.all_gather_object(machines, machine.to_json())
+    assert len(set(machines)) == 1
+    assert machine.hosts == [list(range(dist.get_world_size()))]
+    assert json.loads(machine.to_json())["inside"]["rate"] > 0
+
+
+@case
 def plans_are_made_for_machines():
     mesh, tensor = mesh_of(2, 4), tensor_of(16, 24)
     dt = put(tensor, mesh, [Shard(0), Shard(1)])
@@ -845,7 +856,7 @@ def everything_that_is_wrong_is_said_at_once():
     )
     assert message_of(redistribute, tensor, [Shard(0)]) == "Tensor is no DTensor"
     assert message_of(redistribute, dt, [Shard(0), Shard(0)], planner="fast") == (
-        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
+        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice, two-level"
     )
     assert message_of(redistribute, dt, mesh, [Shard(0), Shard(0)], mesh=mesh) == "the mesh is given twice"
     assert message_of(redistribute, dt, Shard(0)) == (
