@@ -21,7 +21,7 @@ note() { echo "== $*" >&2; }
 # What starts the command, and the share of the problems' sizes: links are slow.
 prepare() {
   engine=mpi
-  scale=${SCALE:-0.002}
+  scale=${SCALE:-0.01}
   case $1 in
     threads) start=() engine=threads scale=${SCALE:-0.03} ;;
     ranks) start=("$root/bench/mpi/run.sh") scale=${SCALE:-0.03} ;;
@@ -40,7 +40,7 @@ measure() {
   fi
   note "$1, up to $((seconds / ${#parts[@]})) s"
   "${start[@]}" "$build/retile" bench --engine "$engine" --machine "$machine" --samples "${SAMPLES:-80}" --scale "$scale" \
-    --contenders auto,wide,direct,paper,collectives,gather-slice,dtensor-costs --repeat "${REPEAT:-7}" \
+    --contenders auto,wide,direct,two-level,paper,collectives,gather-slice,dtensor-costs --repeat "${REPEAT:-7}" \
     --time-limit $((seconds / ${#parts[@]})) --commit "$commit" --out "$results/$1.jsonl"
 }
 

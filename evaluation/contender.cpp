@@ -43,6 +43,7 @@ PlanOptions options_of(const std::string& name, const PlanOptions& options) {
   }
   PlanOptions by_elements;
   by_elements.executor = options.executor;
+  by_elements.machine = options.machine;
   by_elements.planner = name == "collectives" ? PlannerKind::wide : find_planner(name).value();
   if (name == "collectives") by_elements.executor.transport = Executor::Transport::collectives;
   return by_elements;

@@ -24,7 +24,7 @@ struct Contender {
 };
 
 constexpr std::string_view contender_names =
-    "auto, paper, wide, direct, collectives, gather-slice, xla, dtensor-costs, memcpy";
+    "auto, paper, wide, direct, two-level, collectives, gather-slice, xla, dtensor-costs, memcpy";
 
 bool is_contender(std::string_view name);
 

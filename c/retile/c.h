@@ -88,7 +88,7 @@ void retile_layout_free(retile_layout* layout);
 
 /* Zero is a good value of every field. */
 typedef struct retile_plan_options {
-  const char* planner;  /* "auto" (NULL), "wide", "paper", "direct", "lean", "gather-slice" */
+  const char* planner;  /* "auto" (NULL), "wide", "paper", "direct", "lean", "gather-slice", "two-level" */
   const char* cost;     /* "paper" (NULL), "volume" */
   int64_t memory_limit; /* bytes that a device may hold at once; 0: none */
 } retile_plan_options;

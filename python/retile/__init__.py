@@ -65,13 +65,14 @@ def plan(
     """The steps from one layout of an array to another.
 
     `dtype` is a name of retile's (f32, bf16, i8 of eight bits, …), a type of PyTorch's, or what NumPy takes for one;
-    `planner` one of auto, wide, paper, direct, lean and gather-slice; `cost` the model by which steps are compared: paper,
+    `planner` one of auto, wide, paper, direct, lean, gather-slice and two-level; `cost` the model by which steps are compared: paper,
     volume, or seconds on a `machine`, which is what is taken where there is one, and else paper. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
     the smallest limit that works. Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same
     one comes back.
 
     With `relabel`, it is free which of the target's devices gets which of its tiles: they are put in the order in which
-    they keep the most elements, which `plan(…).target.devices` says.
+    they keep the most elements, or on a `machine` in the one that is predicted to take the least time;
+    `plan(…).target.devices` says which that is.
 
     >>> mesh = Mesh({"x": 2, "y": 2})
     >>> by_columns = Layout("[4, 4{x}8]", mesh), Layout("[4, 4{y}8]", mesh)

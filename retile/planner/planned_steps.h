@@ -23,6 +23,9 @@ PlannedSteps plan_paper(const TypedProblem& problem, const PlanOptions& options)
 PlannedSteps plan_wide(const TypedProblem& problem, const PlanOptions& options);
 PlannedSteps plan_direct(const TypedProblem& problem);
 PlannedSteps plan_gather_slice(const TypedProblem& problem);
+// The faster of both orders on the options' machine; one exchange where there is none. Throws InputError without a
+// machine.
+PlannedSteps plan_two_level(const TypedProblem& problem, const PlanOptions& options);
 
 // Between any boxes.
 PlannedSteps plan_boxes(const Placement& source, const Placement& target);

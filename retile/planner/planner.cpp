@@ -22,7 +22,7 @@
 namespace retile {
 namespace {
 
-constexpr Names<PlannerKind, 6> kind_names{{"auto", "wide", "paper", "direct", "lean", "gather-slice"}};
+constexpr Names<PlannerKind, 7> kind_names{{"auto", "wide", "paper", "direct", "lean", "gather-slice", "two-level"}};
 
 // Some stages are tables with an entry per device: on meshes of mixed primes, and where exchanges are avoided.
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
@@ -65,6 +65,8 @@ PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const Pla
       return plan_paper(problem, options);
     case PlannerKind::direct:
       return plan_direct(problem);
+    case PlannerKind::two_level:
+      return plan_two_level(problem, options);
     case PlannerKind::gather_slice:
       return plan_gather_slice(problem);
     case PlannerKind::automatic:
@@ -217,6 +219,7 @@ class ProblemPlanner {
       if (!typed_ || choice.is_unbeatable(longer, std::min(1.0, options_.executor.first_weight))) {
         return std::move(choice.plan);
       }
+      if (options_.machine->machine().hosts.size() > 1) offer(PlannerKind::two_level, options_, choice);
       offer(PlannerKind::wide, options_, choice);
     }
     const PlanOptions options = collectives_alone();

@@ -21,9 +21,10 @@ enum class PlannerKind {
   direct,        // one exchange
   lean,          // that of wide, direct and paper whose run takes the least memory
   gather_slice,  // gather everything, then slice
+  two_level,     // an exchange inside hosts and one across, in the order that is faster on the machine
 };
 
-constexpr std::string_view planner_names = "auto, wide, paper, direct, lean, gather-slice";
+constexpr std::string_view planner_names = "auto, wide, paper, direct, lean, gather-slice, two-level";
 
 const char* name_of(PlannerKind kind);
 std::optional<PlannerKind> find_planner(std::string_view name);

@@ -51,7 +51,7 @@ TEST(Completion, of_options) {
 
 TEST(Completion, of_values) {
   EXPECT_THAT(complete({"plan", "--planner", ""}),
-              ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice", "xla"));
+              ElementsAre("auto", "wide", "paper", "direct", "lean", "gather-slice", "two-level", "xla"));
   EXPECT_THAT(complete({"plan", "--cost", ""}), ElementsAre("paper", "volume", "seconds"));
   EXPECT_THAT(complete({"run", "--engine", "r"}), ElementsAre("reference"));
   EXPECT_THAT(complete({"run", "--dtype", "f"}), ElementsAre("f8e4m3fn", "f8e5m2", "f16", "f32", "f64"));

@@ -183,7 +183,8 @@ std::vector<Problem> some_problems() {
 }
 
 constexpr PlannerKind all_kinds[] = {PlannerKind::automatic, PlannerKind::wide, PlannerKind::paper,
-                                     PlannerKind::direct,    PlannerKind::lean, PlannerKind::gather_slice};
+                                     PlannerKind::direct,    PlannerKind::lean, PlannerKind::gather_slice,
+                                     PlannerKind::two_level};
 
 TEST(Seconds, of_no_plan_are_below_the_bound_and_of_none_below_those_of_auto) {
   RandomMachines machines;
@@ -196,7 +197,8 @@ TEST(Seconds, of_no_plan_are_below_the_bound_and_of_none_below_those_of_auto) {
         options.executor.transport = transport;
         std::optional<std::int64_t> automatic;
         for (const PlannerKind kind : all_kinds) {
-          if (transport == Executor::Transport::collectives && kind == PlannerKind::direct) continue;
+          const bool exchanges = kind == PlannerKind::direct || kind == PlannerKind::two_level;
+          if (transport == Executor::Transport::collectives && exchanges) continue;
           options.planner = kind;
           std::optional<Plan> plan;
           try {

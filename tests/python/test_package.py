@@ -227,7 +227,7 @@ def test_errors_show_where_the_text_is_wrong():
 
 def test_errors_name_the_choices():
     assert message_of(retile.InputError, retile.plan, ROWS, TILES, planner="fast") == (
-        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice"
+        "error: 'fast' is no planner\nhint: one of: auto, wide, paper, direct, lean, gather-slice, two-level"
     )
     assert message_of(retile.InputError, retile.Layout.cut, MESH, [8], []) == (
         "error: there are axes for 0 dimensions of an array of rank 1\n"
@@ -278,6 +278,15 @@ def test_plans_are_made_for_machines():
     # One host: nothing is gained by what crosses first.
     node = retile.Machine({"hosts": [list(range(8))], "inside": {"rate": 1e10, "latency": 1e-6}, "step": 1e-5})
     assert len(retile.plan(*ends, machine=node).steps) == 1
+
+
+def test_orders_of_devices_are_found_by_seconds():
+    machine = retile.Machine({"hosts": [[0, 1], [2, 3]], "link": {"out": 10, "in": 10}, "inside": {"rate": 100}})
+    world, pair = retile.Mesh({"x": 4}), retile.Mesh({"x": 2})
+    ends = retile.Layout("[2{x}8]", world), retile.Layout("[4{x}8] on [3, 1]", pair)
+    given, found = retile.plan(*ends, machine=machine), retile.plan(*ends, machine=machine, relabel=True)
+    assert (given.target.devices, found.target.devices) == ([3, 1], [1, 3])
+    assert found.seconds < given.seconds
 
 
 def test_faults_of_machines_are_shown_where_they_are(tmp_path):

@@ -211,7 +211,8 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
             fmt::format("element type of SRC and DST, f32 by default: {}", element_type_names), "TYPE",
             known_name(element_type_names));
   command.add_flag("--relabel", arguments.relabel,
-                   "choose the order of the target's devices in which they keep the most elements");
+                   "choose the order of the target's devices in which they keep the most elements,\n"
+                   "or on a --machine the order that takes the least time");
   add_planner_options(command, arguments, choice, CostChoice::seconds_too);
   command
       .add_option("--memory-limit", arguments.memory_limit,
@@ -222,14 +223,19 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
 
 void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice, CostChoice costs) {
   const bool has_xla = choice == PlannerChoice::with_xla;
+  const bool has_machine = costs == CostChoice::seconds_too;
+  std::string names(planner_names);
+  if (!has_machine) names.erase(names.find(", two-level"));
   add_value(command, "--planner", arguments.planner,
-            "auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
-            "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
-            "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n"
-            "lean: the one of these whose run takes the least memory;\n"
-            "gather-slice: gather everything, then slice" +
+            std::string("auto: the cheapest plan that fits the memory limit, wide's where costs are equal;\n"
+                        "wide: at most one slice, exchange and gather, over several dimensions at once;\n"
+                        "paper: the paper's collectives, one dimension at a time; direct: one exchange;\n") +
+                std::string(has_machine ? "two-level: an exchange inside the hosts of --machine and one across them;\n"
+                                        : "") +
+                "lean: the one of these whose run takes the least memory;\n"
+                "gather-slice: gather everything, then slice" +
                 std::string(has_xla ? ";\nxla: what XLA's rules do, by a model of them" : ""),
-            "NAME", known_name(std::string(planner_names) + (has_xla ? ", xla" : "")));
+            "NAME", known_name(names + (has_xla ? ", xla" : "")));
   add_cost_options(command, arguments, costs);
   command.add_flag("--no-exchange", arguments.no_exchange,
                    "wide plans without exchanges, for targets that cannot address single peers");
@@ -249,6 +255,11 @@ const Machine& machine_of(const std::string& path) {
 PlanOptions planner_options(const ProblemArguments& arguments) {
   if (arguments.no_exchange && arguments.planner == "direct") {
     throw UsageError("--no-exchange and --planner direct contradict each other: direct is one exchange");
+  }
+  if (arguments.planner == name_of(PlannerKind::two_level)) {
+    if (!arguments.machine)
+      throw UsageError("--planner two-level needs a machine: add --machine FILE (docs/machines.md)");
+    if (arguments.no_exchange) throw UsageError("--no-exchange and --planner two-level contradict each other");
   }
   if (arguments.planner == xla_planner && (arguments.memory_limit || arguments.no_exchange)) {
     throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
