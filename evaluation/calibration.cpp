@@ -86,14 +86,13 @@ double quantile(std::vector<double> values, double share) {
 }
 
 struct Sample {
-  double seconds = 0;      // the median
-  double undisturbed = 0;  // the tenth part of repetitions was quicker
-  double spread = 0;       // see Calibration
+  double seconds = 0;  // the median
+  double spread = 0;   // see Calibration
 };
 
 Sample sample_of(const std::vector<double>& seconds) {
   const double median = quantile(seconds, 0.5);
-  return {median, quantile(seconds, 0.1), (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median};
+  return {median, (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median};
 }
 
 // Between memory of the engine.
@@ -201,9 +200,12 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
 constexpr std::int64_t small_bytes = 8;
 constexpr std::int64_t tile_bytes = std::int64_t{4} << 20U;
 constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
-constexpr std::size_t most_pairings = 4;  // of hosts, each in both directions
-constexpr std::size_t most_fans = 4;      // hosts that send to, or receive from, several at once
-constexpr double near = 0.15;             // rates that differ less are taken for equal
+constexpr double repetition_seconds = 2e-3;  // of runs in a row whose median is one repetition
+constexpr double spare_share = 0.3;          // of the time, for samples that are not stable
+constexpr double link_share = 2;             // of the time of a figure, for the rate of a link
+constexpr std::size_t most_pairings = 4;     // of hosts, each in both directions
+constexpr std::size_t most_fans = 4;         // hosts that send to, or receive from, several at once
+constexpr double near = 0.15;                // rates that differ less are taken for equal
 
 class Calibrator {
  public:
@@ -212,9 +214,10 @@ class Calibrator {
     machine_.hosts = laboratory.hosts();
     for (const std::vector<Device>& host : machine_.hosts) most_members_ = std::max(most_members_, host.size());
     const std::size_t hosts = machine_.hosts.size();
-    const std::size_t links =
-        hosts > 1 ? 3 + 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) : 0;
-    budget_ = options.seconds / static_cast<double>(3 + std::size(run_lengths) + 2 + links);
+    const std::size_t links = hosts > 1 ? 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) : 0;
+    const auto figures = static_cast<double>(3 + std::size(run_lengths) + 2 + (hosts > 1 ? 3 : 0));
+    budget_ = (1 - spare_share) * options.seconds / (figures + link_share * static_cast<double>(links));
+    spare_ = spare_share * options.seconds;
   }
 
   Calibration run() {
@@ -228,7 +231,7 @@ class Calibrator {
  private:
   void advance(double share) {
     done_ += share * budget_;
-    if (progress_) progress_(std::min(1.0, done_ / options_.seconds));
+    if (progress_) progress_(std::min(1.0, done_ / ((1 - spare_share) * options_.seconds)));
   }
 
   // --- Samples.
@@ -239,14 +242,28 @@ class Calibrator {
     Sample sample;
   };
 
-  // The median of runs that take about a share of the budget together.
-  Sample sample(Track& track, double share = 1) {
+  // Of repetitions that take about the budget together, and more where they are not stable and there is time to spare.
+  // Short runs are a repetition together: a process that is put aside for a moment makes some of them much longer.
+  Sample sample(Track& track) {
     track.run();
     const double first = track.run();
-    const auto count = static_cast<int>(std::clamp(share * budget_ / first, 5.0, 200.0));
+    const auto runs = static_cast<int>(std::clamp(repetition_seconds / first, 1.0, 50.0));
+    const auto count = static_cast<int>(std::clamp(budget_ / (first * runs), 5.0, 50.0));
     std::vector<double> seconds;
-    for (int i = 0; i < count; ++i) seconds.push_back(track.run());
-    advance(share);
+    const auto repeat = [&] {
+      double taken = 0;
+      for (int i = 0; i < count; ++i) {
+        std::vector<double> repetition;
+        for (int j = 0; j < runs; ++j) repetition.push_back(track.run());
+        seconds.push_back(quantile(repetition, 0.5));
+        taken += seconds.back() * runs;
+      }
+      return taken;
+    };
+    repeat();
+    // What processes measured is the same in all of them: they decide alike.
+    while (sample_of(seconds).spread > most_spread && spare_ > 0) spare_ -= repeat();
+    advance(1);
     return sample_of(seconds);
   }
 
@@ -282,7 +299,7 @@ class Calibrator {
     const Sample sample = observe(
         fmt::format("{} {}", count_of(static_cast<std::int64_t>(count), "message"), is_inside ? "inside" : "across"),
         movement_of(options_.devices, messages));
-    return {static_cast<double>(count), sample.undisturbed};  // whoever is put aside for a moment waits much longer
+    return {static_cast<double>(count), sample.seconds};
   }
 
   std::vector<Device> devices_beyond(std::size_t host) const {
@@ -366,7 +383,7 @@ class Calibrator {
   };
 
   std::vector<double> stream_rates(const std::vector<StreamGroup>& groups) {
-    const double wanted = budget_ / 8;
+    const double wanted = link_share * budget_ / 9;
     std::vector<double> bytes(groups.size(), 1 << 18U);
     const auto run = [&](double factor, int repetitions) {
       std::vector<Message> messages;
@@ -387,9 +404,9 @@ class Calibrator {
       }
       if (is_enough) break;
     }
-    const std::vector<double> all = run(1, 3);
-    const std::vector<double> third = run(1.0 / 3, 3);
-    advance(1);
+    const std::vector<double> all = run(1, 5);
+    const std::vector<double> third = run(1.0 / 3, 5);
+    advance(link_share);
     std::vector<double> rates;
     for (std::size_t i = 0; i < groups.size(); ++i) {
       rates.push_back(require_rate(bytes[i] * 2 / 3, all[groups[i].host] - third[groups[i].host],
@@ -522,6 +539,7 @@ class Calibrator {
   Machine machine_;
   std::size_t most_members_ = 0;  // of a host
   double budget_ = 0;             // seconds for one figure
+  double spare_ = 0;              // seconds that no figure has
   double done_ = 0;               // seconds
   std::vector<Observation> observations_;
 };

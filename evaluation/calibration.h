@@ -42,7 +42,7 @@ class Laboratory {
 
 struct CalibrationOptions {
   std::int64_t devices = 2;  // at least 2, which the engine can have
-  double seconds = 6;        // about how long all measurements take together
+  double seconds = 8;        // about how long all measurements take together, at most
 };
 
 struct Calibration {

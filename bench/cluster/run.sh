@@ -72,11 +72,11 @@ make_host() {
   ip netns add "$host" &&
     ip link add "link$i" netns "$name-switch" type veth peer name uplink netns "$host" &&
     in_switch ip link set dev "link$i" master bridge up &&
-    in_switch tc qdisc add dev "link$i" root tbf rate "$rate" burst 256kb latency 50ms &&
+    in_switch tc qdisc add dev "link$i" root tbf rate "$rate" burst 64kb latency 50ms &&
     ip netns exec "$host" ip link set dev lo up &&
     ip netns exec "$host" ip address add "$subnet.$((i + 1))/24" dev uplink &&
     ip netns exec "$host" ip link set dev uplink up &&
-    ip netns exec "$host" tc qdisc add dev uplink root tbf rate "$rate" burst 256kb latency 50ms
+    ip netns exec "$host" tc qdisc add dev uplink root tbf rate "$rate" burst 64kb latency 50ms
 }
 
 make_switch 2>"$folder/errors" || skip "$(cat "$folder/errors")"
