@@ -200,6 +200,7 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
 constexpr std::int64_t small_bytes = 8;
 constexpr std::int64_t tile_bytes = std::int64_t{4} << 20U;
 constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
+constexpr int least_repetitions = 3;         // however long they take
 constexpr double repetition_seconds = 2e-3;  // of runs in a row whose median is one repetition
 constexpr double spare_share = 0.3;          // of the time, for samples that are not stable
 constexpr double link_share = 2;             // of the time of a figure, for the rate of a link
@@ -252,7 +253,7 @@ class Calibrator {
     std::vector<double> seconds;
     const auto repeat = [&] {
       double taken = 0;
-      for (int i = 0; i < count; ++i) {
+      for (int i = 0; i < count && (i < least_repetitions || taken < 2 * budget_); ++i) {
         std::vector<double> repetition;
         for (int j = 0; j < runs; ++j) repetition.push_back(track.run());
         seconds.push_back(quantile(repetition, 0.5));
