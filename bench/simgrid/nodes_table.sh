@@ -4,7 +4,7 @@
 #
 #   bench/simgrid/nodes_table.sh BUILD [DOCUMENT]
 #
-# Plans of more than MOST_MESSAGES (40,000) messages are predicted and not simulated.
+# Plans of more than MOST_MESSAGES (20,000) messages are predicted and not simulated.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,17 +15,17 @@ trap 'rm -rf "$work"' EXIT
 
 {
   "$replay" "$machine" --problems "$root/bench/simgrid/nodes.jsonl" --contenders xla,wide,auto \
-    --most-messages "${MOST_MESSAGES:-40000}"
+    --most-messages "${MOST_MESSAGES:-20000}"
   for model in llama-70b qwen3-235b deepseek-v3; do
     "$root/examples/models/manifest.py" "$model" 384 128 >"$work/${model}_from_384_to_128"
-    "$replay" "$machine" --manifest "$work/${model}_from_384_to_128" --most-messages "${MOST_MESSAGES:-40000}"
+    "$replay" "$machine" --manifest "$work/${model}_from_384_to_128" --most-messages "${MOST_MESSAGES:-20000}"
   done
 } >"$work/replay"
 
 # From the right: error, simulated, predicted, phases, messages.
 awk '
   BEGIN { print "| what moves | plan | messages | predicted ms | simulated ms |"; print "|---|---|---|---|---|" }
-  NF >= 7 && $(NF - 4) ~ /^[0-9]+$/ {
+  NF >= 7 && $(NF - 4) ~ /^[0-9]+$/ && $(NF - 2) ~ /^[0-9.]+$/ && $NF != "%" {
     gsub("_", " ", $1)
     plan = $2
     for (i = 3; i <= NF - 5; ++i) plan = plan " " $i
