@@ -387,37 +387,49 @@ def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:
     return Wishes(None if memory_limit is None else int(memory_limit), form, machine)
 
 
-# --- What would be done. Options are those of `reshard`: memory_limit, form and machine.
+# --- What would be done.
 
 
-def plan_of(x: Any, sharding: Any, **options: Any) -> Plan:
-    """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding. `options` are
-    `memory_limit`, `form` and `machine`, as in `reshard`."""
-    return _planned(x, sharding, **options).plan
-
-
-def explain(x: Any, sharding: Any, **options: Any) -> str:
-    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
-    inside `jit`, where they are others. `options` as in `plan_of`."""
-    return _planned(x, sharding, **options).explain(_planned(x, sharding, is_alone=False, **options))
-
-
-def lower_text(x: Any, sharding: Any, **options: Any) -> str:
-    """The program that `reshard` would run, as XLA compiled it. `options` as in `plan_of`."""
-    return _planned(x, sharding, **options).compiled.as_text()
-
-
-def _planned(
+def plan_of(
     x: Any,
     sharding: Any,
     *,
     memory_limit: int | None = None,
     form: str | None = None,
     machine: Machine | None = None,
-    is_alone: bool | None = None,
-) -> Program:
-    """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
+) -> Plan:
+    """The plan by which `reshard` would move an array, or a `jax.ShapeDtypeStruct` with a sharding."""
+    return _planned(x, sharding, _wishes(memory_limit, form, machine)).plan
+
+
+def explain(
+    x: Any,
+    sharding: Any,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
+) -> str:
+    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
+    inside `jit`, where they are others."""
     wishes = _wishes(memory_limit, form, machine)
+    return _planned(x, sharding, wishes).explain(_planned(x, sharding, wishes, is_alone=False))
+
+
+def lower_text(
+    x: Any,
+    sharding: Any,
+    *,
+    memory_limit: int | None = None,
+    form: str | None = None,
+    machine: Machine | None = None,
+) -> str:
+    """The program that `reshard` would run, as XLA compiled it."""
+    return _planned(x, sharding, _wishes(memory_limit, form, machine)).compiled.as_text()
+
+
+def _planned(x: Any, sharding: Any, wishes: Wishes, is_alone: bool | None = None) -> Program:
+    """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
     request = _request(x, sharding)
     if request.why_no_plan:
         raise InputError(f"there is no plan for this array: {request.why_no_plan}")
