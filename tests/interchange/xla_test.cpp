@@ -27,7 +27,7 @@ std::string shown_xla(const std::string& text, const Shape& shape) {
   return to_string(layout) + " on " + to_string(layout.cuts()->mesh);
 }
 
-std::string fault(const std::string& text, const Shape& shape, const std::optional<PlacedMesh>& mesh = {}) {
+std::string fault_of_xla(const std::string& text, const Shape& shape, const std::optional<PlacedMesh>& mesh = {}) {
   return diagnostic_of([&] { return read_xla(text, shape, mesh); });
 }
 
@@ -138,7 +138,7 @@ TEST(XlaSharding, two_of_one_array_share_a_mesh) {
 TEST(XlaSharding, replicated_takes_the_devices_of_the_other_end) {
   const std::vector<SourceText> texts{{"from", "{devices=[2]<=[2]}"}, {"to", "{replicated}"}};
   EXPECT_EQ(to_string(parse_xla(texts, {8}, {})[1]), "[8]");
-  EXPECT_EQ(fault("{replicated}", {8}), R"(sharding:1:1: error: nothing says how many devices there are
+  EXPECT_EQ(fault_of_xla("{replicated}", {8}), R"(sharding:1:1: error: nothing says how many devices there are
     1 | {replicated}
       | ^~~~~~~~~~~~
 hint: give a mesh, as in --mesh a=8
@@ -164,7 +164,7 @@ TEST(XlaSharding, other_fields_are_read_over) {
 // --- Faults.
 
 TEST(XlaFault, unknown_field) {
-  EXPECT_EQ(fault("{devices=[2,2]<=[4] last_tile_dim_replicates}", {8}),
+  EXPECT_EQ(fault_of_xla("{devices=[2,2]<=[4] last_tile_dim_replicates}", {8}),
             R"(sharding:1:21: error: unknown field 'last_tile_dim_replicates' of a sharding
     1 | {devices=[2,2]<=[4] last_tile_dim_replicates}
       |                     ^~~~~~~~~~~~~~~~~~~~~~~~
@@ -173,12 +173,12 @@ hint: did you mean last_tile_dim_replicate? known are last_tile_dim_replicate, l
 }
 
 TEST(XlaFault, tile_count_that_is_not_the_device_count) {
-  EXPECT_EQ(fault("{devices=[2,2]<=[8]}", {8, 8}), R"(sharding:1:10: error: [2,2] are 4 tiles, for 8 devices
+  EXPECT_EQ(fault_of_xla("{devices=[2,2]<=[8]}", {8, 8}), R"(sharding:1:10: error: [2,2] are 4 tiles, for 8 devices
     1 | {devices=[2,2]<=[8]}
       |          ^~~~~
 hint: where 2 devices hold each tile: [2,2,2], and last_tile_dim_replicate
 )");
-  EXPECT_EQ(fault("{devices=[2,2]0,1,2}", {8, 8}), R"(sharding:1:10: error: [2,2] are 4 tiles, for 3 devices
+  EXPECT_EQ(fault_of_xla("{devices=[2,2]0,1,2}", {8, 8}), R"(sharding:1:10: error: [2,2] are 4 tiles, for 3 devices
     1 | {devices=[2,2]0,1,2}
       |          ^~~~~
 hint: every tile has one device
@@ -186,7 +186,7 @@ hint: every tile has one device
 }
 
 TEST(XlaFault, permutation_that_is_none) {
-  EXPECT_EQ(fault("{devices=[2,4]<=[4,2]T(1,1)}", {8, 8}),
+  EXPECT_EQ(fault_of_xla("{devices=[2,4]<=[4,2]T(1,1)}", {8, 8}),
             R"(sharding:1:23: error: (1,1) is no permutation of 2 dimensions
     1 | {devices=[2,4]<=[4,2]T(1,1)}
       |                       ^~~~~
@@ -195,7 +195,8 @@ hint: it names each of 0 to 1 once
 }
 
 TEST(XlaFault, more_tile_counts_than_dimensions) {
-  EXPECT_EQ(fault("{devices=[2,2,2]<=[8]}", {8, 8}), R"(sharding:1:10: error: 3 tile counts for an array of rank 2
+  EXPECT_EQ(fault_of_xla("{devices=[2,2,2]<=[8]}", {8, 8}),
+            R"(sharding:1:10: error: 3 tile counts for an array of rank 2
     1 | {devices=[2,2,2]<=[8]}
       |          ^~~~~~~
 hint: its shape is [8, 8]
@@ -203,8 +204,9 @@ hint: its shape is [8, 8]
 }
 
 TEST(XlaFault, axes_that_the_mesh_lacks) {
-  EXPECT_EQ(fault("{devices=[4,2]<=[2,4]T(1,0)}", {8, 8}, PlacedMesh{Mesh({{"x", 4}, {"y", 2}}), {}}), "no error");
-  EXPECT_EQ(fault("{devices=[3,2]<=[3,2]}", {6, 6}, PlacedMesh{Mesh({{"x", 2}, {"y", 3}}), {}}),
+  EXPECT_EQ(fault_of_xla("{devices=[4,2]<=[2,4]T(1,0)}", {8, 8}, PlacedMesh{Mesh({{"x", 4}, {"y", 2}}), {}}),
+            "no error");
+  EXPECT_EQ(fault_of_xla("{devices=[3,2]<=[3,2]}", {6, 6}, PlacedMesh{Mesh({{"x", 2}, {"y", 3}}), {}}),
             R"(sharding:1:1: error: these tiles do not lie along the axes of the mesh {x: 2, y: 3}
     1 | {devices=[3,2]<=[3,2]}
       | ^~~~~~~~~~~~~~~~~~~~~~
@@ -213,18 +215,18 @@ hint: without --mesh, the mesh is the one that follows from the shardings
 }
 
 TEST(XlaFault, kinds_that_say_nothing_of_tiles) {
-  EXPECT_EQ(fault("{devices=[2,2]<=[4] last_tile_dims={manual}}", {8}),
+  EXPECT_EQ(fault_of_xla("{devices=[2,2]<=[4] last_tile_dims={manual}}", {8}),
             R"(sharding:1:37: error: devices of a manual tile dimension hold arrays of their own
     1 | {devices=[2,2]<=[4] last_tile_dims={manual}}
       |                                     ^~~~~~
 hint: redistribute the array of one of them: leave the dimension out, and its devices
 )");
-  EXPECT_EQ(fault("{manual}", {8}), R"(sharding:1:2: error: a sharding that is manual does not say who holds what
+  EXPECT_EQ(fault_of_xla("{manual}", {8}), R"(sharding:1:2: error: a sharding that is manual does not say who holds what
     1 | {manual}
       |  ^~~~~~
 hint: give one with devices=[...]
 )");
-  EXPECT_EQ(fault("{{replicated}, {replicated}}", {8}), R"(sharding:1:2: error: this is a tuple of shardings
+  EXPECT_EQ(fault_of_xla("{{replicated}, {replicated}}", {8}), R"(sharding:1:2: error: this is a tuple of shardings
     1 | {{replicated}, {replicated}}
       |  ^
 hint: give the one of the array
