@@ -227,8 +227,8 @@ StoredArray open_dataset(const OpenFile& file, const std::string& inside, const 
   read_storage(file, array, properties.get(), stored);
   stored.dimension_names = dimension_names(array, stored.shape.size());
   stored.fill = read_fill(properties.get(), type.get(), element->bytes);
-  Json attributes = read_attributes(array);
-  Json missing = missing_value(array, *element);
+  Json attributes = Json::parse(read_attributes(array));
+  Json missing = Json::parse(missing_value(array, *element));
   // Without one, zeros are values like others: xarray would take Zarr's fill value for missing.
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
   const bool has_fill = !missing.is_null() || !std::all_of(stored.fill->begin(), stored.fill->end(), is_zero);
@@ -237,7 +237,7 @@ StoredArray open_dataset(const OpenFile& file, const std::string& inside, const 
                          {"shape", stored.shape},
                          {"chunks", stored.chunk},
                          {"dtype", numpy_type(*element)},
-                         {"fill_value", has_fill ? fill_json(*element, *stored.fill) : Json()},
+                         {"fill_value", has_fill ? Json::parse(fill_json(*element, *stored.fill)) : Json()},
                          {"attributes", std::move(attributes)}}
                         .dump();
   return stored;
@@ -284,7 +284,7 @@ class ContentsReader {
     H5O_info_t info{};
     H5Oget_info(object.get(), &info);
     if (!is_group(object) || !seen_.insert(info.addr).second) return;
-    contents_.groups.push_back({name, read_attributes(object).dump()});
+    contents_.groups.push_back({name, read_attributes(object)});
     for (const std::string& member : members_of(object)) visit(joined(name, member));
   }
 

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <type_traits>
 
@@ -211,9 +212,7 @@ std::string read_text_attribute(const Hdf5Handle& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-}  // namespace
-
-Json read_attributes(const Hdf5Handle& object) {
+Json attributes_of(const Hdf5Handle& object) {
   std::vector<std::string> names;
   const H5A_operator2_t add = [](hid_t, const char* name, const H5A_info_t*, void* list) {
     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
@@ -229,6 +228,10 @@ Json read_attributes(const Hdf5Handle& object) {
   }
   return attributes;
 }
+
+}  // namespace
+
+std::string read_attributes(const Hdf5Handle& object) { return attributes_of(object).dump(); }
 
 namespace {
 
@@ -271,7 +274,9 @@ std::vector<std::string> dimension_names(const Hdf5Handle& array, std::size_t ra
 
 // --- Fill values.
 
-Json fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes) {
+namespace {
+
+Json fill_value(const ElementKind& kind, const std::vector<std::byte>& bytes) {
   const auto word = [&](std::size_t at, std::size_t size) {
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < size; ++i) {
@@ -306,6 +311,12 @@ Json fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes) {
   }
 }
 
+}  // namespace
+
+std::string fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes) {
+  return fill_value(kind, bytes).dump();
+}
+
 std::vector<std::byte> read_fill(hid_t properties, hid_t type, std::int64_t bytes) {
   std::vector<std::byte> fill(static_cast<std::size_t>(bytes));
   H5D_fill_value_t state = H5D_FILL_VALUE_UNDEFINED;
@@ -327,9 +338,7 @@ std::string base64(std::span<const unsigned char> bytes) {
   return text;
 }
 
-}  // namespace
-
-Json missing_value(const Hdf5Handle& array, const ElementKind& kind) {
+Json missing_json(const Hdf5Handle& array, const ElementKind& kind) {
   const Hdf5Handle attribute = open_attribute(array, "_FillValue");
   if (!attribute.is_there()) return {};
   if (kind.numpy[0] != 'f') return read_attribute(attribute);
@@ -337,6 +346,10 @@ Json missing_value(const Hdf5Handle& array, const ElementKind& kind) {
   if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) return {};
   return base64(std::bit_cast<std::array<unsigned char, sizeof value>>(value));
 }
+
+}  // namespace
+
+std::string missing_value(const Hdf5Handle& array, const ElementKind& kind) { return missing_json(array, kind).dump(); }
 
 }  // namespace retile::files
 

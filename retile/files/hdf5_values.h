@@ -5,7 +5,6 @@
 #include <hdf5.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,18 +44,18 @@ Shape shape_of_space(hid_t space);
 std::optional<ElementKind> kind_of(hid_t type);
 const char* class_name(hid_t type);
 
-// The attributes of a group or an array, as the metadata of stores has them.
-nlohmann::ordered_json read_attributes(const Hdf5Handle& object);
+// The attributes of a group or an array, as the metadata of stores has them: a JSON object.
+std::string read_attributes(const Hdf5Handle& object);
 // The names of the arrays that stand for an array's dimensions; empty where there are none.
 std::vector<std::string> dimension_names(const Hdf5Handle& array, std::size_t rank);
 // Whether it stands for a dimension of NetCDF that no variable goes with.
 bool is_bare_dimension(const Hdf5Handle& array);
 
-// What elements that were never written have; as a fill value of Zarr, null where it has no form for it.
+// What elements that were never written have; as a fill value of Zarr in JSON, null where it has no form for it.
 std::vector<std::byte> read_fill(hid_t properties, hid_t type, std::int64_t bytes);
-nlohmann::ordered_json fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes);
+std::string fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes);
 // What NetCDF takes for missing, as xarray writes it into attributes of Zarr v3: integers as they are, other numbers as
-// the bytes of a double. Null where there is none.
-nlohmann::ordered_json missing_value(const Hdf5Handle& array, const ElementKind& kind);
+// the bytes of a double. JSON, null where there is none.
+std::string missing_value(const Hdf5Handle& array, const ElementKind& kind);
 
 }  // namespace retile::files
