@@ -166,7 +166,7 @@ TEST(Machine, is_what_benchmarks_choose_for_and_predict_by) {
   TemporaryFolder folder;
   folder.write(
       "problem.jsonl",
-      R"({"id": "p", "mesh": {"x": 4, "y": 2}, "shape": [64, 64], "src": [["y", "x"], []], "dst": [[], ["y", "x"]]})");
+      R"({"id": "p", "mesh": {"x": 4, "y": 2}, "shape": [512, 512], "src": [["y", "x"], []], "dst": [[], ["y", "x"]]})");
   const auto bench = [&](const std::vector<std::string>& more) {
     return folder.run_retile(
         with({"bench", "--problems", "problem.jsonl", "--repeat", "1", "--out", "out.jsonl"}, more));
@@ -179,9 +179,9 @@ TEST(Machine, is_what_benchmarks_choose_for_and_predict_by) {
   EXPECT_EQ(Json::parse(lines.at(1))["steps"], Json({"exchange"}));
   EXPECT_EQ(Json::parse(lines.at(2))["steps"], Json({"alltoall(0 -> 1; 8)"}));
   const double predicted = Json::parse(lines.at(1))["predicted"];
-  EXPECT_GT(predicted, 2e-4);
+  EXPECT_GT(predicted, 1e-3);
   EXPECT_EQ(Json::parse(lines.at(2))["predicted"], predicted);
-  EXPECT_EQ(Json::parse(lines.at(3))["predicted"], predicted);  // on the machine, whatever it was chosen by
+  EXPECT_GE(Json::parse(lines.at(3))["predicted"], predicted);  // on the machine, whatever it was chosen by
   EXPECT_LE(Json::parse(lines.at(1))["least_predicted"], predicted);
   EXPECT_FALSE(Json::parse(lines.at(4)).contains("predicted"));
   EXPECT_EQ(bench({"--contenders", "dtensor-costs"}),

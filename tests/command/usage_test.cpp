@@ -244,7 +244,7 @@ TEST(Usage, values_that_an_option_does_not_take) {
        "--cost: 'time' is unknown; use one of: paper, volume, seconds",
        "plan"},
       {{"plan", "--mesh", "x=4", "[8]", "[8]", "--planner", "best"},
-       "--planner: 'best' is unknown; use one of: auto, wide, paper, direct, lean, gather-slice, xla",
+       "--planner: 'best' is unknown; use one of: auto, wide, paper, direct, lean, gather-slice, two-level, xla",
        "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--engine", "steam"},
        "--engine: 'steam' is unknown; use one of: threads, reference, cuda, mpi",
