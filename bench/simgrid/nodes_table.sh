@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 # From the right: error, simulated, predicted, phases, messages.
 awk '
   BEGIN { print "| what moves | plan | messages | predicted ms | simulated ms |"; print "|---|---|---|---|---|" }
-  NF >= 7 && $(NF - 4) ~ /^[0-9]+$/ && $(NF - 2) ~ /^[0-9.]+$/ && $NF != "%" {
+  NF >= 7 && $(NF - 4) ~ /^[0-9]+$/ && $(NF - 2) ~ /^[0-9.]+$/ && $1 != "predicted" {
     gsub("_", " ", $1)
     plan = $2
     for (i = 3; i <= NF - 5; ++i) plan = plan " " $i
