@@ -303,7 +303,8 @@ class ArrayRun {
       ChunkTarget target(between, file.file());
       run_one(pass, source, target);
     }
-    return {between, file.take(), between.chunk, true};
+    // It stays in the page cache: dropping it would first write to the disk what is soon removed.
+    return {between, file.take(), between.chunk};
   }
 
   void run_one(const PassPlan& pass, const ChunkSource& source, ChunkTarget& target) {

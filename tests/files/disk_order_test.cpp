@@ -1,6 +1,7 @@
 // The order in which bytes and names reach the disk: calls of the system are listened to, and a name that is given to
 // bytes which a power failure could still take away is a fault.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/files/codec_option.h"
 #include "retile/files/rechunk.h"
 #include "retile/files/reshard.h"
 #include "retile/files/safetensors.h"
@@ -30,6 +32,7 @@ class Listener {
     folder_ = folder;
     lost_.clear();
     names_.clear();
+    dropped_.clear();
     faults_.clear();
   }
   void stop() {
@@ -52,6 +55,16 @@ class Listener {
     for (const std::string& path : paths) lost_.erase(path);
   }
   void sync(int file) { sync(std::set<std::string>{path_of(file)}); }
+
+  void drop(int file) {
+    const std::string path = path_of(file);
+    const std::lock_guard lock(mutex_);
+    if (!folder_.empty() && path.starts_with(folder_)) dropped_.insert(path);
+  }
+  std::set<std::string> dropped() {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
 
   // A file or a folder gets a name. Metadata may have theirs before they are on the disk: the folder has not.
   void rename(const std::string& from, const std::string& to) {
@@ -88,6 +101,7 @@ class Listener {
   std::string folder_;              // that is listened to; empty: none
   std::set<std::string> lost_;      // files with bytes that are not on the disk
   std::vector<std::string> names_;  // as they were given
+  std::set<std::string> dropped_;   // files that were to leave the page cache
   std::vector<std::string> faults_;
 };
 
@@ -125,6 +139,12 @@ int fdatasync(int file) {
   const int result = next(file);
   if (result == 0) listener().sync(file);
   return result;
+}
+
+int posix_fadvise(int file, off_t offset, off_t count, int advice) noexcept {
+  static const auto next = next_of<int (*)(int, off_t, off_t, int)>("posix_fadvise");
+  if (advice == POSIX_FADV_DONTNEED) listener().drop(file);
+  return next(file, offset, count, advice);
 }
 
 int syncfs(int file) noexcept {
@@ -210,6 +230,23 @@ TEST_F(DiskOrder, what_replaces_another_store_is_on_the_disk) {
 
 TEST_F(DiskOrder, bytes_come_before_the_name_of_a_file) {
   EXPECT_EQ(names_of(request("a.zarr", "b.npy", "-1,-1")).back(), "b.npy");
+}
+
+// Advice to drop a file makes the system write it first.
+TEST_F(DiskOrder, an_intermediate_array_is_not_brought_to_the_disk) {
+  test::write_zarr3(path("large.zarr"), {{2048, 2048}, {32, 2048}});
+  RechunkRequest packed = request("large.zarr", "packed.zarr", "32,2048");
+  packed.codecs = parse_codec({"argument --codec", "zstd"});
+  run_rechunk(prepare_rechunk(packed), {});
+  RechunkRequest small = request("packed.zarr", "b.zarr", "2048,32");
+  small.max_bytes = std::int64_t{32} << 20;
+  const RechunkJob job = prepare_rechunk(small);
+  ASSERT_EQ(job.arrays.at(0).plan->passes.size(), 2U);
+  listener().start(folder_);
+  run_rechunk(job, {});
+  const std::set<std::string> dropped = listener().dropped();
+  EXPECT_TRUE(std::any_of(dropped.begin(), dropped.end(), [](auto& path) { return path.find("/c/") != path.npos; }));
+  EXPECT_FALSE(std::any_of(dropped.begin(), dropped.end(), [](auto& path) { return path.ends_with(" (deleted)"); }));
 }
 
 TEST_F(DiskOrder, bytes_of_checkpoints_come_before_names) {
