@@ -84,9 +84,10 @@ bench-transfer: build-bench ## transfers against other ways to move a model, on 
 	build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
 	$(if $(CLUSTER),bench/cluster/run.sh,bench/mpi/run.sh) build/release/bench/mpi/transfer_benchmark $(TRANSFER_BENCH_OPTIONS)
 
-bench-files: build ## retile rechunk against a plain loop, cp and packaged tools, or as FILES_BENCH_OPTIONS say
+bench-files: build ## retile rechunk against a plain loop, cp and packaged tools, or as FILES_BENCH_OPTIONS say; reshard against cp
 	tools/python-package.sh python bench/files/rechunk.py $(FILES_BENCH_OPTIONS)
 	tools/python-package.sh python bench/files/capped.py
+	tools/python-package.sh python bench/files/reshard.py
 
 bench-machine: build-bench build ## how well plans are chosen and predicted for a machine, within SECONDS (600): threads, ranks, hosts
 	bench/machine.sh build/release build/machine $(SECONDS)
