@@ -11,6 +11,7 @@
 #include "retile/engines/threads/threads.h"
 #include "retile/plan/text.h"
 #include "retile/transfer/run.h"
+#include "retile/transfer/seconds.h"
 
 namespace retile::transfer {
 namespace {
@@ -121,8 +122,10 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
   engine.processes().do_together([&] {
     Manifest manifest = manifest_of(arrays);
     std::vector<std::int64_t> hosts = engine.hosts(manifest.device_count());
+    if (options.machine) require_devices(*options.machine, manifest.device_count());
     plan.emplace(std::move(manifest), options.max_bytes, std::move(hosts),
-                 options.in_place ? TileUse::donated : TileUse::kept);
+                 options.in_place ? TileUse::donated : TileUse::kept,
+                 options.machine ? message_form(*options.machine) : MessageForm());
     if (options.in_place) require_packed(arrays);
     const std::vector<Device> devices = engine.devices(plan->device_count());
     Sentences faults;

@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "retile/engines/engine.h"
+#include "retile/machine/machine.h"
 #include "retile/planner/problem.h"
 #include "retile/redistribute.h"
 
@@ -41,6 +43,9 @@ struct TransferOptions {
   // side lie one after the other in the order of the arrays, each from a multiple of 256 bytes on, in memory of
   // Engine::allocate_pages(), whose pages are there for sources and to come for targets.
   bool in_place = false;
+  // The machine that the engine's devices are on: messages are long enough for its links (docs/machines.md). None:
+  // they suit one host, and hosts on links of some gigabits a second.
+  std::optional<Machine> machine = std::nullopt;
 };
 
 // A span for each of this process's devices, in ascending order; empty where it holds nothing.

@@ -98,7 +98,8 @@ Run run_of_transfer(const std::string& path, const Machine& machine) {
   transfer::Manifest manifest = transfer::parse_manifest(read_lines(path));
   require_devices(machine, manifest.device_count());
   const std::string arrays = count_of(static_cast<std::int64_t>(manifest.arrays.size()), "array");
-  const transfer::TransferPlan plan(std::move(manifest), no_memory_limit, machine.host_numbers());
+  const transfer::TransferPlan plan(std::move(manifest), no_memory_limit, machine.host_numbers(), TileUse::kept,
+                                    transfer::message_form(machine));
   const double predicted = seconds_of(transfer::predict_time(plan, seconds_model(machine)).predicted.picoseconds);
   return {path.substr(path.rfind('/') + 1), arrays, predicted, phases_of(plan)};
 }

@@ -283,7 +283,7 @@ std::int64_t StreamPlan::message_limit(StreamPhase phase) const {
     if (hosts_[from] != hosts_[static_cast<std::size_t>(stream.to)]) ++crossing[from];
   }
   const std::int64_t most = most_of(crossing);
-  return most == 0 ? form_.most_bytes : std::max(most_crossing_bytes / most, least_crossing_message_bytes);
+  return most == 0 ? form_.most_bytes : std::max(form_.most_crossing / most, form_.least_crossing);
 }
 
 std::int64_t StreamPlan::choose_rounds(StreamPhase phase) {

@@ -30,10 +30,12 @@ constexpr std::int64_t most_message_bytes = 256 << 10;
 constexpr std::int64_t most_crossing_bytes = 512 << 10;
 constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
 
-// Messages of whoever carries them.
+// How what devices send each other is cut into messages, where the cap allows messages that long.
 struct MessageForm {
-  std::int64_t header_bytes = 0;                 // staged with each message
-  std::int64_t most_bytes = most_message_bytes;  // between devices of one host, where the cap allows more
+  std::int64_t header_bytes = 0;                               // staged with each message
+  std::int64_t most_bytes = most_message_bytes;                // of a message between devices of one host
+  std::int64_t most_crossing = most_crossing_bytes;            // of a round, from a device to other hosts
+  std::int64_t least_crossing = least_crossing_message_bytes;  // of a message to another host
 };
 
 // Where devices are: a number by device that those of one host have in common; none: all are on one host.

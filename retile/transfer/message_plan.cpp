@@ -102,8 +102,9 @@ MessagePlan::MessagePlan(const std::vector<ArrayKind>& kinds, std::vector<KindOf
   require_held(kinds, arrays);
   if (options.machine != nullptr) require_devices(options.machine->machine(), ranks);
   const auto hosts = options.machine == nullptr ? options.hosts : options.machine->machine().host_numbers();
-  StreamPlan streams(classes_of(kinds, arrays), ranks, options.max_bytes, hosts, TileUse::kept,
-                     {header_bytes, options.most_message_bytes});
+  MessageForm form{header_bytes, options.most_message_bytes};
+  if (options.machine != nullptr) form = message_form(options.machine->machine(), form);
+  StreamPlan streams(classes_of(kinds, arrays), ranks, options.max_bytes, hosts, TileUse::kept, form);
   MessagePlanState state{std::move(arrays), {}, options.has_checksums, options.machine, std::move(streams)};
   for (const ArrayKind& kind : kinds) state.element_types.push_back(kind.element_type);
   state.fingerprint = fingerprint_of(kinds, state, hosts);

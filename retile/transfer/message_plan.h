@@ -29,7 +29,7 @@ struct MessageOptions {
   std::int64_t most_message_bytes = std::int64_t{4} << 20U;  // where the cap allows more
   std::vector<std::int64_t> hosts = {};                      // a number by rank, as in Hosts; none: one host
   bool has_checksums = false;                                // of every message
-  // Says the hosts, and times the plan's text; null: none.
+  // Says the hosts and how long messages must be at least, and times the plan's text; null: none.
   const SecondsModel* machine = nullptr;
 };
 

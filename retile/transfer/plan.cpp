@@ -37,8 +37,9 @@ std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest, TileUse
 
 }  // namespace
 
-TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, TileUse sources)
-    : StreamPlan(classes_of(manifest, sources), manifest.device_count(), max_bytes, std::move(hosts), sources),
+TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, TileUse sources,
+                           const MessageForm& form)
+    : StreamPlan(classes_of(manifest, sources), manifest.device_count(), max_bytes, std::move(hosts), sources, form),
       manifest_(std::move(manifest)) {}
 
 }  // namespace retile::transfer

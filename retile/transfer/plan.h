@@ -11,7 +11,8 @@ namespace retile::transfer {
 // A class of arrays is a problem of the manifest. Throws as StreamPlan does.
 class TransferPlan : public StreamPlan {
  public:
-  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, TileUse sources = TileUse::kept);
+  TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts = {}, TileUse sources = TileUse::kept,
+               const MessageForm& form = {});
 
   const Manifest& manifest() const { return manifest_; }
   // The sides of a problem, in the plan's world.

@@ -12,6 +12,15 @@
 namespace retile::transfer {
 namespace {
 
+// The bytes of a message move for so many times its latency. Messages are prepared one after the other: those of
+// streams that are an eighth as long as the longest still take no longer than their bytes.
+constexpr double latencies_in_message = 8;
+constexpr double most_hiding_bytes = 1 << 30;
+
+std::int64_t hiding_bytes(double latency, double rate) {
+  return static_cast<std::int64_t>(std::min(latencies_in_message * latency * rate, most_hiding_bytes));
+}
+
 using Messages = std::int64_t DeviceTraffic::*;
 
 // Messages that devices send and receive, each the larger number.
@@ -71,6 +80,18 @@ StageTraffic traffic_of(const StreamPlan& plan, const Machine& machine) {
 }
 
 }  // namespace
+
+MessageForm message_form(const Machine& machine, MessageForm form) {
+  form.most_bytes = std::max(form.most_bytes, hiding_bytes(machine.inside_latency, machine.inside_rate));
+  for (std::size_t i = 0; i < machine.links.size(); ++i) {
+    // The devices of a host share its link.
+    const double rate =
+        std::max(machine.links[i].out, machine.links[i].in) / static_cast<double>(machine.hosts[i].size());
+    form.least_crossing = std::max(form.least_crossing, hiding_bytes(machine.link_latency, rate));
+  }
+  form.most_crossing = std::max(form.most_crossing, form.least_crossing);
+  return form;
+}
 
 TransferTime predict_time(const StreamPlan& plan, const SecondsModel& model) {
   const StageTraffic traffic = traffic_of(plan, model.machine());

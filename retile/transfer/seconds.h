@@ -13,6 +13,10 @@ struct TransferTime {
   StepTime lower_bound;  // no transfer of these arrays takes less
 };
 
+// The form with messages so long that the machine moves bytes while it prepares the next message. They are never
+// shorter than the form's.
+MessageForm message_form(const Machine& machine, MessageForm form = {});
+
 // A plan on the hosts of the machine. Rows are taken to be long: what is copied goes at the rate of the longest.
 TransferTime predict_time(const StreamPlan& plan, const SecondsModel& model);
 

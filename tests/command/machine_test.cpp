@@ -97,15 +97,26 @@ TEST(Machine, times_transfers) {
             R"({"total":0.006714677966,"lower_bound":0.006714677966,"waits_for":"host 0's link out"})");
 }
 
-TEST(Machine, goes_with_dry_runs_of_transfers_alone) {
-  const auto refused = [](const std::string& message) {
-    return usage_fault("retile: " + message + "\nTry 'retile transfer --help'.\n");
-  };
-  EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit}, large_array),
-            refused("--machine goes with --dry-run: a run is timed anyway"));
+TEST(Machine, has_messages_of_transfers_that_its_links_want) {
+  TemporaryFolder folder;
+  folder.write("fast.json", R"({"hosts": [[0, 1, 2, 3], [4, 5, 6, 7]], "inside": {"rate": 4e11, "latency": 2e-6},
+                                "link": {"out": 4e11, "in": 4e11, "latency": 1e-5}})");
+  folder.write("w.jsonl",
+               R"({"name": "w", "mesh": {"x": 8}, "shape": [4096, 4096], "src": [["x"], []], "dst": [[], ["x"]]})");
+  const std::vector<std::string> transfer{"transfer", "w.jsonl", "--max-bytes", "64MiB"};
+  EXPECT_THAT(folder.run_retile(with(transfer, {"--hosts", "2", "--dry-run"})).output,
+              HasSubstr("rounds    8, 448 messages\n"));
+  for (const char* how : {"--dry-run", "--repeat=1"}) {
+    const ProcessResult result = folder.run_retile(with(transfer, {"--machine", "fast.json", how}));
+    EXPECT_THAT(result.output, HasSubstr("rounds    1, 56 messages\n")) << how;
+    EXPECT_THAT(result.output, HasSubstr("\ntime      ")) << how;
+  }
+}
+
+TEST(Machine, says_the_hosts_of_transfers) {
   EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit, "--dry-run", "--hosts", "2"},
                        large_array),
-            refused("--machine says the hosts: no --hosts beside it"));
+            usage_fault("retile: --machine says the hosts: no --hosts beside it\nTry 'retile transfer --help'.\n"));
 }
 
 // --- Machines that are at fault.

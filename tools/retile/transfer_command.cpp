@@ -77,9 +77,19 @@ transfer::TransferPlan plan_transfer(const Arguments& arguments, const Engine* e
   const std::int64_t cap = parse_byte_count({"argument --max-bytes", arguments.max_bytes});
   transfer::Manifest manifest = transfer::parse_manifest(read_values(arguments.manifest, "arrays"));
   if (engine != nullptr) require_ranks(*engine, manifest.device_count());
-  if (arguments.machine) require_devices(machine_of(*arguments.machine), manifest.device_count());
+  MessageForm form;
+  if (arguments.machine) {
+    const Machine& machine = machine_of(*arguments.machine);
+    require_devices(machine, manifest.device_count());
+    form = transfer::message_form(machine);
+  }
   Hosts hosts = hosts_of(arguments, manifest.device_count(), engine);
-  return {std::move(manifest), cap, std::move(hosts), arguments.in_place ? TileUse::donated : TileUse::kept};
+  return {std::move(manifest), cap, std::move(hosts), arguments.in_place ? TileUse::donated : TileUse::kept, form};
+}
+
+std::optional<transfer::TransferTime> time_of(const transfer::TransferPlan& plan, const Arguments& arguments) {
+  if (!arguments.machine) return std::nullopt;
+  return predict_time(plan, seconds_model(machine_of(*arguments.machine)));
 }
 
 std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& arguments) {
@@ -89,8 +99,7 @@ std::string render_dry_run(const transfer::TransferPlan& plan, const Arguments& 
     require_cap(plan, *in_place);
   }
   const transfer::InPlaceFigures* figures = in_place ? &*in_place : nullptr;
-  std::optional<transfer::TransferTime> time;
-  if (arguments.machine) time = predict_time(plan, seconds_model(machine_of(*arguments.machine)));
+  const std::optional<transfer::TransferTime> time = time_of(plan, arguments);
   if (arguments.json) return to_json(plan, figures, time ? &*time : nullptr) + "\n";
   return to_string(plan, figures) + (time ? time_line(*time) : "");
 }
@@ -109,7 +118,6 @@ int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
     throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
   }
-  if (arguments.machine && !arguments.dry_run) throw UsageError("--machine goes with --dry-run: a run is timed anyway");
   if (arguments.machine && arguments.hosts > 0) throw UsageError("--machine says the hosts: no --hosts beside it");
   check_engine_options(arguments.engine);
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
@@ -132,7 +140,9 @@ int plan_and_run(const Arguments& arguments) {
   if (arguments.json) {
     write_result(to_json(report) + "\n");
   } else if (!report.difference) {
-    write_result(to_string(plan, report.in_place ? &*report.in_place : nullptr) + render_report(report));
+    const std::optional<transfer::TransferTime> time = time_of(plan, arguments);
+    write_result(to_string(plan, report.in_place ? &*report.in_place : nullptr) + (time ? time_line(*time) : "") +
+                 render_report(report));
   }
   if (report.difference) throw RuntimeError("the result is wrong: " + *report.difference);
   return done;
@@ -166,8 +176,9 @@ void add_transfer_command(CLI::App& app, int* status) {
       ->type_name("N");
   command
       .add_option("--machine", arguments.machine,
-                  "with --dry-run: a file that says which devices are on which host and how fast bytes move\n"
-                  "(docs/machines.md); prints how long the transfer takes")
+                  "a file that says which devices are on which host and how fast bytes move (docs/machines.md):\n"
+                  "messages are long enough for its links, and how long the transfer should take is printed;\n"
+                  "a run keeps to the hosts of the ranks")
       ->type_name("FILE");
   command.add_flag("--in-place", arguments.in_place, "give sources back page by page as rounds have read them");
   add_value(command, "--repeat", arguments.running.repetitions, "how often to run; the fastest counts", "N",
