@@ -121,11 +121,9 @@ class LayoutScanner {
   Layout scan() {
     begin_ = scanner_.next_position();
     scan_dimensions();
-    scan_order();
+    const bool has_order = scan_order();
     if (scanner_.accept_word("boxes")) return scan_boxes();
-    scan_rule();
-    scan_partial();
-    scan_devices();
+    scan_suffixes(has_order);
     require_no_word();
     require_right();
     return Layout(std::move(layout_));
@@ -189,18 +187,31 @@ class LayoutScanner {
     scanner_.expect("]", "or ',' after a dimension");
   }
 
-  void scan_rule() {
-    if (scanner_.accept_word("nested")) layout_.rule = UnevenRule::nested;
-    if (scanner_.accept_word("balanced")) layout_.rule = UnevenRule::balanced;
-    // Programs have values of this name.
-    if (grammar_ == Grammar::layout && scanner_.accept_word("last")) layout_.rule = UnevenRule::last;
-    scanner_.accept_word("ceil");
+  // The rule, the partial sums, the devices and the order, each at most once, in any order.
+  void scan_suffixes(bool has_order) {
+    std::vector<bool (LayoutScanner::*)()> suffixes{&LayoutScanner::scan_rule, &LayoutScanner::scan_partial,
+                                                    &LayoutScanner::scan_devices};
+    if (!has_order) suffixes.push_back(&LayoutScanner::scan_order);
+    while (std::erase_if(suffixes, [&](const auto suffix) { return (this->*suffix)(); }) > 0) {
+    }
+  }
+
+  // Whether there is one, as in the functions that follow.
+  bool scan_rule() {
+    const auto accept = [&](const char* word, UnevenRule rule) {
+      if (!scanner_.accept_word(word)) return false;
+      layout_.rule = rule;
+      return true;
+    };
+    // Programs have values that are called "last".
+    return accept("nested", UnevenRule::nested) || accept("balanced", UnevenRule::balanced) ||
+           (grammar_ == Grammar::layout && accept("last", UnevenRule::last)) || accept("ceil", UnevenRule::ceiling);
   }
 
   // order ::= 'order' '[' index { ',' index } ']'
-  void scan_order() {
+  bool scan_order() {
     const std::size_t begin = scanner_.next_position();
-    if (!scanner_.accept_word("order")) return;
+    if (!scanner_.accept_word("order")) return false;
     scanner_.expect("[", "before an order of dimensions");
     do {
       const std::int64_t dimension = scanner_.index("a dimension");
@@ -208,6 +219,7 @@ class LayoutScanner {
     } while (scanner_.accept(","));
     scanner_.expect("]", "or ',' after a dimension");
     order_ = {begin, scanner_.last().end};
+    return true;
   }
 
   // boxes ::= '{' { box } { ';' { box } } '}'
@@ -242,24 +254,27 @@ class LayoutScanner {
     return Layout(std::move(boxes));
   }
 
-  void scan_partial() {
+  bool scan_partial() {
     for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
       if (!scanner_.accept_word(name_of(reduction))) continue;
       layout_.reduction = reduction;
       scanner_.expect("{", "before the axes whose devices hold parts");
       layout_.partial = scan_axes(scanner_, mesh_, grammar_, partial_);
+      return true;
     }
+    return false;
   }
 
   // devices ::= 'on' '[' device { ',' device } ']'
-  void scan_devices() {
-    if (!scanner_.accept_word("on")) return;
+  bool scan_devices() {
+    if (!scanner_.accept_word("on")) return false;
     scanner_.expect("[", "before the devices of a layout");
     do {
       layout_.devices.push_back(scanner_.index("a device"));
       devices_.push_back(scanner_.last());
     } while (scanner_.accept(","));
     scanner_.expect("]", "or ',' after a device");
+    return true;
   }
 
   void require_right() const {

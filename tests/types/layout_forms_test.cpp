@@ -77,6 +77,13 @@ TEST(LayoutForms, say_what_goes_without_saying_in_fewer_words) {
   EXPECT_EQ(read("[4{p}10, 3] order [0, 1]"), "[4{p}10, 3]");
 }
 
+TEST(LayoutForms, have_what_follows_a_type_in_any_order) {
+  const char* printed = "[4{p}10, 3] order [1, 0] balanced on [5, 4, 3, 2, 1, 0]";
+  EXPECT_EQ(read("[4{p}10, 3] balanced order [1, 0] on [5, 4, 3, 2, 1, 0]"), printed);
+  EXPECT_EQ(read("[4{p}10, 3] on [5, 4, 3, 2, 1, 0] balanced order [1, 0]"), printed);
+  EXPECT_EQ(read("[10, 3] sum{p} nested"), read("[10, 3] nested sum{p}"));
+}
+
 // Block k = g / b is on process (k + first) mod p, at local k / p * b + g mod b.
 TEST(Cyclic, deals_blocks_out_in_turn) {
   for (std::int64_t size = 0; size < 30; ++size) {

@@ -221,10 +221,10 @@ TEST(LayoutText, boxes_that_are_none) {
 }
 
 TEST(LayoutText, more_after_it) {
-  EXPECT_EQ(printed("[9{x}17] on [0, 1, 2, 3, 4, 5, 6, 7] nested"),
-            "layout:1:38: error: expected the end of the layout, found 'nested'\n"
-            "    1 | [9{x}17] on [0, 1, 2, 3, 4, 5, 6, 7] nested\n"
-            "      |                                      ^~~~~~\n");
+  EXPECT_EQ(printed("[9{x}17] nested on [0, 1, 2, 3, 4, 5, 6, 7] balanced"),
+            "layout:1:45: error: expected the end of the layout, found 'balanced'\n"
+            "    1 | [9{x}17] nested on [0, 1, 2, 3, 4, 5, 6, 7] balanced\n"
+            "      |                                             ^~~~~~~~\n");
 }
 
 TEST(LayoutText, view_with_a_star_too_many) {
