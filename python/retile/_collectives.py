@@ -94,6 +94,6 @@ class Interpreter:
 
 
 def zero_after(array: Array) -> Array:
-    """0, which XLA does not know before it has the array."""
+    """Returns 0, which XLA cannot compute before it has the array."""
     first = array[(slice(0, 1),) * array.ndim].reshape(())
     return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)
