@@ -1,4 +1,4 @@
-// What XLA does with redistributions, what could be done, and why.
+// Explanations: what XLA does with redistributions, what could be done, and why.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -28,7 +28,7 @@ struct PythonExplanation {
 
 std::string to_string(const PythonExplanation& self) {
   std::string text = explanation::to_string(self.question, self.answer);
-  text.pop_back();  // the last line's end
+  text.pop_back();  // the end of the last line
   return text;
 }
 
@@ -40,7 +40,7 @@ PythonExplanation explain(Argument<"source", PythonLayout> source, Argument<"tar
           explanation::explain(problem, plan_options(planner, cost, memory_limit, exchange, machine))};
 }
 
-// And what is wrong with warnings that could not be read or explained.
+// The explanations of a log's warnings, and the faults of warnings that could not be read or explained.
 std::tuple<std::vector<PythonExplanation>, std::vector<std::string>> explain_log(
     Argument<"log", std::string> log, Argument<"mesh", MeshOrText> mesh,
     Argument<"shape", std::optional<std::string>> shape, Argument<"global_shape", bool> global_shape,

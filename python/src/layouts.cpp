@@ -1,4 +1,4 @@
-// Meshes and layouts. Those of frameworks' own are read in Python, or by the library's readers of their texts.
+// Meshes and layouts. Frameworks' own are read in Python, or by the library's readers of their texts.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
@@ -39,7 +39,7 @@ std::string repr_of(const Mesh& mesh) { return "Mesh(" + std::string(nb::repr(ax
 
 // --- Layouts.
 
-// Boxes alone know no axes: there, one axis of all devices.
+// The mesh of a layout. Listed boxes have no axes: for them, one axis with all devices.
 Mesh mesh_of(const Layout& layout) {
   if (const std::optional<MeshLayout> cuts = layout.cuts()) return cuts->mesh;
   return Mesh({{"device", layout.device_count()}});
@@ -83,7 +83,7 @@ std::vector<BoxCorners> boxes_of(const PythonLayout& self, Device device) {
   return boxes;
 }
 
-// The array of a device of a mesh: what it holds of each dimension, factor by factor.
+// The shape of a device's array: what it holds of each dimension, factor by factor.
 Shape tile_shape(const MeshLayout& layout, Device device) {
   Shape shape(layout.view.size());
   if (!layout.devices.empty()) {
@@ -110,7 +110,7 @@ nb::tuple tile_shape(const PythonLayout& self, Device device) {
   const std::vector<BoxCorners> boxes = boxes_of(self, device);
   Shape shape(self.layout.global_shape().size());
   if (boxes.size() == 1) {
-    // The dimensions of the array are those in memory.
+    // The array's dimensions are in the order of memory.
     const std::vector<int>& order = cuts ? cuts->order : self.layout.listed()->order;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const std::size_t dimension = order.empty() ? i : static_cast<std::size_t>(order[i]);
@@ -138,7 +138,7 @@ PythonLayout read_layout(Argument<"text", std::string> text, Argument<"shape", S
   return interchange::parse_ends(source, source, *shape, placed_mesh(*mesh, *devices)).source;
 }
 
-// A placement of DTensor: replicate, shard, sum, max or min; the dimension that is sharded, and its split factor.
+// A placement of DTensor: "replicate", "shard", "sum", "max" or "min"; the sharded dimension, and its split factor.
 using PythonPlacement = std::tuple<std::string, std::int64_t, std::int64_t>;
 
 interchange::DTensorPlacement to_placement(const PythonPlacement& given) {
@@ -156,7 +156,7 @@ PythonLayout dtensor_layout(const Mesh& mesh, const std::vector<Device>& devices
   return interchange::dtensor_layout({mesh, devices}, values, shape);
 }
 
-// Objects of frameworks' own are read in Python.
+// Calls a reader in Python: objects of frameworks are read there.
 nb::object translated(const char* function, const nb::args& args, const nb::kwargs& kwargs) {
   return nb::module_::import_("retile._shardings").attr(function)(*args, **kwargs);
 }

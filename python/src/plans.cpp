@@ -32,7 +32,7 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
   return std::make_unique<PythonPlan>(make_plan(*relabelled ? relabel(problem, options).problem : problem, options));
 }
 
-// The plan that `auto` takes for whoever runs tensor programs.
+// The plan that `auto` takes for executors of tensor programs.
 std::unique_ptr<PythonPlan> tensor_plan(const PythonLayout& source, const PythonLayout& target,
                                         const std::string& element_type, MachineOrNone machine) {
   PlanOptions options;
@@ -137,7 +137,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-// The page of `retile draw`, which is a whole document, in a frame; the text where there are too many devices to draw.
+// The page of `retile draw`, a whole document, in a frame; the plan's text where there are too many devices to draw.
 std::string html_of(const PythonPlan& self) {
   try {
     return "<iframe style=\"width: 100%; height: 40em; border: 0\" srcdoc=\"" + escaped(draw_html(self.plan())) +
@@ -240,7 +240,7 @@ Problem problem_of(const PythonLayout& source, const PythonLayout& target, const
   return {"", source.layout, target.layout, type};
 }
 
-// NumPy's name and retile's of every type.
+// NumPy's name and retile's name of every element type.
 std::vector<std::pair<std::string, std::string>> element_types() {
   std::vector<std::pair<std::string, std::string>> names;
   for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i) {

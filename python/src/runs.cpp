@@ -1,4 +1,4 @@
-// Runs: of all devices on threads, and what one device does where somebody else carries messages.
+// Runs of all devices on threads, and the work of one device where somebody else carries messages.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -69,7 +69,7 @@ std::vector<PythonStage> schedule_of(const PythonPlan& plan, Device device, std:
   return stages;
 }
 
-// Addresses are those of packed arrays that the caller keeps alive.
+// Combines rows. Addresses are those of packed arrays that the caller keeps alive.
 void combine_parts(const std::string& reduction, const std::string& element_type, std::int64_t rows,
                    std::int64_t row_elements, std::uintptr_t source, std::uintptr_t target) {
   combine_rows(require(find_reduction(reduction), "reduction", reduction, "sum, max, min"),

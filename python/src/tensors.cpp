@@ -1,4 +1,4 @@
-// Tensor programs as Python interprets them: statements of plain values.
+// Tensor programs in the form that Python interprets: statements of plain values.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -19,7 +19,7 @@ using namespace tensors;
 
 nb::list to_python(const std::vector<Statement>& statements);
 
-// --- The name of each operation, and what it needs beside operands and shape.
+// --- The name of each operation, and its attributes beside operands and shape.
 
 struct NamedOperation {
   const char* name;
@@ -79,7 +79,7 @@ TensorProgram lower_plan(const PythonPlan& plan, std::int64_t element_size, cons
   return lower(plan.plan(), element_size, options_for(known));
 }
 
-// None where the model of its rules does not say what it does, or says that it fails.
+// XLA's own program; nothing where the model of its rules does not cover the problem, or says that the compiler fails.
 std::optional<TensorProgram> xla_program(const PythonLayout& source, const PythonLayout& target) {
   const Problem problem("", source.layout, target.layout, ElementType::f32);
   try {

@@ -1,4 +1,4 @@
-// Transfers of whole models whose messages Python carries: plans, and what one rank packs and unpacks.
+// Transfers of whole models whose messages Python carries: their plans, and what one rank packs and unpacks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -34,14 +34,15 @@ using transfer::Staging;
 using transfer::TileMemory;
 using transfer::TransferSide;
 
-// First elements and those beyond the last.
+// A box: its first elements, and those beyond the last.
 using PythonBox = std::pair<Shape, Shape>;
-// What ranks hold: their boxes, rank by rank, or a layout.
+// One side of a transfer: the boxes that ranks hold, rank by rank, or a layout.
 using PythonSide = std::variant<std::vector<std::vector<PythonBox>>, PythonLayout>;
-// Shape, element type, source, target, and the boxes that are moved (none: all).
+// A kind of array: shape, element type, source, target, and the boxes that are moved (none: all).
 using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide, std::optional<std::vector<PythonBox>>>;
-// The array's number, whether it is a target, the address of its first element, strides in bytes (none: packed), its
-// box (none: the rank's tile), the type of its elements in memory (none: the array's) and the scales of its blocks.
+// An array in memory: its number, whether it is a target, the address of its first element, strides in bytes (none:
+// packed), its box (none: the rank's tile), its element type in memory (none: the array's) and the scales of its
+// blocks.
 using PythonMemory = std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>,
                                 std::optional<std::string>, std::optional<const BlockScales*>>;
 
@@ -100,7 +101,7 @@ void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank
   new (self) RankTransfer(plan, rank, tiles, std::move(staging));
 }
 
-// Peers and messages: views of the staging, which live no longer than it.
+// Pairs of peers and messages. Messages are views of the staging, valid no longer than it.
 nb::list views_of(const std::vector<Message>& messages) {
   nb::list list;
   for (const Message& message : messages) {
