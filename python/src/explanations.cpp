@@ -76,9 +76,10 @@ void bind_account(nb::module_& module) {
 }
 
 void bind_explanation(nb::module_& module) {
-  nb::class_<PythonExplanation>(module, "Explanation",
-                                "What XLA does with a redistribution, what retile would do, and why. Made by "
-                                "`retile.explain`; prints as the command does.")
+  nb::class_<PythonExplanation>(
+      module, "Explanation",
+      "An explanation of what XLA does with a redistribution, what retile would do, and why. Made by "
+      "`retile.explain`; prints like the command.")
       .def_prop_ro("source", [](const PythonExplanation& self) { return PythonLayout(self.question.problem.source()); })
       .def_prop_ro("target", [](const PythonExplanation& self) { return PythonLayout(self.question.problem.target()); })
       .def_prop_ro(
@@ -86,13 +87,13 @@ void bind_explanation(nb::module_& module) {
           "The name of the operation in a log; empty elsewhere.")
       .def_prop_ro(
           "count", [](const PythonExplanation& self) { return self.question.count; },
-          "How many warnings of a log ask for this redistribution.")
+          "The number of warnings of a log about this redistribution.")
       .def_prop_ro(
           "xla", [](const PythonExplanation& self) { return self.answer.xla.account; },
-          "What XLA does by the model of its rules; None where that does not say.")
+          "What XLA does by the model of its rules; None where the model does not cover it.")
       .def_prop_ro(
           "rematerializes", [](const PythonExplanation& self) { return self.answer.xla.rematerializes; },
-          "Whether XLA makes the whole array on every device, though neither end has it so.")
+          "Whether XLA gathers the whole array on every device, although neither end requires it.")
       .def_prop_ro(
           "retile", [](const PythonExplanation& self) { return self.answer.ours; }, "What retile's plan does.")
       .def_prop_ro("planner", [](const PythonExplanation& self) { return self.answer.planner; })
@@ -101,9 +102,9 @@ void bind_explanation(nb::module_& module) {
           "Whether it is proved that no plan of the planner's steps costs less.")
       .def_prop_ro(
           "floor_bytes", [](const PythonExplanation& self) { return self.answer.floor_bytes; },
-          "What some device must receive, whatever the plan.")
+          "The bytes that some device must receive, whatever the plan.")
       .def_prop_ro(
-          "why", [](const PythonExplanation& self) { return self.answer.sentences; }, "Sentences.")
+          "why", [](const PythonExplanation& self) { return self.answer.sentences; }, "The reasons, in sentences.")
       .def("to_json", [](const PythonExplanation& self) { return to_json(self.question, self.answer); })
       .def("__str__", &to_string)
       .def("__repr__", &to_string);
