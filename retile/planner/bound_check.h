@@ -1,4 +1,4 @@
-// Checks of what a plan claims about its cost and its steps do not show: a lower bound, and whether it is optimal.
+// Checks of a plan's claims about its cost that its steps do not show: a lower bound, and whether it is optimal.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ struct BoundCheck {
 // Judges the lower bound of a plan without faults (plan/verify.h), and with it `optimal`, by planning the problem anew
 // with the planner and cost model that the plan names, at the default effort. The bound of a wide plan without
 // exchanges may be over all wide plans or over those without exchanges. A bound between what is proved here and what is
-// found here is not checked: it may have taken more effort. One of an unknown planner is confirmed only if it holds for
-// every plan.
+// found here is not checked if the planner searches, since more effort may prove more; otherwise it is refuted. One of
+// an unknown planner is confirmed only if it holds for every plan.
 BoundCheck check_bound(const Plan& plan);
 
 // The verification as a line of JSON without its end (docs/formats.md, Verification): what is wrong with the plan that
