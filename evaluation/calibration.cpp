@@ -19,7 +19,7 @@
 namespace retile::evaluation {
 namespace {
 
-// --- What is run.
+// --- The movements.
 
 // A message of so many bytes from one device to another.
 struct Message {
@@ -28,7 +28,7 @@ struct Message {
   std::int64_t bytes = 0;
 };
 
-// One exchange of these messages. All is bytes, one after the other.
+// One exchange of these messages. The array is bytes, one message after the other.
 Movement movement_of(std::int64_t devices, const std::vector<Message>& messages) {
   std::vector<std::vector<Part>> sources(static_cast<std::size_t>(devices));
   std::vector<std::vector<Part>> targets(sources.size());
@@ -51,8 +51,8 @@ Movement movement_of(std::int64_t devices, const std::vector<Message>& messages)
           {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
 }
 
-// The devices of each group have rows of a matrix of bytes and get columns: from each other one, `rows` runs of `run`
-// bytes. A group of one keeps a part of its columns.
+// A transposition in each group: its devices have rows of a matrix of bytes and get columns. Each receives, from every
+// other, `rows` runs of `run` bytes. A group of one keeps a part of its columns.
 Movement transposition(std::int64_t devices, const std::vector<std::vector<Device>>& groups, std::int64_t rows,
                        std::int64_t run) {
   std::vector<std::vector<Part>> sources(static_cast<std::size_t>(devices));
@@ -75,7 +75,7 @@ Movement transposition(std::int64_t devices, const std::vector<std::vector<Devic
           {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
 }
 
-// --- How it is timed.
+// --- Timing.
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -95,7 +95,7 @@ Sample sample_of(const std::vector<double>& seconds) {
   return {median, (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median};
 }
 
-// Between memory of the engine.
+// A movement between memory of the engine.
 class EngineTrack final : public Track {
  public:
   EngineTrack(Engine& engine, const Movement& movement, const std::vector<std::vector<Device>>& hosts)
@@ -115,7 +115,7 @@ class EngineTrack final : public Track {
   double run() override { return run_->execute(sources_, targets_).seconds; }
 
   std::vector<double> run_on_hosts() override {
-    (void)engine_.processes().least(0);  // all are ready
+    (void)engine_.processes().least(0);  // waits until all are ready
     const auto start = std::chrono::steady_clock::now();
     run_->run(sources_, targets_);
     const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start;
@@ -130,7 +130,7 @@ class EngineTrack final : public Track {
  private:
   std::byte* make_tile(std::int64_t bytes) {
     Buffer& tile = tiles_.emplace_back(engine_.allocate(static_cast<std::size_t>(bytes)));
-    std::fill(tile.begin(), tile.end(), std::byte{1});  // pages are there before anything is timed
+    std::fill(tile.begin(), tile.end(), std::byte{1});  // touches pages before anything is timed
     return tile.data();
   }
 
@@ -146,7 +146,7 @@ class EngineLaboratory final : public Laboratory {
  public:
   EngineLaboratory(Engine& engine, std::int64_t devices) : engine_(engine) {
     std::vector<std::int64_t> numbers = engine.hosts(devices);
-    numbers.resize(static_cast<std::size_t>(devices));  // none: one host
+    numbers.resize(static_cast<std::size_t>(devices));  // empty: one host
     std::map<std::int64_t, std::vector<Device>> hosts;
     for (Device device = 0; device < devices; ++device) hosts[at(numbers, device)].push_back(device);
     for (auto& [number, host] : hosts) hosts_.push_back(std::move(host));
@@ -164,7 +164,7 @@ class EngineLaboratory final : public Laboratory {
   std::vector<std::vector<Device>> hosts_;
 };
 
-// --- Figures out of times.
+// --- From times to figures.
 
 double require_rate(double bytes, double seconds, const std::string& what) {
   const double rate = bytes / seconds;
@@ -173,7 +173,7 @@ double require_rate(double bytes, double seconds, const std::string& what) {
       fmt::format("{} makes no sense: {:.0f} bytes more take {:.3g} s; is the machine busy?", what, bytes, seconds));
 }
 
-// The slope and the start of the line through the points, by least squares.
+// The line through the points, by least squares.
 struct Line {
   double start = 0;
   double slope = 0;
@@ -195,18 +195,18 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
   return {y - slope * x, slope};
 }
 
-// --- What is measured, and in which order.
+// --- What is measured, in this order.
 
 constexpr std::int64_t small_bytes = 8;
 constexpr std::int64_t tile_bytes = std::int64_t{4} << 20U;
 constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
 constexpr int least_repetitions = 3;         // however long they take
-constexpr double repetition_seconds = 2e-3;  // of runs in a row whose median is one repetition
-constexpr double spare_share = 0.3;          // of the time, for samples that are not stable
-constexpr double link_share = 2;             // of the time of a figure, for the rate of a link
+constexpr double repetition_seconds = 2e-3;  // of consecutive runs whose median is one repetition
+constexpr double spare_share = 0.3;          // of the time, for unstable samples
+constexpr double link_share = 2;             // of a figure's time, for the rate of a link
 constexpr std::size_t most_pairings = 4;     // of hosts, each in both directions
-constexpr std::size_t most_fans = 4;         // hosts that send to, or receive from, several at once
-constexpr double near = 0.15;                // rates that differ less are taken for equal
+constexpr std::size_t most_fans = 4;         // the most hosts that are timed with several others at once
+constexpr double near = 0.15;                // rates that differ by less are taken to be equal
 
 class Calibrator {
  public:
@@ -243,8 +243,8 @@ class Calibrator {
     Sample sample;
   };
 
-  // Of repetitions that take about the budget together, and more where they are not stable and there is time to spare.
-  // Short runs are a repetition together: a process that is put aside for a moment makes some of them much longer.
+  // A sample from repetitions that take about the budget together, and more where they are unstable and time is left.
+  // Several short runs form one repetition: some of them take much longer if a process is descheduled for a moment.
   Sample sample(Track& track) {
     track.run();
     const double first = track.run();
@@ -262,7 +262,7 @@ class Calibrator {
       return taken;
     };
     repeat();
-    // What processes measured is the same in all of them: they decide alike.
+    // All processes have the same measurements, so they decide alike.
     while (sample_of(seconds).spread > most_spread && spare_ > 0) spare_ -= repeat();
     advance(1);
     return sample_of(seconds);
@@ -274,7 +274,7 @@ class Calibrator {
     return observations_.back().sample;
   }
 
-  // --- Steps and messages: every device sends a few bytes to so many others.
+  // --- Steps and messages: every device sends a few bytes to several others.
 
   void measure_messages() {
     std::vector<std::pair<double, double>> inside;
@@ -312,7 +312,7 @@ class Calibrator {
     return devices;
   }
 
-  // Seconds of a run are a step and so many latencies. What is within the noise below 0 is 0.
+  // Fits the seconds of a run to a step and a number of latencies. Figures below 0, within the noise, become 0.
   void fit_messages(const std::vector<std::pair<double, double>>& inside,
                     const std::vector<std::pair<double, double>>& across) {
     const Line line = line_through(inside.empty() ? across : inside);
@@ -333,7 +333,7 @@ class Calibrator {
       const auto written = static_cast<double>(members * rows * run);
       const Sample sample =
           observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run));
-      // The bytes wait for the first message alone.
+      // The bytes wait only for the first message.
       const double seconds = sample.seconds - machine_.step - (members > 1 ? machine_.inside_latency : 0);
       const std::string what = fmt::format("copying in runs of {} bytes", run);
       machine_.copy.push_back({run, require_rate(written, seconds, what)});
@@ -344,7 +344,7 @@ class Calibrator {
 
   // --- Links.
 
-  // Messages that share so many bytes from one host to another among their devices.
+  // Adds messages that divide so many bytes from one host to another among their devices.
   void add_stream(std::size_t from, std::size_t to, double bytes, std::vector<Message>& messages) const {
     const std::vector<Device>& senders = machine_.hosts[from];
     const std::vector<Device>& receivers = machine_.hosts[to];
@@ -355,7 +355,7 @@ class Calibrator {
     }
   }
 
-  // Seconds of each host in a run of these messages, medians of a few.
+  // The seconds of each host in a run of these messages: medians over a few repetitions.
   std::vector<double> host_seconds(const std::vector<Message>& messages, int repetitions) {
     const std::unique_ptr<Track> track = laboratory_.prepare(movement_of(options_.devices, messages));
     std::vector<std::vector<double>> seconds(machine_.hosts.size());
@@ -368,16 +368,16 @@ class Calibrator {
     return medians;
   }
 
-  // Streams between hosts that have nothing to do with each other, and the host that is timed for each.
+  // A stream of bytes between two hosts.
   struct Stream {
     std::size_t from = 0;
     std::size_t to = 0;
     double share = 1;  // of the bytes
   };
 
-  // Bytes a second of groups of streams that run at once, each timed at its `host`. Sizes are raised until runs take a
-  // part of the budget; the rate is that of the bytes that a longer run has more, so that what a run takes before its
-  // first byte, and what links let pass at once before they are limited, does not count.
+  // Streams that run at once and are timed together, at `host`. stream_rates() returns the bytes a second of each
+  // group. It raises sizes until runs take a part of the budget. A rate is that of the additional bytes of a longer
+  // run, so that neither the time before the first byte counts nor what links let pass before they are limited.
   struct StreamGroup {
     std::size_t host = 0;
     std::vector<Stream> streams;
@@ -423,11 +423,11 @@ class Calibrator {
     for (double LinkRates::*side : {&LinkRates::out, &LinkRates::in}) even_out(side);
   }
 
-  // Hosts in pairs, one host to the other: the rate is that of the slower of two links. Every host meets some others,
-  // as in a tournament.
+  // Measures hosts in pairs, one sending to the other: the rate is that of the slower of two links. Every host meets
+  // several others, as in a tournament.
   void measure_pairs() {
     const std::size_t hosts = machine_.hosts.size();
-    const std::size_t places = hosts + hosts % 2;  // one of them may be empty
+    const std::size_t places = hosts + hosts % 2;  // one may be empty
     for (std::size_t round = 0; round < std::min(places - 1, most_pairings); ++round) {
       std::vector<StreamGroup> groups;
       std::vector<StreamGroup> back;
@@ -450,8 +450,8 @@ class Calibrator {
     }
   }
 
-  // A link that was as fast as the fastest at the other end may be faster: it is used with several others at once, each
-  // as fast as it is known to be.
+  // Measures links that were as fast as the fastest link at the other end, and may be faster. Such a link is used with
+  // several others at once, each at its known rate.
   void measure_fans() {
     const std::vector<LinkRates> known = machine_.links;
     const std::size_t hosts = known.size();
@@ -482,7 +482,7 @@ class Calibrator {
     }
   }
 
-  // Rates that hardly differ are one rate.
+  // Makes rates equal that hardly differ.
   void even_out(double LinkRates::*side) {
     std::vector<double> rates;
     for (const LinkRates& link : machine_.links) rates.push_back(link.*side);
@@ -492,14 +492,14 @@ class Calibrator {
     for (LinkRates& link : machine_.links) link.*side = median;
   }
 
-  // --- How well the model fits: all devices transpose a matrix, which no figure was taken from.
+  // --- The fit of the model: all devices transpose a matrix, from which no figure was taken.
 
   void check_together() {
     std::vector<Device> all = numbers_below<Device>(static_cast<std::size_t>(options_.devices));
     const std::int64_t count = options_.devices;
     double slowest = machine_.inside_rate;
     for (const LinkRates& link : machine_.links) slowest = std::min({slowest, link.out, link.in});
-    const double most = budget_ / 8 * slowest / static_cast<double>(count);  // bytes of a device that take this long
+    const double most = budget_ / 8 * slowest / static_cast<double>(count);  // bytes per device
     const std::int64_t run = 1024;
     const auto rows =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (run * count), 1, tile_bytes / (run * count) + 1);
@@ -538,10 +538,10 @@ class Calibrator {
   const CalibrationOptions options_;
   const std::function<void(double)>& progress_;
   Machine machine_;
-  std::size_t most_members_ = 0;  // of a host
+  std::size_t most_members_ = 0;  // devices of the largest host
   double budget_ = 0;             // seconds for one figure
-  double spare_ = 0;              // seconds that no figure has
-  double done_ = 0;               // seconds
+  double spare_ = 0;              // seconds that are left over
+  double done_ = 0;               // seconds spent
   std::vector<Observation> observations_;
 };
 

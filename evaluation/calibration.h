@@ -1,4 +1,4 @@
-// Calibration: the machine that an engine runs on, measured with the engine's own runs.
+// Calibration: measures the machine that an engine runs on, with the engine's own runs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace retile::evaluation {
 
-// A movement of bytes that is run again and again.
+// A movement of bytes that can be run again and again.
 class Track {
  public:
   Track() = default;
@@ -20,13 +20,13 @@ class Track {
   Track& operator=(const Track&) = delete;
   virtual ~Track() = default;
 
-  // Seconds of a run, from the first start to the last end.
+  // The seconds of a run, from the first start to the last end.
   virtual double run() = 0;
-  // Seconds of a run on each host, from when all are ready to the end of its slowest process.
+  // The seconds of a run on each host, from when all are ready to the end of its slowest process.
   virtual std::vector<double> run_on_hosts() = 0;
 };
 
-// Where movements are run and timed.
+// A place where movements are run and timed.
 class Laboratory {
  public:
   Laboratory() = default;
@@ -35,35 +35,35 @@ class Laboratory {
   virtual ~Laboratory() = default;
 
   virtual std::string name() const = 0;
-  virtual std::vector<std::vector<Device>> hosts() const = 0;  // the devices of each
-  // One array of bytes.
+  virtual std::vector<std::vector<Device>> hosts() const = 0;  // the devices of each host
+  // Prepares a movement of one array of bytes.
   virtual std::unique_ptr<Track> prepare(const Movement& movement) = 0;
 };
 
 struct CalibrationOptions {
-  std::int64_t devices = 2;  // at least 2, which the engine can have
-  double seconds = 8;        // about how long all measurements take together, at most
+  std::int64_t devices = 2;  // at least 2, and a number that the engine can have
+  double seconds = 8;        // the most that all measurements take together, approximately
 };
 
 struct Calibration {
   Machine machine;
-  // How far the model is from what was measured, relative to that: of half of all runs, and at most.
+  // The relative distance of the model from the measurements: the median over all runs, and the largest.
   double median_residual = 0;
   double largest_residual = 0;
-  // How far repetitions of a run lie apart: from the first to the third quartile, relative to the median; of the
-  // noisiest run, and what that run is.
+  // The spread of repetitions of the noisiest run, from the first to the third quartile, relative to the median; and
+  // the name of that run.
   double spread = 0;
   std::string noisiest;
 };
 
-// From this spread on, figures are not to be relied on.
+// From this spread on, figures are unreliable.
 constexpr double most_spread = 0.25;
 
-// Measures. `progress` is told how much is done, from 0 to 1. Throws RuntimeError where what was measured makes no
-// sense.
+// Calibrates in a laboratory. `progress` is called with the share that is done, from 0 to 1. Throws RuntimeError where
+// the measurements make no sense.
 Calibration calibrate(Laboratory& laboratory, const CalibrationOptions& options,
                       const std::function<void(double)>& progress = {});
-// With runs of the engine, by all of its processes together.
+// Calibrates with runs of the engine; a collective call of all its processes.
 Calibration calibrate(Engine& engine, const CalibrationOptions& options,
                       const std::function<void(double)>& progress = {});
 

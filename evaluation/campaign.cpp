@@ -35,14 +35,14 @@ class CampaignRun {
   }
 
  private:
-  // What one process decides, all do.
+  // Whether the time is up; one process decides for all.
   bool is_time_up() {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
     const bool up = campaign_.time_limit > 0 && elapsed.count() > campaign_.time_limit;
     return engine_.processes().share(up);
   }
 
-  // Nothing where it cannot be made, which is then refused for all contenders.
+  // The problem; nothing where it cannot be made, which counts as a refusal of all contenders.
   std::optional<Problem> find_problem(std::size_t index) {
     try {
       return campaign_.problem(index);
@@ -52,7 +52,7 @@ class CampaignRun {
     }
   }
 
-  // A letter for each contender: + where there is no result yet.
+  // A letter for each contender: '+' where there is no result yet, else '-'.
   std::string missing(const Problem& problem, const RunRecord& run) const {
     std::string letters;
     for (const std::string& name : campaign_.contenders) {
@@ -115,7 +115,7 @@ class CampaignRun {
   const Campaign& campaign_;
   Engine& engine_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::unique_ptr<ResultsFile> file_;  // of the speaker
+  std::unique_ptr<ResultsFile> file_;  // only the speaker has one
   std::vector<Refusal> refusals_;      // of the last problem
 };
 

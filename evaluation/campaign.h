@@ -1,4 +1,5 @@
-// Many problems, each measured with every contender, into a results file: can be stopped, and goes on where it was.
+// Campaigns: many problems, each measured with every contender, into a results file. A campaign can be stopped and
+// resumed.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +25,24 @@ struct Campaign {
   std::size_t problem_count = 0;
   std::function<Problem(std::size_t index)> problem;
   std::vector<std::string> contenders;
-  // Throws where a contender cannot do the problem: that is recorded, and the others go on.
+  // Throws where a contender cannot do the problem: the refusal is recorded, and the other contenders continue.
   std::function<Contender(const std::string& name, const Problem& problem)> make_contender;
   int repetitions = 5;
-  double time_limit = 0;                // seconds after which no problem is begun; 0: none
-  std::string results;                  // path of the file, which only the speaking process reads and writes
+  double time_limit = 0;                // no problem begins after so many seconds; 0: no limit
+  std::string results;                  // path of the file; only the speaking process reads and writes it
   RunRecord record;                     // engine, devices, processes and repetitions are filled in
-  std::function<void()> after_problem;  // for progress
+  std::function<void()> after_problem;  // reports progress
   // Called for a problem that contenders cannot do, with the reason.
   std::function<void(std::size_t index, const Refusal& refusal)> after_refusal;
 };
 
 struct CampaignSummary {
-  std::size_t problems = 0;    // that were gone through
-  std::size_t results = 0;     // that were added
-  std::size_t torn_bytes = 0;  // of a line of the results file that an earlier run left unfinished
+  std::size_t problems = 0;    // problems completed
+  std::size_t results = 0;     // results added
+  std::size_t torn_bytes = 0;  // of an unfinished line that an earlier run left in the results file
 };
 
-// With several processes a collective call; the summary counts results on the speaker alone.
+// Runs a campaign. A collective call if there are several processes; only the speaker's summary counts results.
 CampaignSummary run_campaign(const Campaign& campaign, Engine& engine);
 
 }  // namespace retile::evaluation

@@ -13,7 +13,7 @@ std::unique_ptr<PreparedRun> prepare(Engine& engine, const Movement& movement, c
   return engine.prepare(movement, bytes_of(problem.element_type()));
 }
 
-// Every device copies its target tile once: a movement without steps.
+// The floor: every device copies its target tile once, a movement without steps.
 Contender floor_contender(const Problem& problem) {
   const Placement target = problem.target().placement(problem.device_count());
   return {"memcpy", std::nullopt, target, [problem, target](Engine& engine) {
@@ -21,8 +21,8 @@ Contender floor_contender(const Problem& problem) {
           }};
 }
 
-// The hosts of a machine with the constants of _collective_utils.py in PyTorch's DTensor: 87.7 GB/s inside a host and
-// 0.22 of it across, 0.6 and 2.7 microseconds for a message.
+// The machine's hosts with the constants of _collective_utils.py in PyTorch's DTensor: 87.7 GB/s inside a host and 0.22
+// of it across, 0.6 and 2.7 microseconds for a message.
 Machine with_dtensor_costs(const Machine& machine) {
   Machine constants;
   constants.name = "DTensor's constants";

@@ -1,4 +1,4 @@
-// What is measured: planners of ours, others' rules and the floor, by name.
+// Contenders, by name: our planners, other systems' rules and the floor.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace retile::evaluation {
 
-// One way to do one problem.
+// One way to solve one problem.
 struct Contender {
   std::string name;
   std::optional<Plan> plan;  // nothing where there are no steps to show
@@ -28,10 +28,10 @@ constexpr std::string_view contender_names =
 
 bool is_contender(std::string_view name);
 
-// Plans are made here and checked by the verifier. "auto" is given all of the options; the others are for their
-// executor and timed on their machine. "collectives" are wide plans without exchanges. "dtensor-costs" is what "auto"
-// takes by the constants in DTensor's source on the machine's hosts. Throws InputError or RuntimeError where a plan
-// cannot be made.
+// Makes a contender's plan, which the verifier checks. "auto" uses all of the options; the others use their executor,
+// and are timed on their machine. "collectives" are wide plans without exchanges. "dtensor-costs" is what "auto" takes
+// by the constants in DTensor's source on the machine's hosts. Throws InputError or RuntimeError where a plan cannot be
+// made.
 Contender make_contender(const std::string& name, const Problem& problem, const PlanOptions& options = {});
 
 }  // namespace retile::evaluation

@@ -25,7 +25,7 @@ class TileSet {
                     [&](std::size_t i) { make_parts(array, placement.parts(devices_[i]), tiles_[i].data()); });
   }
 
-  // So that a result of an earlier contender cannot pass for that of the next one.
+  // Clears the tiles, so that an earlier contender's result cannot pass for the next one's.
   void clear() {
     for (Buffer& tile : tiles_) std::fill(tile.begin(), tile.end(), std::byte{0});
   }
@@ -81,8 +81,8 @@ class Race {
   }
 
  private:
-  // A contender finds in the caches what the one before it left, so every repetition begins with another one, and
-  // every second one goes the other way round.
+  // The order of contenders in a repetition. A contender finds in the caches what the one before it left, so every
+  // repetition begins with another one, and every second one runs in reverse order.
   std::vector<std::size_t> turn_order(int repetition) const {
     std::vector<std::size_t> order = numbers_below(contenders_.size());
     if (order.empty()) return order;
@@ -93,7 +93,7 @@ class Race {
     return order;
   }
 
-  // One set for each placement that contenders start from.
+  // The source tiles of a contender: one set for each placement that contenders start from.
   const TileSet& sources_of(const Contender& contender) {
     for (const auto& set : sources_) {
       if (set->placement() == contender.source) return *set;
@@ -107,7 +107,7 @@ class Race {
     return prepared_[i]->execute(sources, targets_.targets());
   }
 
-  // The first run: not timed, but checked. What one process cannot do, all leave out.
+  // The first run, which is checked and not timed. A contender that fails in one process is skipped by all.
   void try_out(std::size_t i) {
     Measurement& measurement = measurements_[i];
     std::optional<std::string> failure;

@@ -1,4 +1,4 @@
-// Times contenders against each other on one problem, after checking what they do.
+// Measurements: times contenders against each other on one problem, after checking their results.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Measurement {
   std::optional<std::string> skipped;  // why there are no times
 };
 
-// Every contender runs once and its result is compared with slices of the array; a contender that is wrong is skipped,
-// and so is one that needs more memory than there is. Then all run in turn, repetition by repetition, between the same
-// buffers, which by then have been touched. With several processes a collective call, with one answer.
+// Runs every contender once, and compares its result with slices of the array. A contender that is wrong, or needs more
+// memory than there is, is skipped. Then all run in turn, repetition by repetition, between the same buffers, which
+// have been touched by then. A collective call if there are several processes; all get the same answer.
 std::vector<Measurement> measure(const Problem& problem, const std::vector<Contender>& contenders, Engine& engine,
                                  const MeasureOptions& options);
 

@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// The rest of the first line of a file of /proc that starts with the name; empty where there is none.
+// The rest of the first line that starts with the name, in a file of /proc; empty where there is none.
 std::string system_entry(const char* path, std::string_view name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -117,14 +117,14 @@ Json run_json(const RunRecord& run) {
   return json;
 }
 
-// What results depend on: everything but the occasion. bench/evaluation/results_file.py tells series apart in the same
-// way.
+// The settings that results depend on: all of the run except date, version and commit. bench/evaluation/results_file.py
+// tells series apart in the same way.
 std::string settings_of(nlohmann::json run) {
   for (const char* key : {"date", "version", "commit"}) run.erase(key);
   return run.dump();
 }
 
-// Text without an end that may be the beginning of a line of ours. The first line of a file is a run.
+// Whether text without an end may be the beginning of a line of ours. The first line of a file is a run.
 bool is_cut_off(std::string_view text, bool is_first) {
   constexpr std::string_view run = R"({"format":1,"run":{"version":)";
   constexpr std::string_view result = R"({"format":1,"id":)";
@@ -134,7 +134,7 @@ bool is_cut_off(std::string_view text, bool is_first) {
   return is_ours && !nlohmann::json::accept(text);
 }
 
-// While it lives, whoever wants to stop this thread has to wait.
+// Delays SIGINT and SIGTERM to this thread while it lives.
 class HeldBackSignals {
  public:
   HeldBackSignals() {
@@ -180,7 +180,7 @@ std::string to_json(const Problem& problem, const std::string& engine, const Con
   return line_of(json);
 }
 
-// Opening does not wait for the other end of a pipe.
+// Opens without waiting for the other end of a pipe.
 ResultsFile::ResultsFile(std::string path)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)) {
   if (descriptor_ < 0) fail(path_, errno);
@@ -195,7 +195,7 @@ ResultsFile::ResultsFile(std::string path)
 
 ResultsFile::~ResultsFile() { close(descriptor_); }
 
-// The lock is the descriptor's: closing it, or the end of the process, gives it back.
+// Locks the file. The lock belongs to the descriptor: closing it, or the end of the process, releases it.
 void ResultsFile::lock() {
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   throw InputError(fmt::format("another run is writing to '{}'", path_),
@@ -210,7 +210,7 @@ void ResultsFile::read_all() {
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::ifstream(path_, std::ios::binary).read(text.data(), status.st_size);
-  // After a crash of the machine, a file may be longer than what was written, and zero from there.
+  // After a crash of the machine, a file may be longer than what was written, with zeros at the end.
   if (const std::size_t last = text.find_last_not_of('\0'); last != std::string::npos) text.resize(last + 1);
   try {
     for (int number = 1; whole_ < text.size(); ++number) {

@@ -32,7 +32,7 @@ class Sampler {
   Sampler(const SampleOptions& options, std::int64_t number)
       : options_(options), mesh_(mesh_of(options.axes)), random_(seed_of(options.seed, number)) {}
 
-  // Nothing where rounding to whole tiles left the range of sizes.
+  // Draws a problem; nothing where rounding to whole tiles left the range of sizes.
   std::optional<Problem> draw(const std::string& id) {
     const std::size_t ranks =
         static_cast<std::size_t>(options_.most_rank) - static_cast<std::size_t>(options_.least_rank) + 1;
@@ -55,7 +55,7 @@ class Sampler {
     return (std::uint64_t{words[0]} << 32U) | words[1];
   }
 
-  // The standard's distributions differ between libraries. The bias of a remainder does not matter here.
+  // Own distributions, because the standard's differ between libraries. The bias of a remainder does not matter here.
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
   double uniform(double low, double high) {
     return low + (high - low) * std::ldexp(static_cast<double>(random_() >> 11U), -53);
@@ -134,7 +134,7 @@ Problem scale_problem(const Problem& problem, double factor) {
   if (factor >= 1) return problem;
   const TypedProblem ends = require_typed(problem);
   Shape shape = ends.source().global_shape();
-  Shape units(shape.size());  // the least sizes that both ends can be cut from
+  Shape units(shape.size());  // the smallest sizes that both ends can be cut from
   double size = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     const std::int64_t source_tile = ends.source().dimension(static_cast<int>(i)).tile;

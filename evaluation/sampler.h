@@ -1,4 +1,4 @@
-// Random redistribution problems as in section 8 of the paper, the same ones on every machine.
+// Random redistribution problems as in section 8 of the paper, the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace retile::evaluation {
 
 struct SampleOptions {
-  std::vector<std::int64_t> axes{2, 2, 2};  // sizes of the mesh's axes, which are called a, b, c, …
+  std::vector<std::int64_t> axes{2, 2, 2};  // sizes of the mesh's axes, which are named a, b, c, …
   int least_rank = 1;
   int most_rank = 6;
   std::int64_t least_bytes = 64'000'000;  // of the global array
@@ -18,16 +18,17 @@ struct SampleOptions {
   std::uint64_t seed = 0;
 };
 
-// The problem with this number, "sample-0007": rank uniform, size uniform on a logarithmic scale and split at random
-// between the dimensions, and in source and target each axis replicated or on a random dimension, in random order. It
-// depends on the options and the number alone. Throws InputError where the options leave no problem to draw.
+// The problem with this number, "sample-0007". The rank is uniform; the size is uniform on a logarithmic scale and
+// split at random between the dimensions; in source and target, each axis is replicated or on a random dimension, in
+// random order. Depends only on the options and the number. Throws InputError where the options allow no problem.
 Problem sample_problem(const SampleOptions& options, std::int64_t number);
 
-// The problem with an array of at most `factor` times the size: the dimension with the most tiles' worth of
-// elements is halved, time after time, until that is reached or no dimension can shrink.
+// The problem with an array of at most `factor` times the size. Dimensions are halved one
+// by one, each time the one that is farthest above the smallest size that both ends can be cut from, until that is
+// reached or none can shrink.
 Problem scale_problem(const Problem& problem, double factor);
 
-// P1 to P4: the problems on which the paper was slowest against XLA (tbl:adversarial).
+// The problems P1 to P4, on which the paper was slowest against XLA (tbl:adversarial).
 std::vector<Problem> adversarial_problems();
 
 }  // namespace retile::evaluation

@@ -15,7 +15,7 @@
 namespace retile::evaluation {
 namespace {
 
-// Layouts such as {1,0} or {1,0:T(8,128)} say how a tensor lies in memory, not what it holds.
+// Skips a layout such as {1,0} or {1,0:T(8,128)}, which says how a tensor lies in memory, not what it holds.
 void skip_layout(Scanner& scanner) {
   while (!scanner.at_end() && !scanner.looking_at("}")) {
     const bool read = scanner.accept(",") || scanner.accept(":") || scanner.accept("(") || scanner.accept(")");
@@ -61,7 +61,7 @@ std::vector<Shape> parse_out(const SourceText& text) {
   return shapes;
 }
 
-// Nothing where it does not fit.
+// The number of elements; nothing where it does not fit in 63 bits.
 std::optional<std::int64_t> total_size(const std::vector<Shape>& shapes) {
   std::int64_t total = 0;
   for (const Shape& shape : shapes) {

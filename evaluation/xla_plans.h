@@ -1,5 +1,5 @@
-// What the XLA compiler did with a problem: its collectives as it printed them, and what they cost and
-// hold by the paper's measures.
+// Recorded plans of the XLA compiler: the collectives that it printed for a problem, and their cost and memory by the
+// paper's measures.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ std::optional<XlaOp> find_xla_op(std::string_view name);
 
 struct XlaStep {
   XlaOp op = XlaOp::collective_permute;
-  std::vector<Shape> out;  // local; more than one for a tuple
+  std::vector<Shape> out;  // local; several for a tuple
 
-  // Elements in all parts together. For all collectives this is also what the paper charges for them
-  // (fig:cost-model): an all-to-all and a permutation give as much as they take.
+  // The number of elements in all outputs together. It is also the paper's cost of every collective (fig:cost-model):
+  // an all-to-all and a permutation return as much as they take.
   std::int64_t out_size() const;
 };
 
 struct XlaPlan {
   std::string id;
-  std::vector<XlaStep> steps;  // communication only: slices cost nothing and never hold more than before
+  std::vector<XlaStep> steps;  // only communication: slices cost nothing and never hold more than before
 };
 
-// A line of JSON: {"id": "p1", "ops": [{"op": "all-gather", "out": "f32[8,4]{1,0}"}, …]}; other members are left
-// unread. A plan without "id" is called by its line. Throws InputError.
+// Parses a line of JSON: {"id": "p1", "ops": [{"op": "all-gather", "out": "f32[8,4]{1,0}"}, …]}. Other members are
+// ignored. A plan without "id" is named after its line. Throws InputError.
 XlaPlan parse_xla_plan(const SourceText& line);
 
-// Throw InputError where a sum does not fit in 63 bits.
+// These throw InputError where a sum does not fit in 63 bits.
 std::int64_t cost_of(const XlaPlan& plan);
 // The largest local tensor on the way, source and target included.
 std::int64_t peak_of(const XlaPlan& plan, const Problem& problem);
 
-// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are left
-// out: the records have none.
+// Whether the plan has the recorded collectives in the same order, with outputs of the same sizes. Slices are ignored:
+// the records have none.
 bool has_collectives_of(const Plan& plan, const XlaPlan& recorded);
 
-// One problem: what XLA did beside our plans, all in elements per device.
+// XLA's plan of one problem compared with ours, in elements per device.
 struct XlaComparison {
   std::string id;
   std::int64_t xla_cost = 0;
@@ -63,19 +63,19 @@ struct XlaComparison {
 
 XlaComparison compare_with_xla(const Problem& problem, const XlaPlan& plan);
 
-// XLA's costs over those of one planner.
+// Ratios of XLA's costs to those of one planner.
 struct CostRatios {
   double geometric_mean = 1;
   double largest = 1;
   double smallest = 1;
-  int xla_cheaper = 0;  // problems
+  int xla_cheaper = 0;  // number of problems
   int xla_dearer = 0;
 };
 
 struct XlaSummary {
   int problems = 0;
-  int moving = 0;     // that move data on both sides; ratios are over these
-  int one_sided = 0;  // that cost something on one side only
+  int moving = 0;     // problems that move data on both sides; ratios are over these
+  int one_sided = 0;  // problems that cost something on one side only
   CostRatios paper;
   CostRatios wide;
   int xla_above_bound = 0;

@@ -10,7 +10,7 @@
 >>> plan.cost, plan.floor, plan.optimal
 (16, 12, True)
 
-Frameworks are imported only where they are used: `retile.jax` and `retile.torch` move arrays of theirs by such plans.
+Frameworks are imported only if they are used: `retile.jax` and `retile.torch` move their arrays by such plans.
 """
 
 import functools as _functools
@@ -62,17 +62,18 @@ def plan(
     relabel: bool = False,
     machine: Machine | None = None,
 ) -> Plan:
-    """The steps from one layout of an array to another.
+    """The plan from one layout of an array to another.
 
-    `dtype` is a name of retile's (f32, bf16, i8 of eight bits, …), a type of PyTorch's, or what NumPy takes for one;
-    `planner` one of auto, wide, paper, direct, lean, gather-slice and two-level; `cost` the model by which steps are compared: paper,
-    volume, or seconds on a `machine`, which is what is taken where there is one, and else paper. A plan whose run would hold more than `memory_limit` bytes on a device is not made: MemoryLimitError names
-    the smallest limit that works. Without `exchange`, steps are collectives alone. Plans are kept: asked again, the same
-    one comes back.
+    `dtype` is one of retile's names (f32, bf16, i8 of eight bits, …), a type of PyTorch, or anything that NumPy accepts
+    as a type. `planner` is one of auto, wide, paper, direct, lean, gather-slice and two-level. `cost` is the model by
+    which steps are compared: paper, volume, or seconds on a `machine`; the default is seconds with a machine, otherwise
+    paper. Raises MemoryLimitError, with the smallest limit that works, if the plan's run would hold more than
+    `memory_limit` bytes on a device. Without `exchange`, all steps are collectives. Plans are cached: the same
+    arguments return the same plan.
 
-    With `relabel`, it is free which of the target's devices gets which of its tiles: they are put in the order in which
-    they keep the most elements, or on a `machine` in the one that is predicted to take the least time;
-    `plan(…).target.devices` says which that is.
+    With `relabel`, the target's tiles may go to its devices in any order: the one in which devices keep the most
+    elements, or with a `machine` the one that is predicted to take the least time. `plan(…).target.devices` has that
+    order.
 
     >>> mesh = Mesh({"x": 2, "y": 2})
     >>> by_columns = Layout("[4, 4{x}8]", mesh), Layout("[4, 4{y}8]", mesh)
@@ -101,7 +102,7 @@ def plan(
     try:
         return _kept_plan(*arguments, relabel=relabel, machine=machine)
     except TypeError:
-        pass  # where one has no hash, it is of a wrong type, too
+        pass  # an argument without a hash is of a wrong type, which is reported below
     return _retile.plan(*arguments, relabel=relabel, machine=machine)
 
 
@@ -149,12 +150,13 @@ def explain(
     exchange=True,
     machine=None,
 ):
-    """What XLA does with a redistribution, what retile would do instead, and why; as `retile explain` says it.
+    """Explains what XLA does with a redistribution, what retile would do instead, and why, like `retile explain`.
 
-    From one layout to another, or for each "Involuntary full rematerialization" in the text of a compiler's log: doubles
-    once, largest arrays first. XLA prints the shape that one device holds; with `global_shape` it is the whole array's.
-    `shape` ("f32[16,1024]") is the array of warnings that name none, `mesh` that of shardings that refer to one. Warnings
-    that cannot be read are warned of. The rest is as for `plan`.
+    Explains one redistribution between two layouts, or each "Involuntary full rematerialization" in the text of a
+    compiler's log: equal ones once, the largest arrays first. XLA prints the shape that one device holds;
+    `global_shape` says that shapes are those of the whole array. `shape` ("f32[16,1024]") is the array of warnings that
+    name none, `mesh` the mesh of shardings that refer to one. Warnings that cannot be read cause a Python warning. The
+    other arguments are those of `plan`.
 
     >>> mesh = Mesh({"x": 4})
     >>> print(explain(Layout("[2{x}8, 8]", mesh), Layout("[8, 2{x}8]", mesh)))
@@ -181,7 +183,7 @@ def explain(
 
 
 def parse_problem(line: str) -> tuple[Layout, Layout, str]:
-    """Source, target and element type of a problem in JSON.
+    """The source, target and element type of a problem in JSON.
 
     >>> parse_problem('{"mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]]}')
     (Layout('[4{x}8]', Mesh({'x': 2})), Layout('[8]', Mesh({'x': 2})), 'f32')
@@ -192,7 +194,7 @@ def parse_problem(line: str) -> tuple[Layout, Layout, str]:
 def parse_ends(
     source: str, target: str, shape: _Sequence[int], mesh: Mesh | str | None = None
 ) -> tuple[Layout, Layout]:
-    """Both ends of a redistribution as XLA, JAX, Shardy, DTensor or MLIR print them, on one mesh where that can be.
+    """Both ends of a redistribution as XLA, JAX, Shardy, DTensor or MLIR print them, on one mesh if possible.
 
     >>> parse_ends("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}", (8, 8))
     (Layout('[4{a}8, 8]', Mesh({'a': 2})), Layout('[8, 4{a}8]', Mesh({'a': 2})))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def find_command() -> Path:
-    """The command's file, where pip put it: among the scripts of the environment, of the user, or of `pip --target`."""
+    """The file of the command that pip installed: among the scripts of the environment, of the user, or of `pip
+    --target`."""
     folders = [
         Path(sysconfig.get_path("scripts")),
         Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))),

@@ -1,10 +1,10 @@
-"""Ranks of a process group that move something together: what they call, in which order, and who is missing.
+"""Agreement between the ranks of a process group that move something together: which calls they make, in which order.
 
 A call has a number, counted by the ranks that take part, and a fingerprint of what is moved. Both are in the tag of its
 messages, so that messages of different calls never meet, and while ranks agree nothing else is needed. A rank that has
-waited for PATIENCE seconds writes what it does on a board, the store of the process group, and reads what the others wrote.
-So all ranks find out within seconds that they disagree, and by the time limit who has not come. A call that fails breaks the
-connections of its process group: nothing else ends the wait for a message.
+waited for PATIENCE seconds writes what it does on a board, the store of the process group, and reads what the others
+wrote. So all ranks learn within seconds that they disagree, and after the time limit which rank is missing. A call that
+fails breaks the connections of its process group, because nothing else ends the wait for a message.
 """
 
 import concurrent.futures
@@ -26,25 +26,25 @@ import torch.distributed as dist
 from retile import _retile
 from retile._errors import InputError
 
-TIME_LIMIT = 60.0  # seconds for which a rank waits for the others, unless it is told otherwise
-PATIENCE = 1.0  # seconds of waiting after which a rank asks why
+TIME_LIMIT = 60.0  # seconds that a rank waits for the others by default
+PATIENCE = 1.0  # seconds of waiting after which a rank looks at the board
 PERIOD = 0.5  # seconds between two looks at the board
-OLDEST = 10.0  # seconds for which a record on the board counts, clocks that differ included
+OLDEST = 10.0  # seconds for which a record on the board is valid; allows for clocks that differ
 GRACE = 3.0  # seconds for which a rank whose connections were broken looks for the reason
-TAGS = 2**31 - 1  # those from 0; the last one is never sent
+TAGS = 2**31 - 1  # number of tags, from 0; no message has the last one
 BACKENDS_WITH_TAGS = frozenset({"gloo", "mpi", "ucc"})
 BACKENDS_WITHOUT_MESSAGES = frozenset({"threaded", "fake"})
 
 
 class AgreementError(RuntimeError):
-    """Ranks did not take part in one call; the message says which, and what they did instead."""
+    """Raised if ranks do not take part in one call. The message names them, and says what they did instead."""
 
     __module__ = "retile.torch"
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What a call moves: the same for all ranks that take part."""
+    """The data that a call moves, the same for all ranks that take part."""
 
     text: str
 
@@ -54,14 +54,15 @@ class Subject:
 
 
 class Participants:
-    """Ranks of a process group that make calls together, and how many they have made. Ranks are those of the world."""
+    """Ranks of a process group that make calls together, and the number of their calls. Ranks are those of the
+    world."""
 
     def __init__(self, group: dist.ProcessGroup, ranks: tuple[int, ...]) -> None:
         self.group = group
         self.ranks = ranks
         self.name = hashlib.blake2b(json.dumps(ranks).encode(), digest_size=8).hexdigest()
         self.calls = 0
-        self.met: set[int] = set()  # fingerprints of what was moved already
+        self.met: set[int] = set()  # fingerprints of subjects that were moved before
         self.positions = {rank: dist.get_group_rank(group, rank) for rank in ranks}
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ class Participants:
 
 
 class Call:
-    """One movement, as this rank takes part in it."""
+    """One movement in which this rank takes part."""
 
     def __init__(self, participants: Participants, subject: Subject, time_limit: float) -> None:
         participants.calls += 1
@@ -80,16 +81,16 @@ class Call:
         self.tag = (subject.fingerprint + self.number * 0x9E3779B1) % TAGS
         self.time_limit = time_limit
         self.began = time.monotonic()
-        self.is_watched = False  # where there are no tags, ranks meet instead
+        self.is_watched = False  # false where there are no tags: then ranks meet instead
         self.waits_for: int | None = None
-        self.verdict = ""  # why it cannot be finished
+        self.verdict = ""  # the reason why the call cannot be finished
 
     def place(self, name: Any) -> str:
-        """On the board, of what concerns this call."""
+        """The place on the board of a record of this call."""
         return f"retile/{self.participants.name}/{self.number}/{name}"
 
     def record(self) -> dict[str, Any]:
-        """What this rank does."""
+        """A record of what this rank does."""
         return {
             "time": time.time(),
             "rank": dist.get_rank(),
@@ -104,14 +105,14 @@ class Call:
         }
 
     def begin(self, start: Any, tensor: torch.Tensor, peer: int) -> tuple[dist.Work, int]:
-        """A message to or from a peer; `start` is `send` or `recv` of the group. Throws AgreementError."""
+        """Starts a message to or from a peer. `start` is `send` or `recv` of the group. Raises AgreementError."""
         try:
             return start([tensor], self.participants.positions[peer], self.tag), peer
         except RuntimeError as error:
             raise AgreementError(self.reason(peer, error)) from error
 
     def wait(self, work: dist.Work, peer: int) -> None:
-        """Until the work is done. Throws AgreementError."""
+        """Waits until the work is done. Raises AgreementError."""
         self.waits_for = peer
         try:
             work.wait(datetime.timedelta(seconds=self.time_limit + GRACE))
@@ -119,10 +120,10 @@ class Call:
             raise AgreementError(self.reason(peer, error)) from error
 
     def reason(self, peer: int, error: Exception) -> str:
-        """Of a wait that broke: the verdict, or what the rank that broke the connection says."""
+        """The reason why a wait ended early: the verdict, or that of the rank that broke the connection."""
         end = time.monotonic() + GRACE
         while not self.verdict and time.monotonic() < end:
-            with contextlib.suppress(RuntimeError):  # of a store that is gone
+            with contextlib.suppress(RuntimeError):  # the store may be gone
                 judge(self, oldest_failure=self.time_limit + OLDEST)
             time.sleep(PERIOD / 5)
         return self.verdict or self.tell(f"the connection to rank {peer} broke: {error}")
@@ -133,17 +134,17 @@ class Call:
 
 @dataclasses.dataclass
 class GroupState:
-    """What this process knows of a process group."""
+    """What this process knows about a process group."""
 
     participants: dict[tuple[int, ...], Participants] = dataclasses.field(default_factory=dict)
-    backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names by types of devices
-    call: Call | None = None  # that is under way
-    thread: concurrent.futures.ThreadPoolExecutor | None = None  # of one thread, for calls that are made later
-    later: concurrent.futures.Future | None = None  # the last of them
-    has_board: bool = True  # until its store is gone, with the process that has it
+    backends: dict[str, str] = dataclasses.field(default_factory=dict)  # names, by type of device
+    call: Call | None = None  # the one in progress
+    thread: concurrent.futures.ThreadPoolExecutor | None = None  # makes calls later, one by one
+    later: concurrent.futures.Future | None = None  # the last such call
+    has_board: bool = True  # false once the store is gone, with the process that has it
 
     def counts(self) -> dict[str, int]:
-        """Calls that were begun."""
+        """The number of calls made, by participants."""
         return {one.name: one.calls for one in self.participants.values()}
 
 
@@ -166,7 +167,8 @@ def store_of(group: dist.ProcessGroup) -> dist.Store:
 
 
 def backend_of(group: dist.ProcessGroup, device_type: str) -> str:
-    """Its name. Throws InputError where no messages go from such a device to another process."""
+    """The name of the backend. Raises InputError where it cannot send messages from such a device to another
+    process."""
     known = _group_state(group).backends
     if device_type not in known:
         try:
@@ -183,7 +185,7 @@ def has_tags(group: dist.ProcessGroup, device_type: str) -> bool:
 
 
 def participants_of(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> Participants:
-    """Throws InputError where some are not in the group."""
+    """These ranks of the group as participants. Raises InputError where some are not in the group."""
     state = _group_state(group)
     found = state.participants.get(ranks)
     if found is None:
@@ -197,17 +199,17 @@ def participants_of(group: dist.ProcessGroup, ranks: tuple[int, ...]) -> Partici
     return found
 
 
-# --- Calls that a thread makes later. Every rank makes the calls of a group in one order, so a call that is made at once
-# waits for those.
+# --- Calls that a thread makes later. Every rank makes the calls of a group in one order, so that a call made at once
+# waits for these.
 
 
 def has_thread(group: dist.ProcessGroup, device_type: str) -> bool:
-    """Whether calls can be made later: for tensors in the host's memory, whose messages are told apart by tags."""
+    """Whether calls can be made later: for tensors in the host's memory, over backends whose messages have tags."""
     return device_type == "cpu" and has_tags(group, device_type)
 
 
 def call_later(group: dist.ProcessGroup, function: Callable, *arguments: Any) -> concurrent.futures.Future:
-    """What a function that makes one call will return."""
+    """Runs a function that makes one call on the group's thread, and returns a future of its result."""
     state = _group_state(group)
     if state.thread is None:
         state.thread = concurrent.futures.ThreadPoolExecutor(1, "retile", initializer=_become_later)
@@ -223,7 +225,7 @@ def _become_later() -> None:
 
 
 def _finish_later(state: GroupState) -> None:
-    """Waits for the calls that were begun before. What they say is for those who use their results."""
+    """Waits for the calls that were made later. Their errors are raised where their results are used."""
     if state.later is not None and not getattr(_thread, "is_later", False):
         concurrent.futures.wait([state.later])
         state.later = None
@@ -231,7 +233,7 @@ def _finish_later(state: GroupState) -> None:
 
 @contextlib.contextmanager
 def calling(participants: Participants, subject: Subject, time_limit: float, device_type: str) -> Iterator[Call]:
-    """A call of this rank. One that fails is told to the others, whatever the reason."""
+    """A context in which this rank makes a call. If it fails for any reason, the other ranks are told."""
     state = _group_state(participants.group)
     _finish_later(state)
     with _lock:
@@ -257,24 +259,24 @@ def calling(participants: Participants, subject: Subject, time_limit: float, dev
         state.call = None
 
 
-# --- The board. Records are written again and again while they are true, so that an old one says nothing.
+# --- The board. Records are rewritten while they are true, so that an old one means nothing.
 
 
 def write(call: Call) -> None:
     store = store_of(call.group)
     store.set(f"retile/{dist.get_rank()}", json.dumps(call.record()))
     if call.verdict:
-        store.compare_set(call.place("failure"), "", json.dumps(call.record()))  # the first one is the reason
+        store.compare_set(call.place("failure"), "", json.dumps(call.record()))  # the first failure is the reason
 
 
 def read(store: dist.Store, place: str, oldest: float = OLDEST) -> dict[str, Any] | None:
-    """A record that is no more than so many seconds old."""
+    """The record at a place, if it is at most so many seconds old."""
     record = json.loads(store.get(place)) if store.check([place]) else None
     return record if record is not None and abs(time.time() - record["time"]) < oldest else None
 
 
 def judge(call: Call, *, is_over: bool = False, oldest_failure: float = OLDEST) -> None:
-    """Gives the verdict where the call cannot be finished; `is_over` says that its time is."""
+    """Sets the verdict if the call cannot be finished. `is_over` says that its time limit has passed."""
     store = store_of(call.group)
     failed = read(store, call.place("failure"), oldest_failure)
     fault = "" if failed is None else f"rank {failed['rank']} failed: {failed['verdict']}"
@@ -288,9 +290,9 @@ def judge(call: Call, *, is_over: bool = False, oldest_failure: float = OLDEST) 
 
 
 def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
-    """Why this rank and the one it waits for cannot both finish what they do; nothing where they can."""
+    """The reason why this rank and the one it waits for cannot both finish what they do; empty where they can."""
     name, number = peer["participants"], peer["number"]
-    if name == call.participants.name:  # where numbers differ, one of them is behind
+    if name == call.participants.name:  # if numbers differ, one rank is behind
         is_other = number == call.number and peer["fingerprint"] != call.subject.fingerprint
         return f"ranks disagree: rank {peer['rank']} moves {peer['text']}" if is_other else ""
     own = _group_state(call.group).counts()
@@ -301,7 +303,7 @@ def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
 
 
 def find_missing(call: Call) -> str:
-    """The rank that others wait for, directly or through others, and that is not in the call itself."""
+    """Names the rank outside the call for which the others wait, directly or indirectly."""
     store, chain = store_of(call.group), [dist.get_rank()]
     rank, record = call.waits_for, None
     while rank is not None and rank not in chain:
@@ -320,7 +322,7 @@ def find_missing(call: Call) -> str:
 
 
 def named(ranks: Any) -> str:
-    """`ranks 0 to 3, 7`."""
+    """A text such as `ranks 0 to 3, 7`."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][1] + 1:
@@ -340,7 +342,7 @@ def _start_watcher() -> None:
     _watcher.start()
 
 
-def _forget() -> None:  # in a process that was forked, which has no such thread
+def _forget() -> None:  # in a forked process, which has no such thread
     global _watcher
     _watcher = None
     _states.clear()
@@ -372,19 +374,19 @@ def _look_after(call: Call, state: GroupState) -> None:
 
 
 def break_connections(call: Call) -> None:
-    """Ends what this rank waits for: a backend that times out in one message gives all of them up."""
+    """Ends this rank's waits: a backend in which one message times out gives up all of them."""
     nothing = torch.empty(1, dtype=torch.uint8)
     for rank, position in call.participants.positions.items():
         if rank != dist.get_rank():
-            with contextlib.suppress(RuntimeError):  # where the connection is broken already, nothing times out
+            with contextlib.suppress(RuntimeError):  # nothing times out where the connection is broken already
                 call.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
 
 
-# --- Without tags: ranks meet before they move something for the first time.
+# --- Without tags, ranks meet before they move something for the first time.
 
 
 def meet(call: Call) -> None:
-    """Returns when all ranks of the call are in it. Throws AgreementError."""
+    """Returns when all ranks have made the call. Raises AgreementError."""
     if call.subject.fingerprint in call.participants.met:
         return
     store, place = store_of(call.group), call.place

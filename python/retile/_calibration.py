@@ -1,4 +1,4 @@
-"""Calibration of frameworks: a machine of one host, out of the times that their own redistributions take."""
+"""Calibration of frameworks: a machine of one host, from the times that their own redistributions take."""
 
 import statistics
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from datetime import datetime, timezone
 
 from retile._retile import Machine
 
-RUNS = 16, 256, 4096, 65536  # bytes that lie in a row
-TILE_BYTES = 4 << 20  # of a device
+RUNS = 16, 256, 4096, 65536  # bytes
+TILE_BYTES = 4 << 20  # per device
 REPETITIONS = 9
 
-# Seconds of one redistribution. The devices of each group of so many have rows of a matrix of bytes and get columns: each has
-# so many rows, and gets so many bytes of every row.
+# Times one redistribution (group size, rows, run), in seconds. In each group of devices, every device has `rows` rows
+# of a matrix of bytes, and gets `run` bytes of every row of its group: a transposition.
 Trial = Callable[[int, int, int], float]
 
 
@@ -41,12 +41,13 @@ def calibrated(devices: int, trial: Trial, what: str) -> Machine:
 
 
 def _median(trial: Trial, group: int, rows: int, run: int) -> float:
-    trial(group, rows, run)  # what is made once is not timed
+    trial(group, rows, run)  # warms up: what is made once is not timed
     return statistics.median(trial(group, rows, run) for _ in range(REPETITIONS))
 
 
 def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
-    """Start and slope of the line through messages and seconds, neither below 0. One point is a step by itself."""
+    """The start and the slope of the line through (messages, seconds), neither below 0. A single point gives only a
+    start."""
     x, y = (statistics.fmean(values) for values in zip(*points, strict=True))
     squares = sum((a - x) ** 2 for a, _ in points)
     slope = max(0.0, sum((a - x) * (b - y) for a, b in points) / squares) if squares else 0.0

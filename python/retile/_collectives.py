@@ -1,7 +1,7 @@
-"""Tensor programs carried out by JAX, inside `shard_map`: a function for each operation. They decide nothing.
+"""Tensor programs carried out by JAX, inside `shard_map`: a function for each operation. They make no decisions.
 
-Collectives name all axes of a mesh at once: the linear index is retile's device number, and groups and pairs are given
-as they are.
+Collectives name all axes of a mesh at once: the linear index is retile's device number, so that groups and pairs are
+passed on unchanged.
 """
 
 import functools
@@ -20,7 +20,7 @@ Statements = list[tuple[str, list[int], Shape, dict[str, Any]]]  # see TensorPro
 
 
 def run_program(program: TensorProgram, axes: tuple[str, ...], tile: Array) -> Array:
-    """What becomes of a device's tile. `axes` are all axes of the mesh."""
+    """Runs the program on a device's tile, and returns the result. `axes` are all axes of the mesh."""
     return Interpreter(axes).run(program.statements, tile)
 
 
@@ -36,7 +36,7 @@ class Interpreter:
         return values[-1]
 
     def of_device(self, table: Sequence[Any]) -> Array:
-        """A device's entry of a table, or the one that all devices have."""
+        """The device's entry of a table, or the only entry where all devices share one."""
         return np.array(table[0]) if len(table) == 1 else jnp.asarray(table, jnp.int32)[self.device]
 
     # --- One device's values.
@@ -94,6 +94,6 @@ class Interpreter:
 
 
 def zero_after(array: Array) -> Array:
-    """0, which XLA does not know before it has the array."""
+    """Returns 0, which XLA cannot compute before it has the array."""
     first = array[(slice(0, 1),) * array.ndim].reshape(())
     return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)

@@ -5,15 +5,15 @@ from typing import Any
 from retile import _retile
 from retile._errors import InputError
 
-# By NumPy's names, which are PyTorch's too.
+# retile's names by NumPy's, which are also PyTorch's.
 ELEMENT_TYPES = dict(_retile.element_types())
 _TEXTS = ELEMENT_TYPES | {name: name for name in ELEMENT_TYPES.values()}
-# What has no name of its own is moved as bits.
+# Types without a name in retile are moved as bits.
 _ELEMENTS_OF_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
 def element_type(dtype: Any) -> str:
-    """Of a name of retile's, a type of PyTorch's, or what NumPy takes for one."""
+    """retile's name of an element type: given by that name, as a type of PyTorch, or as anything that NumPy accepts."""
     if isinstance(dtype, str) and dtype in _TEXTS:
         return _TEXTS[dtype]
     if str(type(dtype)) != "<class 'torch.dtype'>":

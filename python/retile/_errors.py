@@ -1,13 +1,13 @@
-"""What is raised where the input is at fault; the extension raises these too."""
+"""Errors that are raised if the input is at fault; the extension raises them too."""
 
 
 class InputError(ValueError):
-    """What was given is at fault; the message shows where."""
+    """The input is at fault; the message shows where."""
 
     __module__ = "retile"
 
 
 class MemoryLimitError(InputError):
-    """Nothing fits the memory limit; the message names the smallest that something fits."""
+    """Nothing fits the memory limit; the message names the smallest limit that works."""
 
     __module__ = "retile"

@@ -1,4 +1,4 @@
-"""Arrays in files: chunk sizes and stores as Python has them, for the library."""
+"""Arrays in files: translates chunk sizes and stores from Python for the library."""
 
 import json as _json
 import os as _os
@@ -10,7 +10,7 @@ from retile import _retile
 
 
 def _path_of(store: _Any) -> str:
-    """A path as it is, or that of an array or group of zarr-python in a local store."""
+    """The path of a store: the path itself, or that of an array or group of zarr-python in a local store."""
     if isinstance(store, str | _os.PathLike):
         return _os.fspath(store)
     root = getattr(getattr(store, "store", None), "root", None)
@@ -43,15 +43,15 @@ def rechunk(
     verify: bool = False,
     dry_run: bool = False,
 ) -> _Any:
-    """Writes an array, or a group of them, in other chunks.
+    """Writes an array, or a group of arrays, in other chunks.
 
-    `source` and `target` are paths of Zarr stores or .npy files, or arrays and groups of zarr-python in local stores; a
-    source may be a file of HDF5 or NetCDF-4, or the path of an array behind it ("year.nc/temperature").
-    `chunks` are sizes by position, or by the names of dimensions; -1 is the whole dimension. `max_bytes` bounds the
-    memory of the whole process, Python included: a cap that is too small raises MemoryLimitError, with the smallest
-    that works, before anything is written. The target has its name when it is complete.
+    `source` and `target` are paths of Zarr stores or .npy files, or arrays and groups of zarr-python in local stores. A
+    source may also be an HDF5 or NetCDF-4 file, or the path of an array inside one ("year.nc/temperature").
+    `chunks` are sizes by position, or by names of dimensions; -1 is the whole dimension. `max_bytes` bounds the
+    memory of the whole process, Python included. Raises MemoryLimitError, with the smallest cap that works, before
+    anything is written. The target gets its name once it is complete.
 
-    Gives the report of the run, or with `dry_run` the plans, one for each array (docs/formats.md).
+    Returns the report of the run, or with `dry_run` the plans, one for each array (docs/formats.md).
     """
     if overwrite and resume:
         raise ValueError("overwrite and resume contradict each other")

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, of PyTorch, CuPy and others that speak DLPack, moved there."""
+"""Arrays on a GPU, of PyTorch, CuPy and other packages that support DLPack, moved on the GPU."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from retile._errors import InputError
 from retile._numpy import is_on_gpu
 from retile._retile import Layout, Plan
 
-# By the code and the bits that DLPack has for them.
+# Element types, by DLPack's code and bits.
 _ELEMENTS = {
     (0, 8): "i8", (0, 32): "i32", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (5, 64): "c64",
     (5, 128): "c128",
@@ -30,7 +30,7 @@ class _Array:
         return self.element[1] // 8
 
     def in_memory(self, layout: Layout) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """Address, shape and strides, none where it is packed; the parts of a sum lie along dimensions in front."""
+        """Address, shape and strides (none where it is packed). The parts of a sum lie along dimensions in front."""
         front = len(layout.partial)
         packed = [self.element_size]
         for extent in self.shape[:0:-1]:
@@ -42,7 +42,7 @@ class _Array:
 
 def _look(array: Any) -> _Array:
     if hasattr(array, "detach"):
-        array = array.detach()  # PyTorch shows no tensor that wants a gradient
+        array = array.detach()  # PyTorch does not export tensors that require a gradient
     _, gpu, address, shape, strides, code, bits = _retile.describe_array(array)
     return _Array(gpu, address, tuple(shape), tuple(strides), (code, bits))
 
@@ -67,7 +67,7 @@ def _looked_at(arrays: Sequence[Any], layout: Layout, devices: int, what: str, f
 
 
 class _Package:
-    """What packages of arrays differ in. Those that are not known have no streams that can be asked for."""
+    """How a package of arrays differs from others. Unknown packages have no streams that can be queried."""
 
     waits = True
 
@@ -111,7 +111,7 @@ _PACKAGES = {"torch": _Torch, "cupy": _Cupy}
 
 
 def redistribute(tiles: list[Any], plan: Plan, out: list[Any] | None) -> Any:
-    """As retile.redistribute, of arrays on one GPU."""
+    """retile.redistribute for arrays on one GPU."""
     if not _retile.has_cuda:
         raise InputError("arrays on a GPU are not moved: this retile was built without CUDA")
     source, target = plan.source, plan.target

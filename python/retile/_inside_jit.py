@@ -1,8 +1,8 @@
 """`retile_reshard`, JAX's primitive for a reshard by a plan inside `jit`.
 
-It is linear, and transformed as JAX's own are: on explicit axes like `jax.sharding.reshard`, on automatic ones like
-`with_sharding_constraint`. Only what it is lowered to differs: a plan's tensor program where source and target are known,
-and elsewhere a call that becomes one when XLA has chosen them.
+It is linear, and transformed like JAX's own: on explicit axes like `jax.sharding.reshard`, on automatic ones like
+`with_sharding_constraint`. Only the lowering differs: it becomes a plan's tensor program if source and target are
+known, and otherwise a call that becomes one when XLA has chosen them.
 """
 
 import functools
@@ -22,7 +22,7 @@ from retile._retile import __version__
 
 try:
     from jax._src.custom_partitioning import _sharding_callbacks
-except ImportError:  # a JAX that keeps them elsewhere: programs with calls are then compiled anew in every process
+except ImportError:  # in other versions of JAX: programs with calls are then compiled anew in every process
     _sharding_callbacks = None
 try:
     from jax._src.dispatch import prim_requires_devices_during_lowering as _primitives_that_need_devices
@@ -31,17 +31,17 @@ except ImportError:
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
 
-# Operand: the array. Parameters: `source`, a sharding on automatic axes, open where XLA chooses, or None where nothing is
-# known and where axes are explicit and types tell; `target`, a sharding; `wishes`. On automatic axes, constraints before
-# and after it say the same to XLA.
+# The operand is the array. Parameters are `source`, `target` and `wishes`. `source` is a sharding on automatic axes,
+# open where XLA chooses. It is None if nothing is known, and on explicit axes, where the type has it. On automatic
+# axes, constraints before and after the primitive give XLA the same shardings.
 reshard_p = Primitive("retile_reshard")
-# The same where XLA has yet to choose. JAX then has to know the devices.
+# The same primitive for shardings that XLA has yet to choose. JAX then needs to know the devices.
 reshard_later_p = Primitive("retile_reshard_later")
 _primitives_that_need_devices.add(reshard_later_p)
 
 
 def reshard_inside_jit(x: Any, source: NamedSharding | None, target: NamedSharding, wishes: Wishes) -> jax.Array:
-    """The array resharded, on axes that are all explicit or all automatic. Throws where the wishes cannot be met."""
+    """The resharded array, on axes that are all explicit or all automatic. Raises where the wishes cannot be met."""
     target = _at_full_length(target, np.ndim(x))
     if is_explicit(target.mesh):
         return _bound(x, None, target, wishes)
@@ -56,7 +56,8 @@ def _at_full_length(sharding: NamedSharding, rank: int) -> NamedSharding:
 
 
 def _bound(x: Any, source: NamedSharding | None, target: NamedSharding, wishes: Wishes) -> jax.Array:
-    """Throws where the wishes cannot be met: here, under the caller's own line, and not when it is lowered."""
+    """Binds the primitive. Raises where the wishes cannot be met: here, at the caller's own line, and not when it is
+    lowered."""
     movement = _known_movement(jax.typeof(x), source, target)
     if wishes.memory_limit is not None or wishes.machine is not None:
         if movement is None:
@@ -72,7 +73,7 @@ def _bound(x: Any, source: NamedSharding | None, target: NamedSharding, wishes: 
 
 
 def _known_movement(array: Any, source: NamedSharding | None, target: NamedSharding) -> Movement | None:
-    """None where XLA has something to choose, and where a batch is not cut evenly."""
+    """The movement; None where XLA has something to choose, and where a batch is not cut evenly."""
     if is_explicit(target.mesh):
         source = NamedSharding(target.mesh, array.sharding.spec)
     if source is None or is_open(source) or is_open(target):
@@ -97,7 +98,7 @@ def _type_of(x: Any, *, target: NamedSharding, **_: Any) -> Any:
 def _transpose(
     cotangent: Any, x: Any, *, source: NamedSharding | None, target: NamedSharding, wishes: Wishes
 ) -> list[Any]:
-    """What flows back goes the way back. Where nothing is known of that, it is left to XLA."""
+    """Gradients take the way back. If it is not known, they are left to XLA."""
     if is_explicit(target.mesh):
         return [_bound(cotangent, None, NamedSharding(target.mesh, x.aval.sharding.spec), wishes)]
     return [cotangent if source is None else _bound(cotangent, target, source, wishes)]
@@ -112,8 +113,8 @@ def _batched(
     target: NamedSharding,
     wishes: Wishes,
 ) -> tuple[Any, int | None]:
-    """A batch is one more dimension. Its axes are the type's where they are explicit and else those that `vmap` is told;
-    where it is told none, XLA chooses."""
+    """A batch is one more dimension. On explicit axes its axes are those of the type, otherwise those given to `vmap`;
+    if none are given, XLA chooses."""
     (x,), (dimension,) = arguments, dimensions
     if dimension is not None:
         entry = axis.explicit_mesh_axis if is_explicit(target.mesh) else axis.spmd_name or UNCONSTRAINED
@@ -131,7 +132,7 @@ def _with_dimension(sharding: NamedSharding, dimension: int, entry: Any) -> Name
     return NamedSharding(sharding.mesh, PartitionSpec(*entries))
 
 
-# --- What it is lowered to.
+# --- Lowering.
 
 
 def _lower(context: Any, x: Any, *, source: NamedSharding | None, target: NamedSharding, wishes: Wishes) -> list[Any]:
@@ -151,7 +152,7 @@ def _lower_later(
         return [x]
     open_dimensions = tuple(entry is UNCONSTRAINED for entry in target.spec)
     call = _lowered(context, x, lambda x: _to_be_moved(x, open_dimensions, wishes.form))
-    if _sharding_callbacks is not None and "backend_config" in call.owner.attributes:  # not so on one device
+    if _sharding_callbacks is not None and "backend_config" in call.owner.attributes:  # absent on one device
         _give_lasting_name(context, call.owner)
     return [call]
 
@@ -163,7 +164,7 @@ def _lowered(context: Any, x: Any, function: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _warn_of_export() -> None:
-    """Once."""
+    """Warns once."""
     warnings.warn(
         "retile.jax.reshard: XLA moves an array of an exported program, since its sharding is not known when it is "
         "exported\nhint: give it as source, or use explicit axes",
@@ -179,7 +180,7 @@ for primitive, lower in ((reshard_p, _lower), (reshard_later_p, _lower_later)):
     mlir.register_lowering(primitive, lower)
 
 
-# --- The call: the array itself, until XLA has chosen its shardings.
+# --- The call: it stands for the array itself until XLA has chosen its shardings.
 
 
 @functools.partial(custom_partitioning, static_argnums=(1, 2))
@@ -199,7 +200,7 @@ def _move_when_known(_: Any, form: str | None, mesh: Any, arguments: Any, result
 
 
 def _relation(open_dimensions: tuple[bool, ...], *_: Any) -> str:
-    """An open dimension is cut before as it is after. Of the others, one sharding says nothing of the other."""
+    """The sharding rule: an open dimension is cut alike before and after; other dimensions are independent."""
     sides = (
         " ".join(f"{'both' if is_open else side}{i}" for i, is_open in enumerate(open_dimensions))
         for side in ("before", "after")
@@ -213,14 +214,14 @@ _to_be_moved.def_partition(
     sharding_rule=_relation,
 )
 
-# By name, for as long as the process lives.
+# By name, kept as long as the process lives.
 _kept_callbacks: dict[str, Any] = {}
 
 
 def _give_lasting_name(context: Any, call: Any) -> None:
-    """Gives the callback of a call a name that is the same in every process. JAX's own is an address, with which a compiled
-    program is never found in the cache on disk and cannot be serialized. All that decides what the call becomes is in the
-    name, so that two with one name may stand for each other."""
+    """Gives the callback of a call a name that is the same in every process. JAX's own name is an address, with which a
+    compiled program is never found in the cache on disk and cannot be serialized. The name has everything that
+    determines what the call becomes, so callbacks with equal names are interchangeable."""
     address = mlir.ir.StringAttr(call.attributes["backend_config"]).value
     callback = _sharding_callbacks[address.encode()]
     mesh, (array,) = callback.mesh, context.avals_in

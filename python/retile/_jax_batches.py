@@ -1,10 +1,10 @@
 """Batches of boxes that are moved between devices of JAX: what `retile.jax.Transfer` consists of.
 
-The library says what devices send each other, as rounds of equal boxes. Boxes of all arrays that go from the same senders
-to the same receivers are one message. A batch is as many boxes as the cap allows. It is moved by three programs: devices that
-hold the arrays cut boxes and pack them into messages, all devices of both sides permute the messages, and devices
-that want the arrays put the boxes in their places. So no device needs to be on both sides: one that has no message to
-give, or to keep, has one of zeros. Processes take part in the programs of their devices.
+The library says what devices send each other, as rounds of equal boxes. Boxes of all arrays that go from the same
+senders to the same receivers form one message. A batch is as many boxes as the cap allows. It is moved by three
+programs: devices that hold the arrays cut boxes and pack them into messages, all devices of both sides permute the
+messages, and devices that want the arrays put the boxes in their places. So no device needs to be on both sides: one
+without a message to give, or to keep, uses zeros. Processes take part in the programs of their devices.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ NOBODY = -1
 AXIS = "devices"
 
 Shape = tuple[int, ...]
-# Devices that hold an array, as numbers in the order of all devices of a transfer, ascending.
+# The devices that hold an array, ascending, as numbers in the order of all devices of a transfer.
 Side = tuple[int, ...]
 
 
@@ -34,7 +34,7 @@ Side = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What many arrays have in common."""
+    """What many arrays have in common: shape, element type and shardings."""
 
     shape: Shape
     dtype: Any
@@ -43,16 +43,16 @@ class Kind:
 
     @property
     def tiles(self) -> tuple[Shape, Shape]:
-        """Of source and target."""
+        """The shapes of the tiles of source and target."""
         return tuple(tuple(side.shard_shape(self.shape)) for side in (self.source, self.target))
 
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """What devices of one side send those of another at once: boxes of one element type, one after the other."""
+    """A message from devices of one side to devices of the other: boxes of one element type, one after the other."""
 
     dtype: Any
-    # To each device of the transfer, or NOBODY. None: every device keeps what is its own.
+    # By receiver among the devices of the transfer; NOBODY where there is none. None: every device keeps its own.
     senders: tuple[int, ...] | None
 
     @property
@@ -61,13 +61,13 @@ class Message:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Senders and receivers."""
+        """Pairs of sender and receiver."""
         return [(sender, receiver) for receiver, sender in enumerate(self.senders or ()) if sender != NOBODY]
 
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """A box of an array from every sender of its message to the receiver. Corners are by device of the transfer."""
+    """A box of an array, from every sender of its message to the receiver. Corners are by device of the transfer."""
 
     array: int
     shape: Shape
@@ -82,7 +82,7 @@ class Box:
 
     @property
     def staged(self) -> int:
-        """As a message that is sent, and as one that is received."""
+        """Bytes staged: once for the message sent, once for the one received; a kept box counts once."""
         return self.bytes if self.message.is_kept else 2 * self.bytes
 
 
@@ -91,12 +91,12 @@ class Movement:
     """How the arrays of a kind are moved."""
 
     sides: tuple[Side, Side]
-    rounds: Any  # of the library; None where there are no elements
-    is_there: bool  # every device that wants a tile has it
+    rounds: Any  # of the library; None where the array is empty
+    is_there: bool  # every device that wants a tile already has it
 
 
 class Devices:
-    """The devices of both sides of a transfer, with numbers."""
+    """The devices of both sides of a transfer, which it numbers."""
 
     def __init__(self, shardings: Iterable[Any]):
         found = {device for sharding in shardings for device in sharding.device_set}
@@ -116,7 +116,7 @@ class Devices:
         return [number for number in side if self.is_here(number)]
 
     def movement(self, kind: Kind) -> Movement:
-        """Throws where tiles are not equally large."""
+        """The movement of a kind. Raises where tiles are not equally large."""
         boxes = [self._boxes(side, kind.shape) for side in (kind.source, kind.target)]
         sides = tuple(tuple(number for number, own in enumerate(one) if own) for one in boxes)
         if 0 in kind.shape:
@@ -128,7 +128,7 @@ class Devices:
         return Movement(sides, rounds, is_there)
 
     def _boxes(self, sharding: Any, shape: Shape) -> list[list[tuple[list[int], list[int]]]]:
-        """Of each device: one, or none."""
+        """The boxes of each device: one, or none."""
         boxes: list[list[Any]] = [[] for _ in self.all]
         for device, index in sharding.devices_indices_map(shape).items():
             bounds = [one.indices(length)[:2] for one, length in zip(index, shape, strict=True)]
@@ -136,12 +136,12 @@ class Devices:
         return boxes
 
     def tiles(self, array: Any) -> dict[int, Any]:
-        """Those of this process."""
+        """The tiles on this process's devices, by device."""
         shards = getattr(array, "addressable_shards", ())
         return {self.numbers[shard.device]: shard.data for shard in shards}
 
     def rows(self, side: Side, tile: Shape, dtype: Any, tiles: dict[int, Any]) -> Any:
-        """Tiles one after the other as an array on the devices of a side. A number is the same on all of them."""
+        """The tiles, one after the other, as an array on the devices of a side. A scalar is the same on all of them."""
         own = [tiles[number] for number in self.here(side)]
         one = self.row_type(side, tile, dtype)
         return jax.make_array_from_single_device_arrays(one.shape, one.sharding, own, dtype=dtype)
@@ -151,7 +151,7 @@ class Devices:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(self.mesh(side), spec_of(tile)))
 
     def table(self, side: Side, rows: np.ndarray) -> Any:
-        """A row for each device of a side, and nothing where this process has none of them."""
+        """An array with a row for each device of a side; None where this process has none of them."""
         tiles = {
             number: jax.device_put(rows[place : place + 1], self.all[number])
             for place, number in enumerate(side)
@@ -165,7 +165,7 @@ def spec_of(tile: Shape) -> PartitionSpec:
 
 
 def boxes_of(array: int, kind: Kind, movement: Movement, most_bytes: int) -> Iterator[Box]:
-    """Each of so many bytes at most, but no less than a row."""
+    """The boxes of an array, each of at most so many bytes, but at least one row."""
     for is_kept, rounds in ((True, movement.rounds.own), (False, movement.rounds.exchanged)):
         for round_ in rounds:
             yield from boxes_in(array, kind, movement, round_, is_kept, most_bytes)
@@ -182,7 +182,7 @@ def boxes_in(array: int, kind: Kind, movement: Movement, round_: Any, is_kept: b
 
 
 def parts_of(box: Shape, most: int) -> Iterator[tuple[Shape, Shape]]:
-    """Corners and shapes: the box in parts of so many elements, along the first dimension that can be cut."""
+    """Corners and shapes of the box's parts, of at most so many elements, along the first dimension that can be cut."""
     outer = next((i for i, length in enumerate(box) if length > 1), None)
     if outer is None or math.prod(box) <= most:
         yield (0,) * len(box), box
@@ -198,12 +198,12 @@ def shifted(corner: Sequence[int], by: Shape) -> Shape:
     return tuple(a + b for a, b in zip(corner, by, strict=True))
 
 
-# --- Programs. All that they depend on is in their arguments, so that batches alike have one.
+# --- Programs. All that they depend on is in their arguments, so that equal batches share one.
 
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A box in a program: whose tile it is of, and which message it is in."""
+    """A box in a program: the tile that it belongs to, and the message that it is in."""
 
     tile: int
     shape: Shape
@@ -212,12 +212,12 @@ class Slot:
 
 
 def per_device(function: Callable, mesh: Mesh, arguments: Any, results: Any, donated: Any = ()) -> Any:
-    """Compiled. Arguments and results are trees of types of rows."""
+    """The function, compiled to run on each device. Arguments and results are trees of types of rows."""
     specs = jax.tree.map(lambda one: one.sharding.spec, (arguments, results))
     mapped = jax.shard_map(function, mesh=mesh, in_specs=specs[0], out_specs=specs[1], check_vma=False)
 
     def run(*rows: Any) -> Any:
-        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):  # which need not be the caller's
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):  # it need not be the caller's mesh
             return mapped(*rows)
 
     return jax.jit(run, donate_argnums=donated).lower(*arguments).compile()
@@ -243,8 +243,8 @@ def permute_program(mesh: Mesh, pairs: Sequence[Sequence[tuple[int, int]]], mess
 
 
 def put_program(mesh: Mesh, slots: Sequence[Slot], types: Sequence[Any], arguments: Any, results: Any) -> Any:
-    """`types` are shapes and element types of tiles. Arguments: messages; tiles that are begun, by number; corners, and
-    behind them whether a device receives the box."""
+    """Puts boxes of messages into tiles. `types` are shapes and element types of tiles. The arguments are messages;
+    tiles that were begun, by number; and corners, each followed by whether a device receives the box."""
 
     def put(messages: list[Any], begun: dict[int, Any], corners: Any) -> list[Any]:
         tiles, taken = dict(begun), [0] * len(messages)
@@ -271,7 +271,8 @@ def put_program(mesh: Mesh, slots: Sequence[Slot], types: Sequence[Any], argumen
 
 
 class Batch:
-    """Boxes that are on their way at once, from devices of one side to those of another, and the programs that move them."""
+    """Boxes that are on their way at once, from devices of one side to those of the other, and the programs that move
+    them."""
 
     def __init__(
         self, devices: Devices, sides: tuple[Side, Side], boxes: list[Box], kinds: Sequence[Kind], begun: set[int]
@@ -286,12 +287,12 @@ class Batch:
         self._devices, self._kinds = devices, [kinds[array] for array in self.arrays]
 
     def types(self, side: Side, which: Sequence[int]) -> list[Any]:
-        """Of messages, on the devices of a side."""
+        """The types of messages on the devices of a side."""
         return [self._devices.row_type(side, (self.lengths[i],), self.messages[i].dtype) for i in which]
 
     @property
     def sent(self) -> list[int]:
-        """The messages that are not kept."""
+        """The messages that are sent, not kept."""
         return [number for number, message in enumerate(self.messages) if not message.is_kept]
 
     def slots(self) -> tuple[Slot, ...]:
@@ -308,7 +309,7 @@ class Batch:
         )
 
     def corners(self, which: int) -> np.ndarray:
-        """By device of a side (0: where boxes are taken from, 1: where they go) and box: its corner, and behind that
+        """By device of a side (0: where boxes are taken from, 1: where they go) and box: the box's corner, followed by
         whether the device receives it."""
         side = self.sides[which]
         width = max(len(box.shape) for box in self.boxes) + 1
@@ -321,7 +322,7 @@ class Batch:
         return table
 
     def compile(self, known: dict[Any, Any]) -> None:
-        """Programs that are known are taken."""
+        """Compiles the programs; those that are known are reused."""
         sources, targets = self.sides
         slots, every = self.slots(), range(len(self.messages))
         tiles = [tuple((kind.tiles[side], kind.dtype) for kind in self._kinds) for side in (0, 1)]
@@ -366,11 +367,12 @@ class Batch:
         )
 
     def prepare(self) -> None:
-        """Puts corners on devices, where calls find them."""
+        """Puts corners on the devices, ready for calls."""
         self._tables = tuple(self._devices.table(side, self.corners(which)) for which, side in enumerate(self.sides))
 
     def staged_bytes(self) -> int:
-        """That a device holds of this batch beside tiles: messages, and what programs hold as XLA counts it."""
+        """The bytes that a device holds for this batch beside tiles: messages, and what programs hold as XLA counts
+        it."""
         held = [length * message.dtype.itemsize for length, message in zip(self.lengths, self.messages, strict=True)]
         sent, kept = sum(held[number] for number in self.sent), sum(held)
         kept -= sent
@@ -379,7 +381,7 @@ class Batch:
         return max(*temporaries, 2 * sent + kept)
 
     def run(self, arrays: Sequence[Any], targets: dict[int, Any], zeros: "Zeros") -> None:
-        """`arrays` are all of the transfer's; `targets` their rows as far as they are there."""
+        """Moves the boxes. `arrays` are all of the transfer's; `targets` has their rows so far."""
         devices, (sources, wanted) = self._devices, self.sides
         messages: list[dict[int, Any]] = [{} for _ in self.messages]
         if self.cut:
@@ -402,7 +404,7 @@ class Batch:
             jax.block_until_ready([one for message in messages for one in message.values()])
 
     def _as_rows(self, side: Side, which: Iterable[int], messages: list[dict[int, Any]], zeros: "Zeros") -> list[Any]:
-        """Messages on all devices of a side: those that have none have zeros."""
+        """Messages on all devices of a side; devices that have none get zeros."""
         rows = []
         for number in which:
             length, dtype = self.lengths[number], self.messages[number].dtype
@@ -413,7 +415,7 @@ class Batch:
 
 
 class Zeros:
-    """Messages of devices that have none. Kept from one batch to the next, which often needs the same."""
+    """Messages for devices that have none. Kept from one batch to the next, which often needs the same."""
 
     def __init__(self, devices: Devices):
         self._devices = devices
@@ -433,7 +435,7 @@ class Zeros:
 
 
 def batch_of_a_row(devices: Devices, kinds: Sequence[Kind], movements: Sequence[Movement], array: int) -> Batch:
-    """Of an array, a box that cannot be cut: one that is sent, where there is any, into a tile that is begun."""
+    """A batch of one box of an array that cannot be cut: one that is sent, if any is, into a tile that was begun."""
     kind, movement = kinds[array], movements[array]
     sent = max(movement.rounds.exchanged, key=lambda one: one.senders.count(NOBODY), default=None)
     box = next(boxes_in(array, kind, movement, sent or movement.rounds.own[0], sent is None, 0))
@@ -443,8 +445,8 @@ def batch_of_a_row(devices: Devices, kinds: Sequence[Kind], movements: Sequence[
 def batches_of(
     devices: Devices, kinds: Sequence[Kind], movements: Sequence[Movement], order: Sequence[int], most_bytes: int
 ) -> list[Batch]:
-    """The boxes of arrays, in this order, in batches that stage so many bytes at most, but a box at least. An array that
-    fits one batch is in one."""
+    """The boxes of arrays, in this order, in batches that stage at most so many bytes, but have at least one box. An
+    array that fits into one batch is in one."""
     batches: list[Batch] = []
     begun: set[int] = set()
     boxes: list[Box] = []

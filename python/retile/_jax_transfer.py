@@ -17,18 +17,18 @@ from retile._trees import for_leaves
 
 
 class Transfer:
-    """Moves a tree of arrays to other shardings, on the same devices or others, under a cap on what a device holds beside its
-    tiles of the arrays.
+    """Moves a tree of arrays to other shardings, on the same devices or others, under a cap on what a device holds
+    beside its tiles of the arrays.
 
         t = retile.jax.Transfer(params, shardings, max_bytes="256MiB", donate=True)
         print(t.explain())
         served = t(params)
 
-    `params` is a tree of arrays, or of `jax.ShapeDtypeStruct`s with shardings. `shardings` is a tree above it, of shardings
-    or, under `jax.set_mesh`, PartitionSpecs, or None where arrays stay. Source and target may be on any devices, of
-    several processes too: then all of them make the same transfer and call it together. Making it plans and compiles;
-    calls do neither, and take trees of the same shapes, types and shardings. With `donate`, arrays are given up as they
-    are moved.
+    `params` is a tree of arrays, or of `jax.ShapeDtypeStruct`s with shardings. `shardings` is a prefix tree of it, with
+    shardings (under `jax.set_mesh`, also PartitionSpecs), or None for arrays that stay. Source and target may be on any
+    devices, also of several processes: then all processes make the same transfer and call it together. Making a
+    transfer plans and compiles; calls do neither, and take trees of the same shapes, types and shardings. With
+    `donate`, arrays are given up as they are moved.
     """
 
     def __init__(self, params: Any, shardings: Any, *, max_bytes: int | str = "256MiB", donate: bool = False):
@@ -50,7 +50,7 @@ class Transfer:
 
         self._movements = _together(self._names, kinds, targets, movement_of)
         places = {kind: place for place, kind in enumerate(known)}
-        # Arrays of a kind one after the other, so that batches are alike.
+        # Arrays of a kind come one after the other, so that batches are equal.
         order = [number for number in moved if not self._movements[number].is_there]
         order.sort(key=lambda number: (self._movements[number].sides, places[kinds[number]]))
         self._batches = self._fitting_batches(order)
@@ -62,12 +62,13 @@ class Transfer:
         self._report: Report | None = None
 
     def _fitting_batches(self, order: list[int]) -> list[Batch]:
-        """Programs hold more than messages, which is known when they are compiled: batches become smaller until they fit."""
+        """Batches that fit the cap. How much programs hold beside messages is known only once they are compiled, so
+        batches are made smaller until they fit."""
         known: dict[Any, Any] = {}
-        first = {self._kinds[number]: number for number in reversed(order)}  # an array of each kind
+        first = {self._kinds[number]: number for number in reversed(order)}  # the first array of each kind
         rows = [batch_of_a_row(self._devices, self._kinds, self._movements, number) for number in first.values()]
         least = self._most_staged(rows, known)
-        most = max(self._max_bytes, 1)  # nothing to move takes nothing
+        most = max(self._max_bytes, 1)  # if nothing is moved, nothing is staged
         while least <= self._max_bytes and most > 0:
             most //= 2
             batches = batches_of(self._devices, self._kinds, self._movements, order, most)
@@ -79,15 +80,15 @@ class Transfer:
 
     @staticmethod
     def _most_staged(batches: Sequence[Batch], known: dict[Any, Any] | None = None) -> int:
-        """Compiles what is not."""
+        """The most bytes that one of the batches stages. Compiles those that are not compiled yet."""
         for batch in batches if known is not None else ():
             batch.compile(known)
         return _agreed_most(max((batch.staged_bytes() for batch in batches), default=0))
 
-    # What it says.
+    # Descriptions.
 
     def explain(self) -> str:
-        """What is moved, by how many programs, and what that takes."""
+        """What is moved, by how many programs, and with how much staging, as text."""
         moved = [number for number, kind in enumerate(self._kinds) if kind is not None]
         kinds = len({self._kinds[number] for number in moved})
         tiles = self._tile_bytes(moved)
@@ -109,11 +110,11 @@ class Transfer:
 
     @property
     def report(self) -> Report | None:
-        """What the last call did on this process's devices. None before it."""
+        """The report of the last call, for this process's devices; None before the first call."""
         return self._report
 
     def _traffic(self) -> tuple[list[int], list[int]]:
-        """Bytes that each device sends and receives."""
+        """The bytes that each device sends, and those that it receives."""
         sent, received = [0] * len(self._devices.all), [0] * len(self._devices.all)
         for batch in self._batches:
             for box in batch.boxes:
@@ -123,7 +124,7 @@ class Transfer:
         return sent, received
 
     def _tile_bytes(self, moved: Iterable[int]) -> list[int]:
-        """Of each device: all tiles of sources and targets."""
+        """The bytes of all tiles of sources and targets, by device."""
         held = [0] * len(self._devices.all)
         for number in moved:
             kind, movement = self._kinds[number], self._movements[number]
@@ -135,7 +136,7 @@ class Transfer:
     # Calls.
 
     def __call__(self, params: Any) -> Any:
-        """The tree with its arrays in the target shardings."""
+        """Moves the arrays, and returns the tree with its arrays in the target shardings."""
         begin = time.perf_counter()
         paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(params)
         if tree != self._tree:
@@ -144,7 +145,7 @@ class Transfer:
         _together(self._names, arrays, self._kinds, _require_alike)
         targets: dict[int, Any] = {}
         zeros = Zeros(self._devices)
-        # An array may stand in several places of a tree.
+        # An array may occur several times in a tree.
         needed = {id(array) for number, array in enumerate(arrays) if number not in self._last}
         last = {id(arrays[number]): place for number, place in sorted(self._last.items(), key=lambda one: one[1])}
         for place, batch in enumerate(self._batches):
@@ -190,7 +191,7 @@ def _name_of(path: Any) -> str:
 
 
 def _together(names: Sequence[str], first: Sequence[Any], second: Sequence[Any], function: Callable) -> list[Any]:
-    """Of all arrays. Throws with all that is wrong."""
+    """The results of the function for all arrays. Raises with everything that is wrong."""
     found, faults = [], []
     for name, *arguments in zip(names, first, second, strict=True):
         try:
@@ -247,12 +248,12 @@ def _require_alike(array: Any, kind: Kind | None) -> None:
 
 
 def _agreed_most(staged: int) -> int:
-    """Programs are the same in all processes that have them, and not all have all of them."""
+    """The most bytes that a process stages. Equal programs stage the same, but not every process has all programs."""
     if jax.process_count() == 1:
         return staged
     from jax.experimental import multihost_utils
 
-    halves = np.array(divmod(staged, 1 << 30), np.int32)  # JAX has no larger numbers unless told
+    halves = np.array(divmod(staged, 1 << 30), np.int32)  # JAX has no larger integers by default
     return max((int(high) << 30) + int(low) for high, low in multihost_utils.process_allgather(halves))
 
 
@@ -261,7 +262,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _range(numbers: Sequence[int]) -> str:
-    """ "80 to 160 bytes, 4 devices" of those that have something."""
+    """A text such as "80 to 160 bytes, 4 devices", for the devices that have something."""
     some = [number for number in numbers if number]
     if not some:
         return "nothing"

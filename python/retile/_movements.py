@@ -1,6 +1,6 @@
 """Movements of DTensors: from a mesh and placements to others, as one rank plans and carries them out.
 
-A movement is asked for by a request, which has a text, so that torch.compile carries it as a constant.
+A request asks for a movement. It has a text form, so that torch.compile can carry it as a constant.
 """
 
 import concurrent.futures
@@ -27,12 +27,12 @@ from retile._errors import InputError
 from retile._retile import Layout, Machine, Plan
 from retile._shardings import device_mesh_values, dtensor_layout, placement_values
 
-# What an exchange takes, relative to a collective in which devices receive as much: here all steps are messages from
-# tile to tile, and one step is better than two.
+# The time of an exchange, relative to a collective in which devices receive as much. All steps are messages from tile
+# to tile here, so that one step is better than two.
 EXCHANGE_WEIGHT = 0.5
 
 
-# --- What moves: a problem as values, which torch.compile carries as a constant text.
+# --- Problems as values, which torch.compile carries as constant texts.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +57,12 @@ class End:
         return dtensor_layout(*self.mesh, values, shape)
 
     def without_sums(self) -> "End":
-        """What flows back to a part of a sum is what flows back to the sum."""
+        """The end of gradients: the gradient of a part of a sum is the gradient of the sum."""
         kept = [one if one[0] == "shard" else ("replicate", 0, 1) for one in self.placements]
         return dataclasses.replace(self, placements=tuple(kept))
 
     def local_shape(self, shape: Sequence[Any], rank: int) -> list[Any]:
-        """Of a rank's tile, where sizes are symbols: nested ceilings. Where they are numbers, `layout` knows it."""
+        """The shape of a rank's tile by nested ceilings, for sizes that are symbols. For numbers, `layout` gives it."""
         if rank not in self.ranks:
             return [0] * len(shape)
         local, position = list(shape), self.ranks.index(rank)
@@ -85,13 +85,14 @@ class End:
 
 
 def values_of(placement: Any) -> tuple[str, int, float]:
-    """What it is, of a shard its dimension and split factor, of a norm its exponent. Averages and norms are sums inside."""
+    """The kind of a placement, and the dimension and split factor of a shard, or the exponent of a norm. Averages and
+    norms are moved as sums."""
     if type(placement) is Partial and placement.reduce_op == "avg":
         return "avg", 0, 1
     if type(placement).__name__ == "_NormPartial":
         return "norm", 0, float(placement.norm_type)
     if type(placement).__name__ == "_MaskPartial" and placement.reduce_op == "sum":
-        return "sum", 0, 1  # of tiles that are masked before (_masked)
+        return "sum", 0, 1  # tiles are masked before (_masked)
     return placement_values(placement)
 
 
@@ -102,11 +103,11 @@ def placement_text(values: tuple[str, int, float]) -> str:
     return {"replicate": "Replicate()", "norm": f"_NormPartial({factor:g})"}.get(kind, f"Partial({kind})")
 
 
-_meshes: dict[tuple[Any, ...], DeviceMesh] = {}  # by their values: the last ones, whose groups are there already
+_meshes: dict[tuple[Any, ...], DeviceMesh] = {}  # by values: the last such mesh, whose groups exist already
 
 
-# Meshes are equal if their ranks are. What depends on a mesh's groups is cached by identity too: groups may be destroyed,
-# and made again for an equal mesh. An entry keeps its mesh alive, and so its identity.
+# Meshes are equal if their ranks are. What depends on a mesh's groups is also cached by identity, because groups may be
+# destroyed and made again for an equal mesh. An entry keeps its mesh alive, and so its identity.
 
 
 @functools.lru_cache(maxsize=4096)
@@ -119,12 +120,12 @@ def end_of(mesh: DeviceMesh, placements: tuple[Placement, ...], _identity: int) 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a tensor is moved. `group` is the name of a process group, '' of the default one."""
+    """How a tensor is moved. `group` is the name of a process group; '' is the default one."""
 
     planner: str = "auto"
     memory_limit: int | None = None
     group: str = ""
-    time_limit: float | None = None  # seconds; TIME_LIMIT unless told
+    time_limit: float | None = None  # seconds; default: TIME_LIMIT
     machine: str | None = None  # as JSON
 
     def process_group(self) -> dist.ProcessGroup:
@@ -133,7 +134,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Where a tensor is, where it shall be, and how it gets there."""
+    """The mesh and placements that a tensor has and shall have, and the options of its movement."""
 
     source: End
     target: End
@@ -145,7 +146,7 @@ class Request:
 
     @functools.cached_property
     def back(self) -> str:
-        """The way that gradients take, as text."""
+        """The request for gradients, as text."""
         return Request(self.target.without_sums(), self.source.without_sums(), self.options).text
 
 
@@ -172,7 +173,7 @@ def request_text(
 
 @dataclasses.dataclass(frozen=True)
 class Movement:
-    """From one layout to another, as one rank does it."""
+    """A movement from one layout to another, as one rank carries it out."""
 
     request: Request
     shape: tuple[int, ...]
@@ -213,7 +214,7 @@ class Movement:
 
     @functools.cached_property
     def ranks(self) -> tuple[int, ...]:
-        """Those that take part."""
+        """The ranks that take part."""
         return tuple(sorted({*self.request.source.ranks, *self.request.target.ranks}))
 
     @functools.cached_property
@@ -229,7 +230,7 @@ class Movement:
 
     @functools.cached_property
     def divisor(self) -> int:
-        """Of the sum, where it is an average."""
+        """The divisor of the sum, where it is an average."""
         source, target = self.request.source, self.request.target
         sizes = zip(source.sizes, source.placements, strict=True)
         kept = target.placements if source.mesh == target.mesh else ()
@@ -239,12 +240,12 @@ class Movement:
 
     @functools.cached_property
     def norm(self) -> float | None:
-        """The exponent, where the sum is one of powers."""
+        """The exponent, where the sum is of powers."""
         return next((factor for kind, _, factor in self.request.source.placements if kind == "norm"), None)
 
     @functools.cached_property
     def gathered_axis(self) -> int | None:
-        """The mesh's dimension along which tiles are to be gathered one after the other, where that is all to do."""
+        """The mesh's dimension along which tiles are gathered one after the other, if the movement is only that."""
         mesh = _meshes[self.request.source.mesh]
         steps = _retile.plan(*self.layouts, element_type(self.dtype), "auto", "paper", None, True, 0).steps
         if len(steps) != 1 or steps[0].op != "allgather" or steps[0].local_in[1:] != steps[0].local_out[1:]:
@@ -254,31 +255,31 @@ class Movement:
             return None
         for axis, size in enumerate(mesh.shape):
             ranks = mesh.mesh.movedim(axis, -1).reshape(-1, size)
-            is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch know no other
+            is_in_order = groups == ranks.sort().values.tolist()  # groups of PyTorch have no other order
             if is_in_order and groups == sorted(ranks.tolist()):
                 return axis
         return None
 
     @functools.cached_property
     def local_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of this rank's tiles: source and target."""
+        """The shapes of this rank's tiles of source and target."""
         rank = dist.get_rank()
         return self.layouts[0].tile_shape(rank), self.layouts[1].tile_shape(rank)
 
     @functools.cached_property
     def are_boxes_single(self) -> bool:
-        """Whether this rank's tile of the source is one box, whose elements may lie apart."""
+        """Whether this rank's tile of the source is one box; its elements may lie apart."""
         rank = dist.get_rank()
         return rank >= self.layouts[0].device_count or len(self.layouts[0].boxes(rank)) <= 1
 
     @functools.cached_property
     def participants(self) -> _agreement.Participants | None:
-        """None on a rank that no mesh names."""
+        """The participants; None on a rank that is in neither mesh."""
         group = self.request.options.process_group()
         return _agreement.participants_of(group, self.ranks) if dist.get_rank() in self.ranks else None
 
     def stages(self, strides: tuple[int, ...]) -> tuple[_point_to_point.Stage, ...]:
-        """What this rank does with a tile of these strides; none where it is packed."""
+        """The stages of this rank for a tile of these strides (none where it is packed)."""
         found = self.known_stages.get(strides)
         if found is None:
             found = self.known_stages[strides] = _point_to_point.schedule(
@@ -291,7 +292,7 @@ class Movement:
         return {}
 
     def find_tile_fault(self, tile: torch.Tensor) -> str:
-        """What is wrong with this rank's tile of the source; a rank outside its mesh has none."""
+        """What is wrong with this rank's tile of the source; empty if nothing is, and on ranks outside its mesh."""
         expected = self.local_shapes[0]
         if tile.shape == expected or dist.get_rank() not in self.request.source.ranks:
             return ""
@@ -300,14 +301,15 @@ class Movement:
 
 @functools.lru_cache(maxsize=4096)
 def known_movement(request: str, shape: tuple[int, ...], dtype: torch.dtype, _group: Any) -> Movement:
-    """Throws InputError where there is no such movement. `_group` is the process group, which may be made anew."""
+    """The movement of a request. Raises InputError where there is none. `_group` is the process group: part of the key,
+    because it may be made anew."""
     movement = Movement(parsed(request), shape, dtype)
     source = {kind for kind, *_ in movement.request.source.placements} - {"replicate", "shard"}
     if movement.norm is not None and len(source) > 1:
         raise InputError("a norm and another sum cannot be open at once")
     if movement.divisor != 1 and not (dtype.is_floating_point or dtype.is_complex):
         raise InputError(f"{movement.request.source} of {dtype} is no average of such elements")
-    _ = movement.plan  # which may be refused
+    _ = movement.plan  # made here because it may be refused
     _ = movement.participants
     return movement
 
@@ -316,11 +318,11 @@ def movement_of(request: str, shape: tuple[int, ...], dtype: torch.dtype) -> Mov
     return known_movement(request, shape, dtype, parsed(request).options.process_group())
 
 
-# --- Moving it: an operation on this rank's tile.
+# --- Moving: an operation on this rank's tile.
 
 
 def carry_out(movement: Movement, tile: torch.Tensor, result: torch.Tensor | None = None) -> torch.Tensor:
-    """This rank's tile of the target, in `result` where there is one."""
+    """Moves this rank's tile, and returns its tile of the target, in `result` if that is given."""
     if movement.participants is None:
         return tile.new_empty(movement.local_shapes[1])
     if movement.norm is not None:
@@ -332,8 +334,9 @@ def carry_out(movement: Movement, tile: torch.Tensor, result: torch.Tensor | Non
 
 
 def begin(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
-    """This rank's tile of the target, which a thread fills: PyTorch waits for it where it is used. Complete on return
-    where there is no such thread: on GPUs, whose streams wait, and where the target is not to be held from the beginning."""
+    """Starts to move, and returns this rank's tile of the target, which a thread fills: PyTorch waits for it when it is
+    used. Without such a thread it is complete on return: on GPUs, whose streams wait, and with a memory limit, under
+    which the target is not allocated from the beginning."""
     participants = movement.participants
     if participants is None or movement.is_limited or not _agreement.has_thread(participants.group, tile.device.type):
         return carry_out(movement, tile)
@@ -344,7 +347,7 @@ def begin(movement: Movement, tile: torch.Tensor) -> torch.Tensor:
 
 
 class _Arrival(dist._Work):
-    """What PyTorch waits for. A failure is told every time that the result is used."""
+    """The work that PyTorch waits for. Raises a failure every time that the result is used."""
 
     def __init__(self, result: torch.Tensor, arrival: concurrent.futures.Future) -> None:
         super().__init__()
@@ -389,7 +392,7 @@ _SCHEMA = "(Tensor tile, str request, SymInt[] shape, ScalarType dtype, ScalarTy
 def operation(
     tile: torch.Tensor, request: str, shape: Sequence[int], dtype: torch.dtype, gradient_dtype: torch.dtype
 ) -> torch.Tensor:
-    """Cast, then moved; gradients likewise on their way back."""
+    """Casts a tile, then moves it; gradients likewise on their way back."""
     return carry_out(movement_of(request, tuple(shape), dtype), tile.to(dtype))
 
 
@@ -414,7 +417,7 @@ operation.register_autograd(_move_back, setup_context=_keep)
 
 
 def is_watched() -> bool:
-    """Whether a compiler looks on, or a mode: they are to see an operation, not what it does."""
+    """Whether a compiler or a dispatch mode is active: it must see one operation, not its parts."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
@@ -425,12 +428,12 @@ def move_tile(tile: torch.Tensor, request: str, shape: tuple[int, ...], is_async
 
 
 def has_fast_gather(device: torch.device, group: dist.ProcessGroup) -> bool:
-    """NCCL has; over gloo, messages are as fast."""
+    """Whether the backend gathers faster than messages do: NCCL does; over gloo, messages are as fast."""
     return device.type == "cuda" and "nccl" in _agreement.backend_of(group, device.type)
 
 
 @functools.lru_cache
 def _meet_first(device: torch.device, group: dist.ProcessGroup) -> None:
-    """All ranks of an NCCL group have to take part in the first thing that it does."""
+    """Makes all ranks of an NCCL group take part in its first operation, as NCCL requires."""
     if has_fast_gather(device, group):
         dist.all_reduce(torch.zeros(1, device=device), group=group)

@@ -1,4 +1,5 @@
-"""Arrays of NumPy, one to a rank of MPI, moved by the ranks among themselves: MPI's datatypes say where boxes lie."""
+"""NumPy arrays, one on each rank of MPI, moved by the ranks among themselves. MPI's datatypes describe where boxes
+lie."""
 
 import functools
 import types
@@ -11,11 +12,12 @@ from retile._errors import InputError
 from retile._numpy import array_faults
 from retile._retile import Plan
 
-ONE_MESSAGE = 2**62  # bytes: what two ranks have for each other is never cut
+ONE_MESSAGE = 2**62  # bytes, so that all that one rank sends another is one message
 
 
 def redistribute(tile: Any, plan: Plan, out: Any, comm: Any) -> Any:
-    """This rank's tile of the plan's target. Ranks of the communicator are the plan's devices."""
+    """Moves this rank's tile, and returns its tile of the plan's target. Ranks of the communicator are the plan's
+    devices."""
     import numpy
 
     tile = numpy.asanyarray(tile)
@@ -23,7 +25,7 @@ def redistribute(tile: Any, plan: Plan, out: Any, comm: Any) -> Any:
     shape = target.tile_shape(rank) if rank < target.device_count else (0,) * len(target.shape)
     result = numpy.empty(shape, tile.dtype) if out is None else out
     _refuse_together(_faults(tile, result, plan, comm), tile.dtype.str, comm)
-    # Rows that are added up lie one after the other, at both ends of the addition.
+    # Rows that are added up lie one after the other, before and after the addition.
     is_sum = bool(plan.source.partial)
     packed_source = numpy.ascontiguousarray(tile) if is_sum else tile
     packed_target = numpy.empty_like(result, order="C") if is_sum and not result.flags.c_contiguous else result
@@ -57,7 +59,7 @@ def _faults(tile: Any, result: Any, plan: Plan, comm: Any) -> list[str]:
 
 
 def _refuse_together(faults: list[str], dtype: str, comm: Any) -> None:
-    """What one rank cannot do, all refuse, so that nobody waits for it."""
+    """Makes all ranks refuse what one of them cannot do, so that no rank waits for it."""
     found = comm.allgather((faults, dtype))
     lines = [f"rank {rank}: {fault}" for rank, (own, _) in enumerate(found) for fault in own]
     types = {dtype for _, dtype in found}
@@ -79,7 +81,7 @@ def _run(tile: Any, result: Any, plan: Plan, comm: Any) -> None:
     ends = [() if array.flags.c_contiguous else array.strides for array in (tile, result)]
     if rank < max(plan.source.device_count, plan.target.device_count):
         stages = _schedule(plan, rank, tile.itemsize, *ends)
-    else:  # takes part in what is collective
+    else:  # it takes part in collective calls
         stages = [(0, [], [], reduction) for *_, reduction in _schedule(plan, 0, tile.itemsize, (), ())]
     for number, (elements, copies, rounds, reduction) in enumerate(stages):
         after = result if number + 1 == len(stages) else numpy.empty(elements, tile.dtype)
@@ -93,7 +95,7 @@ def _run(tile: Any, result: Any, plan: Plan, comm: Any) -> None:
 
 
 def _view(array: Any, region: tuple) -> Any:
-    """Elements of an array, wherever they lie in its memory."""
+    """A view of an array's elements, wherever they lie in its memory."""
     import numpy
 
     offset, shape, strides = region
@@ -102,7 +104,7 @@ def _view(array: Any, region: tuple) -> Any:
 
 
 def _combine(tile: Any, result: Any, reduction: str) -> None:
-    """The tile's rows in order, as engines combine them; elements that retile has no name for as NumPy does."""
+    """Combines the tile's rows in order, like the engines; elements that retile has no name for like NumPy."""
     import numpy
 
     if result.size == 0:
@@ -133,7 +135,7 @@ def _exchange(tile: Any, result: Any, rounds: list, comm: Any) -> None:
 
 
 def _datatype(array: Any, regions: list) -> Any:
-    """The regions of the array, by their addresses in memory."""
+    """The datatype of regions of the array, by their addresses in memory."""
     from mpi4py import MPI
 
     kinds = [_region_datatype(array.itemsize, shape, strides) for _, shape, strides in regions]
@@ -147,7 +149,7 @@ def _datatype(array: Any, regions: list) -> Any:
 def _region_datatype(itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> Any:
     from mpi4py import MPI
 
-    # Dimensions that lie together are one run.
+    # Dimensions without gaps between them are one run.
     run, inner = itemsize, len(shape)
     while inner > 0 and (strides[inner - 1] == run or shape[inner - 1] == 1) and run * shape[inner - 1] < 2**31:
         inner -= 1

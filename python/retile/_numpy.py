@@ -1,4 +1,4 @@
-"""Arrays of NumPy, moved on threads; between processes by MPI (_mpi.py)."""
+"""NumPy arrays, moved by threads; between processes by MPI (_mpi.py)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from retile._retile import redistribute as _redistribute
 
 
 def array_faults(array: Any, what: str) -> list[str]:
-    """Why it is no array that can be moved as it lies."""
+    """The reasons why an array cannot be moved as it lies."""
     import numpy
 
     if not isinstance(array, numpy.ndarray):
@@ -23,7 +23,8 @@ def array_faults(array: Any, what: str) -> list[str]:
 
 
 def is_on_gpu(array: Any) -> bool:
-    """By DLPack, where 2 and 13 are memory of CUDA. Arrays of JAX, which are never written, become NumPy's as ever."""
+    """Whether an array is on a GPU: in DLPack, 2 and 13 are memory of CUDA. Arrays of JAX, which are never written,
+    become NumPy arrays as usual."""
     device = getattr(array, "__dlpack_device__", None)
     is_of_jax = type(array).__module__.partition(".")[0] in ("jax", "jaxlib")
     return device is not None and not is_of_jax and device()[0] in (2, 13)
@@ -70,9 +71,9 @@ def _listed(arrays: Any, what: str) -> list[Any]:
 def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -> Any:
     """Moves the tiles of all devices by the plan, and returns those of its target: `out`, or new arrays.
 
-    Arrays may be strided in any way and are moved as they lie; `out` overlaps neither `tiles` nor itself. With a communicator of
-    mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own. Arrays of PyTorch and
-    CuPy on a GPU are moved there, on the stream that is current.
+    Arrays may have any strides and are moved as they lie; `out` must overlap neither `tiles` nor itself. With a
+    communicator of mpi4py, ranks are devices: all of them call it, each with its own tile, and each gets its own.
+    Arrays of PyTorch and CuPy on a GPU are moved there, on the current stream.
 
     >>> import numpy as np, retile
     >>> mesh = retile.Mesh({"x": 2})
@@ -110,14 +111,14 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
         if faults:
             raise InputError("\n".join(faults))
     sides = (sources, source), (targets, target)
-    if plan._combined not in (None, ELEMENT_TYPES.get(str(dtype))):  # dtype.name hides the order of bytes
+    if plan._combined not in (None, ELEMENT_TYPES.get(str(dtype))):  # dtype.name hides the byte order
         raise InputError(f"the plan adds up elements of {plan._combined}, and the arrays have {dtype}")
     _redistribute(plan, dtype.itemsize, *(list(map(_in_memory, side, [layout] * devices)) for side, layout in sides))
     return targets
 
 
 def _in_memory(array: Any, layout: Layout) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Address, shape and strides, none where it is packed; the parts of a sum lie along dimensions in front."""
+    """Address, shape and strides (none where it is packed). The parts of a sum lie along dimensions in front."""
     front = len(layout.partial)
     strides = () if array.flags.c_contiguous else (array.nbytes,) * front + array.strides
     return array.ctypes.data, (1,) * front + array.shape, strides

@@ -1,4 +1,4 @@
-"""Whole models of NumPy's arrays, between the ranks of a communicator of mpi4py or of any other group."""
+"""Transfers of whole models of NumPy arrays, between the ranks of a communicator of mpi4py or of any other group."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from retile._transfer import Transfer as _Transfer
 from retile._transfer_claims import Memory
 from retile._transfer_work import Group
 
-TAG = 25713  # of messages; MPI allows 32767 at least
+TAG = 25713  # of messages; MPI allows at least 32767
 
 
 class _Communicator:
@@ -40,9 +40,9 @@ class _Communicator:
 class Transfer(_Transfer):
     """Moves the arrays of a whole model between ranks, within a cap on what a rank holds beside them.
 
-    Every rank adds the arrays that it has and those that it wants, each with its layout over all ranks, with its box, or
-    whole; no rank knows those of others. `commit` compares and plans, `start` moves, as often as it is called. `comm` is a
-    communicator of mpi4py, or a group of your own: see `retile._transfer_work.Group`.
+    Every rank adds the arrays that it has and those that it wants, each with its layout over all ranks, with its box,
+    or whole; no rank knows those of others. `commit` compares and plans; `start` moves, as often as it is called.
+    `comm` is a communicator of mpi4py, or a group of your own: see `retile._transfer_work.Group`.
 
         t = retile.Transfer(comm, max_bytes=64 << 20, verify="crc32")
         t.add_sources({"wq": (tile, layout)}, dtype="float16")
@@ -61,8 +61,8 @@ class Transfer(_Transfer):
         host: str | None = None,
         machine: Machine | None = None,
     ):
-        """`host` names the host that this rank is on; the system's name unless told. A `machine` says it for all ranks, and
-        the plan of `commit` then says how long the transfer takes on it."""
+        """`host` names this rank's host; the default is the system's name. A `machine` names the hosts of all ranks;
+        the plan of `commit` then tells how long the transfer takes on it."""
         group: Group = _Communicator(comm) if hasattr(comm, "Get_rank") else comm
         super().__init__(group, max_bytes, verify, host, machine)
 
@@ -78,7 +78,7 @@ class Transfer(_Transfer):
     def _dtype_of(self, dtype: Any) -> Any:
         import numpy
 
-        element_type(dtype)  # which says what a type is
+        element_type(dtype)  # reports an unknown type
         return numpy.dtype(dtype)
 
     def _tile(self, name: str, array: Any, *arguments: Any) -> Any:

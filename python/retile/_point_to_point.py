@@ -1,8 +1,8 @@
-"""A rank's part of a plan, carried by the messages of a process group of PyTorch.
+"""A rank's part of a plan, carried out by the messages of a PyTorch process group.
 
 Every rank packs, sends, receives and unpacks its own boxes; what lies together in memory is sent from and received into
 its place. Messages are cut so that little is held beside tiles, and no group is made. They belong to a call
-(`_agreement.py`), which gives their tag and waits for them, so that ranks that disagree are told.
+(`_agreement.py`), which gives their tag and waits for them, so that ranks learn if they disagree.
 """
 
 import collections
@@ -20,24 +20,24 @@ from retile._elements import ELEMENT_TYPES
 from retile._retile import Layout, Plan
 
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
-STAGED_MESSAGES = 2  # held at once beside tiles at least: one of the longest each way
-LEAST_STAGING_BYTES = 2**21  # where memory is not limited: small tensors have all of their messages under way at once
+STAGED_MESSAGES = 2  # the least held at once beside tiles: one of the longest each way
+LEAST_STAGING_BYTES = 2**21  # without a memory limit: all messages of small tensors are under way at once
 
 
 def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
-    """How long messages are at most: a part of a tile, smaller where memory is short. Every rank finds the same."""
+    """The most bytes of a message: a part of a tile, smaller if memory is limited. The same on every rank."""
     tile = max(source.local_size, target.local_size) * itemsize
     return min(max(tile // (8 if is_limited else 2), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
 
 
 def staging_bytes(message: int, is_limited: bool) -> int:
-    """How much is held beside tiles at most, where messages are so long."""
+    """The most bytes that are held beside tiles, for messages of this size."""
     return max(STAGED_MESSAGES * message, 0 if is_limited else LEAST_STAGING_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
 class Region:
-    """Elements of a tensor; strides and offset count elements."""
+    """A region of a tensor; strides and offset count elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -60,7 +60,7 @@ class Message:
     peer: int
     elements: int
     regions: tuple[Region, ...]
-    is_in_place: bool  # sent from, or received into, where it lies
+    is_in_place: bool  # sent from, or received into, its place
 
     def staged(self) -> int:
         return 0 if self.is_in_place else self.elements
@@ -98,14 +98,14 @@ class Round:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    elements: int  # of the tile afterwards
+    elements: int  # of the tile after the stage
     copies: tuple[tuple[Region, Region], ...]
     rounds: tuple[Round, ...]
     reduction: str | None
 
     @functools.cached_property
     def staged(self) -> int:
-        """Elements, where all rounds are under way at once."""
+        """Elements staged if all rounds are under way at once."""
         return sum(one.staged for one in self.rounds)
 
     def receives_in_place(self) -> bool:
@@ -113,7 +113,7 @@ class Stage:
 
 
 def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequence[int]) -> tuple[Stage, ...]:
-    """What the rank does. `strides` are those of its tile, in elements; none where it is packed."""
+    """The stages of a rank. `strides` are those of its tile, in elements; none where it is packed."""
 
     def region_of(region: tuple) -> Region:
         offset, shape, steps = region
@@ -151,7 +151,8 @@ def move(
     call: Call,
     target: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The rank's tile of the target, of this shape, in `target` where there is one. `staging` is in bytes."""
+    """Moves the rank's tile, and returns its tile of the target, of this shape, in `target` if that is given. `staging`
+    is in bytes."""
     for number, stage in enumerate(stages):
         is_last = number + 1 == len(stages)
         place = target if is_last else None
@@ -165,7 +166,8 @@ def move(
 
 
 def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str, staging: int) -> None:
-    """The tile's rows, in order, to the bits of retile's engines: halves are added as f32 and rounded once."""
+    """Combines the tile's rows in order, with the same bits as retile's engines: halves are added in f32 and rounded
+    once."""
     if result.numel() == 0:
         return
     total, rows = result.view(-1), tile.view(-1, result.numel())
@@ -178,13 +180,13 @@ def combine(tile: torch.Tensor, result: torch.Tensor, reduction: str, staging: i
 
 
 def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
-    """Holds some numbers for each element, of 32 bytes in all at most."""
+    """Combines rows. Holds at most 32 bytes for each element."""
     is_half = rows.dtype in (torch.float16, torch.bfloat16)
     total = rows[0].to(torch.float32 if is_half else rows.dtype, copy=True)
     for row in rows[1:]:
         if reduction == "sum":
             total += row
-        else:  # as the engines say it, also of NaN and of zeros with signs
+        else:  # like the engines, also for NaN and signed zeros
             is_kept = (total > row if reduction == "max" else total < row) | (total != total)
             total = torch.where(is_kept, total, row.to(total.dtype))
     return total
@@ -217,7 +219,7 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
 
 
 class Exchanged:
-    """A round as it is carried out. What is sent is kept until it has arrived."""
+    """A round in progress. What is sent is kept until it has arrived."""
 
     def __init__(
         self, one: Round, tile: torch.Tensor, result: torch.Tensor, messages: "TaggedMessages | BatchedMessages"
@@ -225,7 +227,7 @@ class Exchanged:
         self.round, self.tile, self.result, self.messages = one, tile, result, messages
         self.works: list = []
         self.sent: torch.Tensor | None = None
-        self.received: torch.Tensor | None = None  # where it is not received straight into the result
+        self.received: torch.Tensor | None = None  # None where it is received directly into the result
         self.is_receiving = False
         self.is_through_host = tile.device.type != "cpu" and messages.has_host_buffers(tile.device.type)
 
@@ -250,7 +252,7 @@ class Exchanged:
         self.works = self.messages.begin(self.works)
 
     def finish(self) -> int:
-        """Elements that were staged."""
+        """Waits for the round, and returns the number of elements that were staged."""
         self.messages.wait(self.works)
         if self.received is not None:
             self.round.receive.unpack(self.received, self.result)
@@ -259,7 +261,7 @@ class Exchanged:
 
 
 class TaggedMessages:
-    """Messages of a call over a backend that knows tags: each is under way at once, and waits up to the time limit."""
+    """Messages of a call over a backend with tags: all are under way at once, and each waits up to the time limit."""
 
     may_receive_early = True  # so that senders need not wait for their receivers
 
@@ -284,7 +286,7 @@ class TaggedMessages:
 
 
 class BatchedMessages:
-    """Messages of a call over a backend like NCCL, where all of a round begin at once, and the device waits for them."""
+    """Messages of a call over a backend like NCCL: all of a round begin at once, and the device waits for them."""
 
     may_receive_early = False
 
@@ -309,5 +311,5 @@ class BatchedMessages:
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Backends know some types of elements, and all know bytes."""
+    """The tensor as bytes: backends support only some element types, but all support bytes."""
     return tensor.view(torch.uint8)

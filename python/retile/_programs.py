@@ -1,4 +1,5 @@
-"""What moves an array of JAX from one sharding to another: programs of plans, and XLA's own, and the choice between them."""
+"""Programs that move an array of JAX from one sharding to another: those of plans and XLA's own, and the choice between
+them."""
 
 import contextlib
 import dataclasses
@@ -26,19 +27,20 @@ try:
 except ImportError:
     _leaving_batches = contextlib.nullcontext
 
-# JAX's own, as they were when retile was imported: programs may put ours in their place.
+# JAX's own functions, as of when retile was imported: programs may replace them by ours.
 own_reshard = jax.sharding.reshard
 own_constraint = jax.lax.with_sharding_constraint
 
 
-# --- What is to be moved.
+# --- What is moved.
 
 
 @dataclasses.dataclass(frozen=True)
 class Movement:
-    """An array of this shape, from one sharding to another over the same devices, all in their own memory.
+    """The movement of an array of this shape from one sharding to another over the same devices, all in their own
+    memory.
 
-    There is no source, and nothing to plan from, where the array has no NamedSharding or XLA has yet to choose it.
+    If the array has no NamedSharding, or XLA has yet to choose it, there is no source, and nothing to plan from.
     """
 
     source: NamedSharding | None
@@ -50,9 +52,10 @@ class Movement:
         return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.source)
 
     def target_devices(self) -> list[int] | None:
-        """Their numbers, counted in the order of the source's mesh. None where the two have different devices."""
+        """The numbers of the target's devices, counted in the order of the source's mesh; None where the devices
+        differ."""
         meshes = self.source.mesh, self.target.mesh
-        if any(isinstance(mesh, AbstractMesh) for mesh in meshes):  # all that is known is how many
+        if any(isinstance(mesh, AbstractMesh) for mesh in meshes):  # only their number is known
             return list(range(meshes[0].size)) if meshes[0].size == meshes[1].size else None
         numbers = {device: number for number, device in enumerate(meshes[0].devices.flat)}
         found = [numbers.get(device) for device in meshes[1].devices.flat]
@@ -71,18 +74,18 @@ class Movement:
         )
 
     def best_form(self, is_alone: bool) -> str:
-        """Of a plan, on these devices: of a program that does nothing else, or inside one that does."""
+        """The best form of a plan on these devices: of a program that does nothing else, or inside one that does."""
         mesh = self.source.mesh
         platform = jax.default_backend() if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0].platform
         elements = max(math.prod(side.shard_shape(self.shape)) for side in (self.source, self.target))
         return _retile.form_for(platform, elements * self.dtype.itemsize, is_alone)
 
     def has_known_shape(self) -> bool:
-        """Whether all lengths are numbers: those of exported programs may be symbols."""
+        """Whether all lengths are numbers: in exported programs they may be symbols."""
         return all(isinstance(length, int) for length in self.shape)
 
     def is_even(self) -> bool:
-        """Whether every device has an equal tile, which is what JAX's own arrays have."""
+        """Whether all devices have equal tiles, as arrays of JAX have."""
         return all(
             length > 0 and length % math.prod(side.mesh.shape[axis] for axis in axes_of(entry)) == 0
             for side in (self.source, self.target)
@@ -91,12 +94,12 @@ class Movement:
 
 
 def entries_of(sharding: NamedSharding) -> tuple[Any, ...]:
-    """What the spec says of each dimension. JAX does not let specs that speak of sums be iterated."""
+    """The spec's entry for each dimension. JAX does not allow iterating over specs with sums."""
     return tuple(getattr(sharding.spec, "partitions", sharding.spec))
 
 
 def is_open(sharding: NamedSharding) -> bool:
-    """Whether XLA is to choose how a dimension is cut."""
+    """Whether XLA is to choose how some dimension is cut."""
     return any(entry is PartitionSpec.UNCONSTRAINED for entry in entries_of(sharding))
 
 
@@ -105,15 +108,15 @@ def speaks_of_sums(sharding: NamedSharding) -> bool:
 
 
 def axes_of(entry: Any) -> tuple[str, ...]:
-    """Of an entry of a spec, major to minor; none where it is open."""
+    """The axes of an entry of a spec, major to minor; none where it is open."""
     return (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
 
 
-# --- What would move it.
+# --- Programs.
 
 
 def _plans(movement: Movement) -> Iterator[Plan]:
-    """What there is to choose from where memory is short, the cheapest first."""
+    """The plans to choose from if memory is limited, the cheapest first."""
     yield plan_for(movement)
     source, target = movement.layouts()
     for options in ({"exchange": False}, {"planner": "paper"}, {"planner": "lean"}):
@@ -131,14 +134,14 @@ def _lowered(plan: Plan, movement: Movement, form: str) -> TensorProgram:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """How an array is moved: by a plan in one of the forms, or by XLA's own reshard."""
+    """A way to move an array: a plan in one of the forms, or XLA's own reshard."""
 
     movement: Movement
     form: str
     plan: Plan
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Inside `jit`."""
+        """Moves an array, inside `jit`."""
         target = self.movement.target
         if self.form == "xla" or not self.movement.shape:
             return moved_by_jax(x, target)
@@ -149,12 +152,13 @@ class Program:
         return _per_device(lambda tile: tile, target.mesh, in_order, target.spec)(self.tiles(x))
 
     def tiles(self, x: jax.Array) -> jax.Array:
-        """Inside `jit`: the target's tiles one after the other, in the order of the source's devices. A number, which has
-        no dimension for that, is the same on all devices."""
+        """The target's tiles one after the other, in the order of the source's devices; inside `jit`. A scalar, which
+        has no dimension for that, is the same on all devices."""
         return self.per_device(PartitionSpec(self.movement.source.mesh.axis_names))(x) if self.movement.shape else x
 
     def on_source_mesh(self, x: jax.Array) -> jax.Array:
-        """Inside `jit`, what there is to compile: tiles of another mesh's, which are then called by their other name."""
+        """The part that is compiled, inside `jit`. For a target on another mesh it ends with tiles, which are then
+        given their sharding."""
         return self(x) if self.movement.is_on_one_mesh() else self.tiles(x)
 
     def per_device(self, out_spec: PartitionSpec) -> Callable[[jax.Array], jax.Array]:
@@ -162,7 +166,7 @@ class Program:
         return _per_device(self.on_tile, source.mesh, source.spec, out_spec)
 
     def on_tile(self, tile: jax.Array) -> jax.Array:
-        """Inside `shard_map`."""
+        """Moves a tile, inside `shard_map`."""
         return run_program(self.tensors, self.movement.source.mesh.axis_names, tile)
 
     @functools.cached_property
@@ -175,7 +179,7 @@ class Program:
 
     @property
     def temporaries(self) -> int:
-        """What a device holds beside source and target, in bytes, as XLA counts it."""
+        """The bytes that a device holds beside source and target, as XLA counts them."""
         return self.compiled.memory_analysis().temp_size_in_bytes
 
     @property
@@ -189,7 +193,7 @@ class Program:
         return f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
 
     def explain(self, inside_jit: "Program | None" = None) -> str:
-        """Of what runs, and of what would inside `jit`, where that is another program."""
+        """Describes the program, and the one inside `jit` if that differs."""
         text = f"{self.plan.explain()}// moved by {self.moved_by}\n"
         if inside_jit is not None and inside_jit.moved_by != self.moved_by:
             text += f"// inside jit by {inside_jit.moved_by}\n"
@@ -199,8 +203,8 @@ class Program:
 
 
 def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec: PartitionSpec) -> Callable:
-    """`shard_map` over all axes of a mesh, which need not be the caller's: under `vmap` it would leave out those of the
-    batch, and under another mesh it would refuse."""
+    """`shard_map` over all axes of a mesh that need not be the caller's: under `vmap`, plain `shard_map` would leave
+    out the axes of the batch, and under another mesh it would refuse."""
 
     def run(x: jax.Array) -> jax.Array:
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
@@ -214,9 +218,9 @@ def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec:
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What the caller asks of a program: bytes per device at most, a form, and the machine that it is fast on; and whether it does nothing else, or is a
-    part of the caller's own. Of the programs to choose from, the best ones, as many as `rank`, are left out: those do not
-    fit beside other arrays."""
+    """What the caller asks of a program: the most bytes per device, a form, the machine on which it is fast, and
+    whether it does nothing else or is a part of the caller's program. The best `rank` programs are left out: they do
+    not fit beside other arrays."""
 
     memory_limit: int | None = None
     form: str | None = None
@@ -225,17 +229,18 @@ class Wishes:
     rank: int = 0
 
 
-# --- Arrays that are moved together are one program.
+# --- Arrays that are moved together form one program.
 
 
 def run_all(programs: Sequence[Program], arrays: Sequence[jax.Array]) -> list[jax.Array]:
-    """Inside `jit`. Arrays on meshes of their own are left as tiles, see `Program.on_source_mesh`."""
+    """Moves several arrays, inside `jit`. Arrays for other meshes end as tiles, see `Program.on_source_mesh`."""
     return [program.on_source_mesh(array) for program, array in zip(programs, arrays, strict=True)]
 
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(programs: tuple[Program, ...]) -> Any:
-    """One array is given as it is, several as a list. This is no part of what is traced here, be it under `vmap` or not."""
+    """The compiled program: one array is passed as it is, several as a list. It is no part of what the caller traces,
+    under `vmap` or not."""
     arguments = [program.movement.argument() for program in programs]
     with _leaving_batches(programs[0].movement.source.mesh.axis_names):
         if len(programs) == 1:
@@ -244,7 +249,7 @@ def _compiled(programs: tuple[Program, ...]) -> Any:
 
 
 def bytes_of(programs: tuple[Program, ...]) -> int:
-    """What a device holds of all these arrays: sources, targets and temporaries, as XLA counts them."""
+    """The bytes that a device holds for all these arrays: sources, targets and temporaries, as XLA counts them."""
     memory = _compiled(programs).memory_analysis()
     return memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
 
@@ -255,7 +260,7 @@ def program_for(movement: Movement, wishes: Wishes = Wishes()) -> Program:  # no
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """How arrays are moved together, and how many better ways did not fit."""
+    """The programs that move arrays together, and the number of better choices that did not fit."""
 
     programs: tuple[Program, ...]
     rank: int
@@ -263,13 +268,13 @@ class Choice:
 
 @functools.lru_cache(maxsize=4096)
 def choice_for(movements: tuple[Movement, ...], wishes: Wishes = Wishes()) -> Choice:  # noqa: B008
-    """For arrays that start on one mesh. A memory limit is for all of them together."""
+    """The choice for arrays that start on one mesh. A memory limit holds for all of them together."""
     choices = _choices(movements, wishes)
     if wishes.memory_limit is None:
         return next(choices)
     leanest = None
     for choice in choices:
-        # A program of many arrays takes long to compile, so it is not where it cannot fit.
+        # A program of many arrays takes long to compile, so it is not compiled where it cannot fit.
         least = _least_bytes_of(choice.programs)
         if least <= wishes.memory_limit and bytes_of(choice.programs) <= wishes.memory_limit:
             return choice
@@ -280,14 +285,15 @@ def choice_for(movements: tuple[Movement, ...], wishes: Wishes = Wishes()) -> Ch
 
 
 def _least_bytes_of(programs: tuple[Program, ...]) -> int:
-    """Sources, targets, and the temporaries of the one that needs most."""
+    """A lower bound on the bytes: sources, targets, and the temporaries of the array that needs the most."""
     every = [program.compiled.memory_analysis() for program in programs]
     ends = sum(memory.argument_size_in_bytes + memory.output_size_in_bytes for memory in every)
     return ends + max(memory.temp_size_in_bytes for memory in every)
 
 
 def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice]:
-    """The best program of each array, then the second of each, and so on. Where an array has no more, its last stays."""
+    """The best program of each array, then the second best of each, and so on. An array without more programs keeps its
+    last."""
     last: tuple[Program | None, ...] = (None,) * len(movements)
     rank = 0
     for row in itertools.zip_longest(*(_programs(movement, wishes) for movement in movements)):
@@ -300,14 +306,14 @@ def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice
 
 
 def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
-    """What there is to choose from, the best first."""
+    """The programs to choose from, the best first."""
     plan, form = plan_for(movement, wishes.machine), wishes.form
     if form is None:
         best = Program(movement, movement.best_form(wishes.is_alone), plan)
         if _is_left_to_xla(best, wishes.is_alone):
             yield Program(movement, "xla", plan)
         yield best
-        if best.form != (alone := movement.best_form(is_alone=True)):  # which may hold less
+        if best.form != (alone := movement.best_form(is_alone=True)):  # may hold less
             yield Program(movement, alone, plan)
     if form in (None, "lean"):
         yield from (Program(movement, "lean", plan) for plan in _plans(movement))
@@ -316,7 +322,7 @@ def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
 
 
 def _is_left_to_xla(program: Program, is_alone: bool) -> bool:
-    """Whether XLA does as well by itself, by the model of its rules: on one mesh only, where it has rules."""
+    """Whether XLA does as well by itself, by the model of its rules; only on one mesh, for which it has rules."""
     movement = program.movement
     if not movement.is_on_one_mesh():
         return False
@@ -328,18 +334,18 @@ def _is_left_to_xla(program: Program, is_alone: bool) -> bool:
 
 
 def is_explicit(mesh: Any) -> bool:
-    """Whether types of arrays tell how they are cut along every axis."""
+    """Whether types of arrays say how they are cut along every axis."""
     return bool(mesh.axis_types) and all(kind == AxisType.Explicit for kind in mesh.axis_types)
 
 
 def is_automatic(mesh: Any) -> bool:
-    """Whether XLA chooses how arrays are cut, along every axis."""
+    """Whether XLA chooses how arrays are cut along every axis."""
     return all(kind == AxisType.Auto for kind in mesh.axis_types)
 
 
 def moved_by_jax(x: jax.Array, target: NamedSharding) -> jax.Array:
-    """Inside `jit`: along explicit axes by JAX's reshard, along automatic ones by a constraint for XLA, along none that
-    are manual: an enclosing `shard_map` has cut the array along those."""
+    """Moves an array by JAX, inside `jit`: along explicit axes by its reshard, along automatic ones by a constraint. An
+    enclosing `shard_map` has cut the array along manual axes, so nothing moves along those."""
     if is_explicit(target.mesh) or speaks_of_sums(target):
         return own_reshard(x, target)
     if is_automatic(target.mesh):
@@ -351,8 +357,8 @@ def moved_by_jax(x: jax.Array, target: NamedSharding) -> jax.Array:
 
 
 def _constrained(x: jax.Array, target: NamedSharding) -> jax.Array:
-    """On automatic axes, where the array may come from explicit ones: a constraint alone changes no types, and under a mesh
-    of explicit axes it is no wish but a claim."""
+    """Constrains an array on automatic axes, which may come from explicit ones: a constraint alone does not change
+    types, and under a mesh of explicit axes it is an assertion, not a request."""
     mesh = target.mesh.abstract_mesh
     if is_explicit(jax.typeof(x).sharding.mesh):
         x = own_reshard(x, NamedSharding(mesh, PartitionSpec(*(None,) * x.ndim)))
@@ -362,7 +368,7 @@ def _constrained(x: jax.Array, target: NamedSharding) -> jax.Array:
 
 
 def _part_along(target: NamedSharding, kind: AxisType) -> NamedSharding:
-    """What a sharding says of the axes of one type."""
+    """The part of a sharding along the axes of one type."""
     kinds = kinds_of(target.mesh)
     entries = (
         entry if entry is PartitionSpec.UNCONSTRAINED else tuple(axis for axis in axes_of(entry) if kinds[axis] == kind)
@@ -376,7 +382,7 @@ def kinds_of(mesh: Any) -> dict[str, AxisType]:
 
 
 def why_not_by_jax(target: NamedSharding) -> str | None:
-    """Why `moved_by_jax` cannot give this sharding; None where it can."""
+    """The reason why `moved_by_jax` cannot produce this sharding; None where it can."""
     kinds = kinds_of(target.mesh)
     along = [[kinds[axis] for axis in axes_of(entry)] for entry in entries_of(target)]
     if any(AxisType.Manual in one for one in along):

@@ -1,7 +1,7 @@
 """Recorded loaders: which box of which array a loader of weights copies to which place of a model's memory.
 
-The loader runs on tensors without data. Views of those know where they begin and how they step, so that a copy into a
-parameter shows which elements it takes; copies, casts and joined tensors are traced back to what they are made of.
+The loader runs on tensors without data. Their views know offsets and strides, so that a copy into a parameter shows
+which elements it takes; copies, casts and joined tensors are traced back to the tensors that they are made of.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from retile._errors import InputError
 
 aten = torch.ops.aten
 
-MOST_BOXES = 1 << 16  # of one copy
+MOST_BOXES = 1 << 16  # per copy
 COPIES = (aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default)
 
 
@@ -27,7 +27,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 class Crossing(Exception):
-    """A dimension of a view goes on in the next dimension of its base, and not at its beginning: after so many steps."""
+    """Raised if a dimension of a view continues in the next dimension of its base, but not at that one's beginning; it
+    has the number of steps before."""
 
     def __init__(self, dimension: int, steps: int):
         super().__init__()
@@ -35,25 +36,26 @@ class Crossing(Exception):
 
 
 class Run:
-    """A dimension of a view that stays in one dimension of its base: how many steps it takes, how far apart they are
-    there, and how far apart in the memory that it is copied to."""
+    """A dimension of a view that stays inside one dimension of its base: the number of steps, their distance in the
+    base, and their distance in the memory that it is copied to."""
 
     def __init__(self, dimension: int, count: int, step: int, stride: int):
         self.dimension, self.count, self.step, self.stride = dimension, count, step, stride
 
 
 def _runs(view: torch.Tensor, base: torch.Tensor, strides: Sequence[int], start: Sequence[int]) -> Iterator[Run]:
-    """Of a view on a base without gaps. `strides` are those of the memory, `start` is the view's first element in the base."""
+    """The runs of a view on a base without gaps. `strides` are those of the memory; `start` is the view's first element
+    in the base."""
     order = sorted((i for i in range(base.dim()) if base.shape[i] > 1), key=lambda i: (base.stride(i), -i))
     for i, (count, step, stride) in enumerate(zip(view.shape, view.stride(), strides, strict=True)):
-        below = 1  # steps of the view for one of these
+        below = 1  # steps of the view per step of this run
         while count > 1:
             inside = [i for i in order if base.stride(i) <= step]
             if not inside or step % base.stride(inside[-1]) != 0:
                 raise InputError("a view steps over elements as no box does")
             dimension = inside[-1]
             own = step // base.stride(dimension)
-            left = base.shape[dimension] - start[dimension]  # in the dimension
+            left = base.shape[dimension] - start[dimension]  # elements left in the dimension
             if (count - 1) * own < left:
                 yield Run(dimension, count, own, stride)
                 break
@@ -73,7 +75,7 @@ def _first_element(view: torch.Tensor, base: torch.Tensor) -> list[int]:
 
 
 def boxes_of(view: torch.Tensor, base: torch.Tensor, memory: torch.Tensor) -> Iterator[tuple[Any, Any, torch.Tensor]]:
-    """The boxes of the base that a view of it is made of, each with its corners and its part of the memory, which has the
+    """The boxes of the base that make up a view of it: their corners, and their parts of the memory, which has the
     view's shape."""
     if 0 in view.shape:
         return
@@ -105,7 +107,7 @@ def boxes_of(view: torch.Tensor, base: torch.Tensor, memory: torch.Tensor) -> It
 
 
 class Recorder(TorchDispatchMode):
-    """Records what is copied from its weights into the tensors that are given."""
+    """Records what is copied from its weights into the given tensors."""
 
     def __init__(self, arrays: Iterable[tuple[str, Sequence[int], torch.dtype]], tensors: Iterable[torch.Tensor]):
         super().__init__()
@@ -113,7 +115,7 @@ class Recorder(TorchDispatchMode):
         self.copies: list[tuple[str, Any, torch.Tensor]] = []  # array, corners of the box, memory
         self._names = {_storage(tensor): name for name, tensor in self.weights}
         self._bases = {_storage(tensor): tensor for _, tensor in self.weights}
-        # What tensors that the loader made are made of: boxes, and views of others.
+        # By tensor that the loader made, what it is made of: boxes, and views of other tensors.
         self._parts: dict[int, list[tuple[Any, Any, torch.Tensor]]] = {}
         self._rooms = {_storage(tensor._local_tensor if isinstance(tensor, DTensor) else tensor) for tensor in tensors}
 
@@ -138,7 +140,7 @@ class Recorder(TorchDispatchMode):
             result = func(*args, **kwargs)
             tensors = [one for one in tree_flatten(result)[0] if isinstance(one, torch.Tensor)]
             if not func._schema.is_mutable and all(self._is_traced(one) for one in tensors):
-                return result  # views
+                return result  # a view
         name = self._name_of(traced[0])
         raise InputError(f'the loader computes with "{name}" ({func.name()}): only what it copies can be recorded')
 
@@ -162,7 +164,7 @@ class Recorder(TorchDispatchMode):
             raise InputError(f'the loader joins "{self._name_of(traced)}" with a tensor that has data')
 
     def _made_of(self, result: torch.Tensor, parts: list[torch.Tensor], dimension: int | None) -> torch.Tensor:
-        """A new tensor, made of others side by side along a dimension, or of one."""
+        """A new tensor that is made of others side by side along a dimension, or of one."""
         self._bases[_storage(result)] = result
         made, first = [], 0
         for part in parts:
@@ -202,7 +204,8 @@ class Recorder(TorchDispatchMode):
 
 
 def _narrowed(tensor: torch.Tensor, corner: Sequence[int], lo: Sequence[int], hi: Sequence[int]) -> torch.Tensor:
-    """The part of a tensor that begins at a corner of an array, from `lo` to `hi` of that array."""
+    """The part from `lo` to `hi`, in an array's indices, of a tensor whose first element is at `corner` of that
+    array."""
     for i, origin in enumerate(corner):
         tensor = tensor.narrow(i, lo[i] - origin, hi[i] - lo[i])
     return tensor

@@ -1,4 +1,4 @@
-"""What frameworks call layouts, as layouts. By the shape of their objects: no framework is imported here."""
+"""Layouts from frameworks' objects. They are recognised by their attributes: no framework is imported here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from retile._retile import dtensor_layout as _dtensor_layout
 
 
 def mesh_of(mesh: Any) -> Mesh:
-    """A mesh of JAX's, concrete or abstract, a mapping of names to sizes, or retile's own."""
+    """The mesh of a mesh of JAX (concrete or abstract), of a mapping of names to sizes, or of retile's own."""
     if isinstance(mesh, Mesh):
         return mesh
     return Mesh(dict(mesh if isinstance(mesh, Mapping) else mesh.shape))
@@ -25,7 +25,7 @@ def from_partition_spec(spec: Any, mesh: Any, shape: Sequence[int], devices: Seq
     for entry in entries + (None,) * (len(shape) - len(entries)):
         if entry is not None and not isinstance(entry, (str, tuple)):
             raise InputError(f"{spec} leaves a dimension open")
-        # JAX lists axes from major to minor, we from minor to major.
+        # JAX lists axes from major to minor, retile from minor to major.
         axes.append([] if entry is None else [entry] if isinstance(entry, str) else list(reversed(entry)))
     return Layout.cut(mesh_of(mesh), list(shape), axes, devices=unless_in_order(devices))
 
@@ -47,13 +47,14 @@ def dtensor_layout(
     placements: Sequence[tuple[str, int, int]],
     shape: Sequence[int],
 ) -> Layout:
-    """Of the values of a DeviceMesh and of placements."""
+    """The layout of the values of a DeviceMesh and of placements."""
     mesh = Mesh(dict(zip(names, sizes, strict=True)))
     return _dtensor_layout(mesh, unless_in_order(ranks), list(placements), list(shape))
 
 
 def placement_values(placement: Any) -> tuple[str, int, int]:
-    """What it is (replicate, shard, or how parts are combined), and of a shard its dimension and split factor."""
+    """The kind of a placement (replicate, shard, or how parts are combined), and the dimension and split factor of a
+    shard."""
     kind = type(placement).__name__
     if kind == "Shard":
         return "shard", placement.dim, 1
@@ -67,11 +68,11 @@ def placement_values(placement: Any) -> tuple[str, int, int]:
 
 
 def device_mesh_values(device_mesh: Any) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
-    """Names and sizes of its dimensions, and its ranks in row-major order."""
+    """The names and sizes of a DeviceMesh's dimensions, and its ranks in row-major order."""
     names = device_mesh.mesh_dim_names or [f"dim_{i}" for i in range(device_mesh.ndim)]
     return tuple(names), tuple(device_mesh.mesh.shape), tuple(device_mesh.mesh.reshape(-1).tolist())
 
 
 def unless_in_order(devices: Sequence[int]) -> list[int]:
-    """0, 1, 2, … goes without saying."""
+    """The devices, or an empty list for 0, 1, 2, …"""
     return [] if list(devices) == list(range(len(devices))) else list(devices)

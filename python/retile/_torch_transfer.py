@@ -1,4 +1,5 @@
-"""Whole models of PyTorch's tensors, between the ranks of any process group that carries tensors of the host."""
+"""Transfers of whole models of PyTorch tensors, between the ranks of any process group that carries tensors of the
+host."""
 
 import contextlib
 import difflib
@@ -20,7 +21,7 @@ from retile._shardings import device_mesh_values, dtensor_layout, from_placement
 from retile._transfer import Transfer as _Transfer
 from retile._transfer_claims import Memory, catalogue_of, require
 
-TAG = 25713  # of messages, so that no others of the group are taken for them
+TAG = 25713  # keeps messages apart from others of the group
 
 
 class _ProcessGroup:
@@ -56,11 +57,11 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
 
 class Transfer(_Transfer):
     """Moves the tensors of a whole model between the ranks of a process group, within a cap on what a rank holds beside
-    them: from trainers to servers, whose worlds the group joins.
+    them: for example from trainers to servers, whose ranks the group joins.
 
-    Every rank adds the tensors that it has and those that it wants: DTensors, tensors with their layout over the ranks of
-    the group, boxes, or whole tensors. No rank knows those of others. `commit` compares and plans, `start` moves, as often
-    as it is called. Tensors are in the memory of the host.
+    Every rank adds the tensors that it has and those that it wants: DTensors, tensors with their layout over the ranks
+    of the group, boxes, or whole tensors. No rank knows those of others. `commit` compares and plans; `start` moves, as
+    often as it is called. Tensors are in the memory of the host.
 
         t = retile.torch.Transfer(group=joint, max_bytes=256 << 20, verify="crc32")
         t.add_sources(model.named_parameters(), dtype=torch.bfloat16)      # on trainers
@@ -80,9 +81,9 @@ class Transfer(_Transfer):
         host: str | None = None,
         machine: Machine | None = None,
     ):
-        """`group` is the default one unless told, or one of your own: see `retile._transfer_work.Group`. `host` names the host
-        that this rank is on, the system's name unless told; a `machine` says it for all ranks, and how long the transfer
-        takes on it is in the plan of `commit`."""
+        """`group` is a process group (the default one if omitted) or a group of your own: see
+        `retile._transfer_work.Group`. `host` names this rank's host; the default is the system's name. A `machine`
+        names the hosts of all ranks; the plan of `commit` then tells how long the transfer takes on it."""
         is_own = group is not None and not isinstance(group, dist.ProcessGroup)
         super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host, machine)
 
@@ -93,9 +94,9 @@ class Transfer(_Transfer):
             with t.record(model) as weights:
                 model.load_weights(weights)
 
-        `weights` are the arrays that other ranks add as sources, by their names, as tensors without data: the loader may
-        take views of them, copy, widen and join them. Ranks that record wait here until all others are in record() or
-        commit(), which tells what the loader does that cannot be recorded.
+        `weights` are the arrays that other ranks add as sources, by name, as tensors without data: the loader may take
+        views of them, copy, widen and join them. A rank that records waits here until all others are in record() or
+        commit(). commit() reports what the loader does that cannot be recorded.
         """
         arrays = [(name, shape, getattr(torch, dtype)) for name, shape, dtype in catalogue_of(self._gather_sources())]
         recorder = Recorder(arrays, itertools.chain(model.parameters(), model.buffers()))
@@ -154,7 +155,7 @@ class _End:
         self._known: dict[Any, Layout] = {}
 
     def layout(self, name: str, shape: Sequence[int]) -> Layout:
-        """Throws InputError where what is given is no layout of such a tensor."""
+        """The layout of a tensor. Raises InputError where what is given is no layout for such a tensor."""
         given, shape = self.tensors[name], tuple(shape)
         if isinstance(given, Layout):
             layout = given
@@ -186,14 +187,14 @@ class _End:
 
 
 def manifest(model: Any, targets: Any, *, dtype: torch.dtype | None = None) -> str:
-    """The manifest of a transfer, for `retile transfer`: a line for each tensor that `targets` names. Nothing moves, and
-    tensors need no data: a model on the meta device, in a world of the backend "fake", will do.
+    """The manifest of a transfer, for `retile transfer`: a line for each tensor that `targets` names. Nothing moves,
+    and tensors need no data: a model on the meta device suffices, in a world of the backend "fake".
 
         Path("model.jsonl").write_text(retile.torch.manifest(model, {"lm_head.weight": (mesh, [Shard(0)])}))
 
-    `model` is a module, a mapping or pairs of names and DTensors. `targets` is a second model, or maps names to DTensors,
-    pairs (mesh, placements) or layouts. A tensor that is no DTensor is a whole one on every rank that DTensors of its model
-    are on. Devices are ranks of the world. `dtype` is what tensors are converted to on their way.
+    `model` is a module, or a mapping or pairs of names and DTensors. `targets` is a second model, or maps names to
+    DTensors, pairs (mesh, placements) or layouts. A tensor that is no DTensor is whole on every rank that has DTensors
+    of its model. Devices are ranks of the world. `dtype` is the type that tensors are converted to on their way.
     """
     source, target = _End(model), _End(targets)
     lines: dict[Any, str] = {}

@@ -1,6 +1,6 @@
-"""Whole models between the ranks of a group: what the transfers of NumPy's and PyTorch's arrays have in common.
+"""Transfers of whole models between the ranks of a group: what NumPy's and PyTorch's transfers have in common.
 
-Plans, packing and checks are the library's. Here ranks tell each other what they have and want, and carry the messages.
+The library plans, packs and checks. Here ranks tell each other what they have and want, and carry the messages.
 """
 
 import dataclasses
@@ -37,10 +37,11 @@ from retile._transfer_claims import (
 from retile._transfer_work import Execution, Group, Work, is_below
 
 MOST_MESSAGE_BYTES = 4 << 20  # longer ones are no faster over gloo, and stage more
-FLOATING = {"float16", "bfloat16", "float32", "float64"}  # which are converted into each other
-SCALED = "float8_e4m3fn"  # which they are converted to block by block
+FLOATING = {"float16", "bfloat16", "float32", "float64"}  # types that are converted into each other
+SCALED = "float8_e4m3fn"  # the type that they are converted to block by block
 
-# Which arrays are moved, or boxes of them: by the names in `only`, None for all of an array or of those below the name.
+# The arrays that are moved, or boxes of them, by the names in `only`; None for a whole array, or all arrays below a
+# name.
 Choice = tuple[tuple[str, tuple[Box, ...] | None], ...]
 
 
@@ -48,8 +49,8 @@ class Transfer:
     """Moves the arrays of a whole model between the ranks of a group, within a cap on what a rank holds beside them.
 
     Every rank adds the arrays that it has and those that it wants, and knows nothing of the others. `commit` is
-    collective: it compares what all ranks added, tells all of them what is wrong, and plans. `start` moves everything, as
-    often as it is called; `max_bytes` is the most that a rank stages. With `verify="crc32"` every message carries a
+    collective: it compares what all ranks added, tells all of them what is wrong, and plans. `start` moves everything,
+    as often as it is called; `max_bytes` is the most that a rank stages. With `verify="crc32"` every message carries a
     checksum of its bytes, which its receiver compares.
     """
 
@@ -67,33 +68,33 @@ class Transfer:
         self._host = socket.gethostname() if host is None else host
         self._tiles: list[Tile] = []
         self._faults: list[str] = []
-        self._catalogue: list[Declaration] | None = None  # the sources of all ranks
+        self._catalogue: list[Declaration] | None = None  # sources of all ranks
         self._kinds: list[tuple[Any, ...]] = []
         self._arrays: list[tuple[str, int]] = []
-        self._scales: dict[str, _retile.BlockScales] = {}  # of what this rank scales, by array
-        self._scaled: dict[str, int | None] = {}  # by array that is scaled: the kind of its maxima that ranks share
+        self._scales: dict[str, _retile.BlockScales] = {}  # of the arrays that this rank scales, by name
+        self._scaled: dict[str, int | None] = {}  # by scaled array: the kind of the maxima that ranks share
         self._maxima_kinds: list[tuple[Any, ...]] = []
         self._maxima_tiles: list[Tile] = []
         self._hosts: list[int] = []
         self._executions: dict[Choice | None, Execution] = {}  # by `only`
-        self._staging = _retile.Staging()  # of all of them
+        self._staging = _retile.Staging()  # shared by all executions
         self._last: Execution | None = None
         self._work: Work | None = None
 
-    # What frameworks bring.
+    # Implemented by frameworks.
 
     def _memory_of(self, array: Any) -> Memory:
-        """Throws InputError where it cannot be moved as it lies."""
+        """The memory of an array. Raises InputError where the array cannot be moved as it lies."""
         raise NotImplementedError
 
     def _address_of(self, array: Any) -> int:
         raise NotImplementedError
 
     def _layout_of(self, array: Any) -> Layout | None:
-        """That an array brings with it."""
+        """The layout that the array itself has, if any."""
         return None
 
-    # What ranks add.
+    # Additions by ranks.
 
     def add_source(
         self,
@@ -105,32 +106,33 @@ class Transfer:
         dtype: Any = None,
         block: Sequence[int] | None = None,
     ) -> None:
-        """Memory of this rank's with a part of the array `name`: its tile of a layout of all ranks, a box (a pair for each
-        dimension), or without both all of it. With `dtype`, elements are converted while they are packed.
+        """Adds memory of this rank that holds a part of the array `name`: its tile of a layout of all ranks, a box (a
+        pair for each dimension), or without both the whole array. With `dtype`, elements are converted while they are
+        packed.
 
-        With dtype float8_e4m3fn and `block`, as in (128, 128), each block of the last dimensions is scaled so that its
-        largest element becomes 448. One over the scales is an array of its own, `name` + "_scale_inv". Blocks may lie on
-        several ranks.
+        With dtype float8_e4m3fn and `block`, such as (128, 128), each block of the last dimensions is scaled so that
+        its largest element becomes 448. The inverse scales form an array of their own, `name` + "_scale_inv". Blocks
+        may extend over several ranks.
 
-        What is wrong is told by `commit`, on all ranks.
+        Errors are reported by `commit`, on all ranks.
         """
         self._require_open("sources")
         self._add(name, array, layout, box, dtype, False, block)
 
     def add_sources(self, arrays: Any, *, dtype: Any = None, block: Sequence[int] | None = None) -> None:
-        """Many: a mapping, or pairs, of names and arrays, each alone or with its layout: (array, layout)."""
+        """Adds many sources: a mapping or pairs of names and arrays, each alone or with its layout: (array, layout)."""
         for name, value in arrays.items() if isinstance(arrays, Mapping) else arrays:
             array, layout = value if isinstance(value, tuple) else (value, None)
             self.add_source(name, array, layout, dtype=dtype, block=block)
 
     def add_target(self, name: str, array: Any, layout: Layout | None = None, *, box: Any = None) -> None:
-        """Memory of this rank's for a part of the array `name`, as in `add_source`."""
+        """Adds memory of this rank for a part of the array `name`, as in `add_source`."""
         if self._executions:
             raise InputError("targets are added before commit()")
         self._add(name, array, layout, box, None, True)
 
     def add_targets(self, arrays: Any) -> None:
-        """Many, as in `add_sources`."""
+        """Adds many targets, as in `add_sources`."""
         for name, value in arrays.items() if isinstance(arrays, Mapping) else arrays:
             array, layout = value if isinstance(value, tuple) else (value, None)
             self.add_target(name, array, layout)
@@ -221,8 +223,8 @@ class Transfer:
         return self._catalogue
 
     def commit(self) -> MessagePlan:
-        """Compares what all ranks added, and plans. All ranks call it. Throws on all of them where something is wrong on
-        one, with everything that is. The plan prints."""
+        """Compares what all ranks added, and plans. All ranks call it. If something is wrong on one rank, raises on all
+        of them, with everything that is wrong. The plan can be printed."""
         if self._executions:
             raise InputError("commit() is called once")
         sources = self._gather_sources()
@@ -235,7 +237,7 @@ class Transfer:
             values = list(dict.fromkeys(one[key] for one in all_settings))
             if len(values) > 1:
                 listed.append(f"ranks have different {key}: {', '.join(map(repr, values))}")
-        if listed:  # arrays that were not added would be found missing
+        if listed:  # arrays that were not added would be reported as missing
             require(listed)
         comparison = Comparison(sources, targets)
         require(comparison.faults)
@@ -247,7 +249,7 @@ class Transfer:
         return self._executions[None].plan
 
     def _share_maxima(self, comparison: Comparison) -> None:
-        """What ranks tell each other of blocks that several of them hold parts of."""
+        """Adds kinds and memory of the maxima that ranks tell each other, of blocks that several hold parts of."""
         known: dict[Holders, int | None] = {}
         for name, holders in comparison.scaled().items():
             if holders not in known:
@@ -266,7 +268,7 @@ class Transfer:
                     self._maxima_tiles.append(Tile(name, claim, None, own_memory(address, (lo, hi)), is_target))
 
     def _partner(self, name: str) -> str:
-        """The array of its scales, or the one that it is the scales of; they are moved together."""
+        """The array of the array's scales, or the array whose scales it is; both are moved together."""
         base = name.removesuffix(SCALES)
         return name + SCALES if name in self._scaled else base if base in self._scaled else name
 
@@ -289,7 +291,7 @@ class Transfer:
         return [(*self._kinds[kind], boxes) for kind, boxes in numbers], arrays
 
     def _execute_with(self, only: Choice | None) -> Execution:
-        """The execution of all arrays, or of some: planned once. All ranks call it."""
+        """The execution of all arrays, or of some, which is planned once. All ranks call it."""
         if only in self._executions:
             return self._executions[only]
         kinds, arrays = self._chosen(only)
@@ -324,12 +326,13 @@ class Transfer:
     # Executions.
 
     def start(self, *, only: Sequence[str] | Mapping[str, Any] | None = None, changed: bool = False) -> Work:
-        """Starts to move what sources have now. All ranks call it; until wait(), sources and targets belong to the transfer.
+        """Starts to move what sources have now. All ranks call it; until wait(), sources and targets belong to the
+        transfer.
 
-        `only` names arrays, or what they lie below ("layers.0"); all ranks name the same. As a mapping it gives boxes of
-        arrays, each a slice or pair for each dimension, or None for all: only={"embed": [np.s_[64:80, :]], "norm": None}.
-        What lies outside is left as it is. With `changed`, messages whose bytes are those of the last time are not sent
-        again: targets must still have what they received.
+        `only` names arrays, or prefixes of their names ("layers.0"); all ranks name the same. As a mapping it gives
+        boxes of arrays, each a slice or pair for each dimension, or None for all: only={"embed": [np.s_[64:80, :]],
+        "norm": None}. Everything else is left as it is. With `changed`, messages with the same bytes as last time are
+        not sent again: targets must still hold what they received.
         """
         if not self._executions:
             raise InputError("start() comes after commit()")
@@ -357,7 +360,7 @@ class Transfer:
         return self._execute_with(choice)
 
     def _choice_of(self, only: Any) -> Choice:
-        """What `only` says, in one form. Throws with everything that is wrong."""
+        """The value of `only` in one form. Raises with everything that is wrong."""
         if isinstance(only, str):
             only = (only,)
         shapes = {name: self._kinds[kind][0] for name, kind in self._arrays}

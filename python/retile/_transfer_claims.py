@@ -1,4 +1,4 @@
-"""What ranks add to a transfer, and how what all of them added is compared."""
+"""Claims: what ranks add to a transfer, and how the claims of all ranks are compared."""
 
 import dataclasses
 import difflib
@@ -14,25 +14,25 @@ from retile._elements import ELEMENT_TYPES
 from retile._errors import InputError
 from retile._retile import Layout
 
-MOST_TOLD = 20  # faults
-SCALES = "_scale_inv"  # the end of the name of an array of scales, as in checkpoints
+MOST_TOLD = 20  # the most faults that are reported
+SCALES = "_scale_inv"  # suffix of the name of an array of scales, as in checkpoints
 
 # The first elements, and those beyond the last.
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-# --- What ranks add.
+# --- Claims of ranks.
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """Which part of an array a rank has or wants: by a layout of all ranks, a box, or the whole array of a shape."""
+    """The part of an array that a rank has or wants: by a layout of all ranks, a box, or the whole array of a shape."""
 
-    dtype: str  # as it is sent
-    element: str  # the same as retile names it, or another one of that size
+    dtype: str  # in messages
+    element: str  # retile's name for it, or for a type of the same size
     layout: Layout | None = None
     box: Box | None = None
-    shape: tuple[int, ...] | None = None  # of the array; None where it is not known
+    shape: tuple[int, ...] | None = None  # of the array; None where it is unknown
     block: tuple[int, ...] | None = None  # of elements of a source that share a scale, by dimension
 
     def boxes(self, rank: int) -> list[tuple[Sequence[int], Sequence[int]]]:
@@ -52,7 +52,7 @@ def name_of(dtype: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """An array of some framework as it lies in memory."""
+    """An array of a framework as it lies in memory."""
 
     address: int
     shape: tuple[int, ...]
@@ -82,7 +82,7 @@ def _are_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 @dataclasses.dataclass(frozen=True)
 class Tile:
-    """Memory of this rank's for what it claims."""
+    """Memory of this rank for what it claims."""
 
     name: str
     claim: Claim
@@ -92,7 +92,7 @@ class Tile:
     scales: _retile.BlockScales | None = None
 
     def values(self, number: int, address: int, rank: int) -> tuple[Any, ...]:
-        """As the library takes them."""
+        """The values that the library takes."""
         is_packed = self.memory.is_packed
         boxes = () if self.claim.layout is not None and is_packed else self.claim.boxes(rank)
         box = boxes[0] if boxes else None
@@ -108,11 +108,11 @@ class Tile:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a rank claims, for the others. Many arrays have one claim, which is there once, and many ranks the same arrays,
-    which are one text: a million names that ranks send each other are read only where they differ."""
+    """The claims of a rank, for the others. Many arrays have one claim, which is sent once. Many ranks have the same
+    arrays, which are one text: a million names that ranks send each other are parsed only where they differ."""
 
     claims: list[Claim]
-    arrays: str  # JSON: names, and for each the number of its claim
+    arrays: str  # JSON: names, and the number of each one's claim
 
     def named_claims(self) -> Iterator[tuple[str, int]]:
         return zip(*json.loads(self.arrays), strict=True)
@@ -128,7 +128,7 @@ def declaration_of(tiles: Iterable[Tile]) -> Declaration:
 
 
 def _corners_of(box: Any) -> Box:
-    """Of a box that is given as slices or pairs, one for each dimension. Throws where it is none."""
+    """The corners of a box that is given as slices or pairs, one for each dimension. Raises where it is no box."""
     try:
         if any(isinstance(one, slice) and one.step not in (None, 1) for one in box):
             raise ValueError
@@ -139,7 +139,7 @@ def _corners_of(box: Any) -> Box:
 
 
 def box_of(box: Any, shape: Sequence[int]) -> Box:
-    """A box that memory of this shape is for."""
+    """The box that memory of this shape is for."""
     corners = _corners_of(box)
     if tuple(hi - lo for lo, hi in zip(*corners, strict=True)) != tuple(shape) or min(corners[0], default=0) < 0:
         raise InputError(f"memory of shape {list(shape)} is no room for box {text_of(corners)}")
@@ -147,7 +147,7 @@ def box_of(box: Any, shape: Sequence[int]) -> Box:
 
 
 def box_within(box: Any, shape: Sequence[int]) -> Box:
-    """A box of an array of this shape. Slices without steps count as those of an array do."""
+    """A box of an array of this shape. Slices without steps count as in indexing."""
     if isinstance(box, Sequence) and len(box) == len(shape):
         sides = zip(box, shape, strict=True)
         box = tuple(
@@ -163,7 +163,7 @@ def box_within(box: Any, shape: Sequence[int]) -> Box:
 
 
 def blocks_of(box: Box, block: Sequence[int]) -> Box:
-    """The blocks that a box touches, in the array of all blocks."""
+    """The blocks that a box touches, as a box of the array of all blocks."""
     return tuple(lo // one for lo, one in zip(box[0], block, strict=True)), block_counts(box[1], block)
 
 
@@ -181,17 +181,17 @@ def text_of(box: tuple[Sequence[int], Sequence[int]]) -> str:
 
 
 def own_memory(address: int, box: Box) -> Memory:
-    """Elements of f32 for a box, in memory of the transfer's own."""
+    """Memory of the transfer's own with an f32 element for each element of a box."""
     shape = tuple(hi - lo for lo, hi in zip(*box, strict=True))
     strides = tuple(4 * math.prod(shape[i + 1 :]) for i in range(len(shape)))
     return Memory(address, shape, strides, "float32", 4)
 
 
-# --- What all ranks have and want, compared.
+# --- Comparison of what all ranks have and want.
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """ "rank 3", "ranks 0, 1 and 4"."""
+    """A text such as "rank 3", "ranks 0, 1 and 4"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
@@ -205,12 +205,12 @@ def require(faults: Iterable[str]) -> None:
         raise InputError("\n".join(listed))
 
 
-# Who has, or wants, which part of an array: ranks, ascending, and numbers of claims.
+# The ranks that have or want parts of an array, ascending, each with the number of its claim.
 Holders = tuple[tuple[int, int], ...]
 
 
 class Comparison:
-    """The arrays that all ranks have and want: what is wrong with them, and their kinds."""
+    """The arrays that all ranks have and want: their faults, and their kinds."""
 
     def __init__(self, sources: Sequence[Declaration], targets: Sequence[Declaration]):
         self.ranks = len(sources)
@@ -223,18 +223,19 @@ class Comparison:
         self._compare()
 
     def _by_name(self, declarations: Sequence[Declaration]) -> dict[str, Holders]:
-        """Who holds what, by array. Ranks that declare the same arrays are looked at together, and arrays that ranks hold alike
-        have one value: what this takes in objects and time is that of the kinds of arrays, but for a look at each name."""
+        """The holders of each array. Ranks that declare the same arrays are processed together, and arrays that ranks
+        hold alike share one value: objects and time grow with the kinds of arrays, apart from one lookup for each
+        name."""
         members: dict[str, list[int]] = {}
         for rank, declaration in enumerate(declarations):
             members.setdefault(declaration.arrays, []).append(rank)
         values: list[Holders] = [()]
-        found: dict[str, int] = {}  # by name: which value
+        found: dict[str, int] = {}  # by name: index into values
         for ranks in members.values():
             claims = [
                 self._holders(ranks, same) for same in zip(*(declarations[rank].claims for rank in ranks), strict=True)
             ]
-            known: dict[tuple[int, int], int] = {}  # by the value before and the claim
+            known: dict[tuple[int, int], int] = {}  # by the previous value and the claim
             for name, claim in declarations[ranks[0]].named_claims():
                 step = found.get(name, 0), claim
                 if step not in known:
@@ -291,7 +292,7 @@ class Comparison:
         return len(self.kinds) - 1
 
     def scaled(self) -> dict[str, Holders]:
-        """The arrays that are scaled in blocks and wanted, or whose scales are wanted: who holds which part."""
+        """The holders of arrays that are scaled in blocks and wanted, or whose scales are wanted."""
         return {
             name: holders
             for name, holders in self.sources.items()
@@ -299,8 +300,9 @@ class Comparison:
         }
 
     def maxima_kind(self, holders: Holders) -> tuple[Any, ...] | None:
-        """What holders of an array tell each other before it is scaled: the maxima of the blocks that they share with
-        others. An array has those of each of the boxes that it is cut into; None where no block is cut."""
+        """The kind of what holders of an array tell each other before it is scaled: the maxima of the blocks that they
+        share with others. Its array has those of each of the boxes that the array is cut into. None where no block is
+        cut."""
         block = self.claims[holders[0][1]].block
         own = [
             (rank, (tuple(lo), tuple(hi)))
@@ -314,7 +316,7 @@ class Comparison:
         for number, box in enumerate(blocks):
             for after in itertools.islice(blocks, number + 1, None):
                 if blocks[after][0][0] >= blocks[box][1][0]:
-                    break  # so do all that follow
+                    break  # all that follow do so, too
                 if (shared := shared_box(blocks[box], blocks[after])) is not None:
                     wanted[box].append(_stacked(numbers[after], shared))
                     wanted[after].append(_stacked(number, shared))
@@ -349,7 +351,7 @@ class Comparison:
         ]
 
     def _layout_of(self, side: list[tuple[int, Claim]], shape: tuple[int, ...], faults: list[str], word: str) -> Any:
-        """Of all ranks: the layout that they agree on, or the boxes of each."""
+        """The layout that all ranks agree on, or the boxes of each rank."""
         layout = side[0][1].layout
         tiles = [(rank, claim.layout) for rank, claim in side if claim.layout is not None]
         twice = next((rank for i, (rank, claimed) in enumerate(tiles) if (rank, claimed) in tiles[:i]), None)
@@ -381,12 +383,12 @@ class Comparison:
 
 
 def _stacked(number: int, box: Box) -> Box:
-    """A box in the array of so many boxes' maxima."""
+    """A box in the array of the maxima of so many boxes."""
     return (number, *box[0]), (number + 1, *box[1])
 
 
 def catalogue_of(declarations: Sequence[Declaration]) -> list[tuple[str, tuple[int, ...], str]]:
-    """The arrays that ranks have: names, shapes and types. What ranks disagree on is for Comparison to tell."""
+    """The arrays that ranks have: names, shapes and types. Comparison reports what ranks disagree on."""
     claims: dict[str, list[tuple[int, Claim]]] = {}
     for rank, declaration in enumerate(declarations):
         for name, number in declaration.named_claims():
@@ -395,7 +397,7 @@ def catalogue_of(declarations: Sequence[Declaration]) -> list[tuple[str, tuple[i
 
 
 def _shape_of(side: Sequence[tuple[int, Claim]]) -> tuple[int, ...]:
-    """As a claim says it, or of the smallest array in which all boxes lie."""
+    """The shape that a claim states, or that of the smallest array that contains all boxes."""
     said = next((claim.shape for _, claim in side if claim.shape is not None), None)
     if said is not None:
         return said

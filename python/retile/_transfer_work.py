@@ -1,4 +1,4 @@
-"""Transfers under way: what one rank packs, sends, receives and unpacks of a plan, over the messages of a group."""
+"""Transfers in progress: what one rank packs, sends, receives and unpacks for a plan, over the messages of a group."""
 
 import dataclasses
 import difflib
@@ -12,11 +12,11 @@ from retile._errors import InputError
 from retile._retile import MessagePlan
 from retile._transfer_claims import Tile
 
-_abandoned: list[Any] = []  # transfers whose group failed, and may still write to their staging
+_abandoned: list[Any] = []  # transfers whose group failed, which may still write to their staging
 
 
 class Group(Protocol):
-    """Ranks that send each other messages. Those between two ranks arrive in their order."""
+    """Ranks that send each other messages. Messages between two ranks arrive in order."""
 
     rank: int
     size: int
@@ -25,18 +25,18 @@ class Group(Protocol):
         """The values of all ranks, on all ranks."""
 
     def most(self, number: int) -> int:
-        """The largest number that a rank gives."""
+        """The largest of the numbers that ranks give."""
 
     def send(self, message: memoryview, peer: int) -> Any:
-        """Starts to send; the result has wait()."""
+        """Starts to send a message; the result has wait()."""
 
     def receive(self, message: memoryview, peer: int) -> Any:
-        """Starts to receive a message that is at most so long; the result has wait()."""
+        """Starts to receive a message that is at most as long as `message`; the result has wait()."""
 
 
 @dataclasses.dataclass
 class Report:
-    """What a transfer did on this rank. Bytes."""
+    """What a transfer did on this rank, in bytes."""
 
     seconds: float = 0.0
     sent_bytes: int = 0
@@ -46,7 +46,7 @@ class Report:
 
 
 class Execution:
-    """A plan, and this rank's part of it. Executed many times."""
+    """A plan and this rank's part of it, which can be executed many times."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class Execution:
         self._numbers = [numbers[tile.name] for tile in self.tiles]
         self._address_of = address_of
         self._addresses: list[int] | None = None
-        self.scaled: list[Tile] = []  # whose scales are found first
-        self.maxima: Execution | None = None  # of blocks, which ranks tell each other before they are scaled
+        self.scaled: list[Tile] = []  # tiles whose scales are computed first
+        self.maxima: Execution | None = None  # moves maxima of blocks between ranks before they are scaled
         self.prepare()
 
     def address_of(self, tile: Tile) -> int:
         return tile.memory.address if tile.array is None else self._address_of(tile.array)
 
     def prepare(self) -> None:
-        """Where arrays were moved to other memory, finds them there."""
+        """Updates addresses if arrays were moved to other memory."""
         addresses = [self.address_of(tile) for tile in self.tiles]
         if addresses == self._addresses:
             return
@@ -85,23 +85,23 @@ class Execution:
 
 
 class Work:
-    """A transfer that is under way."""
+    """A transfer in progress."""
 
     def __init__(self, execution: Execution, changed: bool):
         self._execution, self._changed = execution, changed
         self._progress = threading.Condition()
-        self._done = -1  # rounds that are unpacked, but for the first
+        self._done = -1  # the last round that was unpacked; -1: none
         self._is_through = False
         self._is_agreed = False
-        self._error: BaseException | None = None  # of messages: the rank goes on, so that nobody waits for it
-        self._failure: BaseException | None = None  # of the group: nobody can go on
+        self._error: BaseException | None = None  # in messages: the rank continues, so that no rank waits for it
+        self._failure: BaseException | None = None  # of the group: no rank can continue
         self._report = Report()
         self._thread = threading.Thread(target=self._run, name="retile transfer", daemon=True)
         self._thread.start()
 
     def wait(self, name: str | None = None) -> None:
-        """Waits until this rank has the array of this name, or all arrays below it ("layers.0"); without a name, until all
-        ranks have everything: then all of them call it, and what went wrong on one is raised on all."""
+        """Waits until this rank has the array of this name, or all arrays below it ("layers.0"); without a name, until
+        all ranks have everything. Then all ranks call it, and an error on one is raised on all."""
         if name is not None:
             self._wait_for(self._round_of(name))
             return
@@ -112,7 +112,7 @@ class Work:
             raise self._failure
 
     def _agree(self) -> None:
-        """Ranks tell each other whether what came was right."""
+        """Makes ranks tell each other whether what they received is right."""
         group, self._is_agreed = self._execution.group, True
         if group.most(int(self._error is not None)) == 0:
             return
@@ -127,7 +127,7 @@ class Work:
 
     @property
     def report(self) -> Report:
-        """After wait()."""
+        """The report of the transfer, after wait()."""
         return self._report
 
     def _round_of(self, name: str) -> int:
@@ -146,7 +146,7 @@ class Work:
         if error is not None:
             raise error
 
-    _started = False  # whether what the rank keeps is copied
+    _started = False  # whether what the rank keeps was copied
 
     def _run(self) -> None:
         begin = time.perf_counter()
@@ -156,7 +156,7 @@ class Work:
             rank.copy_kept()
             self._advance(-1)
             self._carry(execution, self._changed, self._advance)
-        except BaseException as error:  # which another thread raises
+        except BaseException as error:  # raised by another thread
             self._failure = error
             _abandoned.append(rank)
         self._report.seconds = time.perf_counter() - begin
@@ -174,7 +174,7 @@ class Work:
             self._progress.notify_all()
 
     def _scale(self) -> None:
-        """Finds the scales of blocks: of their largest elements, which holders of a block tell each other."""
+        """Computes the scales of blocks from their largest elements, which holders of a block tell each other."""
         execution = self._execution
         for tile in execution.scaled:
             tile.measure(execution.address_of(tile))
@@ -189,7 +189,7 @@ class Work:
             self._move(execution, rounds, changed, advance)
 
     def _move(self, execution: Execution, rounds: range, changed: bool, advance: Any) -> None:
-        """Two rounds are under way: one is packed and sent while the one before arrives."""
+        """Moves the rounds. Two are under way: one is packed and sent while the one before arrives."""
         rank, group = execution.rank, execution.group
         sent: dict[int, list[Any]] = {}
         received: dict[int, list[tuple[int, Any]]] = {}

@@ -1,4 +1,4 @@
-"""Trees of JAX's arrays, and trees above them that say something of each."""
+"""Trees of JAX arrays, and prefix trees that say something about each array."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from retile._errors import InputError
 
 
 def for_leaves(what: str, prefix: Any, x: Any) -> list[Any]:
-    """What a tree above `x` has for each array of it."""
+    """The entry of a prefix tree of `x` for each of its arrays."""
     found = []
 
     def add(one: Any, part: Any) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of safetensors, read into PyTorch's tensors: whole models or files of ranks, into DTensors of any mesh.
+"""Checkpoints of safetensors, read into PyTorch tensors: whole models or files of ranks, into DTensors of any mesh.
 
 Each rank reads the bytes that it holds, and no others; no rank waits for another.
 
@@ -30,7 +30,7 @@ def _type_of(stored: Checkpoint, name: str) -> torch.dtype:
 
 
 def _fill(stored: Checkpoint, name: str, tensor: torch.Tensor) -> None:
-    """Reads what this rank has of a tensor."""
+    """Reads this rank's part of a tensor."""
     layout, device, local = None, 0, tensor
     if isinstance(tensor, DTensor):
         placements = [placement_values(one) for one in tensor.placements]
@@ -56,13 +56,13 @@ def _empty(stored: Checkpoint, name: str, mesh: Any, placements: Sequence[Any]) 
 
 
 def load(path: str | Path, wanted: Mapping[str, Any], *, layouts: str | Path | None = None) -> dict[str, torch.Tensor]:
-    """Reads tensors of a checkpoint, by name: each rank what it has of them.
+    """Reads tensors of a checkpoint by name; each rank reads its own part of them.
 
-    `path` is a file of safetensors, an index of several, or a folder with either; with `layouts`, a folder with a file
-    for each rank and the layouts that `retile reshard` wrote them by (docs/checkpoints.md). `wanted` has DTensors and
-    tensors that are filled, cast to their types, or pairs of a mesh and placements, for which DTensors are made; names
-    of pairs may have wildcards, and the first one that fits counts. Raises InputError, before anything is filled where a
-    name or a shape does not fit.
+    `path` is a safetensors file, an index of several, or a folder with either; with `layouts`, a folder with a file for
+    each rank, and the layouts by which `retile reshard` wrote them (docs/checkpoints.md). `wanted` has DTensors and
+    tensors, which are filled and cast to their types, or pairs of a mesh and placements, for which DTensors are made.
+    Names of pairs may have wildcards; the first that matches counts. Raises InputError where a name or a shape does not
+    fit, before anything is filled.
     """
     stored = Checkpoint(str(path), None if layouts is None else str(layouts))
     result: dict[str, torch.Tensor] = {}

@@ -60,31 +60,32 @@ NOT_KNOWN = "inside jit its sharding is not known\nhint: give it as source"
 OTHER_MESH = "inside jit it is on another mesh"
 
 
-# --- What is asked for.
+# --- Requests.
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is asked for one array, and who can do it: a plan, unless there is a reason why not."""
+    """The request for one array, and who can do it: a plan, unless there is a reason against it."""
 
     movement: Movement
     asked: NamedSharding  # the target, with its kind of memory
     is_traced: bool
-    why_no_plan: str | None  # JAX moves the array itself
+    why_no_plan: str | None  # set where JAX moves the array itself
 
     def is_planned_later(self) -> bool:
-        """Inside `jit`, when XLA has chosen. Numbers are left to JAX: there is nothing to plan."""
+        """Whether the plan is made inside `jit`, once XLA has chosen. Scalars are left to JAX: there is nothing to
+        plan."""
         return self.why_no_plan == NOT_KNOWN and bool(self.movement.shape)
 
 
 def _request(x: Any, sharding: Any, source: Any = None, wishes: Wishes = Wishes()) -> Request:  # noqa: B008
-    """Throws, with all that is at fault, where it cannot be."""
+    """The request. Raises, with everything that is at fault, where it is impossible."""
     is_traced = isinstance(x, jax.core.Tracer) or _is_tracing()
     movement = _movement(x, sharding, source, is_traced)
     memory_kind = getattr(sharding, "memory_kind", None)
     asked = movement.target.with_memory_kind(memory_kind) if memory_kind else movement.target
     request = Request(movement, asked, is_traced, _why_no_plan(x, movement, is_traced))
-    if request.why_no_plan and movement.shape:  # numbers take part in everything
+    if request.why_no_plan and movement.shape:  # scalars take part in everything
         if wishes.memory_limit is not None:
             raise InputError(f"a memory limit cannot be kept, since XLA moves this array: {request.why_no_plan}")
         if wishes.machine is not None:
@@ -95,7 +96,7 @@ def _request(x: Any, sharding: Any, source: Any = None, wishes: Wishes = Wishes(
 
 
 def _is_tracing() -> bool:
-    """Whether what is called here becomes a part of a program, be its arguments known or not."""
+    """Whether a call here becomes part of a program, whether or not its arguments are known."""
     try:
         jax.sharding.get_mesh()
     except ValueError:
@@ -104,7 +105,8 @@ def _is_tracing() -> bool:
 
 
 def _movement(x: Any, sharding: Any, source: Any = None, is_traced: bool = False) -> Movement:
-    """What is asked for, but for kinds of memory. Throws, with all that is at fault, where it cannot be."""
+    """The requested movement, except for kinds of memory. Raises, with everything that is at fault, where it is
+    impossible."""
     try:
         array = x if isinstance(x, jax.ShapeDtypeStruct) else jax.typeof(x)
     except TypeError:
@@ -115,7 +117,7 @@ def _movement(x: Any, sharding: Any, source: Any = None, is_traced: bool = False
     if not faults:
         found = _find_source(x, given, is_traced)
         if found is not None and found.mesh.abstract_mesh == target.mesh.abstract_mesh:
-            # These are the same axes, and one side may not know of which devices.
+            # The axes are the same, and one side may not know the devices.
             if isinstance(found.mesh, AbstractMesh):
                 found = NamedSharding(target.mesh, found.spec)
             elif isinstance(target.mesh, AbstractMesh):
@@ -141,7 +143,7 @@ def _named(what: str, sharding: Any, is_traced: bool, faults: list[str]) -> Name
 
 
 def _as_inside_shard_map(mesh: Any) -> Any:
-    """The mesh, with axes that are manual where an enclosing `shard_map` has cut arrays along them."""
+    """The mesh, with manual axes where an enclosing `shard_map` has cut arrays along them."""
     here = jax.sharding.get_abstract_mesh()
     return here if _is_partly_manual(here) and dict(here.shape) == dict(mesh.shape) else mesh
 
@@ -151,14 +153,14 @@ def _is_partly_manual(mesh: Any) -> bool:
 
 
 def _find_source(x: Any, given: NamedSharding | None, is_traced: bool) -> NamedSharding | None:
-    """What an array has; inside `jit` what explicit axes tell, or else what is given, if anything is."""
+    """The sharding of an array; inside `jit` the one on explicit axes, otherwise the given one, if any."""
     own = getattr(x, "sharding", None)
     if is_traced:
         own = jax.typeof(x).sharding
         if not is_explicit(own.mesh):
             return given
         if given is not None and given.mesh.abstract_mesh == own.mesh:
-            return NamedSharding(given.mesh, own.spec)  # types do not tell of which devices
+            return NamedSharding(given.mesh, own.spec)  # types do not name the devices
     is_named = isinstance(own, NamedSharding) and own.mesh.axis_names
     return NamedSharding(own.mesh, own.spec) if is_named else None
 
@@ -189,7 +191,7 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
 
 
 def _why_no_plan(x: Any, movement: Movement, is_traced: bool) -> str | None:
-    """Why an array is left to JAX; None where a plan moves it."""
+    """The reason why an array is left to JAX; None where a plan moves it."""
     source, target = movement.source, movement.target
     if jax.dtypes.issubdtype(movement.dtype, jax.dtypes.extended):
         return f"its elements are {movement.dtype}"
@@ -211,7 +213,8 @@ def _why_no_plan(x: Any, movement: Movement, is_traced: bool) -> str | None:
 
 
 def _may_be_on(x: Any, target: NamedSharding) -> bool:
-    """Whether nothing else is known. Where a plan is made later, JAX wants one mesh in the whole program."""
+    """Whether the array may be on the target's mesh: its type says so, or names no mesh. Where a plan is made later,
+    JAX requires one mesh in the whole program."""
     own = jax.typeof(x).sharding.mesh
     return own.empty or own == target.mesh.abstract_mesh
 
@@ -228,11 +231,11 @@ def _names_host_memory(sharding: NamedSharding) -> bool:
     return sharding.memory_kind not in {None, "device", *(device.default_memory().kind for device in devices)}
 
 
-# --- Moving it.
+# --- Moving.
 
 
 def _move_traced(x: Any, request: Request, wishes: Wishes) -> jax.Array:
-    """Inside `jit`."""
+    """Moves an array inside `jit`."""
     movement, target = request.movement, request.movement.target
     if request.why_no_plan is None or request.is_planned_later():
         x = x if isinstance(x, jax.Array) else jnp.asarray(x)
@@ -243,7 +246,7 @@ def _move_traced(x: Any, request: Request, wishes: Wishes) -> jax.Array:
 
 
 def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
-    """Outside `jit`."""
+    """Moves an array outside `jit` by JAX."""
     sides = (getattr(x, "sharding", None), asked)
     if any(isinstance(side, NamedSharding) and speaks_of_sums(side) for side in sides):
         return own_reshard(x, asked)
@@ -251,7 +254,7 @@ def _move_by_jax(x: Any, asked: NamedSharding, donate: bool) -> jax.Array:
 
 
 def _move_together(arrays: list[jax.Array], programs: list[Program], donate: bool) -> list[jax.Array]:
-    """Outside `jit`, by one program: devices that are given many at once may wait for each other."""
+    """Moves arrays outside `jit` by one program: devices that are given several at once may wait for each other."""
     moved = _jitted(tuple(programs), donate)(arrays)
     return [_on_target_mesh(program.movement, one) for program, one in zip(programs, moved, strict=True)]
 
@@ -262,7 +265,8 @@ def _jitted(programs: tuple[Program, ...], donate: bool) -> Callable:
 
 
 def _on_target_mesh(movement: Movement, moved: jax.Array) -> jax.Array:
-    """One program has one mesh. So it ends with the tiles, which are then called by their other name."""
+    """The array on the target's mesh. A program has one mesh, so it ends with tiles, which are given their sharding
+    here."""
     if movement.is_on_one_mesh():
         return moved
     tiles = [shard.data for shard in moved.addressable_shards]
@@ -270,8 +274,8 @@ def _on_target_mesh(movement: Movement, moved: jax.Array) -> jax.Array:
 
 
 def _choices_by_mesh(requests: list[Request | None], wishes: Wishes) -> list[tuple[list[int], Choice]]:
-    """For each mesh that arrays start on, the numbers of those that plans move, and how. Throws where they do not fit the
-    memory limit, which is for all of them."""
+    """For each mesh that arrays start on, the numbers of the arrays that plans move, and how. Raises where they do not
+    fit the memory limit, which holds for all of them together."""
     numbers: dict[Any, list[int]] = {}
     for number, request in enumerate(requests):
         if request is not None and request.why_no_plan is None:
@@ -287,7 +291,7 @@ def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes,
     moved: dict[int, Any] = {}
     for numbers, choice in _choices_by_mesh(requests, wishes):
         programs = dict(zip(numbers, choice.programs, strict=True))
-        # What is left to XLA goes by copies outside `jit`; it is not known what those hold.
+        # Arrays that are left to XLA are copied outside `jit`; how much the copies hold is not known.
         together = [
             number
             for number, program in programs.items()
@@ -296,7 +300,7 @@ def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes,
         if together:
             results = _move_together([arrays[n] for n in together], [programs[n] for n in together], donate)
             moved.update(zip(together, results, strict=True))
-        wishes = dataclasses.replace(wishes, rank=choice.rank)  # inside `jit`: there is one mesh where there is a limit
+        wishes = dataclasses.replace(wishes, rank=choice.rank)  # inside `jit`, where a limit implies one mesh
     for number, (array, request) in enumerate(zip(arrays, requests, strict=True)):
         if request is None:
             moved[number] = jax.device_put(array)
@@ -304,7 +308,7 @@ def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes,
             moved[number] = _move_traced(array, request, wishes)
         else:
             one = moved[number] if number in moved else _move_by_jax(array, request.asked, donate)
-            # The very spec, and the memory asked for: on explicit axes JAX writes specs at full length.
+            # The exact spec and memory that were asked for: on explicit axes JAX writes specs at full length.
             moved[number] = one if one.sharding == request.asked else jax.device_put(one, request.asked)
     return [moved[number] for number in range(len(arrays))]
 
@@ -319,23 +323,24 @@ def reshard(
     machine: Machine | None = None,
     donate: bool = False,
 ) -> Any:
-    """The same arrays in other shardings: like `jax.device_put`, but by a plan.
+    """Moves arrays to other shardings, like `jax.device_put`, but by a plan.
 
-    `x` is an array or a pytree of them, `sharding` a NamedSharding, a PartitionSpec under `jax.set_mesh`, None to leave
-    arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and is transformed as
-    JAX's own are: derivatives of all kinds, and `vmap`, which leaves a batch cut as it is.
+    `x` is an array or a pytree of arrays. `sharding` is a NamedSharding, a PartitionSpec under `jax.set_mesh`, None to
+    leave arrays alone, or a pytree of these that is a prefix of `x`. It works inside `jit` and outside, and supports
+    JAX's transformations: derivatives of all kinds, and `vmap`, which leaves a batch cut as it is.
 
-    A program that would hold more than `memory_limit` bytes on a device is not used. What counts is all that `reshard`
-    moves in one call: sources, targets and temporaries of all arrays, as XLA counts them. MemoryLimitError names a limit
-    that works. Where JAX moves an array, for want of a plan, a limit is refused.
+    A program that would hold more than `memory_limit` bytes on a device is not used. The limit covers everything that
+    `reshard` moves in one call: sources, targets and temporaries of all arrays, as XLA counts them. MemoryLimitError
+    names a limit that works. If JAX has to move an array, because there is no plan, a limit is refused.
 
-    `form` is how the plan's steps are said to XLA: "collectives" as they are (what is taken inside `jit`, and on GPUs and
-    TPUs), "fast" (outside `jit` on CPU devices where tiles are large), "lean" (in parts, one after the other), or "xla" for
-    XLA's own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on it. `donate` gives up `x`.
+    `form` is how the plan's steps are expressed for XLA: "collectives" as they are (the default inside `jit`, and on
+    GPUs and TPUs), "fast" (the default outside `jit` for large tiles on CPU devices), "lean" (in parts, one after the
+    other), or "xla" for XLA's own reshard. With a `machine`, the plan is the one that is predicted to be the fastest on
+    it. `donate` gives up `x`.
 
     Inside `jit`, arrays on meshes with explicit axes know their sharding. On other meshes XLA chooses it later, and the
-    plan is made then, unless it is named (`source`): a memory limit or a machine needs that, and so do plans for what flows
-    back.
+    plan is made then, unless the sharding is given as `source`. A memory limit or a machine requires `source` there,
+    and so do plans for gradients.
     """
     wishes = _wishes(memory_limit, form, machine)
     paths_and_leaves, tree = jax.tree_util.tree_flatten_with_path(x)
@@ -355,8 +360,8 @@ def reshard(
 
 
 def calibrate(devices: Sequence[Any] | None = None) -> Machine:
-    """The machine on which plans take as long as `reshard` takes on these devices, all of JAX's unless told. They are of one
-    process, and seen as one host. Give it as `machine` afterwards."""
+    """The machine on which plans take as long as `reshard` takes on these devices (default: all of JAX's). They must
+    belong to one process, and count as one host. Pass the result as `machine` afterwards."""
     listed = np.array(jax.devices() if devices is None else list(devices))
     if listed.size < 2:
         raise InputError("calibration takes two devices or more")
@@ -387,7 +392,7 @@ def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:
     return Wishes(None if memory_limit is None else int(memory_limit), form, machine)
 
 
-# --- What would be done.
+# --- Descriptions.
 
 
 def plan_of(
@@ -410,8 +415,8 @@ def explain(
     form: str | None = None,
     machine: Machine | None = None,
 ) -> str:
-    """What `reshard` would do, as text: the plan, its form and the collectives that it becomes, and those that it becomes
-    inside `jit`, where they are others."""
+    """What `reshard` would do, as text: the plan, its form, the collectives that it becomes, and those inside `jit` if
+    they differ."""
     wishes = _wishes(memory_limit, form, machine)
     return _planned(x, sharding, wishes).explain(_planned(x, sharding, wishes, is_alone=False))
 
@@ -424,12 +429,13 @@ def lower_text(
     form: str | None = None,
     machine: Machine | None = None,
 ) -> str:
-    """The program that `reshard` would run, as XLA compiled it."""
+    """The program that `reshard` would run, as compiled by XLA."""
     return _planned(x, sharding, _wishes(memory_limit, form, machine)).compiled.as_text()
 
 
 def _planned(x: Any, sharding: Any, wishes: Wishes, is_alone: bool | None = None) -> Program:
-    """As `reshard` would move it where this is called, or else alone, or inside `jit`."""
+    """The program by which `reshard` would move the array: where this is called, or with `is_alone` alone or inside
+    `jit`."""
     request = _request(x, sharding)
     if request.why_no_plan:
         raise InputError(f"there is no plan for this array: {request.why_no_plan}")

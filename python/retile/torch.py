@@ -1,7 +1,7 @@
 """retile's plans inside PyTorch: `redistribute(dt, placements)` where you have `dt.redistribute(…)`.
 
-Every rank of the meshes calls it. Messages go from rank to rank over a process group, the default one unless another is given,
-whatever its backend. Ranks that do not make the same call get an AgreementError that says who did what.
+Every rank of the meshes calls it. Messages go from rank to rank over a process group (the default one if omitted), with
+any backend. Ranks that do not make the same call get an AgreementError, which says who did what.
 
     from torch.distributed.tensor import Shard, distribute_tensor
 
@@ -67,14 +67,15 @@ __all__ = [
 OLDEST_VERSION = (2, 6)
 
 
-# --- Tensors that come again.
+# --- Cached movements.
 
 
 @functools.lru_cache(maxsize=4096)
 def _known(
     source: DTensorSpec, placements: tuple[Placement, ...], options: tuple[Any, ...], _identity: int, _group: Any
 ) -> tuple[Movement, DTensorSpec]:
-    """On one mesh: how a tensor moves, and what it is then. Checked, and found at once for tensors that come again."""
+    """The movement of a tensor on one mesh, and its spec afterwards. Checked, and cached for tensors that come
+    again."""
     mesh, placements = _check(source, placements, None, options)
     request = request_text(mesh, source.placements, mesh, placements, options)
     movement = movement_of(request, tuple(source.shape), source.tensor_meta.dtype)
@@ -87,12 +88,12 @@ def _may_be_known(dt: DTensor, placements: tuple[Any, ...]) -> bool:
 
 
 def _is_masked(dt: DTensor | DTensorSpec) -> bool:
-    """Whether it is a sum of rows of an embedding, of which each rank is to mask those that it has not."""
+    """Whether it is a sum of embedding rows, of which each rank is to mask those that it lacks."""
     return any(type(placement).__name__ == "_MaskPartial" for placement in dt.placements)
 
 
 def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor:
-    """As _MaskPartial does it before it adds up."""
+    """The tile, masked as _MaskPartial does before it adds up."""
     for placement in placements:
         if hasattr(placement, "mask_buffer"):
             placement.mask_buffer.apply_mask(tile)
@@ -104,7 +105,7 @@ def _masked(tile: torch.Tensor, placements: Sequence[Placement]) -> torch.Tensor
 
 
 def _faults(dt: DTensor | DTensorSpec, placements: tuple[Any, ...], mesh: Any, options: Options) -> Iterator[str]:
-    """Everything that is wrong with what was given."""
+    """Everything that is wrong with the input."""
     if options.memory_limit is not None and (
         not isinstance(options.memory_limit, int) or isinstance(options.memory_limit, bool)
     ):
@@ -142,7 +143,7 @@ def _usual_order(mesh: DeviceMesh, placements: tuple[Placement, ...]) -> Any:
 
 
 def _has_own_order(dt: DTensor | DTensorSpec) -> bool:
-    """Whether shards are in another order than their placements say; newer versions of PyTorch know such."""
+    """Whether shards are in another order than their placements say, as newer versions of PyTorch allow."""
     if torch.compiler.is_compiling():
         return False
     spec = getattr(dt, "_spec", dt)
@@ -167,12 +168,12 @@ def _from_the_front(placement: Placement, rank: int) -> Placement:
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    """A strided shard equals one that is not, in some versions."""
+    """Whether placements are the same. In some versions a strided shard equals one that is not strided."""
     return [(type(one), one) for one in some] == [(type(one), one) for one in others]
 
 
 def _arguments(dt: Any, device_mesh: Any, placements: Any, mesh: Any) -> tuple[DeviceMesh | None, tuple[Any, ...]]:
-    """Mesh and placements, from either order. Throws where it is not even clear what is given."""
+    """The mesh and placements, given in either order. Raises where it is unclear what is given."""
     if not isinstance(dt, DTensor):
         raise InputError(f"{type(dt).__name__} is no DTensor")
     if placements is None and not isinstance(device_mesh, DeviceMesh):
@@ -196,7 +197,7 @@ def _json_of(machine: Machine | None) -> str | None:
     return None if machine is None else machine.to_json()
 
 
-# --- What users call.
+# --- Public functions.
 
 
 def redistribute(
@@ -215,21 +216,22 @@ def redistribute(
     async_op: bool = False,
     max_bytes: int | None = None,
 ) -> DTensor:
-    """The same tensor in other placements, and on another mesh where one is given: like `dt.redistribute`, by a plan.
+    """Moves a tensor to other placements, and to another mesh if one is given, like `dt.redistribute`, but by a plan.
 
-    `redistribute(dt, placements)`, or `redistribute(dt, mesh, placements)` as in DTensor's own. Every rank of both meshes
-    calls it, with the same arguments. Messages go over `group`, which has all of those ranks; the default group unless told.
-    Ranks that do not agree, or do not come within `time_limit` seconds, are named in an AgreementError, after which the group's
-    connections are broken (over NCCL, ranks are compared when they move something for the first time). It is 60 unless told.
+    `redistribute(dt, placements)`, or `redistribute(dt, mesh, placements)` as in DTensor's own. Every rank of both
+    meshes calls it, with the same arguments. Messages go over `group`, which must contain all of those ranks; the
+    default group if omitted. Ranks that disagree, or do not come within `time_limit` seconds (default: 60), are named
+    in an AgreementError, after which the group's connections are broken. Over NCCL, ranks are compared only when they
+    move something for the first time.
 
-    It can be differentiated: what flows back takes the way back, and what is replicated stays so, and is not added up.
-    `forward_dtype` and `backward_dtype` are what tensor and gradient are cast to before they are moved. With `async_op`, tensors
-    in the host's memory are moved by a thread, and the result is waited for where it is used, as DTensor's is; not so with a
-    memory limit. `torch.compile(fullgraph=True)` sees one operation.
+    It is differentiable: gradients take the way back, and replicated gradients stay replicated and are not added up.
+    `forward_dtype` and `backward_dtype` are the types that tensor and gradient are cast to before they are moved. With
+    `async_op`, a thread moves tensors in the host's memory, and the result is waited for when it is used, as with
+    DTensor; not with a memory limit. `torch.compile(fullgraph=True)` sees one operation.
 
-    A plan that would hold more than `memory_limit` bytes on a rank (tiles and staging) is not used: MemoryLimitError names the
-    smallest limit that works; `max_bytes` is its older name. With a `machine`, the plan that is predicted to be the fastest on
-    it is used. What is wrong with the input is one InputError that lists it all.
+    A plan that would hold more than `memory_limit` bytes on a rank (tiles and staging) is not used: MemoryLimitError
+    names the smallest limit that works; `max_bytes` is its older name. With a `machine`, the plan that is predicted to
+    be the fastest on it is used. All faults of the input are listed in one InputError.
     """
     mesh, placements = _arguments(dt, device_mesh, placements, mesh)
     memory_limit = max_bytes if memory_limit is None else memory_limit
@@ -238,7 +240,7 @@ def redistribute(
     is_cast = forward_dtype not in (None, dt.dtype)
     if not is_differentiated and not is_cast and mesh in (None, dt.device_mesh):
         if _are_same(placements, dt.placements):
-            return dt.redistribute(placements=placements)  # the same tile, as of DTensor's own
+            return dt.redistribute(placements=placements)  # the same tile, as DTensor's own returns it
         if (mesh is None or mesh is dt.device_mesh) and _may_be_known(dt, placements):
             process_group = dist.group.WORLD if group is None else group
             movement, spec = _known(dt._spec, placements, options, id(dt.device_mesh), process_group)
@@ -253,8 +255,8 @@ def redistribute(
 
 
 def calibrate(device_type: str = "cpu") -> Machine:
-    """The machine on which plans take as long as `redistribute` takes here: measured over the default group, whose ranks are
-    on one host. All ranks call it, and get the same machine; give it as `machine` afterwards."""
+    """The machine on which plans take as long as `redistribute` takes here, measured over the default group, whose
+    ranks must be on one host. All ranks call it, and get the same machine. Pass it as `machine` afterwards."""
     ranks = dist.get_world_size()
     if ranks < 2:
         raise InputError("calibration takes two ranks or more")
@@ -287,7 +289,8 @@ def _compiled(
     dtype: torch.dtype,
     gradient_dtype: torch.dtype,
 ) -> DTensor:
-    """For a compiler that knows no functions of DTensors: an operation on tiles. Gradients are never parts of sums here."""
+    """For compilers that do not support functions of DTensors: an operation on tiles. Gradients are never parts of sums
+    here."""
     kept = tuple(Replicate() if isinstance(one, Partial) else one for one in dt.placements)
     request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, options)
     tile = operation(dt.to_local(grad_placements=kept), request, dt.shape, dtype, gradient_dtype)
@@ -349,7 +352,7 @@ def _explained(movement: Movement, tile: torch.Tensor) -> str:
 
 
 def _placements_of(line: str, movement: Movement) -> str:
-    """Of a type between source and target; nothing where DTensor cannot say it."""
+    """The placements of a type between source and target; empty where DTensor cannot express it."""
     try:
         return Layout(line.split("//")[0].strip(), movement.layouts[0].mesh).to_notation("dtensor")[1]
     except InputError:
@@ -357,7 +360,7 @@ def _placements_of(line: str, movement: Movement) -> str:
 
 
 def _traffic(movement: Movement, tile: torch.Tensor) -> Iterator[str]:
-    """What this rank does in the plan."""
+    """What this rank does in the plan, line by line."""
     rank, itemsize = dist.get_rank(), movement.dtype.itemsize
     if movement.participants is None:
         yield f"// rank {rank} takes no part"
@@ -375,7 +378,7 @@ def _traffic(movement: Movement, tile: torch.Tensor) -> Iterator[str]:
 
 
 class _Redistribute(torch.autograd.Function):
-    """Of a DTensor: what flows back takes the way back, at gradients' own placements, as in DTensor's own."""
+    """Moves a DTensor. Gradients take the way back, to their own placements, as in DTensor's own."""
 
     @staticmethod
     def forward(ctx, dt, mesh, placements, options, forward_dtype, backward_dtype, is_async):
@@ -404,7 +407,7 @@ class _Redistribute(torch.autograd.Function):
 
 
 def _flowing_back(gradient: DTensor, source: DTensorSpec) -> tuple[Placement, ...]:
-    """What flows back to a part of a sum is what flows back to the sum, unless it is a part of a sum itself."""
+    """The placements of a gradient: that of a part of a sum is that of the sum, unless it is a part of a sum itself."""
     is_same = gradient.device_mesh == source.mesh
     arriving = gradient.placements if is_same else (Replicate(),) * len(source.placements)
     return tuple(
@@ -413,12 +416,12 @@ def _flowing_back(gradient: DTensor, source: DTensorSpec) -> tuple[Placement, ..
     )
 
 
-# --- What was done.
+# --- Statistics.
 
 
 @dataclasses.dataclass
 class Statistics:
-    """Redistributions of this process: how many went by plans, and how many were left to DTensor, by reason."""
+    """Redistributions of this process: how many were done by plans, and how many were left to DTensor, by reason."""
 
     moved: int = 0
     left: dict[str, int] = dataclasses.field(default_factory=collections.Counter)
@@ -432,7 +435,7 @@ _statistics = Statistics()
 
 
 def statistics() -> Statistics:
-    """Of all redistributions since the process began, a copy."""
+    """A copy of the statistics of all redistributions since the process began."""
     return Statistics(_statistics.moved, dict(_statistics.left))
 
 
@@ -440,7 +443,7 @@ def statistics() -> Statistics:
 
 
 def _find_obstacle(tile: torch.Tensor, current: Any, target: Any) -> str:
-    """Why DTensor should do it; nothing where a plan can be tried."""
+    """The reason why DTensor should do it; empty where a plan can be tried."""
     if type(tile).__name__ == "LocalTensor" or not isinstance(dist.get_rank(), int):
         return "ranks are simulated in one process"
     if any(isinstance(length, torch.SymInt) for length in current.shape):
@@ -460,7 +463,7 @@ def _find_obstacle(tile: torch.Tensor, current: Any, target: Any) -> str:
 def _moved_by_plan(
     tile: torch.Tensor, current: Any, target: Any, options: tuple[Any, ...], is_async: bool
 ) -> torch.Tensor | None:
-    """Nothing where DTensor should do it: what retile does not know, or has no plan for."""
+    """The tile, moved by a plan; None where DTensor should do it, because retile does not support it or has no plan."""
     ends = (current.mesh, tuple(current.placements)), (target.mesh, tuple(target.placements))
     if ends[0] == ends[1]:
         return None
@@ -504,11 +507,12 @@ def _version_faults() -> list[str]:
 
 @contextlib.contextmanager
 def enabled(*, group: dist.ProcessGroup | None = None, time_limit: float | None = None) -> Iterator[None]:
-    """DTensor's own redistributions go by plans: explicit ones, those that operations need, and those that flow back.
+    """A context in which DTensor's own redistributions go by plans: explicit ones, those that operations need, and
+    those of gradients.
 
-    What retile does not know stays with DTensor (`statistics()` counts it). All ranks have to be in this context, or none: a
-    rank that is not is named in an AgreementError after `time_limit` seconds. Throws InputError where the version of PyTorch
-    is not one that retile knows.
+    What retile does not support stays with DTensor (`statistics()` counts it). All ranks have to be in this context, or
+    none: a rank that is not is named in an AgreementError after `time_limit` seconds. Raises InputError where retile
+    does not support the version of PyTorch.
     """
     faults = _version_faults()
     if faults:

@@ -1,4 +1,5 @@
-// Arguments that say what they take where they are given something else, in place of nanobind's list of signatures.
+// Arguments of functions that Python calls. Their errors say what is expected, in place of nanobind's list of
+// signatures.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,7 +19,7 @@
 
 namespace retile::python {
 
-// `what` is not what is taken there.
+// Throws TypeError: `what` must be `wanted`, and is `given`.
 [[noreturn]] inline void refuse(const std::string& what, const char* wanted, nanobind::handle given) {
   const nanobind::str shown(nanobind::module_::import_("reprlib").attr("repr")(given));
   throw nanobind::type_error((what + " must be " + wanted + ", not " + shown.c_str()).c_str());
@@ -26,7 +27,7 @@ namespace retile::python {
 
 using MeshOrText = std::optional<std::variant<std::string, Mesh>>;
 
-// retile's own mesh with these devices, or the text of anybody's.
+// The mesh: retile's own with these devices, or one from a text in any notation.
 std::optional<interchange::PlacedMesh> placed_mesh(const MeshOrText& mesh, const std::vector<Device>& devices);
 
 template <typename Value>
@@ -80,7 +81,8 @@ class Argument {
   const Value& value_;
 };
 
-// Its name for nanobind. None comes through, to be refused in the same words; so the function's nb::sig says its types.
+// An argument's name for nanobind. None is let through, so that it is refused in our words; the function's nb::sig
+// states the types.
 inline auto operator""_argument(const char* name, std::size_t /*size*/) { return nanobind::arg(name).none(); }
 
 }  // namespace retile::python
@@ -96,7 +98,7 @@ struct type_caster<retile::python::Argument<name, Given>> : make_caster<Given> {
 
   bool from_python(handle given, std::uint32_t flags, cleanup_list* cleanup) {
     static_assert(retile::python::taken<Given> != nullptr, "say what such an argument takes");
-    const bool is_null = is_base_caster_v<Base> && given.is_none();  // which nanobind takes for a pointer
+    const bool is_null = is_base_caster_v<Base> && given.is_none();  // nanobind would take None for a null pointer
     if (!is_null && Base::from_python(given, flags, cleanup)) return true;
     retile::python::refuse(name.text, retile::python::taken<Given>, given);
   }

@@ -1,4 +1,4 @@
-// Arrays as Python gives them: addresses of memory that it keeps alive.
+// Arrays from Python: addresses of memory that Python keeps alive.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,10 @@
 
 namespace retile::python {
 
-// The address of an array's first element, its shape, and bytes from an element to the next one; none where it is
-// packed.
+// The address of an array's first element, its shape, and its strides in bytes; no strides where it is packed.
 using PythonArray = std::tuple<std::uintptr_t, Shape, Strides>;
 
-// One side of a redistribution.
+// The arrays of one side of a redistribution.
 struct ArraysInMemory {
   ArraysInMemory(const std::vector<PythonArray>& arrays, std::int64_t element_size) {
     for (const auto& [address, shape, strides] : arrays) {

@@ -1,4 +1,4 @@
-// What the parts of the extension share: the library's values as Python holds them.
+// What the parts of the extension share: the library's values in the form that Python holds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,7 +19,7 @@ Value require(const std::optional<Value>& value, const char* what, const std::st
   throw InputError("'" + given + "' is no " + what, "one of: " + std::string(known));
 }
 
-// Layouts are keys of caches, so their text is made once.
+// A layout. Layouts are keys of caches, so their text is made once.
 
 struct PythonLayout {
   Layout layout;
@@ -34,7 +34,7 @@ struct PythonLayout {
   }
 };
 
-// Machines are keys of caches, too. Their text is JSON.
+// A machine. Machines are keys of caches, too. Their text is JSON.
 struct PythonMachine {
   Machine machine;
   std::string text;
@@ -43,10 +43,10 @@ struct PythonMachine {
   PythonMachine(Machine given) : machine(std::move(given)), text(to_json(machine)) {}
 };
 
-// Diagnostics as errors say them: without the end of the last line.
+// The text of a diagnostic in an error, without the end of the last line.
 std::string text_of(const Diagnostic& diagnostic);
 
-// Each is a part of the module.
+// Each adds a part of the module.
 void bind_layouts(nanobind::module_& module);
 void bind_machines(nanobind::module_& module);
 void bind_plans(nanobind::module_& module);

@@ -1,4 +1,4 @@
-// What XLA does with redistributions, what could be done, and why.
+// Explanations: what XLA does with redistributions, what could be done, and why.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -28,7 +28,7 @@ struct PythonExplanation {
 
 std::string to_string(const PythonExplanation& self) {
   std::string text = explanation::to_string(self.question, self.answer);
-  text.pop_back();  // the last line's end
+  text.pop_back();  // the end of the last line
   return text;
 }
 
@@ -40,7 +40,7 @@ PythonExplanation explain(Argument<"source", PythonLayout> source, Argument<"tar
           explanation::explain(problem, plan_options(planner, cost, memory_limit, exchange, machine))};
 }
 
-// And what is wrong with warnings that could not be read or explained.
+// The explanations of a log's warnings, and the faults of warnings that could not be read or explained.
 std::tuple<std::vector<PythonExplanation>, std::vector<std::string>> explain_log(
     Argument<"log", std::string> log, Argument<"mesh", MeshOrText> mesh,
     Argument<"shape", std::optional<std::string>> shape, Argument<"global_shape", bool> global_shape,
@@ -76,9 +76,10 @@ void bind_account(nb::module_& module) {
 }
 
 void bind_explanation(nb::module_& module) {
-  nb::class_<PythonExplanation>(module, "Explanation",
-                                "What XLA does with a redistribution, what retile would do, and why. Made by "
-                                "`retile.explain`; prints as the command does.")
+  nb::class_<PythonExplanation>(
+      module, "Explanation",
+      "An explanation of what XLA does with a redistribution, what retile would do, and why. Made by "
+      "`retile.explain`; prints like the command.")
       .def_prop_ro("source", [](const PythonExplanation& self) { return PythonLayout(self.question.problem.source()); })
       .def_prop_ro("target", [](const PythonExplanation& self) { return PythonLayout(self.question.problem.target()); })
       .def_prop_ro(
@@ -86,13 +87,13 @@ void bind_explanation(nb::module_& module) {
           "The name of the operation in a log; empty elsewhere.")
       .def_prop_ro(
           "count", [](const PythonExplanation& self) { return self.question.count; },
-          "How many warnings of a log ask for this redistribution.")
+          "The number of warnings of a log about this redistribution.")
       .def_prop_ro(
           "xla", [](const PythonExplanation& self) { return self.answer.xla.account; },
-          "What XLA does by the model of its rules; None where that does not say.")
+          "What XLA does by the model of its rules; None where the model does not cover it.")
       .def_prop_ro(
           "rematerializes", [](const PythonExplanation& self) { return self.answer.xla.rematerializes; },
-          "Whether XLA makes the whole array on every device, though neither end has it so.")
+          "Whether XLA gathers the whole array on every device, although neither end requires it.")
       .def_prop_ro(
           "retile", [](const PythonExplanation& self) { return self.answer.ours; }, "What retile's plan does.")
       .def_prop_ro("planner", [](const PythonExplanation& self) { return self.answer.planner; })
@@ -101,9 +102,9 @@ void bind_explanation(nb::module_& module) {
           "Whether it is proved that no plan of the planner's steps costs less.")
       .def_prop_ro(
           "floor_bytes", [](const PythonExplanation& self) { return self.answer.floor_bytes; },
-          "What some device must receive, whatever the plan.")
+          "The bytes that some device must receive, whatever the plan.")
       .def_prop_ro(
-          "why", [](const PythonExplanation& self) { return self.answer.sentences; }, "Sentences.")
+          "why", [](const PythonExplanation& self) { return self.answer.sentences; }, "The reasons, in sentences.")
       .def("to_json", [](const PythonExplanation& self) { return to_json(self.question, self.answer); })
       .def("__str__", &to_string)
       .def("__repr__", &to_string);

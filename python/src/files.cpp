@@ -21,7 +21,7 @@ files::Existing existing_of(const std::string& name) {
   return name == "resume" ? files::Existing::resume : files::Existing::refuse;
 }
 
-// Lines of JSON: the report, or the plans.
+// Rechunks arrays in files. Returns lines of JSON: the report, or the plans.
 std::string rechunk_files(const std::string& source, const std::string& target, const std::string& chunks,
                           std::int64_t max_bytes, const std::optional<std::string>& shards, const std::string& codec,
                           const std::optional<std::string>& format, const std::string& scratch, int threads,
@@ -42,7 +42,7 @@ std::string rechunk_files(const std::string& source, const std::string& target, 
   return dry_run ? rechunk.to_json() : rechunk.to_json(rechunk.run());
 }
 
-// A checkpoint whose tensors are read into memory of Python's.
+// A checkpoint whose tensors are read into memory that Python owns.
 class PythonCheckpoint {
  public:
   PythonCheckpoint(const std::string& path, const std::optional<std::string>& layouts)
@@ -64,7 +64,8 @@ class PythonCheckpoint {
     throw InputError("'" + name + "' has elements of type " + tensor.type + ", which frameworks have no name for", {});
   }
 
-  // What a device of the layout holds, into packed memory of so many bytes; of no layout, all of it.
+  // Reads what a device of the layout holds into packed memory of this many bytes; the whole tensor where there is no
+  // layout.
   void read(const std::string& name, const PythonLayout* layout, Device device, std::uintptr_t address,
             std::int64_t bytes) const {
     const files::StoredTensor& tensor = find(name);

@@ -1,4 +1,4 @@
-// Runs on GPUs, where the library has the CUDA engine: arrays of other packages, by DLPack, on their streams.
+// Runs on GPUs, if the library has the CUDA engine: arrays of other packages, by DLPack, on their streams.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -21,11 +21,11 @@ namespace retile::python {
 
 #ifdef RETILE_HAS_CUDA
 
-// Prepared redistributions of a plan, kept with it: graphs may use them. Those of one stream follow each other there;
-// each stream has its own.
+// Prepared redistributions of a plan, kept with it, because CUDA graphs may use them. Runs on one stream follow each
+// other; each stream has its own.
 struct GpuRuns {
   using Layouts = std::vector<std::pair<std::int64_t, Strides>>;
-  // GPU, stream, bytes of an element, and how sources and targets lie.
+  // GPU, stream, bytes of an element, and the memory layouts of sources and targets.
   using Key = std::tuple<int, std::uintptr_t, std::int64_t, Layouts, Layouts>;
 
   std::mutex mutex;
@@ -36,7 +36,7 @@ namespace {
 
 thread_local CUstream_st* current_stream = nullptr;
 
-// Engines live as long as the process: when its statics go, CUDA has gone.
+// The engine of a GPU. Engines are never destroyed: when statics are, CUDA has shut down.
 Engine& engine_on(int gpu) {
   static std::mutex mutex;
   static auto* const engines = new std::map<int, std::unique_ptr<Engine>>;
@@ -64,7 +64,7 @@ std::shared_ptr<GpuRuns> runs_of(const PythonPlan& plan) {
   return plan.gpu_runs();
 }
 
-// Puts the run on the stream. Returns then, or when it is done.
+// Puts the run on the stream. Returns at once, or after the run where `waits` is set.
 void redistribute_on_gpu(const PythonPlan& plan, std::int64_t element_size, const std::vector<PythonArray>& sources,
                          const std::vector<PythonArray>& targets, int gpu, std::uintptr_t stream, bool waits) {
   const ArraysInMemory from(sources, element_size);
@@ -88,8 +88,8 @@ void redistribute_on_gpu(const PythonPlan& plan, std::int64_t element_size, cons
 
 namespace {
 
-// The kind and the number of an array's device, its address, its shape, its strides in bytes, and the code and the bits
-// of its elements, as DLPack has them.
+// A description of an array in DLPack's terms: kind and number of its device, address, shape, strides in bytes, code
+// and bits of its elements.
 using DescribedArray = std::tuple<int, int, std::uintptr_t, Shape, Strides, int, int>;
 
 DescribedArray describe_array(const nb::ndarray<nb::ro>& array) {

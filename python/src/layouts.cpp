@@ -1,4 +1,4 @@
-// Meshes and layouts. Those of frameworks' own are read in Python, or by the library's readers of their texts.
+// Meshes and layouts. Frameworks' own are read in Python, or by the library's readers of their texts.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
@@ -39,7 +39,7 @@ std::string repr_of(const Mesh& mesh) { return "Mesh(" + std::string(nb::repr(ax
 
 // --- Layouts.
 
-// Boxes alone know no axes: there, one axis of all devices.
+// The mesh of a layout. Listed boxes have no axes: for them, one axis with all devices.
 Mesh mesh_of(const Layout& layout) {
   if (const std::optional<MeshLayout> cuts = layout.cuts()) return cuts->mesh;
   return Mesh({{"device", layout.device_count()}});
@@ -83,7 +83,7 @@ std::vector<BoxCorners> boxes_of(const PythonLayout& self, Device device) {
   return boxes;
 }
 
-// The array of a device of a mesh: what it holds of each dimension, factor by factor.
+// The shape of a device's array: what it holds of each dimension, factor by factor.
 Shape tile_shape(const MeshLayout& layout, Device device) {
   Shape shape(layout.view.size());
   if (!layout.devices.empty()) {
@@ -110,7 +110,7 @@ nb::tuple tile_shape(const PythonLayout& self, Device device) {
   const std::vector<BoxCorners> boxes = boxes_of(self, device);
   Shape shape(self.layout.global_shape().size());
   if (boxes.size() == 1) {
-    // The dimensions of the array are those in memory.
+    // The array's dimensions are in the order of memory.
     const std::vector<int>& order = cuts ? cuts->order : self.layout.listed()->order;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const std::size_t dimension = order.empty() ? i : static_cast<std::size_t>(order[i]);
@@ -138,7 +138,7 @@ PythonLayout read_layout(Argument<"text", std::string> text, Argument<"shape", S
   return interchange::parse_ends(source, source, *shape, placed_mesh(*mesh, *devices)).source;
 }
 
-// A placement of DTensor: replicate, shard, sum, max or min; the dimension that is sharded, and its split factor.
+// A placement of DTensor: "replicate", "shard", "sum", "max" or "min"; the sharded dimension, and its split factor.
 using PythonPlacement = std::tuple<std::string, std::int64_t, std::int64_t>;
 
 interchange::DTensorPlacement to_placement(const PythonPlacement& given) {
@@ -156,7 +156,7 @@ PythonLayout dtensor_layout(const Mesh& mesh, const std::vector<Device>& devices
   return interchange::dtensor_layout({mesh, devices}, values, shape);
 }
 
-// Objects of frameworks' own are read in Python.
+// Calls a reader in Python: objects of frameworks are read there.
 nb::object translated(const char* function, const nb::args& args, const nb::kwargs& kwargs) {
   return nb::module_::import_("retile._shardings").attr(function)(*args, **kwargs);
 }
@@ -170,8 +170,8 @@ void bind_mesh(nb::module_& module) {
           "axes"_argument, nb::sig("def __init__(self, axes: dict[str, int]) -> None"))
       .def_prop_ro(
           "axes", [](const Mesh& self) { return axes_of(self); }, nb::sig("def axes(self) -> dict[str, int]"),
-          "Sizes of the axes, in order.")
-      .def_prop_ro("size", &Mesh::device_count, "How many devices there are.")
+          "The sizes of the axes, in order.")
+      .def_prop_ro("size", &Mesh::device_count, "The number of devices.")
       .def("__repr__", [](const Mesh& self) { return repr_of(self); })
       .def(
           "__eq__", [](const Mesh& self, const Mesh& other) { return self == other; }, nb::is_operator())
@@ -182,7 +182,7 @@ void bind_mesh(nb::module_& module) {
 
 void bind_layout(nb::module_& module) {
   nb::class_<PythonLayout>(module, "Layout",
-                           "Which boxes of an array each device holds.\n\n"
+                           "A layout: which boxes of an array each device holds.\n\n"
                            ">>> mesh = Mesh({'x': 2, 'y': 4})\n"
                            ">>> rows = Layout('[4{y,x}32, 6]', mesh)   # y varies fastest\n"
                            ">>> rows == Layout.cut(mesh, (32, 6), [['y', 'x'], []])\nTrue\n"
@@ -200,18 +200,18 @@ void bind_layout(nb::module_& module) {
                   nb::sig("def cut(mesh: Mesh, shape: collections.abc.Sequence[int], axes: "
                           "collections.abc.Sequence[collections.abc.Sequence[str]], *, uneven: str = 'ceil', sum: "
                           "collections.abc.Sequence[str] = (), devices: collections.abc.Sequence[int] = ()) -> Layout"),
-                  "An array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
-                  "`uneven` is the rule where sizes do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
+                  "The layout of an array of this shape, cut along axes: a list for each dimension, minor to major.\n\n"
+                  "`uneven` is the rule for sizes that do not divide: 'ceil' (XLA), 'nested' (DTensor), 'balanced'\n"
                   "(numpy.array_split), 'last' (2DECOMP&FFT). Devices along the axes in `sum` hold parts that are to "
                   "be added up. `devices`\n"
-                  "are those of the mesh, in its order; 0, 1, 2, … unless told.")
+                  "are those of the mesh, in its order; 0, 1, 2, … by default.")
       .def_static(
           "from_text", &read_layout, "text"_argument, "shape"_argument, "mesh"_argument = nb::none(),
           "devices"_argument = std::vector<Device>(),
           nb::sig("def from_text(text: str, shape: collections.abc.Sequence[int], mesh: Mesh | str | None = None, "
                   "devices: collections.abc.Sequence[int] = ()) -> Layout"),
-          "What XLA, JAX, Shardy, DTensor or MLIR print of an array's sharding, or retile. Some need a mesh, as they\n"
-          "print it, or retile's with its devices.\n\n"
+          "The layout in a text that XLA, JAX, Shardy, DTensor, MLIR or retile print for an array's sharding. Some\n"
+          "notations need a mesh: as they print it, or retile's with its devices.\n\n"
           ">>> Layout.from_text('{devices=[4,1,2]<=[8] last_tile_dim_replicate}', (32, 6)).text\n"
           "'[8{a}32, 6]'\n"
           ">>> Layout.from_text('(Shard(dim=0), Replicate())', (5, 6), Mesh({'dp': 2, 'tp': 2})).text\n"
@@ -221,20 +221,20 @@ void bind_layout(nb::module_& module) {
           [](nb::args args, nb::kwargs kwargs) { return translated("from_partition_spec", args, kwargs); },
           nb::sig("def from_partition_spec(spec: typing.Any, mesh: typing.Any, shape: "
                   "collections.abc.Sequence[int], devices: collections.abc.Sequence[int] = ()) -> Layout"),
-          "What a jax.sharding.PartitionSpec (or a tuple like one) says of an array of this shape.\n\n"
+          "The layout of a jax.sharding.PartitionSpec (or a tuple like one) for an array of this shape.\n\n"
           ">>> Layout.from_partition_spec((('x', 'y'), None), {'x': 2, 'y': 4}, (32, 6)).text\n"
           "'[4{y,x}32, 6]'")
       .def_static(
           "from_sharding", [](nb::args args, nb::kwargs kwargs) { return translated("from_sharding", args, kwargs); },
           nb::sig("def from_sharding(sharding: typing.Any, shape: collections.abc.Sequence[int], "
                   "devices: collections.abc.Sequence[int] = ()) -> Layout"),
-          "What a jax.sharding.NamedSharding says. `devices` are the numbers of its mesh's devices, in order.")
+          "The layout of a jax.sharding.NamedSharding. `devices` are the numbers of its mesh's devices, in order.")
       .def_static(
           "from_placements",
           [](nb::args args, nb::kwargs kwargs) { return translated("from_placements", args, kwargs); },
           nb::sig("def from_placements(device_mesh: typing.Any, placements: "
                   "collections.abc.Sequence[typing.Any], shape: collections.abc.Sequence[int]) -> Layout"),
-          "What a DeviceMesh of PyTorch and the placements of a DTensor on it say.")
+          "The layout of a DTensor with these placements on a DeviceMesh of PyTorch.")
       .def_prop_ro("text", [](const PythonLayout& self) { return self.text; })
       .def_prop_ro("mesh", [](const PythonLayout& self) { return mesh_of(self.layout); })
       .def_prop_ro(
@@ -247,7 +247,7 @@ void bind_layout(nb::module_& module) {
             const std::optional<MeshLayout> cuts = self.layout.cuts();
             return cuts && !cuts->devices.empty() ? cuts->devices : all_devices(self.layout.device_count());
           },
-          "Those of the mesh, in its order.")
+          "The devices of the mesh, in its order.")
       .def(
           "to_notation",
           [](const PythonLayout& self, Argument<"notation", std::string> notation) {
@@ -257,8 +257,8 @@ void bind_layout(nb::module_& module) {
             return std::make_pair(text.mesh, text.layout);
           },
           "notation"_argument, nb::sig("def to_notation(self, notation: str) -> tuple[str, str]"),
-          "The texts of mesh and layout as xla, jax, shardy, dtensor or mlir print them; no mesh where the layout says "
-          "it.\n\n"
+          "The texts of mesh and layout as xla, jax, shardy, dtensor or mlir print them; no mesh where the layout's "
+          "text defines it.\n\n"
           ">>> Layout('[4{y,x}32, 6]', Mesh({'x': 2, 'y': 4})).to_notation('jax')\n"
           "(\"Mesh('x': 2, 'y': 4)\", \"PartitionSpec(('x', 'y'), None)\")")
       .def_prop_ro(
@@ -268,19 +268,19 @@ void bind_layout(nb::module_& module) {
             for (const AxisPart& part : self.layout.partial()) axes.push_back(to_string(mesh_of(self.layout), part));
             return axes;
           },
-          "The axes whose devices hold parts of a sum, or the like.")
+          "The axes along which devices hold parts of a sum or the like.")
       .def(
           "tile_shape",
           [](const PythonLayout& self, Argument<"device", Device> device) { return tile_shape(self, *device); },
           "device"_argument, nb::sig("def tile_shape(self, device: int) -> tuple[int, ...]"),
-          "The shape of the array that the device holds; of several boxes that are listed, how many elements.")
+          "The shape of the array that the device holds; for several listed boxes, the number of elements.")
       .def_prop_ro(
           "local_size", [](const PythonLayout& self) { return self.layout.local_size(); },
-          "Elements of the device that holds the most.")
+          "The number of elements on the device that holds the most.")
       .def(
           "boxes", [](const PythonLayout& self, Argument<"device", Device> device) { return boxes_of(self, *device); },
           "device"_argument, nb::sig("def boxes(self, device: int) -> list[tuple[list[int], list[int]]]"),
-          "The corners (first and beyond the last) of the boxes that the device holds.")
+          "The corners (the first element, and beyond the last) of the boxes that the device holds.")
       .def("__str__", [](const PythonLayout& self) { return self.text; })
       .def(
           "__repr__",
@@ -309,8 +309,8 @@ void bind_layouts(nb::module_& module) {
              nb::sig("def parse_ends(source: str, target: str, shape: collections.abc.Sequence[int], "
                      "mesh: Mesh | str | None) -> tuple[Layout, Layout]"));
   module.def("dtensor_layout", &dtensor_layout, "mesh"_a, "devices"_a, "placements"_a, "shape"_a,
-             "What placements of DTensor say, each as replicate, shard, sum, max or min, a dimension and a split\n"
-             "factor. `devices` are those of the mesh, in its order; none where they are 0, 1, 2, …");
+             "The layout of placements of DTensor, each as replicate, shard, sum, max or min, a dimension and a split\n"
+             "factor. `devices` are those of the mesh, in its order; an empty list means 0, 1, 2, …");
 }
 
 }  // namespace retile::python

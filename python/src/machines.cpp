@@ -33,9 +33,10 @@ PythonMachine machine_in(const std::filesystem::path& path) {
 }  // namespace
 
 void bind_machines(nb::module_& module) {
-  nb::class_<PythonMachine>(module, "Machine",
-                            "Which devices are on which host, and how fast bytes move between and inside hosts. With "
-                            "one, plans are timed, and `auto` takes the fastest.")
+  nb::class_<PythonMachine>(
+      module, "Machine",
+      "A machine: which devices are on which host, and how fast bytes move between and inside hosts. Plans are "
+      "timed on it, and `auto` takes the fastest.")
       .def(
           "__init__",
           [](PythonMachine* self, const nb::object& values) { new (self) PythonMachine(machine_of(values)); },

@@ -1,4 +1,5 @@
-// retile._retile: the library's values for Python. What frameworks call things is translated in Python (python/retile).
+// The module retile._retile: the library's values for Python. Names of frameworks are translated in Python
+// (python/retile).
 #include <string>
 
 #include "bindings.h"
@@ -35,7 +36,7 @@ std::string text_of(const Diagnostic& diagnostic) {
 
 NB_MODULE(_retile, module) {
   module.attr("__version__") = RETILE_VERSION;
-  nb::set_leak_warnings(false);  // frameworks keep plans and functions of ours alive at the end of a process
+  nb::set_leak_warnings(false);  // frameworks keep our plans and functions alive at the end of a process
   nb::register_exception_translator(translate);
   bind_layouts(module);
   bind_machines(module);

@@ -32,7 +32,7 @@ std::unique_ptr<PythonPlan> plan(Argument<"source", PythonLayout> source, Argume
   return std::make_unique<PythonPlan>(make_plan(*relabelled ? relabel(problem, options).problem : problem, options));
 }
 
-// The plan that `auto` takes for whoever runs tensor programs.
+// The plan that `auto` takes for executors of tensor programs.
 std::unique_ptr<PythonPlan> tensor_plan(const PythonLayout& source, const PythonLayout& target,
                                         const std::string& element_type, MachineOrNone machine) {
   PlanOptions options;
@@ -81,7 +81,7 @@ void bind_step(nb::module_& module) {
             const Groups* groups = groups_of(self.step().operation);
             return groups == nullptr ? std::optional<Groups>() : *groups;
           },
-          "Of an alltoall or allgather: members in row-major order of the corners that they held.")
+          "The groups of an alltoall or allgather: members in row-major order of the corners that they held.")
       .def_prop_ro(
           "pairs",
           [](const PythonStep& self) {
@@ -92,7 +92,7 @@ void bind_step(nb::module_& module) {
             for (const DevicePair& pair : *permute->pairs) pairs.emplace_back(pair.source, pair.target);
             return std::optional<Pairs>(std::move(pairs));
           },
-          "Of an allpermute: who sends its tile to whom.")
+          "The pairs of an allpermute: sender and receiver of each tile.")
       .def_prop_ro(
           "transfers",
           [](const PythonStep& self) {
@@ -105,7 +105,7 @@ void bind_step(nb::module_& module) {
             }
             return std::optional<Transfers>(std::move(transfers));
           },
-          "Of an exchange: sender, receiver, and the corners of the box.")
+          "The pieces of an exchange: sender, receiver, and the corners of the box.")
       .def_prop_ro("local_in",
                    [](const PythonStep& self) { return self.plan->movement.before(self.index).local_shape(); })
       .def_prop_ro("local_out", [](const PythonStep& self) { return self.step().local_out(); })
@@ -113,7 +113,8 @@ void bind_step(nb::module_& module) {
           "offsets_in", [](const PythonStep& self) { return offsets_of(self.plan->movement.before(self.index)); },
           "The corner of each device's tile before the step.")
       .def_prop_ro(
-          "offsets_out", [](const PythonStep& self) { return offsets_of(self.step().after); }, "The same after it.")
+          "offsets_out", [](const PythonStep& self) { return offsets_of(self.step().after); },
+          "The corner of each device's tile after the step.")
       .def("__repr__", [](const PythonStep& self) { return to_string(self.step()); });
 }
 
@@ -137,7 +138,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-// The page of `retile draw`, which is a whole document, in a frame; the text where there are too many devices to draw.
+// The page of `retile draw`, a whole document, in a frame; the plan's text where there are too many devices to draw.
 std::string html_of(const PythonPlan& self) {
   try {
     return "<iframe style=\"width: 100%; height: 40em; border: 0\" srcdoc=\"" + escaped(draw_html(self.plan())) +
@@ -149,10 +150,10 @@ std::string html_of(const PythonPlan& self) {
 
 void bind_plan(nb::module_& module) {
   nb::class_<PythonPlan>(module, "Plan",
-                         "Steps from one layout to another, what they cost, and what is proved of that. Made by "
+                         "A plan: the steps from one layout to another, their cost, and what is proved of it. Made by "
                          "`retile.plan`.")
       .def_static("from_json", &plan_from_json, "text"_argument, nb::sig("def from_json(text: str) -> Plan"),
-                  "The plan that to_json() wrote, or anybody else.")
+                  "The plan in a text of JSON, from to_json() or elsewhere.")
       .def_prop_ro("source", [](const PythonPlan& self) { return PythonLayout(self.plan().source); })
       .def_prop_ro("target", [](const PythonPlan& self) { return PythonLayout(self.plan().target); })
       .def_prop_ro("planner", [](const PythonPlan& self) { return self.plan().planner; })
@@ -165,26 +166,26 @@ void bind_plan(nb::module_& module) {
             return self.plan().time ? std::optional(1e-12 * static_cast<double>(self.plan().time->total))
                                     : std::nullopt;
           },
-          "How long it takes on the machine that it was made for; None without one.")
+          "The seconds that the plan takes on the machine that it was made for; None without one.")
       .def_prop_ro(
           "least_seconds",
           [](const PythonPlan& self) {
             const auto& time = self.plan().time;
             return time ? std::optional(1e-12 * static_cast<double>(time->lower_bound.picoseconds)) : std::nullopt;
           },
-          "No plan takes less on that machine.")
+          "A lower bound on the seconds of any plan on that machine; None without one.")
       .def_prop_ro(
           "lower_bound", [](const PythonPlan& self) { return self.plan().cost.lower_bound; },
-          "No plan of the planner's steps costs less.")
+          "A lower bound on the cost of any plan of the planner's steps.")
       .def_prop_ro(
           "floor", [](const PythonPlan& self) { return self.plan().cost.floor; },
-          "Elements that some device must receive, whatever the plan.")
+          "The most elements that some device must receive, whatever the plan.")
       .def_prop_ro(
           "optimal", [](const PythonPlan& self) { return self.plan().cost.optimal; },
           "Whether it is proved that no plan of the planner's steps costs less.")
       .def_prop_ro(
           "peak", [](const PythonPlan& self) { return self.plan().memory.peak; },
-          "Elements of the largest tile on the way.")
+          "The number of elements of the largest tile on the way.")
       .def_prop_ro(
           "_combined",
           [](const PythonPlan& self) {
@@ -194,7 +195,7 @@ void bind_plan(nb::module_& module) {
             }
             return element;
           },
-          "The type of the elements that it adds up, where it does.")
+          "The type of the elements that the plan combines; None where it combines none.")
       .def_prop_ro("planning_ns", [](const PythonPlan& self) { return self.plan().planning_ns; })
       .def(
           "explain", [](const PythonPlan& self) { return to_string(self.plan()); },
@@ -205,7 +206,7 @@ void bind_plan(nb::module_& module) {
       .def(
           "verify", [](const PythonPlan& self) { return find_faults(self.plan()); },
           nb::call_guard<nb::gil_scoped_release>(),
-          "Replays the plan box by box: a sentence for each fault, none where it is right.")
+          "Replays the plan box by box, and returns a sentence for each fault; none where the plan is right.")
       .def("_repr_html_", &html_of, nb::call_guard<nb::gil_scoped_release>())
       .def("__str__", [](const PythonPlan& self) { return to_string(self.plan()); })
       .def("__repr__", [](const PythonPlan& self) { return "Plan.from_json('" + self.key() + "')"; })
@@ -240,7 +241,7 @@ Problem problem_of(const PythonLayout& source, const PythonLayout& target, const
   return {"", source.layout, target.layout, type};
 }
 
-// NumPy's name and retile's of every type.
+// NumPy's name and retile's name of every element type.
 std::vector<std::pair<std::string, std::string>> element_types() {
   std::vector<std::pair<std::string, std::string>> names;
   for (int i = 0; i <= static_cast<int>(ElementType::c128); ++i) {
@@ -252,7 +253,7 @@ std::vector<std::pair<std::string, std::string>> element_types() {
 
 void bind_plans(nb::module_& module) {
   bind_step(module);
-  module.def("element_types", &element_types, "The names of NumPy and of retile for each type.");
+  module.def("element_types", &element_types, "NumPy's name and retile's name of each element type.");
   bind_plan(module);
   module.def(
       "plan", &plan, "source"_argument, "target"_argument, "element_type"_a, "planner"_argument, "cost"_argument,
@@ -262,15 +263,14 @@ void bind_plans(nb::module_& module) {
       nb::sig("def plan(source: Layout, target: Layout, element_type: str, planner: str, cost: str | None, "
               "memory_limit: int | None, exchange: bool, staging: int = 0, exchange_weight: float = 1.0, "
               "most_rounds: int | None = None, relabel: bool = False, machine: Machine | None = None) -> Plan"),
-      "From `exchange` to `most_rounds`, arguments describe whoever runs the plan: whether there are exchanges, the "
-      "bytes that it "
-      "takes beside tiles, what an exchange takes relative to a collective of the same cost, and the rounds above "
-      "which an exchange is taken only where there is no other plan.");
+      "The arguments from `exchange` to `most_rounds` describe the executor: whether it has exchanges, the bytes that "
+      "it takes beside tiles, the time of an exchange relative to a collective of the same cost, and the most rounds "
+      "of an exchange, beyond which it is taken only where there is no other plan.");
   module.def("tensor_plan", &tensor_plan, "source"_a, "target"_a, "element_type"_a, "machine"_argument = nb::none(),
              nb::call_guard<nb::gil_scoped_release>(),
              nb::sig("def tensor_plan(source: Layout, target: Layout, element_type: str, machine: Machine | None = "
                      "None) -> Plan"),
-             "The plan that is taken where tensor programs run it.");
+             "The plan that `auto` takes for executors of tensor programs.");
   module.def(
       "parse_problem",
       [](Argument<"line", std::string> line) {

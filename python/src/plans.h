@@ -1,4 +1,4 @@
-// A plan as Python holds it, and how it asks for one.
+// Plans in the form that Python holds, and the options that it asks for them with.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace retile::python {
 
 using PlannerName = Argument<"planner", std::string>;
-using CostName = Argument<"cost", std::optional<std::string>>;  // none: seconds where there is a machine, else paper
+using CostName = Argument<"cost", std::optional<std::string>>;  // none: seconds if there is a machine, else paper
 using MemoryLimitBytes = Argument<"memory_limit", std::optional<std::int64_t>>;
 using ExchangeFlag = Argument<"exchange", bool>;
 using RelabelFlag = Argument<"relabel", bool>;
 using MachineOrNone = Argument<"machine", std::optional<PythonMachine>>;
 
-// Throw InputError where a name is not known.
+// These throw InputError where a name is unknown.
 PlanOptions plan_options(PlannerName planner, CostName cost, MemoryLimitBytes memory_limit, ExchangeFlag exchange,
                          MachineOrNone machine);
 Problem problem_of(const PythonLayout& source, const PythonLayout& target, const std::string& element_type);
@@ -32,7 +32,7 @@ class PythonPlan {
 
   const Plan& plan() const { return plan_; }
 
-  // With the lists of devices that the planner left to be worked out.
+  // The plan with all lists of devices filled in.
   std::shared_ptr<const Plan> listed() const {
     const std::scoped_lock lock(mutex_);
     if (!listed_) {
@@ -43,10 +43,10 @@ class PythonPlan {
     return listed_;
   }
 
-  // Runs of the plan on GPUs, which keep what they have prepared; null where there are none yet.
+  // The plan's prepared runs on GPUs; null where there are none yet.
   std::shared_ptr<GpuRuns>& gpu_runs() const { return gpu_runs_; }
 
-  // Equal plans have equal keys, whatever time they took to find, and whatever machine they are timed on.
+  // Equal plans have equal keys, whatever time they took to find and whatever machine they are timed on.
   const std::string& key() const {
     const std::scoped_lock lock(mutex_);
     if (key_.empty()) {

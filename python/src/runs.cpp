@@ -1,4 +1,4 @@
-// Runs: of all devices on threads, and what one device does where somebody else carries messages.
+// Runs of all devices on threads, and the work of one device where somebody else carries messages.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -69,7 +69,7 @@ std::vector<PythonStage> schedule_of(const PythonPlan& plan, Device device, std:
   return stages;
 }
 
-// Addresses are those of packed arrays that the caller keeps alive.
+// Combines rows. Addresses are those of packed arrays that the caller keeps alive.
 void combine_parts(const std::string& reduction, const std::string& element_type, std::int64_t rows,
                    std::int64_t row_elements, std::uintptr_t source, std::uintptr_t target) {
   combine_rows(require(find_reduction(reduction), "reduction", reduction, "sum, max, min"),
@@ -86,10 +86,10 @@ void bind_runs(nb::module_& module) {
   module.def(
       "schedule", &schedule_of, "plan"_a, "device"_a, "element_size"_a, "message_bytes"_a, "source"_a = Strides(),
       "target"_a = Strides(), nb::call_guard<nb::gil_scoped_release>(),
-      "What one device does, stage by stage: the elements of its tile afterwards, copies (from, to), rounds (send\n"
-      "or None, receive or None) and, where the stage is a reduction, its name. A message is a peer, bytes and\n"
+      "The stages of one device, each with the elements of its tile afterwards, copies (from, to), rounds (send\n"
+      "or None, receive or None) and, for a reduction, its name. A message is a peer, bytes and\n"
       "regions; a region is an offset, a shape and strides, in bytes from the first element of the tile. Strides of\n"
-      "the device's own arrays are in bytes; none where they are packed.");
+      "the device's own arrays are in bytes; an empty list where they are packed.");
   module.def("combine", &combine_parts, "reduction"_a, "element_type"_a, "rows"_a, "row_elements"_a, "source"_a,
              "target"_a, nb::call_guard<nb::gil_scoped_release>(),
              "Carries out a stage's reduction: combines rows that lie one after the other at the address `source`, in\n"

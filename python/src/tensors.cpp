@@ -1,4 +1,4 @@
-// Tensor programs as Python interprets them: statements of plain values.
+// Tensor programs in the form that Python interprets: statements of plain values.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -19,7 +19,7 @@ using namespace tensors;
 
 nb::list to_python(const std::vector<Statement>& statements);
 
-// --- The name of each operation, and what it needs beside operands and shape.
+// --- The name of each operation, and its attributes beside operands and shape.
 
 struct NamedOperation {
   const char* name;
@@ -79,7 +79,7 @@ TensorProgram lower_plan(const PythonPlan& plan, std::int64_t element_size, cons
   return lower(plan.plan(), element_size, options_for(known));
 }
 
-// None where the model of its rules does not say what it does, or says that it fails.
+// XLA's own program; nothing where the model of its rules does not cover the problem, or says that the compiler fails.
 std::optional<TensorProgram> xla_program(const PythonLayout& source, const PythonLayout& target) {
   const Problem problem("", source.layout, target.layout, ElementType::f32);
   try {
@@ -100,32 +100,33 @@ void bind_tensors(nb::module_& module) {
                             "tile, which is value 0.")
       .def_prop_ro(
           "statements", [](const TensorProgram& self) { return to_python(self.statements()); },
-          "Each makes the next value: the name of its operation, the numbers of its operands, the shape of its result\n"
-          "and what else the operation needs, by name. The last value is the result.")
+          "The statements, each of which makes the next value: the name of its operation, the numbers of its "
+          "operands,\n"
+          "the shape of its result and its attributes, by name. The last value is the result.")
       .def_prop_ro(
           "received", [](const TensorProgram& self) { return costs_of(self).received; },
-          "Elements that the busiest device gets from others.")
+          "The number of elements that the busiest device receives from others.")
       .def_prop_ro(
           "rounds", [](const TensorProgram& self) { return costs_of(self).rounds; },
-          "Permutations that take the place of one step, at most.")
+          "The most permutations that one step becomes.")
       .def(
           "is_left_to_compiler",
           [](const TensorProgram& ours, const TensorProgram& compilers, bool is_alone) {
             return is_left_to_compiler(compilers, ours, surroundings_of(is_alone));
           },
-          "compilers"_a, "is_alone"_a, "Whether a compiler that carries out the other program by itself does as well.")
-      .def_prop_ro("collectives", &collectives_text, "The collectives in order, as JAX calls them.");
+          "compilers"_a, "is_alone"_a, "Whether the compiler's own program, `compilers`, does as well.")
+      .def_prop_ro("collectives", &collectives_text, "The collectives in order, by JAX's names.");
   module.def("lower", &lower_plan, "plan"_a, "element_size"_a, "form"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "The plan for elements of this many bytes, in a form: collectives, fast or lean.");
+             "The plan as a tensor program for elements of this many bytes, in a form: collectives, fast or lean.");
   module.def("xla_program", &xla_program, "source"_a, "target"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "What XLA does by itself, by the model of its rules; None where that does not say.");
+             "XLA's own program, by the model of its rules; None where the model does not cover the problem.");
   module.def(
       "form_for",
       [](const std::string& platform, std::int64_t tile_bytes, bool is_alone) {
         return name_of(form_for(platform, tile_bytes, surroundings_of(is_alone)));
       },
       "platform"_a, "tile_bytes"_a, "is_alone"_a,
-      "The form that is taken on a platform of JAX's for tiles of so many bytes unless told otherwise.");
+      "The form that is taken by default on a platform of JAX, for tiles of so many bytes.");
 }
 
 }  // namespace retile::python

@@ -1,4 +1,4 @@
-// Transfers of whole models whose messages Python carries: plans, and what one rank packs and unpacks.
+// Transfers of whole models whose messages Python carries: their plans, and what one rank packs and unpacks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -34,14 +34,15 @@ using transfer::Staging;
 using transfer::TileMemory;
 using transfer::TransferSide;
 
-// First elements and those beyond the last.
+// A box: its first elements, and those beyond the last.
 using PythonBox = std::pair<Shape, Shape>;
-// What ranks hold: their boxes, rank by rank, or a layout.
+// One side of a transfer: the boxes that ranks hold, rank by rank, or a layout.
 using PythonSide = std::variant<std::vector<std::vector<PythonBox>>, PythonLayout>;
-// Shape, element type, source, target, and the boxes that are moved (none: all).
+// A kind of array: shape, element type, source, target, and the boxes that are moved (none: all).
 using PythonKind = std::tuple<Shape, std::string, PythonSide, PythonSide, std::optional<std::vector<PythonBox>>>;
-// The array's number, whether it is a target, the address of its first element, strides in bytes (none: packed), its
-// box (none: the rank's tile), the type of its elements in memory (none: the array's) and the scales of its blocks.
+// An array in memory: its number, whether it is a target, the address of its first element, strides in bytes (none:
+// packed), its box (none: the rank's tile), its element type in memory (none: the array's) and the scales of its
+// blocks.
 using PythonMemory = std::tuple<std::size_t, bool, std::uintptr_t, Strides, std::optional<PythonBox>,
                                 std::optional<std::string>, std::optional<const BlockScales*>>;
 
@@ -100,7 +101,7 @@ void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank
   new (self) RankTransfer(plan, rank, tiles, std::move(staging));
 }
 
-// Peers and messages: views of the staging, which live no longer than it.
+// Pairs of peers and messages. Messages are views of the staging, valid no longer than it.
 nb::list views_of(const std::vector<Message>& messages) {
   nb::list list;
   for (const Message& message : messages) {
@@ -117,7 +118,8 @@ nb::list views_of(const std::vector<Message>& messages) {
 }  // namespace
 
 void bind_transfers(nb::module_& module) {
-  nb::class_<MessagePlan>(module, "MessagePlan", "Who sends what of a whole model to whom, and in which round.")
+  nb::class_<MessagePlan>(module, "MessagePlan",
+                          "The plan of a transfer: who sends which part of a whole model to whom, in which round.")
       .def("__init__", &make_message_plan, "kinds"_a, "arrays"_a, "ranks"_a, "max_bytes"_a, "hosts"_a,
            "most_message_bytes"_a, "has_checksums"_a, "machine"_argument = nb::none(),
            nb::call_guard<nb::gil_scoped_release>())
@@ -136,15 +138,17 @@ void bind_transfers(nb::module_& module) {
           "box"_a, "block"_a)
       .def_prop_ro("blocks", [](const BlockScales& self) { return PythonBox(self.blocks().lo, self.blocks().hi); })
       .def_prop_ro(
-          "maxima", [](BlockScales& self) { return address_of(self.maxima()); }, "Their address; of elements of f32.")
+          "maxima", [](BlockScales& self) { return address_of(self.maxima()); },
+          "The address of the maxima of blocks, which are f32.")
       .def_prop_ro(
-          "inverses", [](BlockScales& self) { return address_of(self.inverses()); }, "Likewise.")
+          "inverses", [](BlockScales& self) { return address_of(self.inverses()); },
+          "The address of the inverse scales of blocks, which are f32.")
       .def(
           "add_shared",
           [](BlockScales& self, const PythonBox& blocks) {
             return address_of(self.add_shared({blocks.first, blocks.second}));
           },
-          "blocks"_a, "The address of room for the maxima of another box.")
+          "blocks"_a, "The address of memory for the maxima of another box.")
       .def(
           "measure",
           [](BlockScales& self, std::uintptr_t address, const Strides& strides, const std::string& stored) {
@@ -154,7 +158,8 @@ void bind_transfers(nb::module_& module) {
       .def("finish", &BlockScales::finish, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Staging>(module, "Staging", "Memory for messages of transfers that do not run at the same time.")
       .def(nb::init<>());
-  nb::class_<RankTransfer>(module, "RankTransfer", "What one rank packs, sends, receives and unpacks.")
+  nb::class_<RankTransfer>(module, "RankTransfer",
+                           "The part of one rank in a transfer: what it packs, sends, receives and unpacks.")
       .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, "staging"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("rounds", &RankTransfer::rounds)
@@ -172,27 +177,27 @@ void bind_transfers(nb::module_& module) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("unpack", &RankTransfer::unpack, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("forget_sent", &RankTransfer::forget_sent);
-  nb::class_<Round>(module, "Round", "What devices send each other at once: by device, one box to one receiver.")
-      .def_ro("senders", &Round::senders, "To each device; -1 where it receives nothing.")
+  nb::class_<Round>(module, "Round", "A round: the boxes that devices send at once, each to one receiver.")
+      .def_ro("senders", &Round::senders, "The sender to each device; -1 where it receives nothing.")
       .def_ro("taken_from", &Round::taken_from, "The corner of the box in each sender's tile.")
       .def_ro("written_to", &Round::written_to, "The corner of the box in each receiver's tile.");
-  nb::class_<Rounds>(module, "Rounds", "How tiles of an array become others by equal boxes.")
+  nb::class_<Rounds>(module, "Rounds", "The rounds of equal boxes by which tiles of an array become others.")
       .def_ro("cell", &Rounds::cell, "The shape of the boxes.")
-      .def_ro("own", &Rounds::own, "What devices keep.")
-      .def_ro("exchanged", &Rounds::exchanged, "What they send each other.");
+      .def_ro("own", &Rounds::own, "Rounds of boxes that devices keep.")
+      .def_ro("exchanged", &Rounds::exchanged, "Rounds of boxes that devices send each other.");
   module.def(
       "partial_rounds",
       [](const Shape& shape, const PythonSide& source, const PythonSide& target, std::int64_t devices) {
         return find_partial_rounds(placement_of(source, shape, devices), placement_of(target, shape, devices));
       },
       "shape"_a, "source"_a, "target"_a, "devices"_a, nb::call_guard<nb::gil_scoped_release>(),
-      "None where a side's tiles are not equally large and side by side.");
+      "The rounds; None unless the tiles of each side are equally large and side by side.");
   module.def(
       "byte_count",
       [](const std::string& text, const std::string& what) {
         return parse_byte_count({what, text});
       },
-      "text"_a, "what"_a, "Bytes as users write them: 4096, 512MiB, 1.5GB.");
+      "text"_a, "what"_a, "The number of bytes in a text such as 4096, 512MiB, 1.5GB.");
 }
 
 }  // namespace retile::python

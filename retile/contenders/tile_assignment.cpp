@@ -13,11 +13,10 @@ namespace {
 
 std::size_t index_of(int dimension) { return static_cast<std::size_t>(dimension); }
 
-// Numbers devices by their tiles, which are row-major over several digits per dimension, and reads them in another
-// order of the digits.
+// The digits of devices' tile numbers, several for each dimension. Lists the devices in other orders of the digits.
 class Digits {
  public:
-  // One digit per dimension, and a last one for the replicas.
+  // Starts with one digit per dimension, and a last one for the replicas.
   explicit Digits(const TileAssignment& assignment) : devices_(assignment.devices) {
     for (const std::int64_t count : assignment.counts) dimensions_.push_back({add(count)});
     dimensions_.push_back({add(assignment.replicas)});
@@ -25,14 +24,14 @@ class Digits {
 
   std::size_t replicas() const { return dimensions_.size() - 1; }
 
-  // Takes the minor `size` of a dimension's last digit away from it.
+  // Splits the minor `size` off a dimension's last digit, and removes it from the dimension.
   std::size_t take(std::size_t dimension, std::int64_t size) {
     const std::size_t digit = dimensions_[dimension].back();
     ensure(sizes_[digit] % size == 0, "digits are taken that are there");
     return split(digit, sizes_[digit] / size);
   }
 
-  // Takes the major `size` of a dimension's last digit away from it.
+  // Splits the major `size` off a dimension's last digit, and removes it from the dimension.
   std::size_t take_major(std::size_t dimension, std::int64_t size) {
     const std::size_t digit = dimensions_[dimension].back();
     ensure(sizes_[digit] % size == 0, "digits are taken that are there");
@@ -50,7 +49,7 @@ class Digits {
     return count;
   }
 
-  // The devices, row-major over the digits in this order.
+  // The devices in row-major order over the digits in this order.
   std::vector<Device> read(const std::vector<std::size_t>& order) const {
     std::vector<std::size_t> strides(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) strides[i] = stride(order[i]);
@@ -77,7 +76,7 @@ class Digits {
     return sizes_.size() - 1;
   }
 
-  // Leaves the major part in the digit; the minor one is new.
+  // Splits a digit. It keeps the major part; the minor part becomes a new digit.
   std::size_t split(std::size_t digit, std::int64_t major) {
     const std::int64_t minor = sizes_[digit] / major;
     sizes_[digit] = major;
@@ -86,7 +85,7 @@ class Digits {
     return sizes_.size() - 1;
   }
 
-  // How far apart in the list devices are that differ by one in the digit.
+  // The distance in the list between devices that differ by one in the digit.
   std::size_t stride(std::size_t digit) const {
     std::size_t stride = 1;
     for (std::size_t i = written_.size(); written_[--i] != digit;)
@@ -96,8 +95,8 @@ class Digits {
 
   const std::vector<Device>& devices_;
   std::vector<std::int64_t> sizes_;                   // by digit
-  std::vector<std::size_t> written_;                  // digits, as the devices are listed: major to minor
-  std::vector<std::vector<std::size_t>> dimensions_;  // digits of each, major to minor; the last are the replicas
+  std::vector<std::size_t> written_;                  // digits in the order in which devices are listed, major to minor
+  std::vector<std::vector<std::size_t>> dimensions_;  // digits of each, major to minor; the last entry: replicas
 };
 
 std::vector<std::size_t> joined(const std::vector<std::vector<std::size_t>>& lists) {
@@ -226,7 +225,7 @@ GroupedAssignment group_by(const TileAssignment& assignment, std::vector<std::si
 }
 
 TileAssignment ungroup(const GroupedAssignment& grouped, const TileAssignment& inside) {
-  TileAssignment flat{grouped.counts, inside.replicas, {}};  // the groups' dimensions before all others
+  TileAssignment flat{grouped.counts, inside.replicas, {}};  // has the groups' dimensions before all others
   flat.counts.insert(flat.counts.end(), inside.counts.begin(), inside.counts.end());
   for (const std::vector<Device>& group : grouped.groups) {
     for (const Device position : inside.devices) flat.devices.push_back(group[static_cast<std::size_t>(position)]);

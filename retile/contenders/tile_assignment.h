@@ -1,4 +1,5 @@
-// Tile assignments: XLA's shardings. A grid of tiles, and the devices that hold them, in the order of the tiles.
+// Tile assignments, as XLA's shardings have them: a grid of tiles, and the devices that hold them, in the order of the
+// tiles.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace retile::contenders {
 
-// XLA leaves the order of a tile's replicas open; here they ascend, so that equal assignments place the same
-// tiles. Devices are numbers from 0, of a mesh or within a group of its devices.
+// A tile assignment. XLA leaves the order of a tile's replicas open; here they ascend, so that equal assignments place
+// the same tiles. Devices are numbered from 0, in a mesh or within a group of its devices.
 struct TileAssignment {
   Shape counts;                 // tiles along each dimension
   std::int64_t replicas = 1;    // devices per tile
@@ -21,7 +22,8 @@ struct TileAssignment {
 
   std::size_t rank() const { return counts.size(); }
   bool is_replicated() const;  // every device holds everything
-  // XLA calls this a sharding with partial replication, and counts the replicas as one more dimension.
+  // Whether tiles have replicas, but not every device holds everything. XLA calls this a sharding with partial
+  // replication, and counts the replicas as one more dimension.
   bool is_partial() const { return replicas > 1 && !is_replicated(); }
 
   bool operator==(const TileAssignment&) const = default;
@@ -30,25 +32,26 @@ struct TileAssignment {
 TileAssignment assignment_of(const DistributedType& type);
 Placement placement_of(const TileAssignment& assignment, const Shape& global);
 
-// In the place of a move's dimension: digits come from the replicas of tiles, or become such.
+// Stands for a dimension in a move whose digits come from the replicas of tiles, or become replicas.
 constexpr int replicas = -1;
 
-// The moves say which digits of the grid change their dimension: of each `from`, the minor ones, to become the minor
-// ones of `to`. Moves from replicas (a dynslice) are in order of dimensions.
+// The assignment after moves, which say which digits of the grid change their dimension: the minor digits of each
+// `from` become the minor ones of `to`. Moves from replicas (a dynslice) are in order of dimensions.
 TileAssignment after_moves(const TileAssignment& before, std::span<const Move> moves);
 
-// Devices whose tiles differ only in the digits that the moves take from their dimensions.
+// The groups of devices whose tiles differ only in the digits that the moves take from their dimensions.
 std::vector<std::vector<Device>> groups_along(const TileAssignment& before, std::span<const Move> moves);
 
-// One dimension as two, of which the major one has `major` tiles; and back.
+// Split a dimension into two, of which the major one has `major` tiles, and merge two such dimensions.
 TileAssignment with_split(const TileAssignment& assignment, std::size_t dimension, std::int64_t major);
 TileAssignment with_merged(const TileAssignment& assignment, std::size_t dimension);
 
 // The assignment with device i renamed to names[i].
 TileAssignment with_renamed_devices(TileAssignment assignment, const std::vector<Device>& names);
 
-// Devices with the same place in the grouping dimensions, in the order of these places. All groups have the same
-// assignment inside, of positions in the group: it has one tile in the grouping dimensions.
+// An assignment in groups. A group is the devices at one place in the grouping dimensions; groups are in the order of
+// these places. All groups have the same assignment inside, of positions in the group; it has one tile in the grouping
+// dimensions.
 struct GroupedAssignment {
   std::vector<std::size_t> dimensions;
   Shape counts;  // of the grouping dimensions

@@ -29,10 +29,10 @@ struct AssignmentStep {
 
 using Steps = std::vector<AssignmentStep>;
 
-// Whether everything may be gathered where no rule matches.
+// Whether everything may be gathered if no rule matches.
 enum class LastResort { allowed, refused };
 
-// Thrown where the compiler would end.
+// Thrown where a check inside the compiler would fail.
 struct FailedCheck {};
 
 std::optional<Steps> try_reshard(const TileAssignment& source, const TileAssignment& target, LastResort last_resort);
@@ -66,7 +66,7 @@ AssignmentStep slice(const TileAssignment& source, const TileAssignment& target)
   return {std::move(step), target};
 }
 
-// One gather per dimension, last to first.
+// One gather per dimension, from the last to the first.
 Steps gather(const TileAssignment& source, const Shape& counts) {
   Steps steps;
   TileAssignment now = source;
@@ -108,14 +108,14 @@ bool have_equal_counts(const DimensionsByCount& a, const DimensionsByCount& b) {
   });
 }
 
-// The first candidate that meets the condition, else the last of all.
+// The first candidate that meets the condition; the last candidate where none does.
 template <typename Condition>
 std::size_t prefer(const std::vector<std::size_t>& candidates, Condition condition) {
   const auto found = std::find_if(candidates.begin(), candidates.end(), condition);
   return found == candidates.end() ? candidates.back() : *found;
 }
 
-// Nothing where swaps cannot do it.
+// The swaps that lead to the target's counts; nothing where swaps cannot.
 std::optional<std::vector<DimensionPair>> find_swaps(const TileAssignment& source, const TileAssignment& target) {
   if (source.replicas != target.replicas) return std::nullopt;
   DimensionsByCount sources;
@@ -127,7 +127,8 @@ std::optional<std::vector<DimensionPair>> find_swaps(const TileAssignment& sourc
   }
   if (!have_equal_counts(sources, targets)) return std::nullopt;
   std::vector<DimensionPair> swaps;
-  // With 1 tile to give, a swap had better leave it where it is not wanted, for others to take; else where it is.
+  // A swap that gives away a count of 1 prefers a dimension that does not want it, so that others can take it. Any
+  // other count goes where it is wanted.
   while (!sources.empty()) {
     const std::int64_t smallest = sources.begin()->first;
     const std::size_t to = sources.begin()->second.back();
@@ -157,7 +158,7 @@ AssignmentStep alltoall(const TileAssignment& source, const std::vector<Dimensio
   return {AllToAllStep{moves, groups_along(source, moves)}, after_moves(source, moves)};
 }
 
-// Swaps that share no dimension, by the dimension they lead to; and the others.
+// Swaps that share no dimension, in order of the dimension they lead to, and the others.
 struct SwapsAtOnce {
   std::vector<DimensionPair> together;
   std::vector<DimensionPair> later;
@@ -175,8 +176,8 @@ SwapsAtOnce find_swaps_at_once(std::vector<DimensionPair> swaps) {
   return result;
 }
 
-// Two swaps or more go into one collective where they can. The next swap then has one of its own, before the rest is
-// put together again.
+// Does the swaps. Two or more go into one collective where they can. After it, the next swap has a collective of its
+// own, before the rest is combined again.
 Steps do_swaps(const TileAssignment& source, const TileAssignment& target, std::vector<DimensionPair> swaps) {
   Steps steps;
   TileAssignment now = source;
@@ -201,8 +202,8 @@ bool divides(const Shape& coarse, const Shape& fine) {
   return std::equal(coarse.begin(), coarse.end(), fine.begin(), [](auto a, auto b) { return b % a == 0; });
 }
 
-// An assignment with the fine one's counts whose tiles lie in the coarse one's on every device: the fine one if it
-// does, else replicas are cut in order.
+// An assignment with the fine one's counts, whose tiles lie inside the coarse one's on every device: the fine one if it
+// does, otherwise replicas are cut in order.
 TileAssignment nested_in(const TileAssignment& coarse, const TileAssignment& fine) {
   std::vector<Move> moves;
   std::vector<Move> back;
@@ -240,7 +241,7 @@ bool is_shifted(const TileAssignment& partial, const TileAssignment& tiled) {
   return has_shifted_counts && partial.devices == tiled.devices;
 }
 
-// From [1, a; b], with b replicas, to [a, b] by way of [a, 1; b]: an all-to-all, then a slice. And the other way round.
+// From [1, a; b], with b replicas, to [a, b] by way of [a, 1; b]: an all-to-all, then a slice. Or the reverse.
 std::optional<Steps> try_shift(const TileAssignment& source, const TileAssignment& target) {
   if (source.is_partial() == target.is_partial()) return std::nullopt;
   const TileAssignment& partial = source.is_partial() ? source : target;
@@ -274,8 +275,8 @@ struct Split {
   std::int64_t major = 1;  // tiles of the major part
 };
 
-// A dimension that is cut on both sides, one count dividing the other. Best is one whose cuts go to, or come from, a
-// dimension that is uncut on one side; else the first that loses cuts.
+// A dimension that is cut on both sides, where one count divides the other. Prefers one whose cuts go to, or come from,
+// a dimension that is uncut on one side; otherwise the first that loses cuts.
 std::optional<Split> find_split(const TileAssignment& source, const TileAssignment& target) {
   std::vector<std::size_t> uncut;  // on one side
   std::vector<std::size_t> cut;    // on both
@@ -299,7 +300,7 @@ std::optional<Split> find_split(const TileAssignment& source, const TileAssignme
   return std::nullopt;
 }
 
-// The step of an array whose `dimension` is split, for the array as it was. Nothing moves in the major part.
+// A step for the array with a split dimension, as a step for the original array. Nothing moves in the major part.
 AssignmentStep with_merged(AssignmentStep step, std::size_t dimension) {
   step.after = with_merged(step.after, dimension);
   const auto merge = [&](int& number) {
@@ -326,7 +327,7 @@ std::optional<Steps> try_split(const TileAssignment& source, const TileAssignmen
   return steps;
 }
 
-// A dimension whose tiles, gathered, give the target's number of replicas.
+// A dimension whose tiles can be gathered to give the target's number of replicas.
 std::optional<std::size_t> find_dimension_to_gather(const TileAssignment& source, const TileAssignment& target) {
   if (!target.is_partial()) return std::nullopt;
   for (std::size_t i = 0; i < source.rank(); ++i) {
@@ -345,7 +346,7 @@ std::optional<std::size_t> find_dimension_to_slice(const TileAssignment& source,
   return std::nullopt;
 }
 
-// The first pattern that matches decides, even where it leads nowhere.
+// The steps by the first pattern that matches, which decides even if it leads nowhere.
 std::optional<Steps> try_patterns(const TileAssignment& source, const TileAssignment& target) {
   if (source.replicas == target.replicas) {
     if (const auto split = find_split(source, target)) return try_split(source, target, *split);
@@ -362,15 +363,15 @@ std::optional<Steps> try_patterns(const TileAssignment& source, const TileAssign
 
 // --- Within groups of devices.
 
-// The target's assignment inside groups, for the positions that its devices have in the source's groups. Where the
-// groups differ, it is taken as it is, and devices are put right in the end.
+// The target's assignment inside groups, in terms of the positions that its devices have in the source's groups. Where
+// the groups differ, it is taken as it is, and a permutation corrects the devices in the end.
 TileAssignment aligned_inside(const GroupedAssignment& target, const GroupedAssignment& source) {
   for (std::size_t i = 0; i < source.groups.size(); ++i) {
     const std::set<Device> members(source.groups[i].begin(), source.groups[i].end());
     const auto is_member = [&](Device device) { return members.contains(device); };
     if (!std::all_of(target.groups[i].begin(), target.groups[i].end(), is_member)) return target.inside;
   }
-  std::map<Device, Device> position;  // in the first of the source's groups
+  std::map<Device, Device> position;  // in the source's first group
   for (std::size_t i = 0; i < source.groups.front().size(); ++i) {
     position[source.groups.front()[i]] = static_cast<Device>(i);
   }
@@ -379,7 +380,7 @@ TileAssignment aligned_inside(const GroupedAssignment& target, const GroupedAssi
   return with_renamed_devices(target.inside, renamed);
 }
 
-// Groups of positions as groups of devices, once for each group of devices.
+// The groups of positions as groups of devices, for every group of devices.
 Groups named(const Groups& positions, const GroupedAssignment& grouped) {
   Groups groups;
   for (const std::vector<Device>& names : grouped.groups) {
@@ -457,7 +458,7 @@ void check_device_count(const Mesh& mesh) {
                    fmt::format("plans by these rules list their devices, up to {}", most_devices));
 }
 
-// Nothing where the compiler would end.
+// The steps by the rules; nothing where a check inside the compiler would fail.
 std::optional<Steps> steps_by_rules(const TileAssignment& source, const TileAssignment& target) {
   try {
     return reshard(source, target);
@@ -485,7 +486,7 @@ std::vector<Step> plan_steps(const TypedProblem& problem) {
   return planned;
 }
 
-// The partitioner pads arrays whose sizes do not divide; these are the types it sees.
+// The types that the partitioner sees: it pads arrays whose sizes do not divide.
 Frame compiled_frame(const Problem& problem) {
   if (const auto ends = typed(problem)) return {ends->source(), ends->target(), ends->source().global_shape(), {}};
   if (problem.source().is_partial()) throw InputError("XLA's rules for sums are not in the model", {});

@@ -1,5 +1,5 @@
-// XLA's resharding rules: the collectives that its partitioner emits, first match wins, as plans of ours. A model
-// from reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
+// XLA's resharding rules: the collectives that its partitioner emits (the first rule that matches wins), as plans. A
+// model made by reading the compiler, which shares nothing with our planners; docs/xla-model.md says how well it fits.
 #pragma once
 
 #include "retile/costs/cost_model.h"
@@ -8,17 +8,18 @@
 
 namespace retile::contenders {
 
-// The planner is called "xla". It knows no memory bound: the peak may exceed source and target. Where the compiler
-// would end in a failed check, see xla_fails(), the plan is its last resort: gather everything, then slice.
-// Arrays that do not divide are padded for the rules, and clipped in the plan. Throws InputError where the ends have no
-// padding in common, are sums or see dimensions in factors, and where the mesh has more than 2^20 devices: plans list
-// them.
+// The plan by XLA's rules; its planner is called "xla". It knows no memory bound: the peak may exceed source and
+// target. Where a check inside the compiler would fail, see xla_fails(), the plan is the compiler's last resort: gather
+// everything, then slice. Arrays that do not divide are padded for the rules, and clipped in the plan. Throws
+// InputError where the ends have no common padding, are sums or see dimensions in factors, and where the mesh has more
+// than 2^20 devices, because plans list them.
 Plan plan_by_xla_rules(const Problem& problem, const CostModel& model = paper_model());
 
-// The problem as the partitioner sees it: arrays that do not divide are padded. Throws InputError as above.
+// The problem as the partitioner sees it: arrays that do not divide are padded. Throws InputError like
+// plan_by_xla_rules().
 Problem padded_for_xla(const Problem& problem);
 
-// True where the rules lead the compiler into a check of its own that fails.
+// Whether the rules lead to a check inside the compiler that fails.
 bool xla_fails(const Problem& problem);
 
 }  // namespace retile::contenders

@@ -1,8 +1,8 @@
 // Seconds as a cost: how long the steps of a plan take on a machine, and how long any plan must take.
 //
-// A stage (plan/memory.h) takes as long as the busiest of its hosts' links and its devices, and for each message in a
-// row its latency, and what every step takes. What enters a host and is then passed on there (traffic.h) is a second
-// part, which follows the first. Costs are in picoseconds.
+// A stage (plan/memory.h) takes the time of the busiest of its hosts' links and its devices, plus the latencies of
+// messages in a row, plus the time of a step. What enters a host and is then passed on inside it (traffic.h) is a
+// second part, which follows the first. Costs are in picoseconds.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace retile {
 
-// What is known of a movement before its placements are.
+// What is known of a movement before its placements are chosen.
 struct LeastTraffic {
-  std::int64_t received = 0;  // elements, by some device
+  std::int64_t received = 0;  // elements that some device receives
   std::int64_t written = 0;   // elements of the largest target tile
   double link_seconds = 0;    // that some link is busy
 };
@@ -29,28 +29,28 @@ class SecondsModel final : public CostModel {
   const Machine& machine() const { return machine_; }
 
   const char* name() const override { return "seconds"; }
-  // The step as a stage by itself. Without placements, a bound by sizes, which no placements undercut.
+  // The time of the step as a stage by itself. Without placements, a lower bound from sizes over all placements.
   std::int64_t cost(const StepWork& work) const override;
   std::vector<std::int64_t> costs(const Movement& movement, std::int64_t element_size) const override;
   std::int64_t least_cost(std::int64_t received, std::int64_t target_size) const override;
   bool has_proofs() const override { return false; }
 
-  // `floor` is the most elements that some device must receive (cost_model.h). Throws InputError where a time does not
-  // fit in 63 bits. The movement is of as many devices as the machine has.
+  // The time of a movement on as many devices as the machine has. `floor` is the most elements that some device must
+  // receive (cost_model.h). Throws InputError where a time does not fit in 63 bits.
   PlanTime time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
 
-  // One copy from tiles to tiles, of elements of so many bytes.
+  // The time of one copy from tiles to tiles. `element_size` is in bytes.
   StepTime stage_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
-  // The same of traffic that is known, in which rows of so many bytes are copied.
+  // The time of a stage with this traffic, in which rows of `run_bytes` bytes are copied.
   StepTime stage_time(const StageTraffic& traffic, std::int64_t element_size, std::int64_t run_bytes) const;
 
-  // No plan from source to target takes less, of whatever steps, if one stage between them has this traffic and their
-  // tiles are apart.
+  // A lower bound over all plans from source to target, of whatever steps. `traffic` is that of one stage between them;
+  // their tiles must be equal or share nothing.
   StepTime least_time(const StageTraffic& traffic, std::int64_t element_size) const;
-  // The same where only this is known.
+  // A lower bound where only this much is known.
   StepTime least_time(const LeastTraffic& least, std::int64_t element_size) const;
 
-  // What every stage beyond the first adds at least to the least time of any plan.
+  // The least time that every stage beyond the first adds to the least time of any plan.
   std::int64_t least_stage() const;
 
  private:
@@ -58,16 +58,16 @@ class SecondsModel final : public CostModel {
   std::vector<StepTime> step_times(const Movement& movement, std::int64_t element_size) const;
   StepTime reduction_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
   StepTime least_time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
-  // Of the quickest message.
+  // The latency of the quickest message, in seconds.
   double least_latency() const;
 
   const Machine machine_;
   const std::vector<std::int64_t> host_of_;  // by device
-  double fastest_copy_ = 0;                  // rates: of the best run length, and of the best link in
+  double fastest_copy_ = 0;                  // bytes a second, for the best run length and the best link in
   double fastest_link_ = 0;
 };
 
-// The model of a machine. Equal machines have one, which lives as long as the program.
+// The model of a machine. Equal machines share one, which lives as long as the program.
 const SecondsModel& seconds_model(const Machine& machine);
 
 }  // namespace retile

@@ -1,8 +1,8 @@
-// Traffic of a stage: what a copy from tiles to tiles moves between hosts and inside them.
+// The traffic of a stage: what a copy from tiles to tiles moves between hosts and inside them.
 //
-// An element enters a host once: of the devices there that want it and have no holder beside them, each receives an
-// equal part, and passes it on to the others. Holders on the own host come first, and all that can send an element
-// share it evenly. That is how engines run stages (schedule/cells.h).
+// An element enters a host once. If several devices of the host want it and none of them holds it, each receives an
+// equal part and passes it on to the others. Holders on the receiver's own host come first, and all devices that can
+// send an element share it evenly. Engines run stages in this way (schedule/cells.h).
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace retile {
 
-// In elements.
+// A host's traffic over its link, in elements.
 struct HostTraffic {
   double out = 0;
   double in = 0;
-  double only = 0;  // that no other host holds, and another one wants
+  double only = 0;  // elements that no other host holds, and some other host wants
 
   bool operator==(const HostTraffic&) const = default;
 };
 
-// In elements, and in messages that are sent or received one after the other.
+// A device's traffic: elements, and messages that are sent or received one after the other.
 struct DeviceTraffic {
-  double written = 0;   // its tile after the stage
+  double written = 0;   // elements of its tile after the stage
   double received = 0;  // inside the host, from tiles before the stage
   double sent = 0;
   double entered = 0;          // from other hosts
-  double passed_received = 0;  // inside the host, of what entered it
+  double passed_received = 0;  // inside the host, of elements that entered it
   double passed_sent = 0;
   std::int64_t messages = 0;  // inside the host, from tiles before the stage
   std::int64_t crossing_messages = 0;
@@ -37,20 +37,21 @@ struct DeviceTraffic {
 struct StageTraffic {
   std::vector<HostTraffic> hosts;
   std::vector<DeviceTraffic> devices;
-  // Whether tiles are equal or share nothing, before and after. Otherwise elements may be counted more than once.
+  // Whether any two tiles, before and after, are equal or share nothing. Otherwise elements may be counted more than
+  // once.
   bool are_tiles_apart = true;
 };
 
-// Where devices are: those of each host, and the host of each.
+// The devices of each host, and the host of each device.
 struct HostMap {
   const std::vector<std::vector<Device>>& hosts;
   const std::vector<std::int64_t>& host_of;
 };
 
-// From placements of one array on the devices of the map.
+// The traffic between two placements of one array on the devices of the map.
 StageTraffic find_traffic(const Placement& before, const Placement& after, const HostMap& map);
-// The same, cell by cell, whatever the tiles are. Where these are grids, the function above takes time per device
-// rather than per pair of tiles.
+// The same traffic, counted cell by cell for any tiles. find_traffic() takes time per device rather than per pair of
+// tiles if tiles form grids.
 StageTraffic find_cell_traffic(const Placement& before, const Placement& after, const HostMap& map);
 
 }  // namespace retile

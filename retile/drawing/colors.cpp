@@ -10,7 +10,7 @@
 namespace retile::drawing {
 namespace {
 
-// Paul Tol's light scheme, made for labelled cells, in an order that keeps likenesses apart.
+// Paul Tol's light scheme, made for labelled cells, in an order that keeps similar colours apart.
 constexpr std::array<Color, 8> base{{{0x77, 0xaa, 0xdd},
                                      {0xee, 0x88, 0x66},
                                      {0x44, 0xbb, 0x99},

@@ -1,4 +1,4 @@
-// Colours of devices: light ones that black text stands on, told apart in colour-blind vision too.
+// Colours of devices: light ones on which black text is legible, distinct for colour-blind readers too.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@ struct Color {
   bool operator==(const Color&) const = default;
 };
 
-// Up to eight devices have a colour each. Of more, eight runs of neighbours have one, in shades from dark to light.
+// A device's colour. Up to eight devices have a colour each. More are divided into eight runs of neighbours; a run
+// shares a colour, in shades from dark to light.
 Color color_of(Device device, std::int64_t devices);
 
-// "#77aadd".
+// A text such as "#77aadd".
 std::string to_hex(const Color& color);
 
 }  // namespace retile::drawing

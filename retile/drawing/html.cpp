@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// --- What the script reads.
+// --- The JSON that the script reads.
 
 Json boxes_json(const SceneFrame& frame) {
   Json boxes = Json::array();
@@ -26,13 +26,13 @@ Json boxes_json(const SceneFrame& frame) {
   return boxes;
 }
 
-// One number where all are equal.
+// One number where all devices have the same, otherwise a list.
 Json by_device_json(const std::vector<std::int64_t>& numbers) {
   const bool is_equal = std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) == numbers.end();
   return is_equal && !numbers.empty() ? Json(numbers.front()) : Json(numbers);
 }
 
-// The one box of each device; nothing of one that holds several or none.
+// The box of each device; null for devices that hold several boxes or none.
 std::vector<const Box*> single_boxes(const SceneFrame& frame, std::int64_t devices) {
   std::vector<const Box*> boxes(static_cast<std::size_t>(devices));
   std::vector<int> counts(boxes.size());
@@ -45,7 +45,7 @@ std::vector<const Box*> single_boxes(const SceneFrame& frame, std::int64_t devic
   return boxes;
 }
 
-// [from, to], and the box where it is not what the sender's box and the receiver's share.
+// The pieces of a step: [from, to], and the box unless it is what the sender's box and the receiver's share.
 Json pieces_json(const Scene& scene, std::size_t index) {
   const auto before = single_boxes(scene.frames[index], scene.devices);
   const auto after = single_boxes(scene.frames[index + 1], scene.devices);
@@ -97,7 +97,7 @@ Json scene_json(const Scene& scene) {
   return json;
 }
 
-// Safe inside <script>: what could end it is written as an escape.
+// JSON that is safe inside <script>: characters that could end it are escaped.
 std::string script_json(const Json& json) {
   std::string safe;
   for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace)) {
@@ -110,7 +110,7 @@ std::string script_json(const Json& json) {
   return safe;
 }
 
-// --- What everybody reads.
+// --- The page without scripts.
 
 void put_summary(std::string& out, const Comparison& comparison) {
   put(out,
@@ -168,7 +168,7 @@ void put_frames(std::string& out, const Scene& scene) {
   put(out, "</ol>\n");
 }
 
-// Each line is a comment, as texts of plans begin.
+// Puts the lines, which are comments as in a plan's text, without their slashes.
 void put_given(std::string& out, std::string_view lines) {
   while (!lines.empty()) {
     const std::size_t end = std::min(lines.find('\n'), lines.size());

@@ -1,4 +1,4 @@
-// Scenes as a page of their own: page.css and page.js inside, nothing from elsewhere.
+// Scenes as a self-contained page: page.css and page.js are inside, and nothing is loaded.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace retile::drawing {
 
-// Comparisons under each other. Without scripts, and on paper, all frames are there under each other.
+// Comparisons below each other. Without scripts, and on paper, all frames are shown below each other.
 std::string to_html(const std::vector<Comparison>& comparisons);
 
 }  // namespace retile::drawing

@@ -1,4 +1,4 @@
-// The page of a plan: shows a step as the array before and after it, and what a device gets in between. It reads the
+// The page of a plan: shows a step as the array before and after it, and what a device receives in between. Reads the
 // JSON that html.cpp writes into each section.
 
 const stageSide = 400, leftMargin = 30, rightPanel = 560, headingHeight = 34, stageWidth = 980, mostArrows = 40,
@@ -27,7 +27,7 @@ class Drawing {
 
   picture(frame, side) { return makePicture(this.current, frame, this.view, this.positions, side); }
 
-  // The device that gets the most in the first step that sends something.
+  // The device that receives the most in the first step that sends something.
   busiest() {
     for (const step of this.plans[this.plan].steps) {
       if (!Array.isArray(step.received)) {
@@ -73,7 +73,7 @@ class Drawing {
         this.words, this.stage, this.dimensionControls, this.more, this.holders);
   }
 
-  // --- What is chosen.
+  // --- Choices of the reader.
 
   go(step, moves = false) {
     const target = Math.min(Math.max(step, 0), this.steps.length);
@@ -92,7 +92,7 @@ class Drawing {
     this.device = Math.floor(device);
     this.show();
   }
-  // A click on a box goes through its holders.
+  // A click on a box selects its next holder.
   chooseAmong(devices) { this.chooseDevice(devices[(devices.indexOf(this.device) + 1) % devices.length]); }
   chooseDimension(role, dimension) {
     const roles = [-1, -1, -1].concat(this.view).slice(-3);  // layers, rows, columns
@@ -131,7 +131,7 @@ class Drawing {
     event.preventDefault();
     actions[event.key]();
   }
-  // "#step=2&plan=1&device=3&dimensions=0,2": a place to link to.
+  // A link to what is shown: "#step=2&plan=1&device=3&dimensions=0,2".
   follow(hash) {
     const chosen = new URLSearchParams(hash.replace(/^#/, ""));
     const number = (key, below) => {
@@ -148,7 +148,7 @@ class Drawing {
     this.goTo(plan, number("step", this.plans[plan].steps.length + 1));
   }
 
-  // --- What is shown.
+  // --- Display.
 
   show(moves = false) {
     const plan = this.current;
@@ -293,7 +293,7 @@ class Drawing {
     this.dimensionControls.replaceChildren(...nodes, element("span", {class: "legend"}, legend));
   }
 
-  // The pieces of this step; all of them or those of a device, with their boxes.
+  // The pieces of this step with their boxes: all, or those of a device.
   pieces(wanted) {
     const step = this.steps[this.step - 1];
     if (!step) return [];
@@ -334,13 +334,13 @@ class Drawing {
     const mine = frames.map((frame) => frame.boxes.filter((box) => box[2].includes(this.device)));
     const marks = shape("g", {class: "marks"});
     const pieces = this.pieces(([, to]) => to === this.device);
-    // What it holds afterwards, by where it comes from: from others, or kept.
+    // The boxes that the device holds afterwards, by origin: received or kept.
     if (pieces.length) {
       mine[1].forEach((box) => places(1, box).forEach((place) => marks.append(rectangle(place, {class: "void"}))));
       const kept = mine[1]
                        .flatMap((box) => mine[0].map((own) => meet(own, box)).filter(Boolean))
                        .map((box) => ({from: this.device, box}));
-      const senders = new Map();  // by place: pieces of several layers may lie behind each other
+      const senders = new Map();  // by place, because pieces of several layers may lie behind each other
       for (const {from, box} of [...kept, ...pieces]) {
         for (const place of places(1, box)) {
           const key = JSON.stringify(place);
@@ -350,7 +350,7 @@ class Drawing {
       for (const [place, devices] of senders)
         marks.append(...drawHeld(this.colors, devices, JSON.parse(place), this.current.devices));
     }
-    const every = Math.ceil(pieces.length / mostArrows);  // of many, some that are spread over all
+    const every = Math.ceil(pieces.length / mostArrows);  // where there are many, some are drawn, spread over all
     pieces.forEach(({box}, i, {length}) => {
       const from = places(0, box), to = places(1, box);
       for (const place of from) marks.append(rectangle(place, {class: "piece"}));
@@ -368,7 +368,7 @@ class Drawing {
     if (moves) this.fly(svg, places);
   }
 
-  // What is sent goes from where it was to where it is wanted.
+  // Moves what is sent from where it was to where it is wanted.
   fly(svg, places) {
     let pieces = this.pieces(() => true);
     if (pieces.length > mostFlying) pieces = pieces.filter(({to}) => to === this.device);
@@ -396,7 +396,7 @@ class Drawing {
     };
     marks.style.opacity = 0.2;
     requestAnimationFrame(frame);
-    setTimeout(() => {  // by the clock: a page in the background gets no frames
+    setTimeout(() => {  // a timer, because a page in the background gets no animation frames
       for (const {node} of paths) node.remove();
       target.style.opacity = marks.style.opacity = 1;
     }, duration);
@@ -432,7 +432,7 @@ class Drawing {
     this.gets.replaceChildren(...notes, element("table", {}, element("tbody", {}, ...rows)));
   }
 
-  // Of a step, and in the overview of all steps together.
+  // Shows the traffic of one step, or in the overview of all steps together.
   showTraffic() {
     const steps = this.step === 0 ? this.steps : [this.steps[this.step - 1]];
     if (steps.length === 0) {

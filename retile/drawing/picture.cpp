@@ -7,12 +7,12 @@ namespace retile::drawing {
 namespace {
 
 constexpr double gap = 10;           // between slabs
-constexpr double label_height = 16;  // above each
+constexpr double label_height = 16;  // above each slab
 constexpr double relative_depth = 0.15;
 
 Interval interval_of(const Box& box, int dimension) { return {box.lo[index(dimension)], box.hi[index(dimension)]}; }
 
-// The whole dimension, cut where some box begins or ends.
+// The whole dimension, cut wherever a box begins or ends.
 std::vector<Interval> layers_of(const Scene& scene, const SceneFrame& frame, const Picture& picture) {
   const std::int64_t size = scene.dimensions[index(picture.drawn.layers)].size;
   std::vector<std::int64_t> edges{0, size};
@@ -33,7 +33,7 @@ struct Proportions {
   double height = 1;
 };
 
-// The larger of the two is 1. Long arrays are drawn less long than they are.
+// Height and width, of which the larger is 1. Long arrays are drawn less long than they are.
 Proportions proportions_of(const Scene& scene, const Picture& picture) {
   if (picture.drawn.columns < 0) return {0.3, 0.3};
   if (picture.drawn.rows < 0) return {1, 0.14};
@@ -44,7 +44,7 @@ Proportions proportions_of(const Scene& scene, const Picture& picture) {
   return ratio <= 1 ? Proportions{1, ratio} : Proportions{1 / ratio, 1};
 }
 
-// Slabs in rows, with as many columns as make them largest.
+// Places slabs in rows, with the number of columns that makes them largest.
 void place_layers(Picture& picture, const std::vector<Interval>& intervals, std::int64_t size, Proportions shape,
                   double side) {
   const bool has_depth = picture.drawn.layers >= 0;
@@ -87,7 +87,7 @@ struct Span {
   double length = 1;
 };
 
-// Where the box lies along a dimension, as a part of a length of 1.
+// The box's span along a dimension, as a part of a length of 1.
 Span span_of(const Scene& scene, const Box& box, int dimension) {
   if (dimension < 0) return {};
   const auto size = static_cast<double>(std::max<std::int64_t>(1, scene.dimensions[index(dimension)].size));
@@ -98,7 +98,7 @@ Span span_of(const Scene& scene, const Box& box, int dimension) {
 }  // namespace
 
 DrawnDimensions drawn_dimensions(const Scene& scene, const SceneFrame& frame) {
-  std::vector<int> there;  // some may have been reduced
+  std::vector<int> there;  // dimensions that are not reduced yet
   for (const int dimension : scene.view.dimensions) {
     if (std::binary_search(frame.dimensions.begin(), frame.dimensions.end(), dimension)) there.push_back(dimension);
   }

@@ -1,5 +1,5 @@
-// Where things lie in a picture of a frame: rows and columns of boxes, layers side by side. picture.js has the
-// same geometry, for dimensions that are chosen in the page.
+// The geometry of a frame's picture: rows and columns of boxes, layers side by side. picture.js has the same geometry,
+// for dimensions that are chosen in the page.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,20 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
-// An interval of the dimension of layers, as a slab that shows its front.
+// A layer: an interval of the layers' dimension, drawn as a slab that shows its front.
 struct Layer {
   Interval interval;
   Rectangle front;
-  double depth = 0;  // of the slab behind it, up and to the right; 0 in pictures without layers
+  double depth = 0;  // how far the slab reaches back, up and to the right; 0 in pictures without layers
 };
 
-// A part of a box in a layer.
+// The part of a box that lies in a layer.
 struct PlacedBox {
-  std::size_t box = 0;  // in the frame
+  std::size_t box = 0;  // index into the frame's boxes
   Rectangle place;
 };
 
-// The dimensions of a frame that are drawn, as the scene counts them; -1: none.
+// The dimensions of the scene that a frame's picture shows; -1: none.
 struct DrawnDimensions {
   int layers = -1;
   int rows = -1;
@@ -45,7 +45,7 @@ inline std::size_t index(int dimension) { return static_cast<std::size_t>(dimens
 
 DrawnDimensions drawn_dimensions(const Scene& scene, const SceneFrame& frame);
 
-// Whether the box has index 0 of the dimensions that are not drawn.
+// Whether the box contains index 0 of the dimensions that are not drawn.
 bool is_shown(const SceneFrame& frame, const DrawnDimensions& drawn, const Box& box);
 
 struct Picture {
@@ -56,10 +56,10 @@ struct Picture {
   std::vector<PlacedBox> boxes;
 };
 
-// Fits into a square of this side, with the boxes that are shown.
+// A picture that fits into a square of this side, with the boxes that are shown.
 Picture make_picture(const Scene& scene, const SceneFrame& frame, double side);
 
-// Where a box lies in the picture, if it is shown: in each layer that it meets.
+// The rectangles of a box in the picture, one for each layer that it meets; none where it is not shown.
 std::vector<Rectangle> places_of(const Scene& scene, const SceneFrame& frame, const Picture& picture, const Box& box);
 
 }  // namespace retile::drawing

@@ -1,5 +1,5 @@
 // Pictures of frames as SVG. The page (html.cpp) runs this and page.js in one scope of their own. The geometry is that
-// of picture.cpp, for dimensions that are chosen in the page, and the look that of svg.cpp.
+// of picture.cpp, for dimensions that are chosen in the page; the look is that of svg.cpp.
 
 const element = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const shape = (name, attributes, ...children) =>
@@ -32,7 +32,7 @@ function quantity(plan, elements) {
 }
 const listDevices = (devices, most) =>
     devices.length <= most ? devices.join(" ") : `${devices.slice(0, most).join(" ")} +${devices.length - most}`;
-// Of a frame's own dimensions: a box reaches all along those that were reduced.
+// Texts and volumes of boxes in the frame's own dimensions: a box has the whole extent of reduced ones.
 const boxText = (frame, [lo, hi]) => `[${frame.dimensions.map((d) => `${lo[d]}:${hi[d]}`).join(", ")}]`;
 const volume = (frame, [lo, hi]) => frame.dimensions.reduce((size, d) => size * Math.max(0, hi[d] - lo[d]), 1);
 const of = (numbers, device) => (Array.isArray(numbers) ? numbers[device] : numbers);
@@ -150,8 +150,8 @@ function labelFor(devices, place, world) {
   return null;
 }
 
-// Of boxes that are too small for their numbers, some get theirs all the same, beginning in the box: as many as have
-// room.
+// Labels for boxes that are too small for their numbers. As many as have room are put all the same, beginning in their
+// box.
 function drawSparse(spots) {
   const font = 8, nodes = [];
   spots.sort((a, b) => Math.round(a.y) - Math.round(b.y) || a.x - b.x);
@@ -255,7 +255,7 @@ function drawPicture(plan, frame, picture, colors, choose) {
   return shape("g", {}, ...nodes);
 }
 
-// From one box to another, at this share of their heights: arrows of a row do not hide each other.
+// An arrow from one box to another, at this share of their heights, so that arrows of a row do not hide each other.
 function arrow(from, to, share) {
   const [x0, y0] = [from.x + from.width, from.y + from.height * share];
   const [x1, y1] = [to.x, to.y + to.height * share];

@@ -27,7 +27,7 @@ Shape shape_of(const JsonReader& reader, std::size_t rank) {
   return shape;
 }
 
-// What the first region reads: whole units, or no more than it wants.
+// The extents that the first region reads: whole units, or only what it wants.
 Shape first_read(const JsonReader& pass, const Shape& region, const Shape& shape) {
   const bool has_units = pass.member("reads").string() == "units";
   const Shape unit = shape_of(pass.member("unit"), shape.size());
@@ -63,7 +63,7 @@ std::vector<RechunkStage> stages_of(const JsonReader& plan, const Shape& shape) 
   return stages;
 }
 
-// The two dimensions that are cut most, in their order.
+// The two dimensions that are cut the most, in ascending order.
 std::vector<std::size_t> drawn_dimensions(const Shape& shape, const std::vector<RechunkStage>& stages) {
   std::vector<std::size_t> dimensions(shape.size());
   std::iota(dimensions.begin(), dimensions.end(), std::size_t{0});
@@ -85,7 +85,7 @@ constexpr double side = 240;      // of an array
 constexpr double array_gap = 46;  // between arrays, for the arrow
 constexpr double top = 74;        // for names
 constexpr double margin = 20;
-constexpr std::int64_t most_lines = 40;  // of chunks along a dimension; of more, some are drawn
+constexpr std::int64_t most_lines = 40;  // between chunks along a dimension; where there are more, some are drawn
 
 constexpr const char* rechunk_style = R"(
   text { font-family: system-ui, sans-serif; fill: #1c2026; font-size: 12px } .muted { fill: #626b78 }
@@ -102,7 +102,7 @@ void put_text(std::string& out, double x, double y, const char* kind, const std:
 
 std::string text_of(const Shape& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
-// Where pieces of an extent end along a dimension, in elements. Many pieces are drawn as some runs of them.
+// The ends of pieces of an extent along a dimension, in elements. Many pieces are drawn as a few runs of them.
 std::vector<std::int64_t> ends_of(std::int64_t size, std::int64_t extent) {
   const std::int64_t pieces = divide_up(size, extent);
   const std::int64_t step = divide_up(pieces, most_lines);
@@ -112,7 +112,7 @@ std::vector<std::int64_t> ends_of(std::int64_t size, std::int64_t extent) {
   return ends;
 }
 
-// One array, with the corner that its picture begins at.
+// The picture of one array, and the corner where it begins.
 class StagePicture {
  public:
   StagePicture(const RechunkScene& scene, const RechunkStage& stage, double left)
@@ -130,7 +130,7 @@ class StagePicture {
   }
 
  private:
-  // Along the rows (0) or the columns (1) of the picture; an array of one dimension has one row.
+  // Sizes along the rows (0) or the columns (1) of the picture; an array of one dimension has one row.
   std::int64_t size(std::size_t axis) const { return along(axis, scene_.shape, 1); }
   std::int64_t along(std::size_t axis, const Shape& shape, std::int64_t otherwise) const {
     const std::size_t drawn = scene_.dimensions.size();
@@ -207,7 +207,7 @@ RechunkScene make_rechunk_scene(const SourceText& line) {
 std::string to_svg(const RechunkScene& scene) {
   const auto count = static_cast<double>(scene.stages.size());
   const double arrays_width = count * side + (count - 1) * array_gap;
-  const double text_width = 7 * static_cast<double>(scene.summary.size());  // of the longest line, about
+  const double text_width = 7 * static_cast<double>(scene.summary.size());  // estimated, of the longest line
   const double width = 2 * margin + std::max({600.0, arrays_width, text_width});
   const double height = top + side + 34 + 18 * count;
   std::string out = fmt::format(

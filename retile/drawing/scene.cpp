@@ -40,7 +40,7 @@ std::vector<SceneDimension> dimensions_of(const Plan& plan) {
   return dimensions;
 }
 
-// "dimension 0 of the array is 3 × 16 × 128, here dimensions 0 to 2".
+// A text such as "dimension 0 of the array is 3 × 16 × 128, here dimensions 0 to 2".
 std::string describe_view(const Plan& plan) {
   std::vector<std::string> parts;
   std::size_t first = 0;
@@ -57,7 +57,7 @@ std::string describe_view(const Plan& plan) {
 
 // --- Frames.
 
-// Boxes of a frame in as many dimensions as the scene has.
+// Lifts boxes of a frame to all dimensions of the scene.
 class BoxLift {
  public:
   BoxLift(const std::vector<SceneDimension>& scene, const std::vector<int>& kept) : kept_(kept) {
@@ -111,7 +111,7 @@ TrafficTable empty_traffic(std::int64_t devices) {
   return traffic;
 }
 
-// Counts all pieces, and lists those of the first receivers, none without the receiver's others.
+// Counts all pieces, and lists those of the first receivers. A receiver's pieces are listed all or not at all.
 void count_pieces(const Stage& stage, const BoxLift& lift, SceneStep& step) {
   const Device devices = stage.after().device_count();
   step.received.resize(static_cast<std::size_t>(devices));
@@ -130,7 +130,7 @@ void count_pieces(const Stage& stage, const BoxLift& lift, SceneStep& step) {
     step.listed_devices = piece.to;
     std::erase_if(step.pieces, [&](const Piece& other) { return other.to >= piece.to; });
   };
-  if (stage.reduction()) return;  // every device has the parts that it combines
+  if (stage.reduction()) return;  // nothing is sent: every device holds the parts that it combines
   for (Device device = 0; device < devices; ++device) stage.visit_received(device, count);
 }
 
@@ -143,7 +143,7 @@ std::int64_t held_at_once(const StepOperation& operation, const Placement& befor
   return most;
 }
 
-// A step of the plan's movement, which has its short lists of devices.
+// A step of the plan. `listed` is the plan's movement with short lists of devices.
 SceneStep make_step(const Plan& plan, const Movement& listed, std::size_t index, const BoxLift& lift) {
   const Placement& before = listed.before(index);
   const Step& taken = listed.steps[index];
@@ -158,14 +158,14 @@ SceneStep make_step(const Plan& plan, const Movement& listed, std::size_t index,
 
 // --- Sentences.
 
-// "192 bytes", "at most 192 bytes".
+// An amount such as "192 bytes", "at most 192 bytes".
 std::string amount(const Scene& scene, const std::vector<std::int64_t>& by_device) {
   const bool is_equal =
       std::adjacent_find(by_device.begin(), by_device.end(), std::not_equal_to<>()) == by_device.end();
   return (is_equal ? "" : "at most ") + quantity(scene, most(by_device));
 }
 
-// The most devices that one of the listed ones hears from.
+// The most devices that one of the listed receivers receives from.
 std::int64_t count_senders(const SceneStep& step) {
   std::int64_t senders = 0;
   for (std::size_t i = 0; i < step.pieces.size();) {
@@ -226,14 +226,14 @@ std::string sentence_of(const Scene& scene, const SceneStep& step, const SceneFr
                      count_of(count_senders(step), "other device"));
 }
 
-// " It takes 6.4 s, 6.4 s of it host 0's link out."; nothing where a step takes no time.
+// A sentence such as " It takes 6.4 s, 6.4 s of it host 0's link out."; empty where a step takes no time.
 std::string time_sentence(const StepTime& time) {
   if (time.picoseconds == 0) return "";
   return fmt::format(" It takes {}, {} of it {}.", duration_text(time.picoseconds),
                      duration_text(time.wait.picoseconds), to_string(time.wait));
 }
 
-// How many intervals the boxes of a frame cut a dimension into.
+// The number of intervals that the boxes of a frame cut a dimension into.
 std::int64_t count_cuts(const SceneFrame& frame, int dimension) {
   const auto i = static_cast<std::size_t>(dimension);
   std::vector<std::int64_t> edges;
@@ -256,7 +256,7 @@ View choose_view(const Scene& scene) {
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cuts_of(a) > cuts_of(b); });
   if (rank > static_cast<int>(View::most_dimensions)) {
     order.resize(View::most_dimensions);
-    if (cuts_of(order.back()) == 1) order.pop_back();  // two are enough where no more are cut
+    if (cuts_of(order.back()) == 1) order.pop_back();  // two suffice if no more are cut
   }
   std::sort(order.begin(), order.end());
   if (order.size() == View::most_dimensions) {

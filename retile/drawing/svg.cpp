@@ -35,7 +35,7 @@ constexpr const char* style = R"(
   }
 )";
 
-// To a tenth of a pixel.
+// A length, rounded to a tenth of a pixel.
 std::string px(double length) { return fmt::format("{:.6g}", std::round(length * 10) / 10); }
 
 void put_rectangle(std::string& out, const Rectangle& place, const std::string& attributes) {
@@ -48,7 +48,7 @@ void put_text(std::string& out, double x, double y, double size, const std::stri
   put(out, "<text x=\"{}\" y=\"{}\" font-size=\"{}\" {}>{}</text>", px(x), px(y), px(size), attributes, escape(text));
 }
 
-// Shrunk to the width, where that leaves it legible, else cut short.
+// Puts text, shrunk to the width if it stays legible, otherwise cut short.
 void put_fitting(std::string& out, double x, double y, double size, double width, const std::string& attributes,
                  const std::string& text) {
   constexpr double least = 8;
@@ -80,8 +80,8 @@ Label label_for(const std::vector<Device>& devices, const Rectangle& place, std:
   return {};
 }
 
-// Labels for boxes that are too small for their numbers: some get theirs all the same, beginning in the box, as many
-// as have room.
+// Labels for boxes that are too small for their numbers. As many as have room are put all the same, beginning in their
+// box.
 class SparseLabels {
  public:
   void add(const std::vector<Device>& devices, const Rectangle& place) {
@@ -116,7 +116,7 @@ class SparseLabels {
   std::vector<Spot> labels_;
 };
 
-// A band for each holder, of at most eight that are spread over all.
+// Puts a band for each holder. Of more than eight holders, eight are shown, spread over all.
 void put_held(std::string& out, const Scene& scene, const std::vector<Device>& devices, const Rectangle& place,
               SparseLabels& sparse) {
   const std::size_t bands = std::min<std::size_t>(devices.size(), place.width < 16 ? 1 : 8);
@@ -155,7 +155,7 @@ std::string interval_text(const Interval& interval) {
   return interval.size() == 1 ? fmt::format("{}", interval.lo) : fmt::format("{}:{}", interval.lo, interval.hi);
 }
 
-// The names of what is drawn: rows along the left, columns below, layers above each.
+// Puts the names of the drawn dimensions: rows along the left, columns below, layers above each.
 void put_names(std::string& out, const Scene& scene, const Picture& picture) {
   const auto name = [&](int dimension) {
     const SceneDimension& drawn = at(scene.dimensions, dimension);
@@ -195,7 +195,7 @@ void put_picture(std::string& out, const Scene& scene, const SceneFrame& frame, 
 
 // --- Documents.
 
-// One after the other from the top, each as wide as it needs.
+// A document of parts below each other, as wide as the widest.
 class Sheet {
  public:
   void put_line(double size, const std::string& attributes, const std::string& text) {
@@ -247,7 +247,7 @@ std::string step_facts(const Scene& scene, const SceneStep& step) {
                      received == 0 ? "nothing is sent" : quantity(scene, received) + " received");
 }
 
-// What a device holds, against the largest that one may.
+// Puts a bar for the elements that a device holds, against the most that it may hold.
 void put_memory(std::string& out, const Scene& scene, const SceneFrame& frame, double scale, double y) {
   const auto length = [&](std::int64_t elements) { return static_cast<double>(elements) * scale; };
   put_rectangle(out, {0, y, std::max(0.5, length(frame.elements)), 6},
@@ -262,13 +262,13 @@ struct Corner {
 };
 
 struct Scale {
-  double side = 0;            // of a picture
-  std::int64_t elements = 1;  // that a bar as long stands for
+  double side = 0;            // length of a picture's side
+  std::int64_t elements = 1;  // that a bar of this length stands for
 };
 
 constexpr double heading_height = 40;
 
-// A frame with the step that led to it above, and what devices hold below. Returns where it ends.
+// Puts a frame with the step that led to it above, and what devices hold below. Returns where it ends.
 double put_cell(std::string& out, const Scene& scene, std::size_t index, const Picture& picture, Corner cell,
                 const Scale& scale) {
   const SceneFrame& frame = scene.frames[index];
@@ -326,7 +326,7 @@ std::vector<Box> boxes_of(const SceneFrame& frame, Device device) {
   return boxes;
 }
 
-// Where a device's pieces come from, and where they end up.
+// Puts where a device's pieces come from, and where they go.
 void put_flows(std::string& out, const Scene& scene, std::size_t index, const Picture (&pictures)[2],
                const Corner (&corners)[2]) {
   const SceneStep& step = scene.steps[index];
@@ -341,7 +341,7 @@ void put_flows(std::string& out, const Scene& scene, std::size_t index, const Pi
     }
     return places;
   };
-  // What it holds afterwards, by where it comes from: kept here, from others below.
+  // The boxes that it holds afterwards, by origin: kept ones here, received ones below.
   for (const Box& box : boxes_of(scene.frames[index + 1], device)) {
     for (const Rectangle& rectangle : place(1, box)) put_rectangle(out, rectangle, "class=\"void\"");
     for (const Box& held : boxes_of(scene.frames[index], device)) {

@@ -16,11 +16,11 @@
 namespace retile::drawing {
 namespace {
 
-constexpr std::size_t most_columns = 16;  // of cells, and rows and layers
+constexpr std::size_t most_columns = 16;  // of cells; also the most rows and layers
 constexpr std::size_t least_width = 33;   // characters of a picture
-constexpr std::size_t most_width = 100;   // of a line
+constexpr std::size_t most_width = 100;   // characters of a line
 
-// Characters with a background. Lines are joined side by side before they are printed.
+// A character with its background. Lines are joined side by side before they are printed.
 struct Glyph {
   std::string character = " ";
   std::optional<Color> background;
@@ -29,11 +29,11 @@ using Line = std::vector<Glyph>;
 using Block = std::vector<Line>;
 
 struct Cell {
-  std::vector<std::size_t> boxes;  // that lie in it, ascending; a cell's neighbour with the same is the same tile
-  std::vector<Device> devices;     // that hold them, ascending
+  std::vector<std::size_t> boxes;  // boxes in the cell, ascending; neighbours with the same boxes are one tile
+  std::vector<Device> devices;     // their holders, ascending
 };
 
-// Where boxes begin and end along a dimension, neighbours joined until there are few.
+// The places where boxes begin and end along a dimension, with neighbours merged until they are few.
 std::vector<std::int64_t> edges_of(const Scene& scene, const std::vector<const HeldBox*>& boxes, int dimension) {
   if (dimension < 0) return {0, 1};
   std::vector<std::int64_t> edges{0, std::max<std::int64_t>(1, scene.dimensions[index(dimension)].size)};
@@ -85,7 +85,7 @@ class FrameText {
     return blocks;
   }
 
-  // "layers dimension 0 (4), rows dimension 1 (8), columns dimension 2 (8)".
+  // A text such as "layers dimension 0 (4), rows dimension 1 (8), columns dimension 2 (8)".
   std::string legend() const {
     std::vector<std::string> names;
     for (const auto& [role, dimension] :
@@ -129,7 +129,7 @@ class FrameText {
     return table;
   }
 
-  // The width of the longest list that is shown in full, within limits.
+  // The width of a cell: that of the longest list that is shown in full, within limits.
   static std::size_t cell_width(const std::vector<Table>& tables) {
     const std::size_t columns = tables.front().columns;
     std::size_t wanted = (least_width - 1) / columns - 1;
@@ -149,7 +149,7 @@ class FrameText {
   }
 
   Block render(const Table& table, std::size_t width) const {
-    // Pictures without rows are a line high, others at least four.
+    // Pictures without rows are one line high, others at least four.
     const std::size_t height = drawn_.rows < 0 ? 1 : std::max<std::size_t>(1, 4 / table.rows);
     Block block(table.rows * (height + 1) + 1, Line(table.columns * (width + 1) + 1));
     for (std::size_t row = 0; row < table.rows; ++row) {
@@ -170,7 +170,7 @@ class FrameText {
     std::size_t column = 0;
   };
 
-  // A band of the cell for each holder, as far as there are characters; the label in the middle.
+  // Paints a band of the cell for each holder, as far as there are characters, and the label in the middle.
   void paint(Block& block, const Cell& cell, const std::string& label, Place corner, Place extent) const {
     const std::size_t before = (extent.column - label.size()) / 2;
     for (std::size_t row = 0; row < extent.row; ++row) {
@@ -188,7 +188,7 @@ class FrameText {
     }
   }
 
-  // Lines between cells of different tiles; a tile's own cells are not parted.
+  // Puts lines between cells of different tiles. Cells of one tile have none between them.
   static void put_borders(Block& block, const Table& table, std::size_t height, std::size_t width) {
     static constexpr std::array<const char*, 16> corners{" ", "╵", "╶", "└", "╷", "│", "┌", "├",
                                                          "╴", "┘", "─", "┴", "┐", "┤", "┬", "┼"};
@@ -267,7 +267,7 @@ std::string text_of(const Line& line, bool has_colors) {
   return out + "\n";
 }
 
-// Side by side as many as fit into a line.
+// The blocks side by side, as many as fit into a line.
 std::string render(const std::vector<Block>& blocks, bool has_colors) {
   const std::size_t width = blocks.front().front().size();
   const std::size_t fitting = std::max<std::size_t>(1, (most_width + 2) / (width + 2));

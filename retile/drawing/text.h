@@ -10,8 +10,8 @@
 
 namespace retile::drawing {
 
-// All frames, or the two around a step (counted from 0). Boxes carry their devices' numbers; in a palette with colours,
-// their colours too. Where there are more boxes than characters, neighbours share a cell.
+// All frames, or the two around a step (counted from 0). Boxes show their devices' numbers, and colours if the palette
+// has them. Where there are more boxes than characters, neighbours share a cell.
 std::string to_text(const Scene& scene, const Palette& palette, std::optional<std::size_t> step);
 
 }  // namespace retile::drawing

@@ -89,7 +89,7 @@ std::string digit_text(const DigitTerm& term, std::int64_t device_count, std::st
 std::optional<std::vector<int>> find_group_axes(const Mesh& mesh, const Groups& groups) {
   const std::vector<Device>& first = groups.front();
   const auto size = static_cast<std::int64_t>(first.size());
-  std::vector<int> axes;  // minor to major: the axis of each step that the members take
+  std::vector<int> axes;  // minor to major: the axis along which each step between members goes
   for (std::int64_t position = 1; position < size;) {
     const Device step = first[static_cast<std::size_t>(position)] - first.front();
     int found = -1;
@@ -114,7 +114,7 @@ std::optional<std::vector<int>> find_cut_axes(const Mesh& mesh, const DeviceForm
   std::sort(terms.begin(), terms.end(), [](const DigitTerm& a, const DigitTerm& b) { return a.factor < b.factor; });
   std::vector<int> axes;  // minor to major
   for (DigitTerm term : terms) {
-    for (int axis = mesh.axis_count(); axis-- > 0 && term.size > 1;) {  // a term may be several axes
+    for (int axis = mesh.axis_count(); axis-- > 0 && term.size > 1;) {  // a term may span several axes
       const auto [stride, size] = std::pair(mesh.stride(mesh.whole(axis)), mesh.axis(axis).size);
       if (stride != term.stride || size == 1 || term.size % size != 0 || term.factor != tile) continue;
       axes.push_back(axis);

@@ -1,4 +1,4 @@
-// Plans as code in other languages: complete, without retile, and made to be read.
+// Plans as code in other languages: complete, independent of retile, and made to be read.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 namespace retile::emission {
 
 enum class Target {
-  jax,        // a Python function: shard_map and collectives of lax
-  mpi,        // a C++ function: derived datatypes and plain MPI
-  stablehlo,  // a module of what each partition does
-  mlir,       // the same in the mesh dialect of MLIR
+  jax,        // a Python function with shard_map and collectives of jax.lax
+  mpi,        // a C++ function with derived datatypes and plain MPI
+  stablehlo,  // a StableHLO module of what each partition does
+  mlir,       // a module in the mesh dialect of MLIR
 };
 
 constexpr std::string_view target_names = "jax, mpi, stablehlo, mlir";
@@ -23,8 +23,8 @@ constexpr std::string_view target_names = "jax, mpi, stablehlo, mlir";
 const char* name_of(Target target);
 std::optional<Target> find_target(std::string_view name);
 
-// Moves an array of these elements as the plan says. Throws InputError with the reason, and with what can, where the
-// target cannot say the plan. The form is that of JAX's code; the others have one each.
+// Code that moves an array of these elements as the plan says. Throws InputError where the target cannot express the
+// plan, with the reason and the targets that can. `form` is for JAX's code; the other targets have one form each.
 std::string emit(const Plan& plan, ElementType element, Target target,
                  tensors::ProgramForm form = tensors::ProgramForm::collectives);
 

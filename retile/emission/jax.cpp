@@ -1,4 +1,4 @@
-// JAX: shard_map over the mesh, and collectives of jax.lax in it.
+// The printer for JAX: shard_map over the mesh, and collectives of jax.lax inside it.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace retile::emission {
 namespace {
 
-// JAX has numbers of this size only where it is told to.
+// Whether the element type has parts of 64 bits, which JAX must be configured to allow.
 bool is_64_bit(ElementType element) { return bytes_of(element) == (is_complex(element) ? 16 : 8); }
 
 const char* function_of(Reduction reduction) {
@@ -27,7 +27,7 @@ const char* method_of(Reduction reduction) {
 
 std::string quoted(const std::string& text) { return fmt::format("{:?}", text); }
 
-// (), (8,), (8, 16).
+// A tuple: (), (8,), (8, 16).
 std::string tuple_of(const std::vector<std::string>& entries) {
   return fmt::format("({}{})", fmt::join(entries, ", "), entries.size() == 1 ? "," : "");
 }
@@ -39,7 +39,7 @@ std::string tuple_of(const std::vector<Number>& numbers) {
   return tuple_of(entries);
 }
 
-// "x", ("x", "y").
+// Names of axes: "x", ("x", "y").
 std::string names_of(const Mesh& mesh, const std::vector<int>& axes) {
   std::vector<std::string> names;
   for (const int axis : axes) names.push_back(quoted(mesh.axis(axis).name));
@@ -53,7 +53,7 @@ std::string escaped(std::string text) {
   return text;
 }
 
-// P(("x", "y"), None), the dimensions behind the last that is cut left out.
+// A PartitionSpec, P(("x", "y"), None), without the dimensions after the last one that is cut.
 std::string spec_of(const DistributedType& type) {
   std::vector<std::string> entries;
   std::size_t cut = 0;
@@ -69,7 +69,7 @@ std::string spec_of(const DistributedType& type) {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// AXES and SIZES.
+// The constants AXES and SIZES.
 std::string mesh_constants(const Mesh& mesh) {
   std::vector<std::string> names;
   std::vector<std::int64_t> sizes;
@@ -81,7 +81,7 @@ std::string mesh_constants(const Mesh& mesh) {
                      tuple_of(names), tuple_of(sizes));
 }
 
-// Lines that make JAX have so many devices on this machine's processor.
+// Lines that make JAX use this many devices on the CPU.
 std::string settings_of(std::int64_t devices, ElementType element) {
   std::string settings = fmt::format(
       "    jax.config.update(\"jax_platforms\", \"cpu\")\n"
@@ -93,7 +93,7 @@ std::string settings_of(std::int64_t devices, ElementType element) {
 
 bool is_float8(ElementType element) { return kind_of(element) == NumberKind::floating && bytes_of(element) == 1; }
 
-// NumPy itself has neither bfloat16 nor numbers of eight bits.
+// The element type in code; NumPy itself has neither bfloat16 nor floats of eight bits.
 std::string dtype_text(ElementType element) {
   const bool is_numpys = element != ElementType::bf16 && !is_float8(element);
   return is_numpys ? quoted(numpy_name_of(element)) : fmt::format("jnp.{}", numpy_name_of(element));
@@ -127,7 +127,7 @@ std::optional<Device> find_only_holder(const Placement& placement) {
   return holder;
 }
 
-// A sharding of JAX on `mesh`; nothing where it has none for these boxes.
+// JAX's sharding on `mesh` for these boxes; nothing where it has none.
 std::optional<std::string> sharding_text(const Mesh& mesh, const Placement& placement) {
   if (const auto device = find_only_holder(placement)) {
     return fmt::format("SingleDeviceSharding(mesh.devices.flat[{}])", *device);
@@ -137,8 +137,8 @@ std::optional<std::string> sharding_text(const Mesh& mesh, const Placement& plac
   return fmt::format("NamedSharding(mesh, {})", spec_of(merge_neighbours(*type)));
 }
 
-// From one device to a mesh or the other way: by copies, since programs of JAX have equal tiles on all devices. Nothing
-// where this is not asked for, or no sharding says the other end.
+// Code that copies from one device to a mesh or back, because programs of JAX have equal tiles on all devices. Nothing
+// where the plan is not of this kind, or no sharding describes the other end.
 std::optional<std::string> emit_copies(const Plan& plan, ElementType element) {
   const Placement &from = plan.movement.source, &to = plan.movement.target();
   const bool is_from_one = find_only_holder(from).has_value();
@@ -161,7 +161,7 @@ def target(mesh):
 
 
 def redistribute(x, mesh):
-    """An array of SHAPE, {} a mesh with these AXES, by copies; outside jit."""
+    """Copies an array of SHAPE {} a mesh with these AXES; outside jit."""
     return jax.device_put(x, target(mesh))
 
 
@@ -190,7 +190,7 @@ using namespace tensors;
 constexpr const char* zero_after = R"(
 
 def zero_after(array):
-    """0, which XLA does not know before it has the array."""
+    """Returns 0, which XLA cannot compute before it has the array."""
     first = array[(slice(0, 1),) * array.ndim].reshape(())
     return lax.shift_right_logical(first.real.astype(jnp.int32) & 1, 1)
 )";
@@ -205,11 +205,11 @@ struct Table {
   std::string text() const { return fmt::format("{}\n{},\n{}", opening, wrapped(entries, "    "), closing); }
 };
 
-// What depends on the lengths of the array.
+// The parts of the code that depend on the lengths of the array.
 struct SizedCode {
   std::string ends;
   std::vector<Table> tables;
-  std::string functions;  // that move a tile
+  std::string functions;  // functions that move a tile
 
   std::string text() const {
     std::string text = ends;
@@ -232,14 +232,14 @@ std::optional<SizedCode> merged(const SizedCode& larger, const SizedCode& smalle
     for (std::size_t j = 0; j < others.size(); ++j) {
       auto entry = merged(code.tables[i].entries[j], others[j], scale);
       if (!entry) return std::nullopt;
-      entry->pop_back();  // the end of its line
+      entry->pop_back();  // the line's end
       code.tables[i].entries[j] = *std::move(entry);
     }
   }
   return code;
 }
 
-// Arrays of more bytes than these are not checked in full: code for them checks itself on a smaller one.
+// The most bytes of an array that is checked in full: code for larger ones checks itself on a smaller array.
 constexpr std::int64_t most_checked_bytes = std::int64_t{1} << 26;
 
 // The operands and the result of a statement.
@@ -254,7 +254,7 @@ struct Use {
     for (const NamedValue& operand : operands) names.push_back(operand.name);
     return fmt::format("{}", fmt::join(names, ", "));
   }
-  // In which the result is a part of the first operand.
+  // The dimensions in which the result is a part of the first operand.
   std::vector<std::size_t> cut_dimensions() const {
     std::vector<std::size_t> cut;
     for (std::size_t i = 0; i < result.shape.size(); ++i) {
@@ -264,7 +264,7 @@ struct Use {
   }
 };
 
-// The values of a function. Results take the name of their first operand where that is used for the last time.
+// The values of a function. A result takes the name of its first operand where that is used for the last time.
 class NamedValues {
  public:
   NamedValues(const std::vector<Statement>& statements, std::vector<NamedValue> arguments)
@@ -276,7 +276,7 @@ class NamedValues {
 
   const std::string& result() const { return values_.back().name; }
 
-  // The operands of a statement, and which of them are used for the last time.
+  // The operands of a statement, and whether each is used for the last time.
   Use use(const Statement& statement) {
     Use use;
     for (const Value value : statement.operands) {
@@ -307,7 +307,7 @@ class NamedValues {
 
   std::vector<NamedValue> values_;
   std::vector<int> uses_;  // by value
-  std::vector<int> used_;  // of these, so far
+  std::vector<int> used_;  // uses so far, by value
   int boxes_ = 0;
 };
 
@@ -339,8 +339,8 @@ class JaxPrinter {
     return {ends(), tables_, fmt::format("{}{}\n\n{}", helper, branches_, function)};
   }
 
-  // Code for this array and a smaller one, which a program that is run takes. Nothing where this one is small enough,
-  // or cut in a way that no smaller one is.
+  // Code for this array and a smaller one, on which the program checks itself when it is run. Nothing where this array
+  // is small enough, or no smaller one is cut alike.
   std::optional<SizedCode> find_code_of_both(const SizedCode& code) const {
     if (product(program_.array()) <= most_checked_bytes / bytes_of(element_)) return std::nullopt;
     for (const Scale& scale : find_scales(plan_.movement)) {
@@ -369,7 +369,7 @@ class JaxPrinter {
     return text + fmt::format("SOURCE = {}\nTARGET = {}\n", spec_of(*ends_.source), spec_of(*ends_.target));
   }
 
-  // --- Constants: tables by device. Equal ones have one name.
+  // --- Constants: tables by device. Equal tables share a name.
 
   std::string constant(const char* kind, const std::vector<std::string>& entries, const char* opening,
                        const char* closing) {
@@ -381,7 +381,7 @@ class JaxPrinter {
     return found->second;
   }
 
-  // A device's entry of a table.
+  // The device's entry of a table.
   std::string entry_of(const char* kind, const std::vector<std::string>& entries) {
     uses_device_ = true;
     return fmt::format("jnp.asarray({})[device]", constant(kind, entries, "np.array([", "])"));
@@ -399,7 +399,7 @@ class JaxPrinter {
     return entry_of(kind, entries);
   }
 
-  // The axes of a collective, and its groups where they are no axes'.
+  // The axes of a collective, with lists of its groups where they do not lie along axes.
   std::string groups_of(const Groups& groups) {
     if (const auto axes = find_group_axes(mesh(), groups)) return names_of(mesh(), *axes);
     std::vector<std::string> entries;
@@ -413,7 +413,7 @@ class JaxPrinter {
     return expression_of(form, [&](const DigitTerm& term) { return digit(term); });
   }
 
-  // By the names of axes where the digit is made of whole axes, or is a part of one.
+  // A digit by names of axes, where it is made of whole axes or is a part of one; by the device's number otherwise.
   std::string digit(const DigitTerm& term) {
     std::vector<int> axes;
     std::int64_t size = 1;
@@ -555,7 +555,7 @@ class JaxPrinter {
         tuple_of(program_.tile()), device, body, values.result());
   }
 
-  // "Costs 8 elements per device (paper)", "Takes 6.4 s".
+  // A phrase such as "Costs 8 elements per device (paper)" or "Takes 6.4 s".
   std::string cost_phrase() const {
     const PlanCost& cost = plan_.cost;
     if (plan_.time && cost.model == "seconds") return fmt::format("Takes {}", duration_text(cost.total));
@@ -565,7 +565,7 @@ class JaxPrinter {
 
   std::string array_function() const {
     return fmt::format(R"(def redistribute(x, mesh):
-    """An array of SHAPE, from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
+    """Moves an array of SHAPE from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
 
     {}, and holds tiles of {} at most.
     """
@@ -618,7 +618,7 @@ if __name__ == "__main__":
   std::vector<Table> tables_;
   std::string branches_;
   std::map<std::string, std::string> named_;  // constants by their text
-  std::map<std::string, int> counts_;         // of constants by kind
+  std::map<std::string, int> counts_;         // number of constants by kind
   bool uses_device_ = false;
 };
 

@@ -1,4 +1,5 @@
-// MLIR's mesh dialect, as LLVM 19 has it: collectives along axes of a mesh, and messages between its processes.
+// The printer for MLIR's mesh dialect as of LLVM 19: collectives along axes of a mesh, and messages between its
+// processes.
 #include <utility>
 
 #include "retile/emission/device_form.h"
@@ -12,7 +13,8 @@ namespace {
 
 Mesh prime_mesh(const Mesh& mesh) { return refine(mesh, mesh.prime_parts()); }
 
-// Groups are axes there, if need be with an axis for each prime; but anybody may send to anybody.
+// The mesh dialect has groups only along axes, if need be with an axis for each prime. Messages go between any
+// processes.
 tensors::LoweringOptions options_for(const Mesh& mesh) {
   tensors::LoweringOptions options = dialect_options("MLIR");
   options.takes_groups = [primes = prime_mesh(mesh)](const Groups& groups) {
@@ -21,7 +23,7 @@ tensors::LoweringOptions options_for(const Mesh& mesh) {
   return options;
 }
 
-// A mesh along whose axes all groups lie: that of the ends, or the one with an axis for each prime.
+// A mesh along whose axes all groups lie: the mesh of the ends, or one with an axis for each prime.
 Mesh mesh_of(const tensors::TensorProgram& program) {
   Mesh mesh = name_ends(program.movement).mesh;
   for (const tensors::Statement& statement : program.statements()) {
@@ -50,7 +52,7 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
  private:
   friend ProgramText;
 
-  // --- Numbers by device.
+  // --- Numbers that differ by device.
 
   std::string number_by_device(const std::vector<std::int64_t>& numbers) {
     const std::string device = once("mesh.process_linear_index on @mesh : index");
@@ -61,9 +63,9 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
 
   std::string axes_of(const std::vector<int>& axes) const { return listed("[", axes, "]"); }
 
-  // --- Statements: the value that each gives.
+  // --- Statements. Each returns the name of its value.
 
-  // Along axes where the tile is cut along them, else at corners by device.
+  // Slices along axes where they cut the tile, otherwise at corners that differ by device.
   std::string slice(const std::vector<Shape>& corners, std::string value, Shape before, const Shape& after) {
     std::vector<std::string> starts;
     bool is_left = false;
@@ -183,7 +185,7 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
     return extract(value, starts, before, row);
   }
 
-  // Between a half and single precision.
+  // Converts between a half and single precision.
   std::string converted(const std::string& value, const std::string& from, const std::string& to) {
     return add_value("arith.{} {} : {} to {}", from.ends_with("f32>") ? "truncf" : "extf", value, from, to);
   }
@@ -193,7 +195,7 @@ class MlirPrinter : public ProgramText<MlirPrinter> {
     return add_value("arith.{} {}, {} : {}", operation_of(reduction), first, second, type);
   }
 
-  // "addf", "maxsi", "minui", "maximumf".
+  // The operation's name, such as "addf", "maxsi", "minui", "maximumf".
   std::string operation_of(Reduction reduction) const {
     const bool is_floating = kind_of(element()) == NumberKind::floating;
     if (reduction == Reduction::sum) return is_floating ? "addf" : "addi";

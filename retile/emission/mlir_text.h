@@ -1,4 +1,4 @@
-// The text of MLIR: values, each in a line of its own, and types; tensor programs in any of its dialects.
+// The text of MLIR: values, each on a line of its own, and types; tensor programs in any of its dialects.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,10 +21,10 @@
 
 namespace retile::emission {
 
-// Whether types say that integers have no sign, or operations do.
+// Where a dialect says that integers are unsigned: in their types, or in its operations.
 enum class UnsignedIntegers { in_types, in_operations };
 
-// "f32", "ui8", "i1", "f8E4M3FN", "complex<f64>".
+// The element type's name in MLIR, such as "f32", "ui8", "i1", "f8E4M3FN", "complex<f64>".
 inline std::string mlir_name_of(ElementType element, UnsignedIntegers unsigned_integers) {
   const std::int64_t bits = 8 * bytes_of(element);
   switch (kind_of(element)) {
@@ -45,14 +45,14 @@ inline std::string mlir_name_of(ElementType element, UnsignedIntegers unsigned_i
 
 class MlirText {
  public:
-  // `margin` is in front of every line.
+  // `margin` is the indentation of every line.
   MlirText(ElementType element, UnsignedIntegers unsigned_integers, std::string margin)
       : element_(element), element_name_(mlir_name_of(element, unsigned_integers)), margin_(std::move(margin)) {}
 
   ElementType element() const { return element_; }
   bool is_half() const { return retile::is_half(element_); }
 
-  // "tensor<8x16xf32>".
+  // A tensor's type, such as "tensor<8x16xf32>".
   std::string tensor_of(const Shape& shape) const { return tensor_of(shape, element_name_); }
   static std::string tensor_of(const Shape& shape, const std::string& element) {
     std::string text = "tensor<";
@@ -66,7 +66,7 @@ class MlirText {
   }
   void remark(const std::string& words) { add_line("// {}", words); }
 
-  // The name of the value that this operation gives.
+  // Adds an operation, and returns the name of its value.
   template <typename... Values>
   std::string add_value(fmt::format_string<Values...> format, Values&&... values) {
     std::string name = fmt::format("%{}", count_++);
@@ -74,7 +74,8 @@ class MlirText {
     return name;
   }
 
-  // Adds an operation whose value does not depend on its place, or gives the value that it had before.
+  // Adds an operation whose value does not depend on its place, unless it was added before. Returns the name of its
+  // value.
   std::string once(const std::string& operation) {
     const auto [found, is_new] = known_.try_emplace(operation);
     if (is_new) found->second = add_value("{}", operation);
@@ -92,7 +93,7 @@ class MlirText {
   std::string text_;
 };
 
-// Options of dialects of MLIR: no branches, and nothing about the order in which a tile's boxes are cut.
+// Options for dialects of MLIR: no branches, and no rule for the order in which a tile's boxes are cut.
 inline tensors::LoweringOptions dialect_options(std::string_view language) {
   tensors::LoweringOptions options;
   options.language = language;
@@ -100,9 +101,9 @@ inline tensors::LoweringOptions dialect_options(std::string_view language) {
   return options;
 }
 
-// A tensor program in the words of a Dialect, which derives from this. It has add(operation, value, before, after) for
-// every operation of one operand: that adds what makes the value, of the shape before, one of the shape after, and
-// returns its name; and what is named below.
+// Prints a tensor program in a dialect of MLIR. Dialect derives from this. It has add(operation, value, before, after)
+// for every operation of one operand, which adds the operation on a value of shape `before`, with a result of shape
+// `after`, and returns the result's name; and the functions named below.
 template <typename Dialect>
 class ProgramText : public MlirText {
  protected:
@@ -112,7 +113,7 @@ class ProgramText : public MlirText {
         plan_(plan),
         program_(tensors::lower(plan, bytes_of(element), options)) {}
 
-  // All statements, the last of them the return. Returns the type of what is returned.
+  // Adds all statements, the last of them the return. Returns the type of the returned value.
   std::string add_program() {
     values_ = {{"%tile", program_.tile()}};
     if (program_.array() != plan_.movement.source.global_shape()) {
@@ -130,8 +131,8 @@ class ProgramText : public MlirText {
     return type;
   }
 
-  // One part after the other, halves as numbers of single precision. The dialect has part(value, number, before, row),
-  // converted(value, from, to) and combined(reduction, first, second, type).
+  // Combines parts one after the other, halves in single precision. Uses the dialect's part(value, number, before,
+  // row), converted(value, from, to) and combined(reduction, first, second, type).
   std::string add_combined(const tensors::CombineOp& op, const std::string& value, const Shape& before,
                            const Shape& after) {
     const std::string narrow = tensor_of(after);
@@ -159,7 +160,8 @@ class ProgramText : public MlirText {
     return dialect().add(operation, first.name, first.shape, statement.shape);
   }
 
-  // The dialect has concatenated(values, dimension, one, all), where these are the shapes of one value and of them all.
+  // Uses the dialect's concatenated(values, dimension, one, all), where `one` is the shape of each value and `all` that
+  // of the result.
   std::string add_statement(const tensors::StackOp& /*op*/, const tensors::Statement& statement) {
     Shape row = statement.shape;
     row.front() = 1;
@@ -176,7 +178,7 @@ class ProgramText : public MlirText {
     return dialect().concatenated(boxes, op.dimension, values_[statement.operands.front()].shape, statement.shape);
   }
 
-  // What dialect_options() leaves out.
+  // Operations that dialect_options() excludes.
   template <typename Operation>
   requires std::same_as<Operation, tensors::SelectOp> || std::same_as<Operation, tensors::SwitchOp> ||
       std::same_as<Operation, tensors::ZerosOp> || std::same_as<Operation, tensors::UpdateOp>

@@ -1,5 +1,5 @@
-// MPI: C++ functions on any boxes, with derived datatypes and plain calls: one that plans, one that executes, one that
-// frees.
+// The printer for MPI: C++ functions for any boxes, with derived datatypes and plain calls. One function plans, one
+// executes, one frees.
 //
 // A stage of the plan is one copy (plan/memory.h): slices only narrow what the next step reads.
 #include <algorithm>
@@ -25,7 +25,8 @@ struct ElementNames {
   std::string mpi;
 };
 
-// What C++ has no numbers for, or vectors no elements, is moved as bits.
+// The element's type in C++ and in MPI. Booleans, of which std::vector stores no elements, and numbers that C++ lacks
+// are moved as bits.
 ElementNames names_of(ElementType element) {
   const std::int64_t bytes = bytes_of(element);
   const bool is_single = bytes == (is_complex(element) ? 8 : 4);
@@ -46,7 +47,7 @@ std::string braced(const Shape& numbers) { return listed("{", numbers, "}"); }
 std::string braced(const std::vector<std::string>& texts) { return listed("{", texts, "}"); }
 std::string text_of(const Box& box) { return fmt::format("{{{}, {}}}", braced(box.lo), braced(box.hi)); }
 
-// Each '@' becomes the next of the texts.
+// The code with each '@' replaced by the next of the texts.
 std::string filled(std::string_view code, const std::vector<std::string>& texts) {
   std::string result;
   std::size_t next = 0;
@@ -60,12 +61,13 @@ std::string filled(std::string_view code, const std::vector<std::string>& texts)
   return result;
 }
 
-// Changes of slope that arithmetic still reads better with than a table.
+// The most changes of slope for which arithmetic reads better than a table.
 constexpr std::size_t most_bends = 3;
 
-// "i * 2 + std::min(i, 3)": the numbers by their place, as straight lines that meet; nothing where there are many.
+// The numbers as an expression of their index, "i * 2 + std::min(i, 3)": straight lines that meet; nothing where there
+// are too many.
 std::optional<std::string> lines_text(const std::vector<std::int64_t>& numbers, const std::string& place) {
-  std::vector<std::pair<std::size_t, std::int64_t>> bends;  // where, and by how much the slope is less from there on
+  std::vector<std::pair<std::size_t, std::int64_t>> bends;  // index, and by how much the slope falls there
   for (std::size_t i = 2; i < numbers.size(); ++i) {
     const std::int64_t change = 2 * numbers[i - 1] - numbers[i - 2] - numbers[i];
     if (change != 0) bends.emplace_back(i - 1, change);
@@ -85,7 +87,7 @@ std::optional<std::string> lines_text(const std::vector<std::int64_t>& numbers, 
   return text.empty() ? "0" : text;
 }
 
-// Pieces without their order.
+// Pieces regardless of their order.
 using PieceSet = std::set<std::tuple<Device, Device, Shape, Shape>>;
 
 void add_piece(PieceSet& pieces, Device from, Device to, const Box& box) { pieces.emplace(from, to, box.lo, box.hi); }
@@ -100,7 +102,7 @@ PieceSet pieces_of(const Stage& stage) {
   return pieces;
 }
 
-// The pieces in the order of the emitted asked_in_turn().
+// The pieces that the emitted asked_in_turn() computes.
 PieceSet pieces_asked_in_turn(const Placement& held, const Placement& after) {
   const std::int64_t devices = held.device_count();
   std::vector<std::pair<Box, Device>> wanted;
@@ -127,7 +129,7 @@ PieceSet pieces_asked_in_turn(const Placement& held, const Placement& after) {
 
 class MpiPrinter {
  public:
-  // Dimensions that a sum takes away stay, of one element: so all boxes have equally many.
+  // Dimensions that a reduction removes are kept with one element, so that all boxes have equally many.
   MpiPrinter(const Plan& plan, ElementType element)
       : plan_(plan), element_(element), shape_(plan.movement.source.global_shape()) {
     for (const Step& step : plan.steps()) {
@@ -174,9 +176,9 @@ class MpiPrinter {
     return fmt::format("std::{}({}, {})", name_of(reduce_->reduction), a, b);
   }
 
-  // --- Placements, each a function of the rank.
+  // --- Placements. Each is a function of the rank.
 
-  // The shape with the dimensions that a sum took away.
+  // The shape or corner with an entry for the dimensions that a reduction removed.
   Shape padded(const Shape& given, std::int64_t fill, int rank) const {
     Shape result = given;
     if (reduce_ != nullptr && rank < static_cast<int>(shape_.size())) {
@@ -195,7 +197,7 @@ class MpiPrinter {
     return {padded(part.box), part.offset, padded(part.strides, 0, static_cast<int>(part.strides.size()))};
   }
 
-  // The name of the function that says what ranks hold; made where it is new.
+  // The name of the function that returns a rank's tiles. Adds the function where it is new.
   std::string tiles_of(const Placement& placement, const std::string& words) {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (known_[i].rank() == placement.rank() && known_[i] == placement) return fmt::format("tiles_{}", i);
@@ -219,7 +221,7 @@ class MpiPrinter {
                        wrapped(entries, "      "));
   }
 
-  // The corners by arithmetic; nothing where there is none.
+  // The corners as arithmetic; nothing where there is no rule.
   std::optional<std::string> grid_text(const Placement& placement) {
     if (placement.is_listed()) return std::nullopt;
     const int rank = placement.rank();
@@ -227,7 +229,7 @@ class MpiPrinter {
     for (Device device = 0; device < devices(); ++device) {
       const Shape corner = rank == 0 ? Shape{} : placement.offset(device);
       corners.push_back(padded(corner, 0, rank));
-      // Tiles are clipped where the array ends, and must then be what they are.
+      // The emitted code clips tiles where the array ends, so clipping must give the placement's box.
       const Box box = placement.box(device);
       for (std::size_t i = 0; i < corner.size(); ++i) {
         const std::int64_t end = placement.global_shape()[i];
@@ -245,8 +247,8 @@ class MpiPrinter {
     return fmt::format("  return {{tile({}, {})}};\n", braced(texts), braced(padded(placement.tile_shape(), 1, rank)));
   }
 
-  // Where tiles lie side by side, or overlap, in each dimension by itself: the number of a rank's tile by arithmetic,
-  // and its bounds by that number. Nothing where they do not.
+  // For tiles that form a product of intervals, which may overlap: the number of a rank's tile as arithmetic, and its
+  // bounds by that number. Nothing for other tiles.
   std::optional<std::string> bounds_text(const std::vector<Box>& boxes) const {
     std::string lines;
     std::vector<std::string> lo;
@@ -274,7 +276,7 @@ class MpiPrinter {
     return fmt::format("{}  return {{packed({{{}, {}}})}};\n", lines, braced(lo), braced(hi));
   }
 
-  // By the number of the tile: arithmetic, or a table that is declared in `lines`.
+  // A bound by the number of the tile: arithmetic, or a table that is declared in `lines`.
   static std::string bound_text(const std::vector<std::int64_t>& bounds, const std::string& number,
                                 const std::string& table, std::string& lines) {
     if (auto text = lines_text(bounds, number)) return *std::move(text);
@@ -302,7 +304,7 @@ class MpiPrinter {
     return fmt::format("  switch (rank) {{\n{}  }}\n  return {{}};\n", cases);
   }
 
-  // --- Numbers by rank: an expression, or a table.
+  // --- Numbers by rank: an expression or a table.
 
   std::string number(const std::vector<std::int64_t>& numbers, const char* table, std::string& tables) const {
     if (const auto form = find_form(mesh(), numbers)) return expression(*form);
@@ -312,7 +314,7 @@ class MpiPrinter {
     return fmt::format("{}[rank]", table);
   }
 
-  // --- Stages: what each adds to the function that plans and to the one that executes.
+  // --- Stages: what each adds to the functions that plan and execute.
 
   void add_stages() {
     const Movement& movement = plan_.movement;
@@ -341,7 +343,7 @@ class MpiPrinter {
   }
 
   struct StageEnds {
-    std::string from;  // memory
+    std::string from;  // memory, as an expression
     std::string to;
     bool is_first = false;
     bool is_last = false;
@@ -361,7 +363,7 @@ class MpiPrinter {
     return tiles_of(after, is_last ? fmt::format("{}, the target", to_string(plan_.target)) : to_string(mesh(), after));
   }
 
-  // What this rank holds of the tiles, as they lie in its memory.
+  // The tiles of this rank before and after a stage, as they lie in its memory, in the function that plans.
   static std::string memory_before(const StageEnds& ends, const std::string& tiles) {
     return ends.is_first ? "r.source" : fmt::format("{}(rank)", tiles);
   }
@@ -403,7 +405,7 @@ class MpiPrinter {
     }
   }
 
-  // In the function that executes.
+  // The tiles before or after a stage in the function that executes.
   static std::string memory_in_execution(const StageEnds& ends, const std::string& tiles, bool is_before) {
     if (is_before ? ends.is_first : ends.is_last) return is_before ? "r.source" : "r.target";
     return fmt::format("{}(r.rank)", tiles);
@@ -437,7 +439,7 @@ class MpiPrinter {
     execute_body_ += fmt::format("  exchange(r.messages[{}], {}, {}, r.comm);\n", message_count_++, ends.from, ends.to);
   }
 
-  // The tables' names are the step's own.
+  // Adds a statement to the function that plans. Its tables get a scope of their own, because steps use the same names.
   void add_planned(const std::string& statement, const std::string& tables) {
     if (tables.empty()) {
       plan_body_ += fmt::format("  {}\n", statement);
@@ -481,10 +483,11 @@ class MpiPrinter {
 
   std::string target_name() { return plan_.steps().empty() ? "tiles_0" : name_after(plan_.steps().size() - 1); }
 
-  // What is planned, executed and freed.
+  // The struct of a prepared redistribution, and the functions that plan, execute and free it.
   std::string functions() {
-    return fmt::format("\n// What a rank needs to move its tile, made once.\nstruct Redistribution {{\n{}}};\n",
-                       members()) +
+    return fmt::format(
+               "\n// Everything that a rank needs to move its tile, prepared once.\nstruct Redistribution {{\n{}}};\n",
+               members()) +
            plan_function() + execute_function() + free_function() + redistribute_function();
   }
 
@@ -503,7 +506,7 @@ class MpiPrinter {
     std::string text = fmt::format("\n// Collective. Tiles have {} elements at most on the way.", plan_.memory.peak);
     if (has_strides_) {
       text +=
-          " Strides are in elements, from one to the next in\n// each dimension of `shape`; null: the tile is packed, "
+          " Strides are distances in elements, for\n// each dimension of `shape`; null: the tile is packed, "
           "row-major.\nRedistribution plan_redistribution(MPI_Comm comm, const MPI_Aint* source_strides = nullptr,\n"
           "                                   const MPI_Aint* target_strides = nullptr) {\n";
     } else {
@@ -540,7 +543,7 @@ class MpiPrinter {
 
   static std::string redistribute_function() {
     return R"(
-// All at once, between packed tiles.
+// Plans, moves the calling rank's packed tile, and frees the plan. Collective.
 void redistribute(const Element* source, Element* target, MPI_Comm comm) {
   Redistribution r = plan_redistribution(comm);
   execute_redistribution(r, source, target);
@@ -555,14 +558,14 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
     const Shape period = periods();
     const bool has_periods = period != shape_;
     const std::string declared = fmt::format(
-        "\n  static const int period[dimensions] = {};  // elements so far apart are equal", braced(period));
+        "\n  static const int period[dimensions] = {};  // elements at this distance are equal", braced(period));
     std::string text = filled(MpiCode::places, {reduce_ != nullptr ? "place % 7" : "place", has_periods ? declared : "",
                                                 has_periods ? " % period[i]" : ""});
     if (has_strides_) text += MpiCode::padded_strides;
     return text + filled(MpiCode::main, {has_strides_ ? strided_check() : one_check("  ", "")});
   }
 
-  // Once packed, once with strides.
+  // The check, once with packed tiles and once with strides.
   std::string strided_check() {
     return fmt::format(
         "  for (const int padding : {{0, 1}}) {{\n"
@@ -571,7 +574,7 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
         target_name(), one_check("    ", ", source_strides.data(), target_strides.data()"));
   }
 
-  // Planned once, executed twice.
+  // A check that plans once and executes twice.
   std::string one_check(const std::string& margin, const char* strides) const {
     std::string expected = "const Element expected = number(place);";
     if (reduce_ != nullptr) {
@@ -597,11 +600,12 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
         text, std::vector<std::string>(static_cast<std::size_t>(std::count(text.begin(), text.end(), '@')), margin));
   }
 
-  // By dimension of the array as it starts out: where a halo wraps, that goes on beyond the ends of the problem's.
+  // By dimension of the array before any step, the distance at which elements repeat: where a halo wraps, the moved
+  // array is longer than the problem's.
   Shape periods() const {
     Shape period = shape_;
     const std::vector<Halo> margins = moved_array(plan_.target).margins;
-    std::size_t first = 0;  // of the dimension's factors
+    std::size_t first = 0;  // the first factor of the dimension
     for (std::size_t i = 0; i < margins.size(); ++i) {
       if (margins[i].wraps) period[first] = plan_.source.global_shape()[i];
       first += plan_.view.empty() ? 1 : plan_.view[i].size();
@@ -609,7 +613,7 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
     return period;
   }
 
-  // How far the parts of an element lie behind the first one, in the array as it starts out.
+  // The distances of the parts of an element from the first one, in the array before any step.
   Shape part_places() const {
     Shape places{0};
     std::int64_t step = 1;
@@ -628,14 +632,14 @@ void redistribute(const Element* source, Element* target, MPI_Comm comm) {
 
   const Plan& plan_;
   const ElementType element_;
-  Shape shape_;  // of the array as it starts out
+  Shape shape_;  // of the array before any step
   const ReduceStep* reduce_ = nullptr;
-  bool has_strides_ = false;  // every rank has one tile at either end, whose strides may be the caller's
+  bool has_strides_ = false;  // every rank has one tile at each end, whose strides the caller may give
   std::vector<Placement> known_;
   std::string placements_;
   std::string plan_body_;
   std::string execute_body_;
-  std::array<std::vector<std::string>, 2> buffers_;  // sizes of the tiles that are in each
+  std::array<std::vector<std::string>, 2> buffers_;  // sizes of the tiles that each buffer holds
   int group_count_ = 0;
   int message_count_ = 0;
   bool uses_packed_ = false;

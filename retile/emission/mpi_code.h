@@ -1,4 +1,4 @@
-// The parts of emitted MPI code that are the same for all plans; '@' stands for something of the plan.
+// The parts of emitted MPI code that are the same for all plans. A '@' stands for a text that depends on the plan.
 #pragma once
 
 namespace retile::emission {
@@ -19,7 +19,7 @@ long long size(const Box& box) {
   return elements;
 }
 
-// What two boxes share; false where that is nothing.
+// The box that two boxes share. False where they share no element.
 bool intersect(const Box& a, const Box& b, Box& shared) {
   for (int i = 0; i < dimensions; ++i) {
     shared.lo[i] = std::max(a.lo[i], b.lo[i]);
@@ -29,18 +29,18 @@ bool intersect(const Box& a, const Box& b, Box& shared) {
   return true;
 }
 
-// A box that a rank holds, and where it lies in the rank's memory: its first element, and by dimension from an element
-// to the next one.
+// A box that a rank holds, and where it lies in the rank's memory: the offset of its first element, and the distance
+// between neighbouring elements in each dimension.
 struct Tile {
   Box box;
   MPI_Aint offset;
   MPI_Aint strides[dimensions];
 };
 
-// What a rank holds.
+// The tiles that a rank holds.
 using Tiles = std::vector<Tile> (*)(int rank);
 
-// Elements of a rank's memory, up to where its tiles end.
+// The number of elements of a rank's memory up to the end of its tiles.
 MPI_Aint reach(const std::vector<Tile>& tiles) {
   MPI_Aint end = 0;
   for (const Tile& tile : tiles) {
@@ -64,7 +64,7 @@ Tile packed(const Box& box) {
 )";
 
   static constexpr const char* grid_tile = R"(
-// The tile at this corner, as far as it lies in the array.
+// The tile at this corner, clipped to the array.
 Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
   Box box;
   for (int i = 0; i < dimensions; ++i) {
@@ -75,9 +75,9 @@ Tile tile(const std::vector<int>& corner, const std::vector<int>& extent) {
 }
 )";
 
-  // Where every rank holds one tile at either end.
+  // For plans in which every rank holds one tile at each end.
   static constexpr const char* own_strides = R"(
-// A rank's tile with the caller's strides, where there are any.
+// A rank's tile, with the caller's strides if there are any.
 std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
   if (strides != nullptr) std::copy(strides, strides + dimensions, tiles.front().strides);
   return tiles;
@@ -87,7 +87,7 @@ std::vector<Tile> laid_out(std::vector<Tile> tiles, const MPI_Aint* strides) {
   // --- Movements.
 
   static constexpr const char* datatypes = R"(
-// The part of what a rank holds that a box is, as MPI sends or receives it.
+// The datatype of a box inside the tiles that a rank holds.
 MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
   Box shared;
   const Tile& tile = *std::find_if(tiles.begin(), tiles.end(),
@@ -115,11 +115,11 @@ MPI_Datatype part_of(const std::vector<Tile>& tiles, const Box& box) {
 // A step in which the ranks of a group exchange parts of their tiles. Lists are by member.
 struct Group {
   MPI_Comm comm;
-  std::vector<int> sent, received, places;  // 1 where there is something; the types say where
+  std::vector<int> sent, received, places;  // counts of 0 or 1; offsets are in the types
   std::vector<MPI_Datatype> sent_types, received_types;
 };
 
-// Every member sends of what it has in memory what is left of it after slices, `held`.
+// Every member sends parts of `held`: what slices have left of the tiles in its memory.
 Group plan_group(const std::vector<Tile>& source, Tiles held, const std::vector<Tile>& target, Tiles after, int group,
                  int position, MPI_Comm comm) {
   Group step;
@@ -208,10 +208,10 @@ void free_step(Messages& step) {
 }
 )";
 
-  // What a step's messages are.
+  // The messages of a step.
 
   static constexpr const char* kept = R"(
-// What a rank has already of its new tiles.
+// The parts of its new tiles that a rank already holds.
 std::vector<Transfer> kept(Tiles held, Tiles after, int rank) {
   std::vector<Transfer> transfers;
   Box box;
@@ -225,7 +225,7 @@ std::vector<Transfer> kept(Tiles held, Tiles after, int rank) {
 )";
 
   static constexpr const char* permuted = R"(
-// Every rank sends one rank its new tile, and gets its own.
+// Every rank sends one rank that rank's new tile, and receives its own.
 std::vector<Transfer> permuted(Tiles after, int receiver, int sender, int rank) {
   std::vector<Transfer> transfers;
   const Box sent = after(receiver).front().box, received = after(rank).front().box;
@@ -246,8 +246,8 @@ bool is_same(const Box& a, const Box& b) {
   return std::equal(a.lo, a.lo + dimensions, b.lo) && std::equal(a.hi, a.hi + dimensions, b.hi);
 }
 
-// What a rank keeps, sends and receives where those that lack a tile ask its holders in turn, in the order of their new
-// tiles.
+// The boxes that a rank keeps, sends and receives if the ranks that lack a tile ask its holders in turn, in the order
+// of their new tiles.
 std::vector<Transfer> asked_in_turn(Tiles held, Tiles after, int rank) {
   const std::vector<Box> old_tiles = boxes_of(held), new_tiles = boxes_of(after);
   std::vector<int> order;
@@ -286,7 +286,7 @@ void combine(const Element* from, const std::vector<Tile>& before, Element* to, 
   const int inner = dimensions - 1;
   const MPI_Aint from_step = old_tile.strides[inner], to_step = new_tile.strides[inner];
   const int length = new_tile.box.hi[inner] - new_tile.box.lo[inner];
-  std::vector<MPI_Aint> parts{0};  // where they lie in the old tile
+  std::vector<MPI_Aint> parts{0};  // their offsets in the old tile
   for (int i = dimensions; i-- > 0;) {
     const int count = (old_tile.box.hi[i] - old_tile.box.lo[i]) / (new_tile.box.hi[i] - new_tile.box.lo[i]);
     std::vector<MPI_Aint> more;
@@ -317,11 +317,11 @@ void combine(const Element* from, const std::vector<Tile>& before, Element* to, 
   // --- The check.
 
   static constexpr const char* places = R"(
-// --- A check: every element is told by its place in the array.
+// --- A check, in which every element is the number of its place in the array.
 
 Element number(long long place) { return Element(@); }
 
-// The place in the array as it starts out, row-major, of an element of a box, row-major too.
+// The row-major place, in the array before any step, of the element with this row-major number in a box.
 long long place_of(const Box& box, long long element) {@
   long long place = 0, step = 1;
   for (int i = dimensions; i-- > 0; step *= shape[i]) {
@@ -348,7 +348,7 @@ void for_each_element(const std::vector<Tile>& tiles, Element* memory, Visit vis
 )";
 
   static constexpr const char* padded_strides = R"(
-// Strides of a tile that lies in an array which is larger by this much in every dimension.
+// Strides of a tile that lies in an array that is longer by `padding` in every dimension.
 std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
   std::vector<MPI_Aint> strides(dimensions);
   MPI_Aint stride = 1;
@@ -357,7 +357,7 @@ std::vector<MPI_Aint> padded(const Tile& tile, int padding) {
 }
 )";
 
-  // The lines that lay out source and target, and what is expected of an element.
+  // The '@' is the check of a run.
   static constexpr const char* main = R"(
 int main(int argument_count, char** arguments) {
   MPI_Init(&argument_count, &arguments);

@@ -1,4 +1,4 @@
-// The ends of a movement as types on a mesh that has whole axes for them, as shardings of other systems name them.
+// The ends of a movement as types on a mesh, cut along whole axes, as shardings of other systems name them.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 namespace retile::emission {
 
 struct NamedEnds {
-  Mesh mesh;                              // axes are split where an end is cut along parts of them
-  std::optional<DistributedType> source;  // over the mesh; nothing where no type says who holds what
+  Mesh mesh;                              // its axes are split where an end is cut along parts of them
+  std::optional<DistributedType> source;  // over the mesh; nothing where no type describes the end
   std::optional<DistributedType> target;
 };
 

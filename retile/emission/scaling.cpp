@@ -15,7 +15,7 @@
 namespace retile::emission {
 namespace {
 
-// Where a dimension of the source is after a step: a reduction takes dimensions in front of it away.
+// The dimension after a step that was `dimension` before it: a reduction removes dimensions in front.
 int dimension_after(const Step& step, int dimension) {
   const auto* reduce = std::get_if<ReduceStep>(&step.operation);
   if (reduce == nullptr) return dimension;
@@ -28,7 +28,7 @@ bool is_reduced(const Step& step, int dimension) {
   return reduce != nullptr && std::ranges::count(reduce->dimensions, dimension) > 0;
 }
 
-// The length of which all tiles have multiples in this dimension; 1 where a reduction takes it away.
+// The greatest length of which all tiles are multiples in this dimension; 1 where a reduction removes it.
 std::int64_t find_unit(const Movement& movement, int dimension) {
   std::int64_t unit = at(movement.source.tile_shape(), dimension);
   for (const Step& step : movement.steps) {
@@ -63,7 +63,7 @@ struct Token {
   bool is_number = false;
 };
 
-// Runs of digits that are no part of a name, and what lies between them.
+// Splits text into runs of digits that are no part of a name, and what lies between them.
 std::vector<Token> tokens_of(std::string_view text) {
   std::vector<Token> tokens;
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
@@ -82,7 +82,7 @@ std::vector<Token> tokens_of(std::string_view text) {
   return tokens;
 }
 
-// "UNIT", "4 * UNIT" as an entry of a list, and elsewhere "(4 * UNIT)".
+// A multiple of the unit: "UNIT", "4 * UNIT" as an entry of a list, "(4 * UNIT)" elsewhere.
 std::string multiple(std::int64_t count, std::string_view before, std::string_view after) {
   if (count == 1) return "UNIT";
   const std::size_t last = before.find_last_not_of(' ');

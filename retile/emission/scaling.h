@@ -1,4 +1,4 @@
-// Plans of smaller arrays that are cut alike, on which code for large ones checks itself.
+// Plans of smaller arrays that are cut alike. Code for large arrays checks itself on them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace retile::emission {
 
-// One dimension of a source, in which tiles of the plan begin and end at multiples of `unit`. The smaller array has
+// A dimension of a source in which all tiles of the plan begin and end at multiples of `unit`. The smaller array has
 // `smaller` elements for each unit.
 struct Scale {
   int dimension = 0;
@@ -18,14 +18,14 @@ struct Scale {
   std::int64_t smaller = 1;
 };
 
-// The dimensions that can be scaled, and how, the one with the longest unit first. Empty where tiles are not equal.
+// The dimensions that can be scaled, the one with the longest unit first. Empty where tiles are not equal.
 std::vector<Scale> find_scales(const Movement& movement);
 
-// The plan with its steps for the smaller array. Costs and memory in it stay those of the larger one.
+// The plan with its steps for the smaller array. Its costs and memory remain those of the larger one.
 Plan scaled(Plan plan, const Scale& scale);
 
-// Code for both arrays, from the code for each: numbers that differ become multiples of UNIT. Comments are those of the
-// larger array. Nothing where the two differ in more than multiples of the unit.
+// Code for both arrays, made from the code for each: numbers that differ become multiples of UNIT. Comments are those
+// of the larger array. Nothing where the two differ in more than multiples of the unit.
 std::optional<std::string> merged(const std::string& larger, const std::string& smaller, const Scale& scale);
 
 }  // namespace retile::emission

@@ -1,4 +1,4 @@
-// StableHLO: what each partition does with its tile, as a compiler has it after partitioning.
+// The printer for StableHLO: what each partition does with its tile, as a compiler has it after partitioning.
 #include <map>
 #include <utility>
 
@@ -29,7 +29,7 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
  private:
   friend ProgramText;
 
-  // --- Numbers by device.
+  // --- Numbers that differ by device.
 
   // The partition's number as an index.
   std::string device() {
@@ -55,7 +55,7 @@ class StablehloPrinter : public ProgramText<StablehloPrinter> {
     return add_value("stablehlo.reshape {} : (tensor<1xi32>) -> tensor<i32>", row);
   }
 
-  // --- Statements: the value that each gives.
+  // --- Statements. Each returns the name of its value.
 
   std::string slice(const std::vector<Shape>& corners, const std::string& value, const Shape& before,
                     const Shape& after) {

@@ -1,4 +1,4 @@
-// The printers, one for each target, and what they share; emission.h is how others come to them.
+// The printers, one for each target, and what they share. Others call them through emission.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,26 +17,26 @@ std::string emit_mpi(const Plan& plan, ElementType element);
 std::string emit_stablehlo(const Plan& plan, ElementType element);
 std::string emit_mlir(const Plan& plan, ElementType element);
 
-// A value of a tensor program in somebody's words.
+// A value of a tensor program with its name in the emitted code.
 struct NamedValue {
   std::string name;
   Shape shape;
 };
 
-// "JAX cannot say tiles of different sizes", and what can.
+// Throws InputError such as "JAX cannot say tiles of different sizes", with a hint at what can.
 [[noreturn]] void refuse(Target target, std::string_view what, std::string_view hint);
 
-// "f32[8, 16] from [4{x}8, 16] to [8, 8{x}16]".
+// A text such as "f32[8, 16] from [4{x}8, 16] to [8, 8{x}16]".
 std::string summary_of(const Plan& plan, ElementType element);
-// The plan's text, each line behind this.
+// The plan's text, with this margin before each line.
 std::string plan_text(const Plan& plan, std::string_view margin);
-// "alltoall(0 -> 1; 4), cost 64: [8, 4{y}8]".
+// A text such as "alltoall(0 -> 1; 4), cost 64: [8, 4{y}8]".
 std::string step_text(const Plan& plan, std::size_t step);
 
-// Entries with commas between them, in lines of at most 110 characters, behind a margin.
+// The entries, separated by commas, in lines of at most 110 characters after the margin.
 std::string wrapped(const std::vector<std::string>& entries, std::string_view margin);
 
-// "[0, 1]", the brackets as the language has them.
+// Numbers in the language's brackets, such as "[0, 1]".
 template <typename Range>
 std::string listed(std::string_view opening, const Range& numbers, std::string_view closing) {
   return fmt::format("{}{}{}", opening, fmt::join(numbers, ", "), closing);

@@ -15,7 +15,7 @@ constexpr std::string_view opening = "nvoluntary full";
 constexpr std::string_view from_name = "from";
 constexpr std::string_view to_name = "to";
 
-// The start of the next warning, which may be broken into lines anywhere.
+// The start of the next warning, which may have line breaks anywhere.
 std::size_t find_warning(std::string_view text, std::size_t begin) {
   for (; (begin = text.find(opening, begin)) != std::string_view::npos; ++begin) {
     const std::size_t word = text.find_first_not_of(" \t\r\n", begin + opening.size());
@@ -26,7 +26,7 @@ std::size_t find_warning(std::string_view text, std::size_t begin) {
 
 class WarningScanner {
  public:
-  // From one warning to the next.
+  // Scans the log from `begin` to `end`, the start of the next warning.
   WarningScanner(const SourceText& log, std::size_t begin, std::size_t end)
       : log_(log), scanner_(log), begin_(begin), end_(end) {}
 
@@ -41,7 +41,7 @@ class WarningScanner {
   }
 
  private:
-  // Words may be on two lines.
+  // Moves behind these words, which a line break may separate.
   void go_behind(std::string_view words) {
     const std::size_t space = words.find(' ');
     const std::string_view text = std::string_view(log_.text).substr(0, end_);
@@ -63,7 +63,7 @@ class WarningScanner {
     return log_.text.substr(place.begin, place.end - place.begin);
   }
 
-  // [ … 'for' … '%' name '=' array ], on the same line or the two that follow.
+  // Scans [ … 'for' … '%' name '=' array ], on the same line or the two that follow.
   void scan_operation(ReportedReshard& reshard) {
     const std::string_view text = std::string_view(log_.text).substr(0, end_);
     std::size_t limit = reshard.to_place.end;

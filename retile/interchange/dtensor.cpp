@@ -28,12 +28,12 @@ constexpr std::string_view dtensor_mesh_example =
 
 std::int64_t uncut(const Factor& factor) { return factor.size / tile_count(factor.axes); }
 
-// Cuts the rest of the factors (major to minor) below the first `parts` of them that a device still holds; false where
-// that is no cut of a factor.
+// Cuts, along the axis, what lies below the first `parts` parts of the factors (major to minor) that a device still
+// holds. False where that is no cut of a factor.
 bool cut_below(std::vector<Factor>& factors, std::int64_t parts, const AxisPart& axis) {
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const std::int64_t left = uncut(factors[i]);
-    if (parts > 1 && left % parts == 0 && left > parts) {  // the factor ends where the parts do
+    if (parts > 1 && left % parts == 0 && left > parts) {  // splits the factor where the parts end
       const std::int64_t rest = left / parts;
       factors[i].size /= rest;
       factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(i) + 1, {rest, {}});
@@ -56,7 +56,7 @@ bool cut_below(std::vector<Factor>& factors, std::int64_t parts, const AxisPart&
 
 bool is_in_elements(const Factor& factor) { return factor.size == tile_count(factor.axes); }
 
-// Joins factors that are one: where the major one is cut into single elements, or the minor one not at all.
+// Joins factors that are in effect one: if the major one is cut into single elements, or the minor one not at all.
 std::vector<Factor> joined(const std::vector<Factor>& factors) {
   std::vector<Factor> result;
   for (const Factor& factor : factors) {
@@ -71,7 +71,7 @@ std::vector<Factor> joined(const std::vector<Factor>& factors) {
   return result;
 }
 
-// An equal layout in the fewest words: factors and axes joined, and the rule of ceilings where it cuts alike.
+// An equal layout in the simplest form: factors and axes joined, and the rule of ceilings where it cuts alike.
 MeshLayout simplest(MeshLayout layout) {
   bool has_ceilings = true;
   for (std::vector<Factor>& factors : layout.view) {
@@ -91,13 +91,13 @@ MeshLayout simplest(MeshLayout layout) {
 
 // --- From placements.
 
-// A fault, and the mesh's dimension whose placement it is in.
+// A fault, and the mesh's dimension whose placement has it.
 struct PlacementFault {
   int axis = 0;
   Fault fault;
 };
 
-// Takes placements one by one; a fault says what is wrong with the last of them.
+// Reads placements one by one, and reports the fault of each.
 class PlacementReader {
  public:
   PlacementReader(const Shape& shape, const PlacedMesh& mesh)
@@ -136,7 +136,8 @@ class PlacementReader {
                  "there is one for each dimension of the mesh"};
   }
 
-  // After the last placement: strides that do not divide become an order of axes, or are at fault.
+  // Called after the last placement. Turns strides that do not divide into an order of axes; returns a fault where
+  // there is none.
   std::optional<PlacementFault> find_order_fault() {
     for (std::size_t dimension = 0; dimension < shape_.size(); ++dimension) {
       if (!stride_faults_[dimension]) continue;
@@ -147,16 +148,17 @@ class PlacementReader {
     return std::nullopt;
   }
 
-  // Once there is no fault.
+  // The layout, once no placement has a fault.
   Layout layout() const { return Layout(simplest(layout_)); }
 
  private:
   struct Cut {
     AxisPart axis;
-    std::int64_t parts;  // that are there before, as if dimensions of the mesh were taken from the last to the first
+    std::int64_t parts;  // that exist before this cut, if the mesh's dimensions cut from the last to the first
   };
 
-  // Axes from minor to major, in the order in which each finds as many parts as it says; nullopt where there is none.
+  // The axes, minor to major, in the order in which each has as many parts before it as it says; nothing where there is
+  // no such order.
   static std::optional<std::vector<AxisPart>> find_order(const std::vector<Cut>& cuts) {
     std::vector<AxisPart> axes;
     for (std::size_t i = cuts.size(); i-- > 0;) {
@@ -177,7 +179,7 @@ class PlacementReader {
     cuts_[dimension].push_back({axis, parts});
     if (stride_faults_[dimension]) return std::nullopt;
     std::vector<Factor>& factors = layout_.view[dimension];
-    // Strides are of parts that are equally large.
+    // Strides need parts of equal size.
     const bool is_even = parts == 1 || uncut_evenly(factors);
     if (is_even && cut_below(factors, parts, axis)) return std::nullopt;
     stride_faults_[dimension] = {
@@ -205,8 +207,8 @@ class PlacementReader {
 
   const Shape& shape_;
   MeshLayout layout_;
-  std::vector<std::vector<Cut>> cuts_;                        // of each dimension, in the mesh's order
-  std::vector<std::optional<PlacementFault>> stride_faults_;  // of each dimension
+  std::vector<std::vector<Cut>> cuts_;                        // by dimension, in the mesh's order
+  std::vector<std::optional<PlacementFault>> stride_faults_;  // by dimension
   int axis_ = 0;
 };
 
@@ -404,7 +406,7 @@ class MeshScanner {
     for (std::size_t i = 0; i < axes_.size(); ++i) axes_[i].name = names_[i];
   }
 
-  // Which are those of strides, row-major over the axes.
+  // Lists the devices that the strides give, row-major over the axes.
   void list_devices(SourceRange place) {
     if (strides_.size() != axes_.size()) {
       scanner_.fail(place, fmt::format("{} strides for a mesh of {} dimensions", strides_.size(), axes_.size()));
@@ -443,7 +445,7 @@ class MeshScanner {
   throw InputError(fmt::format("DTensor cannot say {}", what), why);
 }
 
-// The parts below which an axis cuts, of what is held once all axes before it in the mesh have cut.
+// The number of parts below which an axis cuts, among what is held after all axes before it in the mesh have cut.
 std::int64_t split_factor(const std::vector<Factor>& factors, std::size_t factor, std::size_t position) {
   const int axis = factors[factor].axes[position].axis;
   std::int64_t parts = 1;
@@ -525,7 +527,7 @@ NotationText to_dtensor(const Layout& layout) {
   const std::vector<std::string> placements = placements_of(simple);
   NotationText text{mesh_text(*cuts),
                     fmt::format("({}{})", fmt::join(placements, ", "), placements.size() == 1 ? "," : "")};
-  // What its own reader makes of it must be the same tiles.
+  // Checks that the reader makes the same tiles of the text.
   const auto again = [&]() -> std::optional<Layout> {
     try {
       return parse_dtensor({"placements", text.layout}, layout.global_shape(), PlacedMesh{cuts->mesh, cuts->devices});

@@ -1,9 +1,9 @@
-// JAX's shardings as they print.
+// JAX's shardings as printed.
 //
-//   PartitionSpec('x', ('y', 'z'), None)    or P(…): the axes of each dimension, of the last ones none
+//   PartitionSpec('x', ('y', 'z'), None)    or P(…): the axes of each dimension; the last dimensions may be omitted
 //   PartitionSpec('x', unreduced={'y'})     parts of a sum along y
 //   NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec('x', None), memory_kind=device)
-//   SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)    all of it on one
+//   SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)    the whole array on one device
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,7 +29,7 @@ void scan_items(Scanner& scanner, const char* opening, const char* closing, Scan
   }
 }
 
-// Fields that say nothing of who holds what: a word, a string, or a tuple of such.
+// Skips a value that does not matter for who holds what: a word, a string, or a tuple of these.
 void skip_value(Scanner& scanner) {
   if (scanner.looking_at("(")) return skip_brackets(scanner);
   if (scanner.looking_at("'") || scanner.looking_at("\"")) {
@@ -39,7 +39,7 @@ void skip_value(Scanner& scanner) {
   }
 }
 
-// { ',' name '=' value } ')': the known fields but the first ones, which come before.
+// Scans { ',' name '=' value } ')': known fields, after the first ones.
 void skip_fields(Scanner& scanner, std::string_view what, const std::vector<std::string>& known) {
   while (scanner.accept(",")) {
     const std::string field = scanner.name("a field");
@@ -121,7 +121,7 @@ Layout scan_single_device(Scanner& scanner, const Shape& shape) {
   const std::int64_t device = scanner.index("a device");
   if (device >= Mesh::most_devices) scanner.fail(scanner.last(), "there are not so many devices");
   scanner.go_to(begin);
-  skip_brackets(scanner);  // other things that it says of the device, such as where it is
+  skip_brackets(scanner);  // other attributes of the device, such as its coordinates
   skip_fields(scanner, "a SingleDeviceSharding", {"device", "memory_kind"});
   return layout_on_one(device, shape);
 }
@@ -151,7 +151,7 @@ std::string mesh_text(const Mesh& mesh, const std::vector<Device>& devices) {
 
 // mesh ::= 'Mesh' '(' [ string ':' size { ',' string ':' size } ] ')'
 //        | 'Mesh' '(' 'device_ids' '=' 'array' '(' list ')' ',' 'axis_names' '=' '(' strings ')' ')'
-// and behind either perhaps ', axis_types=(…)'
+// each perhaps followed by ', axis_types=(…)'
 PlacedMesh scan_jax_mesh(Scanner& scanner) {
   const std::size_t begin = scanner.next_position();
   if (!scanner.accept_word("AbstractMesh")) scanner.expect_word("Mesh", "at the start of a mesh");

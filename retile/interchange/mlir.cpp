@@ -1,4 +1,4 @@
-// MLIR's shardings: of the mesh dialect, which later became the shard dialect.
+// MLIR's shardings in the mesh dialect, which later became the shard dialect.
 //
 //   mesh.sharding @mesh split_axes = [[0], [1, 2]] partial = sum [3] : !mesh.sharding    as an operation, or
 //   #mesh.sharding<@mesh, [[0], [1, 2]], partial = sum[3]>                               as an attribute
@@ -116,7 +116,7 @@ class MlirScanner {
     cuts_.partial = scan_axes(mesh);
   }
 
-  // Without offsets, which are not read, MLIR leaves open what becomes of the rest.
+  // Checks that sizes divide. MLIR says what becomes of a remainder only by offsets, which are not read.
   void require_even() const {
     for (std::size_t i = 0; i < cuts_.dimensions.size(); ++i) {
       std::int64_t size = shape_[i];

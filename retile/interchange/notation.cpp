@@ -56,7 +56,7 @@ struct ElementName {
   ElementType type;
 };
 
-// XLA's names that are neither ours nor NumPy's.
+// Names of XLA that neither we nor NumPy use.
 constexpr std::array xla_element_names{
     ElementName{"pred", ElementType::boolean}, ElementName{"s8", ElementType::i8},
     ElementName{"s16", ElementType::i16},      ElementName{"s32", ElementType::i32},
@@ -72,10 +72,11 @@ std::optional<ElementType> find_element(std::string_view name) {
   return std::nullopt;
 }
 
-// Floating-point numbers of eight bits that retile has no type for are moved as bits, but cannot be added up.
+// Whether the name is that of another floating-point type of eight bits: retile moves those as bits, but cannot add
+// them.
 bool is_other_float8(std::string_view name) { return name.starts_with("f8") || name.starts_with("float8"); }
 
-// 512x512, (512, 512), [512, 512] and 512,512: sizes alone, as NumPy and people write them.
+// The shape of a text of sizes alone, as NumPy and people write it: 512x512, (512, 512), [512, 512], 512,512.
 std::optional<Shape> find_sizes(std::string_view text) {
   std::string sizes;
   std::copy_if(text.begin(), text.end(), std::back_inserter(sizes), [](char c) { return c != ' '; });
@@ -95,7 +96,7 @@ std::optional<Shape> find_sizes(std::string_view text) {
   return std::nullopt;
 }
 
-// Logs and Python shorten what is long.
+// Refuses texts that a log or Python has shortened.
 void require_whole(const SourceText& text) {
   for (const std::string_view dots : {"...", "…"}) {
     if (const std::size_t at = text.text.find(dots); at != std::string::npos) {

@@ -26,18 +26,18 @@ constexpr std::string_view notation_names = "xla, jax, shardy, dtensor, mlir";
 const char* name_of(Notation notation);
 std::optional<Notation> find_notation(std::string_view name);
 
-// The notation that a text begins like; nothing where it may be retile's own.
+// The notation whose beginning the text has; nothing where the text may be in retile's own.
 std::optional<Notation> recognise_notation(std::string_view text);
 
 // An array as compilers write it.
 struct ArrayText {
   ElementType element_type = ElementType::f32;
-  std::string element_name;  // as it was written; a type that retile has no name for is moved as one of its size
-  bool can_be_added = true;  // not where only the size is the same, nor where no sums are taken of the type
+  std::string element_name;  // as written; a type that retile does not know is moved as one of its size
+  bool can_be_added = true;  // false where only the size is known, or the type has no sums
   Shape shape;
 };
 
-// f32[16,1024,4096]; sizes alone, as in 16x1024 or (16, 1024), are of f32. Throws InputError.
+// Parses f32[16,1024,4096]; sizes alone, such as 16x1024 or (16, 1024), are of f32. Throws InputError.
 ArrayText parse_array(const SourceText& source);
 
 struct Ends {
@@ -45,12 +45,12 @@ struct Ends {
   Layout target;
 };
 
-// Both ends of a redistribution, each in its own notation or in retile's. A mesh is needed by notations that refer to
-// one without saying it. Throws InputError.
+// Parses both ends of a redistribution, each in its own notation or in retile's. Notations that refer to a mesh without
+// defining it need `mesh`. Throws InputError.
 Ends parse_ends(const SourceText& source, const SourceText& target, const Shape& shape,
                 const std::optional<PlacedMesh>& mesh);
 
-// Both ends where the shape of a source's tile is given: the shape that the tiles make up, then the ends for it.
+// Both ends, parsed from the shape of the source's tile: the global shape that the tiles make up, and the ends for it.
 struct LocalEnds {
   Shape shape;  // global
   Ends ends;
@@ -58,13 +58,13 @@ struct LocalEnds {
 LocalEnds parse_local_ends(const SourceText& source, const SourceText& target, const Shape& local,
                            const std::optional<PlacedMesh>& mesh);
 
-// A layout in words of a notation: from the two texts, parse_ends() makes the same layout.
+// A layout in a notation. From the two texts, parse_ends() makes the same layout.
 struct NotationText {
-  std::string mesh;  // empty where the layout's text says it all
+  std::string mesh;  // empty where the layout's text defines it
   std::string layout;
 };
 
-// Throws InputError with the reason where the notation cannot say it.
+// The layout in the notation. Throws InputError with the reason where the notation cannot express it.
 NotationText to_notation(const Layout& layout, Notation notation);
 
 }  // namespace retile::interchange

@@ -13,10 +13,10 @@ namespace retile::interchange {
 struct PlacedMesh {
   Mesh mesh;
   std::vector<Device> devices;  // in row-major order of the mesh; none: 0, 1, 2, …
-  std::string symbol = {};      // what texts refer to it by, as in @mesh; empty where it has none
+  std::string symbol = {};      // the name that texts refer to it by, as in @mesh; empty where it has none
 };
 
-// The whole text is one mesh: retile's own, or one of
+// Parses a text that is one mesh: retile's own, or one of
 //
 //   Mesh('x': 2, 'y': 4)   Mesh(device_ids=array([[0, 1], [2, 3]]), axis_names=('x', 'y'))    JAX
 //   sdy.mesh @mesh = <["x"=2, "y"=4]>                                                         Shardy

@@ -19,7 +19,7 @@ Shape read_shape(const JsonReader& reader) {
   return shape;
 }
 
-// A text says all there is to say of a side: what goes with lists of axes would be ignored.
+// Refuses keys that go with lists of axes. A text describes its side completely, so that they would be ignored.
 void refuse_keys_of_lists(const JsonReader& problem, const std::string& side) {
   const auto refuse = [&](const std::string& key, const JsonReader& value) {
     value.fail(fmt::format("\"{}\" goes with lists of axes, and \"{}\" is a text", key, side),
@@ -35,7 +35,8 @@ Layout read_side(const JsonReader& problem, const std::string& side, const std::
   refuse_keys_of_lists(problem, side);
   const JsonReader text = problem.member(side);
   std::optional<PlacedMesh> mesh;
-  const bool says_mesh = recognise_notation(text.string()) == Notation::xla;  // the line's is of the other side
+  // A sharding of XLA defines its own mesh; the line's mesh is the other side's.
+  const bool says_mesh = recognise_notation(text.string()) == Notation::xla;
   if (!says_mesh && problem.has(mesh_key)) mesh = read_placed_mesh(problem.member(mesh_key));
   const Shape shape = read_shape(problem.member("shape"));
   Layout layout = read_layout(text, shape, mesh);

@@ -1,4 +1,4 @@
-// Shardy's shardings, and those of XLA that name axes, which are the same in other brackets.
+// Shardy's shardings, and XLA's shardings with named axes, which are the same in other brackets.
 //
 //   #sdy.sharding<@mesh, [{"x", "y"}, {"z":(1)2}]>    the axes of each dimension, or parts of them
 //   … , replicated={"w"}, unreduced={"v"}>            {"x", ?} and {"x"}p1 are read as {"x"}
@@ -130,7 +130,7 @@ class ShardyScanner {
     return order.devices.empty() ? listed(order.digits) : std::move(order.devices);
   }
 
-  // What all axes of the mesh do.
+  // Scans what all axes of the mesh do.
   void scan_kind(const Mesh& mesh) {
     const std::string kind = scanner_.name("the dimensions of a sharding, 'replicated' or 'unreduced'");
     if (kind == "manual") fail_at_manual();
@@ -147,7 +147,7 @@ class ShardyScanner {
                   "redistribute the array of one of them: leave the axes out of the mesh");
   }
 
-  // In quotes, but for older versions of XLA.
+  // Scans a name, which is quoted except in older versions of XLA.
   std::string scan_name() {
     const bool is_quoted = !scanner_.looking_at_name() || scanner_.looking_at("\"");
     return is_quoted ? scanner_.quoted("an axis") : scanner_.name("an axis");
@@ -232,7 +232,7 @@ class ShardyScanner {
     }
   }
 
-  // Axes that are said to be replicated cut nothing.
+  // Checks that axes said to be replicated cut nothing.
   void require_free(const Mesh& mesh) const {
     const auto require = [&](const AxisText& free, const std::vector<AxisText>& axes) {
       for (const AxisText& axis : axes) {
@@ -256,7 +256,7 @@ class ShardyScanner {
   std::vector<AxisText> replicated_;
 };
 
-// In double quotes always, as Shardy has it.
+// The name in double quotes, as Shardy always has it.
 std::string quoted(const std::string& name) {
   const std::string text = quote_name(name);
   return text.starts_with('"') ? text : '"' + text + '"';

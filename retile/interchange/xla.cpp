@@ -1,11 +1,10 @@
 // XLA's HloSharding by tiles, as layouts and back; those with named axes are in shardy.cpp.
 //
-//   {devices=[2,1,4]<=[4,2]T(1,0)}      tiles along each dimension; their devices, row-major over the tiles, are 0, 1,
-//   2, …
-//                                       in the shape [4,2], transposed
+//   {devices=[2,1,4]<=[4,2]T(1,0)}      tiles along each dimension; their devices, row-major over the tiles, are
+//                                       0, 1, 2, … in the shape [4,2], transposed
 //   {devices=[2,2]0,2,1,3}              the devices one by one
 //   … last_tile_dim_replicate}          the last count is of devices that hold the same
-//   … last_tile_dims={…}}               the last counts are of devices that do so, or that hold parts of a sum
+//   … last_tile_dims={…}}               the last counts are of devices that hold the same, or parts of a sum
 //   {replicated}  {maximal device=0}    everything on all devices, on one
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,20 +23,20 @@ namespace {
 
 // --- To layouts.
 
-// What the digits of a sharding's devices do.
+// The digits of a sharding's devices, by what they do.
 struct Cuts {
   std::vector<std::vector<Digit>> dimensions;  // each major to minor
   std::vector<Digit> replicas;
   std::vector<Digit> partial;
 };
 
-// The order among devices that do the same means nothing.
+// The digits by falling strides: among devices that do the same, the order has no meaning.
 std::vector<Digit> in_order(std::vector<Digit> digits) {
   std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
   return joined(digits);
 }
 
-// Nothing where the tiles do not follow the digits.
+// The cuts of a sharding; nothing where its tiles do not follow digits.
 std::optional<Cuts> find_cuts(const Sharding& sharding, std::size_t rank) {
   Cuts cuts;
   cuts.dimensions.resize(rank);
@@ -67,7 +66,7 @@ std::string axis_name(std::size_t index) {
   return index < 26 ? letter : fmt::format("{}{}", letter, index / 26);
 }
 
-// A mesh whose axes make up all digits; nothing where these overlap otherwise than as wholes.
+// A mesh whose axes make up all digits; nothing where digits overlap in part.
 std::optional<Mesh> find_mesh(const std::vector<Cuts>& cuts, std::int64_t device_count) {
   std::set<std::int64_t> bounds{1, device_count};
   const auto add = [&](const std::vector<Digit>& digits) {
@@ -86,7 +85,7 @@ std::optional<Mesh> find_mesh(const std::vector<Cuts>& cuts, std::int64_t device
   return Mesh(std::move(axes));
 }
 
-// A digit as parts of the mesh's axes, minor to major; nothing where it is not made of such.
+// A digit as parts of the mesh's axes, minor to major; nothing where it is not made of such parts.
 std::optional<std::vector<AxisPart>> parts_of(const Mesh& mesh, const Digit& digit) {
   std::vector<AxisPart> parts;
   std::int64_t stride = digit.stride;
@@ -100,7 +99,7 @@ std::optional<std::vector<AxisPart>> parts_of(const Mesh& mesh, const Digit& dig
   return merge_neighbours(parts);
 }
 
-// Nothing where the mesh has no such axes.
+// The layout of these cuts on the mesh; nothing where the mesh has no axes for them.
 std::optional<Layout> layout_on(const Mesh& mesh, const Cuts& cuts, const Shape& shape) {
   MeshLayout layout{mesh, {}, UnevenRule::ceiling, {}, Reduction::sum, {}};
   const auto append = [&](std::vector<AxisPart>& axes, const Digit& digit) {
@@ -122,7 +121,7 @@ std::optional<Layout> layout_on(const Mesh& mesh, const Cuts& cuts, const Shape&
   return Layout(std::move(layout));
 }
 
-// An axis for each dimension of tiles, and the devices in their order.
+// The layout on a mesh with an axis for each dimension of tiles, and the devices in their order.
 Layout layout_by_list(const Sharding& sharding, const Shape& shape) {
   std::vector<Axis> axes;
   for (const std::int64_t count : sharding.counts) {
@@ -236,14 +235,14 @@ class ShardingReader {
 
 // --- Back to text.
 
-// The digits of device numbers along parts of a mesh in order.
+// The digits of device numbers along these parts of a mesh, in order.
 std::vector<Digit> digits_along(const Mesh& mesh, const std::vector<AxisPart>& parts) {
   std::vector<Digit> digits;
   for (const AxisPart& part : parts) digits.push_back({part.size, mesh.stride(part)});
   return digits;
 }
 
-// Prime parts that neither cut nor are summed over, major to minor.
+// The prime parts, major to minor, that neither cut nor are summed over.
 std::vector<AxisPart> free_parts(const PlainCuts& cuts) {
   std::vector<AxisPart> used = split_into_primes(cuts.mesh, cuts.partial);
   for (const std::vector<AxisPart>& axes : cuts.dimensions) {

@@ -13,7 +13,7 @@
 namespace retile::interchange {
 namespace {
 
-// '[' size { ',' size } ']', and where it stands
+// Scans '[' size { ',' size } ']', and its place.
 std::vector<std::int64_t> scan_sizes(Scanner& scanner, std::string_view what, SourceRange& place) {
   std::vector<std::int64_t> sizes;
   scanner.expect("[", fmt::format("before {}", what));

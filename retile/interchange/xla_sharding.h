@@ -1,4 +1,4 @@
-// XLA's shardings by tiles, as their text has them.
+// XLA's shardings by tiles, as written in their text.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace retile::interchange {
 
-// In which order a text names devices.
+// The order in which a text lists devices.
 struct DeviceOrder {
   std::int64_t count = 1;
   std::vector<Digit> digits = {};    // major to minor
-  std::vector<Device> devices = {};  // instead, where no digits number them
+  std::vector<Device> devices = {};  // in place of digits, where no digits number them
 };
 
-// [4,2]T(1,0): 0, 1, 2, … in this shape, transposed; or the devices one by one: 0,2,1,3. Throw InputError.
+// Scan [4,2]T(1,0), the numbers 0, 1, 2, … in this shape, transposed; or the devices one by one, 0,2,1,3. Throw
+// InputError.
 DeviceOrder scan_shaped_order(Scanner& scanner);
 DeviceOrder scan_listed_order(Scanner& scanner);
 
@@ -28,16 +29,16 @@ struct Sharding {
   enum class Kind { tiled, replicated, unreduced, maximal };
 
   Kind kind = Kind::tiled;
-  SourceRange place;  // of all of it
-  Shape counts;       // tiles of each dimension, then devices of each subgroup
+  SourceRange place;  // of the whole sharding
+  Shape counts;       // numbers of tiles by dimension, then of devices by subgroup
   SourceRange counts_place;
   std::vector<Subgroup> subgroups;
-  Device device = 0;  // maximal
-  DeviceOrder order;  // all others
+  Device device = 0;  // if it is maximal
+  DeviceOrder order;  // otherwise
   std::size_t rank() const { return counts.size() - subgroups.size(); }
 };
 
-// The whole text is one. Throws InputError.
+// Scans a text that is one sharding. Throws InputError.
 Sharding scan_sharding(const SourceText& text);
 
 }  // namespace retile::interchange

@@ -14,7 +14,7 @@
 namespace retile::language {
 namespace {
 
-// More functions of a cycle are not named.
+// The most functions of a cycle that a message names.
 constexpr std::size_t most_named = 8;
 
 void sort_by_place(std::vector<Diagnostic>& diagnostics) {
@@ -45,7 +45,7 @@ class ProgramChecker {
   // --- Abbreviations.
 
   struct Abbreviation {
-    std::optional<std::size_t> declaration;  // nothing where it was reported as missing
+    std::optional<std::size_t> declaration;  // nothing for a missing one, which was reported
     Place place;
     std::optional<ArrayType> type;
   };
@@ -62,7 +62,7 @@ class ProgramChecker {
     }
   }
 
-  // The type for the declaration that is being read, which may use the abbreviations above it.
+  // Resolves a type in the declaration that is being read, which may use the abbreviations above it.
   std::optional<ArrayType> resolve(const TypeSyntax& type) {
     if (const auto* spelled = std::get_if<ArrayType>(&type.type)) return *spelled;
     const auto* name = std::get_if<Name>(&type.type);
@@ -71,8 +71,8 @@ class ProgramChecker {
     if (entry == abbreviations_.end()) {
       diagnostics_.add(name->place, fmt::format("there is no type {}", name->text),
                        fmt::format("declare it above, as in type {} = [8, 8]", name->text));
-      abbreviations_.emplace(name->text,
-                             Abbreviation{std::nullopt, name->place, std::nullopt});  // one fault is reported once
+      // So that the fault is reported once.
+      abbreviations_.emplace(name->text, Abbreviation{std::nullopt, name->place, std::nullopt});
       return std::nullopt;
     }
     if (entry->second.declaration && *entry->second.declaration >= declaration_) {
@@ -86,7 +86,7 @@ class ProgramChecker {
 
   // --- Functions.
 
-  // Types and the heads of functions, in the order of the text.
+  // Reads types and the heads of functions, in the order of the text.
   void read_heads() {
     for (declaration_ = 0; declaration_ < tree_.declarations.size(); ++declaration_) {
       if (const auto* declared = std::get_if<TypeDeclaration>(&tree_.declarations[declaration_])) {
@@ -107,7 +107,7 @@ class ProgramChecker {
     signatures_.push_back(std::move(signature));
     syntax_.push_back(&function);
     declarations_.push_back(declaration_);
-    if (function.name.text.empty()) return;  // its name is at fault
+    if (function.name.text.empty()) return;  // a fault that was reported
     const auto [entry, is_new] = function_index_.try_emplace(function.name.text, index);
     if (is_new) return;
     diagnostics_.add(function.name.place, fmt::format("function {} is declared twice", function.name.text));
@@ -156,13 +156,14 @@ class ProgramChecker {
     Place place;
   };
 
-  // A function on the path of the search, and which of its calls comes next.
+  // A function on the path of the search, and the index of its next call.
   struct Visit {
     int function;
     std::size_t next_call = 0;
   };
 
-  // Depth first without recursion: chains of calls may be as long as the text. Reports cycles.
+  // The functions, callees before callers. Depth first without recursion, because chains of calls may be as long as the
+  // text. Reports cycles.
   std::vector<int> callees_first() {
     enum class State { unseen, open, done };
     std::vector<State> states(signatures_.size(), State::unseen);
@@ -222,8 +223,8 @@ class ProgramChecker {
   const SyntaxTree& tree_;
   DiagnosticList diagnostics_;
   std::unordered_map<std::string, Abbreviation> abbreviations_;
-  std::size_t declaration_ = 0;  // that is being read
-  // By function, in the order of the text.
+  std::size_t declaration_ = 0;  // the one being read
+  // Both are by function, in the order of the text.
   std::vector<Signature> signatures_;
   std::vector<const FunctionSyntax*> syntax_;
   std::vector<std::size_t> declarations_;

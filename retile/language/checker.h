@@ -1,4 +1,4 @@
-// The checker of programs: from what is written to what can run.
+// The checker of programs: from a syntax tree to a program that can run.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 namespace retile::language {
 
 struct CheckResult {
-  std::optional<Program> program;       // where there are no diagnostics and no gaps
-  std::vector<Diagnostic> diagnostics;  // in the order of the text; none for the tree's gaps
+  std::optional<Program> program;       // set where there are no diagnostics and no gaps
+  std::vector<Diagnostic> diagnostics;  // in the order of the text; gaps of the tree have none
 };
 
 CheckResult check_program(const SyntaxTree& tree);
 
-// A program that is at fault, with all that is wrong with it.
+// The error of a faulty program, with all of its faults.
 using ProgramError = InputErrors;
 
 struct CheckedProgram {
@@ -25,7 +25,7 @@ struct CheckedProgram {
   Program program;
 };
 
-// Parses and checks. Throws ProgramError with the faults of both in the order of the text.
+// Parses and checks a program. Throws ProgramError with the faults of both in the order of the text.
 CheckedProgram read_program(SourceText source);
 
 }  // namespace retile::language

@@ -1,4 +1,4 @@
-// The comments of a text, dealt out in order to the declarations and statements that they belong to.
+// The comments of a text, assigned in order to the declarations and statements that they belong to.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ class CommentList {
   // The text must outlive the list.
   explicit CommentList(std::string_view text);
 
-  // The comments that begin before the position and were not taken yet.
+  // Takes the comments that begin before the position and were not taken yet.
   std::vector<Comment> take_before(std::size_t position);
-  // The comments after `end` on its line, with nothing but space before them; joined.
+  // Takes the comments after `end` on its line, with only space before them, and joins them.
   std::string take_beside(std::size_t end);
-  // Whether a blank line stands before what begins here.
+  // Whether the line before this position is blank.
   bool after_blank(std::size_t position) const;
 
  private:

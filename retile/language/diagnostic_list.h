@@ -1,4 +1,4 @@
-// The faults of a program, as the checker finds them.
+// The faults of a program that the checker finds.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class DiagnosticList {
   // The source must outlive the list.
   explicit DiagnosticList(const SourceText& source) : source_(source) {}
 
-  // Beyond most_diagnostics they are only counted.
+  // Adds a fault. Beyond most_diagnostics, faults are only counted.
   void add(SourceRange place, const Fault& fault) {
     if (++count_ <= most_diagnostics) list_.push_back(diagnose(source_, place, fault));
   }
@@ -23,7 +23,7 @@ class DiagnosticList {
     add(place, Fault{std::move(message), std::move(hint)});
   }
 
-  // Adds to the last fault.
+  // Adds a note to the last fault.
   void note(SourceRange place, std::string message) {
     if (count_ <= most_diagnostics) list_.back().notes.push_back(diagnose(source_, place, std::move(message)));
   }

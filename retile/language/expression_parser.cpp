@@ -22,7 +22,7 @@ class ExpressionParser {
   }
 
  private:
-  // How deep the parser is in parentheses and signs.
+  // The depth of parentheses and signs that the parser is in.
   class Level {
    public:
     explicit Level(ExpressionParser& parser) : parser_(parser) {
@@ -43,7 +43,7 @@ class ExpressionParser {
                        fmt::format("at most {} levels; give parts of it names", most_levels));
   }
 
-  // Null where neither is next.
+  // Accepts one of two tokens, and returns it; null where neither is next.
   const char* accept_one_of(const char* a, const char* b) {
     if (scanner_.accept(a)) return a;
     return scanner_.accept(b) ? b : nullptr;

@@ -1,4 +1,4 @@
-// The parser of what a device computes.
+// The parser of expressions, which say what a device computes.
 #pragma once
 
 #include "retile/base/scanner.h"
@@ -6,16 +6,16 @@
 
 namespace retile::language {
 
-// Deeper expressions are refused, so that whatever walks over one may do so recursively.
+// The deepest nesting of expressions, so that functions over them may be recursive. Deeper ones are refused.
 constexpr int most_levels = 200;
 
-// Throws InputError.
+// Scans an expression. Throws InputError.
 Expression scan_expression(Scanner& scanner);
 
-// A name that no keyword takes. `what` names it in errors.
+// Scans a name that is no keyword. `what` names it in errors.
 Name scan_value_name(Scanner& scanner, std::string_view what);
 
-// Whether an operand is next, and not the name that the next statement declares.
+// Whether an operand is next, rather than the name that the next statement declares.
 bool looking_at_operand(Scanner& scanner);
 
 }  // namespace retile::language

@@ -30,7 +30,7 @@ bool is_replicated(const Placement& placement) {
   return true;
 }
 
-// A type's tiles, their uneven dimensions named by their place in a list that grows.
+// The local type of a type's tiles. Uneven dimensions refer to entries of `cuts`, which are added as needed.
 LocalType tile_of(const ArrayType& type, std::vector<UnevenCut>& cuts) {
   LocalType tile{type.element, tile_shape(type), {}};
   for (std::optional<UnevenCut>& cut : uneven_cuts(type)) {
@@ -76,7 +76,7 @@ class FunctionChecker {
     values_.push_back({name, std::move(type)});
     const auto [entry, is_new] = names_.try_emplace(name.text, index);
     if (unknown_.erase(name.text) > 0) {
-      entry->second = index;  // that it was used before is known
+      entry->second = index;  // its earlier use was reported
     } else if (!is_new) {
       diagnostics_.add(name.place, fmt::format("{} is declared twice", name.text), "a name is assigned once");
       note_declaration(entry->second);
@@ -95,7 +95,7 @@ class FunctionChecker {
                      is_later ? "" : "values are parameters, and what earlier statements of the function declare");
     if (is_later) diagnostics_.note(later->second, fmt::format("{} is declared here", name.text));
     const int index = declare(name, std::nullopt);
-    unknown_.insert(name.text);  // one fault is reported once
+    unknown_.insert(name.text);  // so that the fault is reported once
     return index;
   }
 
@@ -131,7 +131,7 @@ class FunctionChecker {
     statements_.push_back(std::move(statement_));
   }
 
-  // True where the statement declares as many names as its operation has results.
+  // Checks that the statement declares as many names as its operation has results.
   bool check_result_count(const StatementSyntax& statement, std::size_t count, const std::string& what) {
     if (statement.results.size() == count) return true;
     diagnostics_.add(
@@ -142,7 +142,7 @@ class FunctionChecker {
 
   void check_operation(const Gap& /*gap*/, const StatementSyntax& /*statement*/) {}
 
-  // t-spmd of fig:spmd.
+  // Checks an spmd_op by rule t-spmd of fig:spmd.
   void check_operation(const SpmdOpSyntax& syntax, const StatementSyntax& statement) {
     SpmdOp op{find_all(syntax.operands), {}};
     LocalScope local{scope_.mesh, {}, {}, {}, {}};
@@ -165,7 +165,7 @@ class FunctionChecker {
     statement_.operation = std::move(op);
   }
 
-  // Finds the parameters' tiles, and which are at fault.
+  // Finds the tiles of the parameters, and which parameters are faulty.
   void check_operands(const SpmdOpSyntax& syntax, const std::vector<int>& operands, LocalScope& local) {
     for (const LocalParameter& parameter : syntax.parameters) local.tiles.push_back(parameter.type.type);
     local.faulty.resize(syntax.parameters.size());
@@ -221,7 +221,7 @@ class FunctionChecker {
     }
   }
 
-  // --- Redistributions. Each sets the type of the one result, also where the operand is at fault.
+  // --- Redistributions. Each sets the type of its one result, even if the operand is faulty.
 
   void check_operation(const RedistributeSyntax& syntax, const StatementSyntax& statement) {
     const int operand = find(syntax.operand);
@@ -243,7 +243,7 @@ class FunctionChecker {
         type->element, Placement(DistributedType::replicated(scope_.mesh, type->placement.global_shape())), {}};
   }
 
-  // Element types and global shapes agree.
+  // Checks that element types and global shapes agree.
   bool check_same_array(SourceRange place, const std::string& word, int operand, const ArrayType& target) {
     const ArrayType& source = *type_of(operand);
     if (source.element != target.element) {
@@ -427,12 +427,12 @@ class FunctionChecker {
   DiagnosticList& diagnostics_;
   std::vector<CheckedValue> values_;
   std::unordered_map<std::string, int> names_;
-  std::unordered_set<std::string> unknown_;             // names that were used and are not declared yet
-  std::unordered_map<std::string, Place> later_names_;  // that statements declare, whether they were read or not
+  std::unordered_set<std::string> unknown_;             // names that were used before their declaration
+  std::unordered_map<std::string, Place> later_names_;  // names that statements declare, read already or not
   std::vector<Statement> statements_;
   std::vector<int> results_;
-  Statement statement_;                                 // that is being checked
-  std::vector<std::optional<ArrayType>> result_types_;  // of it
+  Statement statement_;                                 // the one being checked
+  std::vector<std::optional<ArrayType>> result_types_;  // of statement_
 };
 
 }  // namespace

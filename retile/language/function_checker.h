@@ -12,12 +12,12 @@
 
 namespace retile::language {
 
-// The signature of a function. Types that are at fault are missing.
+// The signature of a function. Faulty types are missing.
 struct Signature {
   Name name;
   std::vector<std::optional<ArrayType>> parameters;
   std::vector<std::optional<ArrayType>> results;
-  bool has_gap = false;  // its numbers of parameters and results are not known
+  bool has_gap = false;  // the numbers of parameters and results are not known
 };
 
 // The parts of a program that a function can refer to.
@@ -28,11 +28,11 @@ struct ProgramScope {
   const std::vector<Signature>& signatures;
 };
 
-// Nothing after a fault. Calls are numbered as the signatures are.
+// Checks a function; nothing where it has a fault. Calls use the numbers of the signatures.
 std::optional<Function> check_function(const FunctionSyntax& function, const Signature& signature,
                                        const ProgramScope& scope, DiagnosticList& diagnostics);
 
-// The type in words that fit into a message: a table's corners are left out.
+// The type in words that fit into a message: without the corners of a table.
 std::string describe(const Mesh& mesh, const ArrayType& type);
 
 }  // namespace retile::language

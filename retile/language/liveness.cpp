@@ -41,7 +41,7 @@ LocalLiveness local_liveness(const LocalFunction& function) {
 std::int64_t local_peak_bytes(const LocalFunction& function) {
   const LocalLiveness liveness = local_liveness(function);
   const auto bytes = [&](std::size_t index) { return bytes_of(function.instructions[index].type); };
-  std::vector<std::int64_t> freed(function.instructions.size() + 1);  // bytes, by the last instruction to need them
+  std::vector<std::int64_t> freed(function.instructions.size() + 1);  // bytes, by the last instruction that needs them
   MemoryMeter meter;
   for (std::size_t i = 0; i < function.instructions.size(); ++i) {
     const bool makes_array = liveness.owners[i] == static_cast<int>(i);

@@ -1,4 +1,4 @@
-// How long arrays are needed: those of a function's values, and those that a device computes with.
+// Liveness of arrays: those of a function's values, and those that a device computes with.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace retile::language {
 
-// The last statement that uses each value: as many as there are statements for what the function returns, and for a
-// value that nobody uses the one that makes it (-1 for a parameter).
+// The number of the last statement that uses each value. For values that the function returns it is the number of
+// statements; for unused values it is the statement that makes them, or -1 for a parameter.
 std::vector<int> last_uses(const Function& function);
 
-// A reshape looks at its operand's array; every other instruction makes one, a parameter has one of somebody else's.
+// The arrays of a local function. A reshape shares its operand's array, a parameter has an array of the caller's, and
+// every other instruction makes one.
 struct LocalLiveness {
   std::vector<int> owners;  // by instruction: the one that made its array
-  std::vector<int>
-      last_uses;  // by owner: the last instruction that needs its array, beyond the end for what is returned
+  // By owner: the last instruction that needs its array; beyond the last instruction for returned arrays.
+  std::vector<int> last_uses;
 };
 
 LocalLiveness local_liveness(const LocalFunction& function);
 
-// The most bytes of an evaluation's arrays alive at once, parameters not counted. Each is freed after its last use;
-// what is returned is copied where it is a parameter's or returned again. Throws RuntimeError where they do not fit in
-// 63 bits.
+// The most bytes of an evaluation's arrays that are alive at once, parameters not counted. Each array is freed after
+// its last use. A returned array is copied if it is a parameter's or is returned twice. Throws RuntimeError where bytes
+// do not fit in 63 bits.
 std::int64_t local_peak_bytes(const LocalFunction& function);
 
 }  // namespace retile::language

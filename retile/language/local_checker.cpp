@@ -16,7 +16,7 @@
 namespace retile::language {
 namespace {
 
-// What an expression stands for: nothing after a fault, a number that has no type yet, or an instruction's result.
+// The value of an expression: nothing after a fault, a number without a type, or an instruction's result.
 class Operand {
  public:
   Operand() = default;
@@ -24,7 +24,7 @@ class Operand {
   Operand(int instruction) : kind_(Kind::instruction), instruction_(instruction) {}
 
   bool is_fault() const { return kind_ == Kind::fault; }
-  // Null where it is something else.
+  // Null where the operand is of another kind.
   const double* number() const { return kind_ == Kind::number ? &number_ : nullptr; }
   const int* instruction() const { return kind_ == Kind::instruction ? &instruction_ : nullptr; }
 
@@ -56,7 +56,7 @@ double fold(LocalOp op, double left, double right) {
   }
 }
 
-// Why the number is none of the element type.
+// The reason why the number is not of the element type, if it is not.
 std::optional<Fault> number_fault(double number, ElementType element) {
   if (!std::isfinite(number)) return Fault{"this number is not finite", {}};
   if (element == ElementType::i32) {
@@ -112,7 +112,7 @@ class LocalChecker {
     diagnostics_.add(expression.place, fmt::format("{} is not known in this spmd_op", expression.word),
                      outside ? "pass it as an operand; inside, its tile has the name of the parameter" : "");
     if (outside) diagnostics_.note(*outside, fmt::format("{} is declared here", expression.word));
-    names_.emplace(expression.word, Declared{{}, expression.place});  // one fault is reported once
+    names_.emplace(expression.word, Declared{{}, expression.place});  // so that the fault is reported once
     return {};
   }
 
@@ -178,7 +178,7 @@ class LocalChecker {
     return fail(ascription.place, {fmt::format("this is {}, not {}", to_string(type), to_string(ascription.type)), {}});
   }
 
-  // An expression that stands alone: a number becomes a scalar.
+  // Checks an expression that stands alone: a number becomes a scalar.
   Operand check_result(const Expression& expression, std::optional<ElementType> wanted) {
     const Operand operand = check(expression, wanted);
     return as_array(operand, expression, wanted.value_or(ElementType::f32));
@@ -191,7 +191,7 @@ class LocalChecker {
 
   // --- Expressions.
 
-  // `wanted`: the element type of constants, f32 where it is not given.
+  // Checks an expression. `wanted` is the element type of constants; f32 where it is not given.
   Operand check(const Expression& expression, std::optional<ElementType> wanted = std::nullopt) {
     switch (expression.kind) {
       case Expression::Kind::name:
@@ -222,7 +222,7 @@ class LocalChecker {
     return index == nullptr ? operand : emit(LocalOp::negate, {*index}, type_of(*index), expression.place);
   }
 
-  // Arithmetic on equal types; scalars and numbers are broadcast.
+  // Checks arithmetic, whose operands have equal types; scalars and numbers are broadcast.
   Operand check_binary(LocalOp op, const Expression& expression) {
     const Operand left = check(expression.operands[0]);
     const Operand right = check(expression.operands[1]);
@@ -259,7 +259,7 @@ class LocalChecker {
     return emit(op, {wide_left, wide_right}, type, expression.place);
   }
 
-  // Some devices' tiles are shorter than the type says.
+  // Reports an operation that is impossible because some devices' tiles are shorter than the type says.
   Operand fail_uneven(const Expression& expression, const std::string& message) {
     return fail(expression.place, {message, "redistribute first to a type that divides the array"});
   }
@@ -274,7 +274,7 @@ class LocalChecker {
     to.cuts.push_back(from.cut(dimension));
   }
 
-  // The type's bytes are known to fit.
+  // Broadcasts to the type, whose bytes are known to fit.
   int widen(int index, const LocalType& type, SourceRange range) {
     return type_of(index) == type ? index : *emit(LocalOp::broadcast, {index}, type, range).instruction();
   }
@@ -388,7 +388,7 @@ class LocalChecker {
           expression.place,
           {fmt::format("{} and {} have different numbers of elements", to_string(type), retile::to_string(shape)), {}});
     }
-    // A dimension that is uneven is there afterwards, behind as many elements.
+    // An uneven dimension must exist after the reshape too, with as many elements before it.
     LocalType result{type.element, shape, std::vector<int>(shape.size(), -1)};
     for (std::size_t i = 0; i < type.shape.size(); ++i) {
       if (type.cut(i) < 0) continue;
@@ -506,7 +506,7 @@ class LocalChecker {
     return emit(op, {operand}, std::move(result), expression.place, std::move(gone));
   }
 
-  // exp, tanh, sqrt and relu.
+  // Checks exp, tanh, sqrt and relu.
   Operand check_function(LocalOp op, int operand, const Expression& expression) {
     const LocalType type = type_of(operand);
     if (type.element == ElementType::i32 && op != LocalOp::relu) {

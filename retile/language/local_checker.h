@@ -1,4 +1,4 @@
-// The checker of what a device computes.
+// The checker of local functions, which say what a device computes.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,15 @@ struct LocalCheckResult {
 
 struct LocalScope {
   const Mesh& mesh;
-  // Where the function around the body declares a value of this name, if it does.
+  // The place where the function around the body declares a value of this name, if it does.
   std::function<std::optional<SourceRange>(const std::string& name)> find_outside;
-  std::vector<bool> faulty;      // by parameter: its type was reported
-  std::vector<LocalType> tiles;  // by parameter, where it is not
-  std::vector<UnevenCut> cuts;   // that the tiles' types name
+  std::vector<bool> faulty;      // by parameter: its type has a fault that was reported
+  std::vector<LocalType> tiles;  // by parameter, unless it is faulty
+  std::vector<UnevenCut> cuts;   // referred to by the tiles' types
 };
 
-// `wanted`: the element types that results are declared with, for numbers and constants; nothing where unknown.
+// Checks a local function. `wanted` has the declared element type of each result, for numbers and constants; nothing
+// where unknown.
 LocalCheckResult check_local_function(const SpmdOpSyntax& op, const std::vector<std::optional<ElementType>>& wanted,
                                       const LocalScope& scope, DiagnosticList& diagnostics);
 

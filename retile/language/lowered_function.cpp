@@ -16,11 +16,11 @@
 namespace retile::language {
 namespace {
 
-// Longer lists of devices are cut short in comments.
+// The most groups and devices that comments list.
 constexpr std::size_t most_shown_groups = 8;
 constexpr std::size_t most_shown_devices = 64;
 
-// "[0, 1] [2, 3] and 6 more".
+// A text such as "[0, 1] [2, 3] and 6 more".
 std::string shown_groups(const std::vector<std::vector<Device>>& groups) {
   std::string out;
   std::size_t shown = 0;
@@ -46,7 +46,7 @@ std::string shown_pairs(const std::vector<DevicePair>& pairs) {
   return out;
 }
 
-// The devices that take part in the step together; empty where every device acts alone.
+// The devices that take part in the step together, as text; empty where every device acts alone.
 std::string participants(const Mesh& mesh, const Placement& before, const Step& step) {
   if (op_of(step) == StepOp::dynslice) return {};
   if (mesh.device_count() > most_listed_devices) return fmt::format("among {} devices", mesh.device_count());
@@ -126,7 +126,7 @@ class FunctionLowering {
 
   // --- Statements.
 
-  // Comments of a statement that is gone stand above the next one.
+  // Puts comments of removed statements above the next statement.
   void put_pending(Surroundings& surroundings) {
     surroundings.above.insert(surroundings.above.begin(), pending_.begin(), pending_.end());
     pending_.clear();
@@ -143,7 +143,8 @@ class FunctionLowering {
     if (!syntax.surroundings.beside.empty()) pending_.push_back({std::move(syntax.surroundings.beside), false});
   }
 
-  // What types do not describe stays one statement. Its comments are there already where it was lowered before.
+  // Describes the steps of a redistribution that stays one statement, because types do not describe them. If the
+  // program was lowered before, the comments are there already.
   void describe_steps(StatementSyntax syntax, const Plan& plan) {
     put_pending(syntax.surroundings);
     std::vector<Comment>& above = syntax.surroundings.above;
@@ -179,7 +180,7 @@ class FunctionLowering {
     }
   }
 
-  // The comments of the whole plan, before those of its first step.
+  // Puts the comments of the whole plan before those of its first step.
   static void put_first(Surroundings& surroundings, const RedistributeSyntax& operation, const Surroundings& written,
                         const Plan& plan) {
     Surroundings first{written.above, written.after_blank, {}};
@@ -214,10 +215,10 @@ class FunctionLowering {
   }
 
   const Function& function_;
-  const std::vector<LoweredStatement>& lowered_;  // as function_.statements
+  const std::vector<LoweredStatement>& lowered_;  // by statement of function_
   const Mesh& mesh_;
   std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, std::string> renamed_;  // whose statement is gone: the operand's name
+  std::unordered_map<std::string, std::string> renamed_;  // results of removed statements, and their operands' names
   std::vector<StatementSyntax> statements_;
   std::vector<Comment> pending_;
 };

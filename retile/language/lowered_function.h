@@ -1,4 +1,4 @@
-// A lowered function as statements.
+// Lowered functions as statements.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace retile::language {
 
-// A function with collectives in place of redistributions between types; a comment above each says what it does and
+// The function with collectives in place of redistributions between types. A comment above each says what it does and
 // costs, and which devices take part. Other redistributions stay, with their steps as comments. Where nothing moves,
-// the result's name gives way to the operand's. Everything else, comments too, stays as it is.
+// the operand's name replaces the result's. Everything else stays as it is, comments included.
 FunctionSyntax lower_function(FunctionSyntax syntax, const LoweredProgram& lowered, std::size_t function);
 
 }  // namespace retile::language

@@ -24,7 +24,7 @@ class StatementLowering {
     for (const Statement& statement : function.statements) {
       const auto number = static_cast<int>(lowered.size());
       const bool is_kept = moves_data(statement) && last[operand_number(statement)] > number;
-      // What takes the least memory depends on it, and nothing else does: plans are shared by more statements.
+      // Only lean plans depend on whether tiles are kept. Ignoring it otherwise lets more statements share a plan.
       options_.tiles = is_kept && options_.planner == PlannerKind::lean ? TileUse::kept : TileUse::donated;
       lowered.push_back(lower(function, statement));
     }
@@ -61,7 +61,7 @@ class StatementLowering {
   PlanCache plans_;
 };
 
-constexpr int most_nested_calls = 1000;  // each takes room on the stack, of what counts and of what runs
+constexpr int most_nested_calls = 1000;  // each takes stack, when memory is counted and when it runs
 
 void require_shallow_calls(const Program& program) {
   std::vector<int> depth(program.functions.size(), 1);  // callees come before callers

@@ -1,4 +1,5 @@
-// Lowering: every statement that moves data gets its movement. What is lowered is what prints, is counted and runs.
+// Lowering: gives a movement to every statement that moves data. The lowered program is what is printed, counted and
+// run.
 #pragma once
 
 #include <memory>
@@ -10,20 +11,20 @@
 namespace retile::language {
 
 struct LoweredStatement {
-  std::shared_ptr<const Movement> movement;  // of what moves data
-  std::shared_ptr<const Plan> plan;          // of a redistribution
+  std::shared_ptr<const Movement> movement;  // null where the statement moves no data
+  std::shared_ptr<const Plan> plan;          // null unless it is a redistribution
 };
 
 struct LoweredProgram {
   Program program;
-  PlanOptions options;                                    // of its plans
+  PlanOptions options;                                    // that plans were made with
   std::vector<std::vector<LoweredStatement>> statements;  // by function and statement
 };
 
-// Equal redistributions are planned once, and share their movement. The memory limit of the options is for the whole
-// program on their engine: where the planner is auto, it is lean for all where wide does not fit. Throws InputError at
-// the statement where there is no plan or too much memory is needed, with the smallest limit that works, and where
-// calls nest too deep.
+// Lowers a program. Equal redistributions are planned once, and share their movement. The memory limit of the options
+// is for the whole program on their engine: if the planner is auto and wide plans do not fit, all plans are lean.
+// Throws InputError, at the statement, where there is no plan or too much memory is needed (with the smallest limit
+// that works), and where calls nest too deep.
 LoweredProgram lower_program(Program program, const PlanOptions& options = {});
 
 }  // namespace retile::language

@@ -18,13 +18,14 @@ namespace {
 
 constexpr int never = std::numeric_limits<int>::max();
 
-// More ways to call a function are counted as if its arguments were different arrays that callers need after the call.
+// The most ways to call a function that are counted separately. Others are counted as if its arguments were different
+// arrays that callers need after the call.
 constexpr std::size_t most_contexts = 64;
 
-// How a function is called, by parameter.
+// A way to call a function. Both lists are by parameter.
 struct Context {
   std::vector<int> same_as;  // the first parameter that has the same array
-  std::vector<bool> kept;    // somebody needs the array after the call
+  std::vector<bool> kept;    // whether the array is needed after the call
 
   auto operator<=>(const Context&) const = default;  // NOLINT(modernize-use-nullptr): seen in what it stands for
 };
@@ -34,12 +35,12 @@ Context distinct_arguments(const Function& function, bool kept) {
   return {numbers_below<int>(count), std::vector<bool>(count, kept)};
 }
 
-// A function's arrays as one context has them. An array is known by the first value that has it.
+// A function's arrays in one context. An array is named by the first value that has it.
 struct CallArrays {
   int index;
   const Function& function;
-  std::vector<int> by_value;  // its array
-  std::vector<int> last;      // by array: the statement of its last use, `never` where the caller needs it
+  std::vector<int> by_value;  // the array of each value
+  std::vector<int> last;      // by array: the statement of its last use; `never` where the caller needs it
 
   int array(int value) const { return at(by_value, value); }
   int last_use(int array) const { return at(last, array); }
@@ -72,7 +73,7 @@ class MemoryAnalysis {
  private:
   // --- Arrays.
 
-  // By value: the first one of the function that has the same array, whatever the context.
+  // By value: the first value of the function that has the same array in every context.
   std::vector<int> find_owners(const Function& function, const std::vector<LoweredStatement>& lowered) const {
     std::vector<int> owners = numbers_below<int>(function.values.size());
     for (std::size_t i = 0; i < lowered.size(); ++i) {
@@ -87,10 +88,11 @@ class MemoryAnalysis {
     return owners;
   }
 
-  // Finds the owners of a call's results: the callee may return arrays that it was given, and others several times.
+  // Finds the owners of a call's results. The callee may return arrays that it was given, and may return an array
+  // several times.
   void find_owners(const Call& call, const std::vector<int>& results, std::vector<int>& owners) const {
     const Function& callee = at(program_.functions, call.function);
-    std::map<int, int> made;  // the callee's arrays
+    std::map<int, int> made;  // by the callee's array: the first result that has it
     for (std::size_t i = 0; i < results.size(); ++i) {
       const int array = at(at(owners_, call.function), callee.results[i]);
       const bool is_given = array < callee.parameter_count;
@@ -113,7 +115,7 @@ class MemoryAnalysis {
 
   [[gnu::noinline]] static Context context_of(const CallArrays& arrays, const Call& call, int statement) {
     Context context;
-    std::map<int, int> first;  // parameter of each array
+    std::map<int, int> first;  // by array: its first parameter
     for (std::size_t i = 0; i < call.operands.size(); ++i) {
       const int array = arrays.array(call.operands[i]);
       context.same_as.push_back(first.try_emplace(array, static_cast<int>(i)).first->second);
@@ -124,7 +126,7 @@ class MemoryAnalysis {
 
   // --- Bytes.
 
-  // Every function once for each context, however often it is called.
+  // The peak of a function in a context, computed once however often it is called.
   const MemoryPeak& peak_of(int function, Context context) {
     std::map<Context, MemoryPeak>& peaks = at(peaks_, function);
     const bool is_full = peaks.size() >= most_contexts && !peaks.contains(context);
@@ -156,7 +158,7 @@ class MemoryAnalysis {
       for (const int array : arrays.operands(at(function.statements, i))) {
         if (arrays.last_use(array) <= i) live -= arrays.bytes(array);
       }
-      for (const int result : at(function.statements, i).results) {  // they fit: they are part of the peak here
+      for (const int result : at(function.statements, i).results) {  // fits: these are part of the peak
         if (arrays.array(result) == result && arrays.last_use(result) > i) live += arrays.bytes(result);
       }
     }
@@ -166,7 +168,7 @@ class MemoryAnalysis {
     return {returned, arrays.index, static_cast<int>(function.statements.size())};
   }
 
-  // `live` are the bytes of arrays that are alive before it.
+  // The peak of a statement. `live` counts the bytes of arrays that are alive before it.
   MemoryPeak measure_statement(const CallArrays& arrays, int number, std::int64_t live) {
     const Statement& statement = at(arrays.function.statements, number);
     const auto* call = std::get_if<Call>(&statement.operation);
@@ -177,7 +179,7 @@ class MemoryAnalysis {
     return peak;
   }
 
-  // A statement that calls nothing. Never part of its caller: calls nest deep, and the stack is not.
+  // The peak of a statement without calls. Not inlined, to keep stack frames of nested calls small.
   [[gnu::noinline]] std::int64_t measure_alone(const CallArrays& arrays, int number, std::int64_t live) const {
     const Statement& statement = at(arrays.function.statements, number);
     if (const auto* op = std::get_if<SpmdOp>(&statement.operation)) {

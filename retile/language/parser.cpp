@@ -22,7 +22,7 @@ namespace {
 // Thrown when there are enough diagnostics.
 struct TooMany {};
 
-// Blank lines before a thing: the first of a block has none, functions always have one.
+// The blank line before a declaration or statement: the first of a block has none, functions always have one.
 enum class BlankLine { never, kept, always };
 
 void set_blank_line(Surroundings& surroundings, BlankLine blank) {
@@ -52,12 +52,12 @@ class Parser {
     const Diagnostic& found = error.diagnostic();
     const bool again = !diagnostics_.empty() && diagnostics_.back().range.begin == found.range.begin &&
                        diagnostics_.back().message == found.message;
-    if (again) return;  // such as a comment that is never closed, whoever meets it
+    if (again) return;  // such as an unclosed comment, which several rules meet
     diagnostics_.push_back(found);
     if (diagnostics_.size() >= most_diagnostics) throw TooMany{};
   }
 
-  // False, and a diagnostic, where the action meets a fault.
+  // Runs the action. Where it meets a fault, records a diagnostic and returns false.
   template <typename Action>
   bool attempt(Action action) {
     try {
@@ -69,14 +69,14 @@ class Parser {
     }
   }
 
-  // Attempts one statement of a block: parsing goes on behind it.
+  // Attempts one statement of a block. Parsing continues after it, fault or not.
   template <typename Action>
   void attempt_statement(Action action) {
     const std::size_t begin = scanner_.next_position();
     if (!attempt(action)) scanner_.go_to(skip_statement(source_->text, begin));
   }
 
-  // Attempts the last statement of a block. Where no closing brace follows, the block itself is at fault.
+  // Attempts the last statement of a block. Where no closing brace follows it, the block itself is faulty.
   template <typename Action>
   bool attempt_return(Action action) {
     const std::size_t begin = scanner_.next_position();
@@ -102,14 +102,14 @@ class Parser {
   // The surroundings of a closing brace, which has no blank line before it.
   Surroundings begin_end_surroundings() { return {comments_.take_before(scanner_.next_position()), false, {}}; }
 
-  // What stands beside the last token; comments from before it move above.
+  // Takes the comments beside the last token. Comments before it move above.
   std::string take_beside(Surroundings& surroundings) {
     const std::size_t end = scanner_.last().end;
     for (Comment& comment : comments_.take_before(end)) surroundings.above.push_back(std::move(comment));
     return comments_.take_beside(end);
   }
 
-  // The thing ends with the last token.
+  // Completes the surroundings of something that ends with the last token.
   void end_surroundings(Surroundings& surroundings, BlankLine blank) {
     surroundings.beside = take_beside(surroundings);
     set_blank_line(surroundings, blank);
@@ -132,7 +132,7 @@ class Parser {
 
   // program = mesh { type_name | function } ;
   void program() {
-    if (!attempt([&] { mesh(); })) return;  // types mean nothing without a mesh
+    if (!attempt([&] { mesh(); })) return;  // types have no meaning without a mesh
     bool at_end = false;
     while (attempt([&] { at_end = scanner_.at_end(); }) && !at_end) {
       const std::size_t begin = scanner_.next_position();
@@ -210,7 +210,7 @@ class Parser {
     end_surroundings(function.end_surroundings, BlankLine::kept);
   }
 
-  // What ends the statements of a block, or cannot be one of them.
+  // Whether the statements of a block end here, or the next token cannot begin one.
   bool at_block_end() {
     const std::string_view word = scanner_.peek_word();
     return word == "return" || word == "fn" || word == "type" || word == "mesh" || scanner_.looking_at("}") ||
@@ -281,7 +281,7 @@ class Parser {
     return {std::move(operation), std::move(operand), as_type(word)};
   }
 
-  // Changes of steps are written as everywhere (collectives/notation.h), with a factor each.
+  // Scans the changes of a step as in collectives/notation.h, with a factor each.
   StepOperation step_operation(StepOp op) {
     const char* name = retile::name_of(op);
     switch (op) {
@@ -301,7 +301,7 @@ class Parser {
       case StepOp::exchange:
         return ExchangeStep{};
       case StepOp::reduce:
-        break;  // part of a redistribution
+        break;  // only part of a redistribution
     }
     throw InternalError("unknown step");
   }
@@ -411,7 +411,7 @@ class Parser {
 
   // --- Types.
 
-  // A name, and no element type before a bracket, not even one that does not exist.
+  // Whether a name is next that no bracket follows: before a bracket it would be an element type, even an unknown one.
   bool looking_at_abbreviation() {
     if (!scanner_.looking_at_name() || is_element_type(scanner_.peek_word())) return false;
     Scanner ahead = scanner_;
@@ -419,7 +419,7 @@ class Parser {
     return !ahead.looking_at("[");
   }
 
-  // A type that is at fault leaves a gap.
+  // Scans a type. A faulty one leaves a gap.
   TypeSyntax type() {
     const std::size_t begin = scanner_.next_position();
     if (looking_at_abbreviation()) {

@@ -12,11 +12,11 @@ namespace retile::language {
 constexpr std::size_t most_diagnostics = 100;
 
 struct ParseResult {
-  SyntaxTree tree;  // with gaps where there are diagnostics
+  SyntaxTree tree;  // has gaps where there are diagnostics
   std::vector<Diagnostic> diagnostics;
 };
 
-// Goes on after a fault with the next statement or declaration.
+// Parses a program. After a fault, continues with the next statement or declaration.
 ParseResult parse_program(SourceText source);
 
 }  // namespace retile::language

@@ -11,8 +11,8 @@
 namespace retile::language {
 
 enum class Pass {
-  parse,  // as it is written, in canonical form
-  check,  // abbreviations spelled out, and every statement with its type
+  parse,  // as written, in canonical form
+  check,  // abbreviations resolved, and every statement with its type
   lower,  // redistributions as the steps of their plans
 };
 
@@ -23,8 +23,8 @@ std::optional<Pass> find_pass(std::string_view name);
 // The tree that a checked program has after the pass. Throws InputError where there is no plan.
 SyntaxTree tree_after(Pass pass, const CheckedProgram& checked, const PlanOptions& options);
 
-// The tree that the program was made from, its redistributions as the steps of their plans. It checks again, and a tree
-// without redistributions is its own lowering.
+// The tree that the program was made from, with redistributions as the steps of their plans. It passes the checker
+// again; a tree without redistributions is its own lowering.
 SyntaxTree lowered_tree(SyntaxTree tree, const LoweredProgram& lowered);
 
 }  // namespace retile::language

@@ -12,7 +12,7 @@
 namespace retile::language {
 namespace {
 
-// Heads of functions and of spmd_op that are longer get a line for each parameter.
+// The longest head of a function or spmd_op; longer ones get a line for each parameter.
 constexpr std::size_t most_columns = 100;
 
 template <typename List, typename Text>
@@ -31,7 +31,7 @@ std::string names_text(const std::vector<Name>& names, std::string_view separato
 
 // --- Expressions.
 
-// How tightly an expression holds together: operands of application are atoms.
+// How tightly an expression binds. Operands of an application are atoms.
 enum Strength { as_sum = 1, as_product, as_sign, as_application, as_atom };
 
 Strength strength_of(const Expression& expression) {
@@ -51,7 +51,7 @@ Strength strength_of(const Expression& expression) {
 
 std::string text_of(const Expression& expression);
 
-// In parentheses where it holds together less than its place needs.
+// The operand, in parentheses if it binds less tightly than `least`.
 std::string operand_text(const Expression& operand, int least) {
   return strength_of(operand) < least ? "(" + text_of(operand) + ")" : text_of(operand);
 }
@@ -145,7 +145,7 @@ class Printer {
     return join(types, ", ", [&](const TypeSyntax& type) { return type_text(type); });
   }
 
-  // head(a: b, c: d)tail, on several lines where one is too short.
+  // Prints head(a: b, c: d)tail, on several lines where it is too long for one.
   void print_head(const std::string& head, const std::vector<std::string>& parameters, const std::string& tail,
                   std::size_t indent, const std::string& beside) {
     const std::string line = head + fmt::format("({}){}", fmt::join(parameters, ", "), tail);

@@ -1,4 +1,4 @@
-// Programs as text in their one canonical form, comments included.
+// Programs as text in canonical form, comments included.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace retile::language {
 
-// The tree has no gaps. What is printed parses back to an equal tree.
+// The tree must have no gaps. The text parses back to an equal tree.
 std::string to_string(const SyntaxTree& tree);
 
 }  // namespace retile::language

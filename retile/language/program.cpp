@@ -68,7 +68,7 @@ std::vector<std::optional<UnevenCut>> uneven_cuts(const ArrayType& type) {
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const std::vector<Factor>& factors = layout.view[i];
     if (std::all_of(factors.begin(), factors.end(), divides)) continue;
-    UnevenCut& cut = cuts[i].emplace();  // the same for what is the same in other words
+    UnevenCut& cut = cuts[i].emplace();  // in one form, so that equal cuts compare equal
     const bool is_ceiling = std::all_of(factors.begin(), factors.end(), [&](const Factor& factor) {
       return same_tiles(factor, layout.rule, UnevenRule::ceiling);
     });
@@ -99,7 +99,8 @@ LocalFunction on_device(LocalFunction function, const Mesh& mesh, Device device)
       const int cut = instruction.type.cut(i);
       if (cut < 0) continue;
       instruction.type.shape[i] = at(sizes, cut);
-      if (instruction.op == LocalOp::slice) instruction.numbers[rank + i] = at(sizes, cut);  // all of it
+      // A slice keeps the whole of an uneven dimension.
+      if (instruction.op == LocalOp::slice) instruction.numbers[rank + i] = at(sizes, cut);
     }
   }
   return function;

@@ -29,7 +29,7 @@ bool starts_declaration(std::string_view text, std::size_t position) {
   return word == "fn" || word == "type" || word == "mesh";
 }
 
-// A name, even if it is wrongly quoted, before = or a comma.
+// Whether a statement starts here: a name, even one that is wrongly quoted, before = or a comma.
 bool starts_statement(std::string_view text, std::size_t position) {
   const std::string_view word = word_at(text, position);
   const std::size_t end = std::max(position + word.size(), skip_quotes(text, position));
@@ -38,7 +38,7 @@ bool starts_statement(std::string_view text, std::size_t position) {
   return next < text.size() && (text[next] == '=' || text[next] == ',');
 }
 
-// Goes from token to token.
+// A walk from token to token.
 class Walk {
  public:
   Walk(std::string_view text, std::size_t position) : text_(text), position_(position) {}
@@ -46,7 +46,7 @@ class Walk {
   bool at_end() const { return position_ >= text_.size(); }
   std::size_t position() const { return position_; }
   char here() const { return text_[position_]; }
-  // The token here is the first of a line after the one where the walk started.
+  // Whether the token here is the first of a line after the one where the walk started.
   bool starts_line() const { return starts_line_; }
 
   void advance() {
@@ -63,7 +63,7 @@ class Walk {
   bool starts_line_ = false;
 };
 
-// Brackets that are open. A closing one closes those within it that somebody forgot.
+// The open brackets. A closing bracket also closes those inside it that were left open.
 class OpenBrackets {
  public:
   bool in_braces() const { return open_.find('{') != std::string::npos; }
@@ -85,7 +85,7 @@ class OpenBrackets {
   std::string open_;
 };
 
-// Behind the bracket that closes the one that begins here. An = never stands in brackets of types.
+// The end of the bracket that begins here. Brackets of types contain no =.
 std::optional<std::size_t> skip_brackets(std::string_view text, std::size_t begin) {
   OpenBrackets brackets;
   for (Walk walk(text, begin); !walk.at_end() && walk.here() != '='; walk.advance()) {

@@ -12,7 +12,7 @@
 namespace retile::language {
 namespace {
 
-// A dimension that grows, one that shrinks, or both; -1 for none.
+// A dimension that grows, and one that shrinks; -1 for none.
 struct Change {
   int grows = -1;
   int shrinks = -1;
@@ -47,7 +47,7 @@ std::optional<Fault> dimension_fault(const std::vector<Change>& changes, int ran
   return std::nullopt;
 }
 
-// Nothing where a size does not divide or fit.
+// The local shape after the changes; nothing where a size does not divide or fit.
 std::optional<Shape> shape_after(const std::vector<Change>& changes, Shape local) {
   for (const Change& change : changes) {
     if (change.grows >= 0) {
@@ -65,7 +65,7 @@ std::optional<Shape> shape_after(const std::vector<Change>& changes, Shape local
   return local;
 }
 
-// Whether on every device the tiles before and after are one part of the other in the dimension.
+// Whether, in this dimension, one of every device's tiles before and after contains the other.
 bool nest(const Placement& before, const Placement& after, int dimension) {
   if (before.type() != nullptr && after.type() != nullptr) {
     return always_nest(*before.type(), *after.type(), dimension);
@@ -80,8 +80,8 @@ bool nest(const Placement& before, const Placement& after, int dimension) {
   return true;
 }
 
-// Boxes that nest suffice for all three kinds: what a gathered tile is made of, and the pieces of a box that an
-// alltoall deals out, have equally many holders, so that groups can be found (König's theorem).
+// Checks that boxes nest, which suffices for all three kinds: the tiles that make up a gathered tile, and the pieces of
+// a box that an alltoall deals out, have equally many holders, so that groups exist (König's theorem).
 std::optional<Fault> nesting_fault(StepOp op, const Placement& before, const Placement& after) {
   for (int dimension = 0; dimension < before.rank(); ++dimension) {
     if (nest(before, after, dimension)) continue;

@@ -1,5 +1,5 @@
-// Rules of what one step of a plan may do. Nothing here looks at every device of a large mesh: types are compared by
-// what cuts them, and tables are as long as their text.
+// Rules of what one step of a plan may do. None of them inspects every device of a large mesh: types are compared by
+// their cuts, and tables are as long as their text.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace retile::language {
 
-// Why no step of this kind, with these moves, leads from one placement to the other. Both are balanced and on one mesh.
+// The reason why no step of this kind, with these moves, leads from one placement to the other; nothing if one does.
+// Both are balanced and on one mesh.
 std::optional<Fault> find_step_fault(const StepOperation& operation, const Placement& before, const Placement& after);
 
 }  // namespace retile::language

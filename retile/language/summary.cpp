@@ -21,7 +21,7 @@ std::string operation_name(const Statement& statement) {
   return retile::name_of(op_of(std::get<StepStatement>(statement.operation).step));
 }
 
-// Lines of places that come in ascending order, in one pass over the text.
+// Finds the lines of places that come in ascending order, in one pass over the text.
 class LineCounter {
  public:
   explicit LineCounter(const SourceText& source) : text_(source.text), line_(source.first_line) {}
@@ -39,7 +39,7 @@ class LineCounter {
   int line_;
 };
 
-// Throws RuntimeError where a figure does not fit.
+// The figures of a movement. Throws RuntimeError where one does not fit in 63 bits.
 MovementFigures figures_of(const Movement& movement, const CostModel& model, std::int64_t element_size) {
   MovementFigures figures;
   figures.steps = static_cast<std::int64_t>(movement.steps.size());

@@ -1,4 +1,4 @@
-// Summaries of what a program moves and what memory it needs, statement by statement.
+// Summaries of the data that a program moves and the memory that it needs, statement by statement.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace retile::language {
 struct MovementFigures {
   std::int64_t steps = 0;
   std::int64_t cost = 0;            // under the plans' cost model, in elements
-  std::int64_t received_bytes = 0;  // at most, per device
+  std::int64_t received_bytes = 0;  // per device, at most
   std::int64_t peak_bytes = 0;      // per device, with the operand donated
 };
 
@@ -30,14 +30,14 @@ struct MovementSummary {
 struct ProgramSummary {
   std::string planner;
   std::string cost_model;
-  std::vector<MovementSummary> movements;  // every function's once, in the order of the source
+  std::vector<MovementSummary> movements;  // of every function once, in the order of the source
   std::int64_t peak_bytes = 0;             // of the program, per device
   std::string peak_function;
-  std::string peak_statement;  // the names that it declares, or "return"; empty: when the function is entered
+  std::string peak_statement;  // the names that it declares, or "return"; empty on entry to the function
   int peak_line = 0;
 };
 
-// Memory is that of engines without staging. Throws InputError where a figure does not fit in 63 bits.
+// Counts memory for engines without staging. Throws InputError where a figure does not fit in 63 bits.
 ProgramSummary summarize(const LoweredProgram& lowered);
 
 std::string to_json(const ProgramSummary& summary);

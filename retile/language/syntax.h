@@ -1,6 +1,5 @@
-// Programs as they are written: the tree that the parser makes and the printer prints. Types are resolved but for the
-// names of abbreviations; nothing else is checked. Where the text is at fault, the tree has a gap that the checker
-// passes over in silence.
+// Programs as written: the tree that the parser makes and the printer prints. Types are resolved except for names of
+// abbreviations; nothing else is checked. Where the text is faulty, the tree has a gap, which the checker ignores.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 
 namespace retile::language {
 
-// Where something stands in the text. Trees that differ in places only are equal.
+// A place in the text. Trees that differ only in places are equal.
 struct Place : SourceRange {
   Place() = default;
   explicit Place(SourceRange range) : SourceRange(range) {}
@@ -29,15 +28,15 @@ struct Place : SourceRange {
 
 struct Comment {
   std::string text;          // with its // or /* */
-  bool after_blank = false;  // a blank line stands before it
+  bool after_blank = false;  // follows a blank line
 
   bool operator==(const Comment&) const = default;
 };
 
 // Comments and empty lines around a declaration, a statement or a closing brace.
 struct Surroundings {
-  std::vector<Comment> above;  // each on lines of its own; comments from within move here
-  bool after_blank = false;    // a blank line stands before the thing itself
+  std::vector<Comment> above;  // each on lines of its own; comments from inside are moved here
+  bool after_blank = false;    // the thing itself follows a blank line
   std::string beside;          // comments at the end of its last line
 
   bool operator==(const Surroundings&) const = default;
@@ -56,7 +55,7 @@ struct Gap {
   bool operator==(const Gap&) const = default;
 };
 
-// An abbreviation, or a type spelled out.
+// A type as written: an abbreviation or spelled out.
 struct TypeSyntax {
   std::variant<Gap, Name, ArrayType> type;
   Place place;
@@ -71,10 +70,10 @@ struct LocalTypeSyntax {
   bool operator==(const LocalTypeSyntax&) const = default;
 };
 
-// --- What a device computes.
+// --- Computation of a device.
 
-// The words of local operations and what follows them, one letter each: e expression, E one or more expressions,
-// d dimension, n number, s list of sizes, l list of whole numbers, t element type, a mesh axis.
+// The word of a local operation and the form of its arguments, one letter each: e expression, E one or more
+// expressions, d dimension, n number, s list of sizes, l list of whole numbers, t element type, a mesh axis.
 struct OperationForm {
   LocalOp op;
   const char* word;
@@ -83,10 +82,10 @@ struct OperationForm {
 
 const std::vector<OperationForm>& operation_forms();
 
-// Null for a word that is no operation.
+// The form of an operation; null for a word that names none.
 const OperationForm* find_operation(std::string_view word);
 
-// The words that name nothing else, in the order of the reference.
+// The words that cannot name values, in the order of the reference.
 const std::vector<std::string_view>& keywords();
 bool is_keyword(std::string_view word);
 
@@ -94,13 +93,13 @@ struct Expression {
   enum class Kind { name, number, infix, negation, application } kind = Kind::name;
   std::string word;  // the name, the number as written, + - * /, or the operation's word
   std::vector<Expression> operands;
-  std::int64_t dimension = 0;                    // where the operation's form has a d
+  std::int64_t dimension = 0;                    // if the operation's form has a d
   std::string number;                            // n, as written
   std::vector<std::vector<std::int64_t>> lists;  // s and l
   std::string attribute;                         // t and a: the name
   Place attribute_place;
   Place place;
-  int height = 1;  // levels of expressions within and including it
+  int height = 1;  // number of levels of expressions, its own included
 
   bool operator==(const Expression&) const = default;
 };
@@ -114,7 +113,7 @@ struct LocalParameter {
 
 struct LocalStatement {
   Name result;
-  std::optional<Expression> expression;  // a gap where there is none
+  std::optional<Expression> expression;  // nothing where the tree has a gap
   std::optional<LocalTypeSyntax> ascription;
   Surroundings surroundings;
 
@@ -131,26 +130,26 @@ struct SpmdOpSyntax {
   std::vector<TypeSyntax> types;
   std::string header_beside;  // comments beside the opening brace
   Surroundings return_surroundings;
-  Surroundings end_surroundings;  // of the closing brace; what is beside it is the statement's
-  bool has_gap = false;           // a return that could not be read
+  Surroundings end_surroundings;  // of the closing brace; comments beside it belong to the statement
+  bool has_gap = false;           // the return could not be read
 
   bool operator==(const SpmdOpSyntax&) const = default;
 };
 
-// "redistribute", "distribute", "undistribute", "allreduce".
+// A name: "redistribute", "distribute", "undistribute", "allreduce".
 const char* name_of(Redistribute::Kind kind);
 std::optional<Redistribute::Kind> find_redistribution(std::string_view word);
 
 struct RedistributeSyntax {
   Redistribute::Kind kind = Redistribute::Kind::redistribute;
   Name operand;
-  std::optional<TypeSyntax> type;  // only undistribute may do without
+  std::optional<TypeSyntax> type;  // only undistribute may omit it
 
   bool operator==(const RedistributeSyntax&) const = default;
 };
 
 struct StepSyntax {
-  StepOperation operation;  // lists absent
+  StepOperation operation;  // without lists
   Name operand;
   TypeSyntax type;
 
@@ -197,7 +196,7 @@ struct FunctionSyntax {
   std::vector<StatementSyntax> statements;
   std::vector<Name> results;
   Place return_place;
-  Surroundings surroundings;  // beside: the opening brace
+  Surroundings surroundings;  // `beside` is that of the opening brace
   Surroundings return_surroundings;
   Surroundings end_surroundings;  // of the closing brace
   bool has_head_gap = false;
@@ -207,8 +206,8 @@ struct FunctionSyntax {
 };
 
 struct SyntaxTree {
-  std::shared_ptr<const SourceText> source;  // what places are in
-  std::optional<Mesh> mesh;                  // a gap where there is none
+  std::shared_ptr<const SourceText> source;  // that places refer to
+  std::optional<Mesh> mesh;                  // nothing where the tree has a gap
   Surroundings mesh_surroundings;
   std::vector<std::variant<TypeDeclaration, FunctionSyntax>> declarations;
   Surroundings end_surroundings;  // comments after the last declaration

@@ -80,7 +80,7 @@ Placement scan_table(Scanner& scanner, const Mesh& mesh) {
   return table;
 }
 
-// A type, an uneven layout or one that sees dimensions in factors; perhaps a sum.
+// Scans a type, an uneven layout or one that sees dimensions in factors, perhaps with a sum.
 ArrayType scan_cut_type(Scanner& scanner, const Mesh& mesh, ElementType element) {
   const std::size_t begin = scanner.next_position();
   MeshLayout cuts = scan_cuts(scanner, mesh);

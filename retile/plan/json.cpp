@@ -57,7 +57,7 @@ class PlanWriter {
         quoted(to_string(longest_wait(time))), quoted(to_string(time.lower_bound.wait)));
   }
 
-  // The target's where it is another.
+  // Writes the source's mesh, and the target's where it differs.
   void write_meshes(const Plan& plan) {
     const auto source = plan.source.cuts();
     const auto target = plan.target.cuts();
@@ -85,12 +85,12 @@ class PlanWriter {
     buffer_.clear();
   }
 
-  // An id may come from anywhere: what is not UTF-8 in it is replaced.
+  // Text as a JSON string. An id may come from anywhere: what is not UTF-8 in it is replaced.
   static std::string quoted(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
 
-  // "key":[...], each entry written by `write_entry`.
+  // Writes "key":[...], each entry by `write_entry`.
   template <typename List, typename WriteEntry>
   void put_list(const char* key, const List& list, WriteEntry write_entry) {
     put("\"{}\":[", key);
@@ -112,7 +112,7 @@ class PlanWriter {
     std::visit([&](const auto& operation) { write(operation, before, lists); }, step.operation);
     put("\"local_in\":[{}],\"local_out\":[{}],\"cost\":{}", fmt::join(before.local_shape(), ","),
         fmt::join(step.local_out(), ","),
-        index < plan.cost.steps.size() ? plan.cost.steps[index] : 0);  // somebody's plan may have none
+        index < plan.cost.steps.size() ? plan.cost.steps[index] : 0);  // a plan from elsewhere may have none
     if (plan.time) {
       const StepTime& time = plan.time->steps[index];
       put(",\"seconds\":{},\"waits_for\":{}", seconds(time.picoseconds), quoted(to_string(time.wait)));
@@ -121,9 +121,9 @@ class PlanWriter {
     put("}}");
   }
 
-  // The corners of tiles that are all alike, the boxes of others.
+  // Writes the corners of tiles if all are equally large, and boxes otherwise.
   void write_boxes(const Placement& placement) {
-    // Corners that somebody wrote are written again, right or wrong.
+    // Corners from elsewhere are written as they were read, right or wrong.
     const bool has_corners = !placement.is_listed() && placement.grid_extent() == placement.global_shape();
     put(",\"{}\":[", has_corners ? "offsets" : "boxes");
     for (Device device = 0; device < placement.device_count(); ++device) {
@@ -264,7 +264,7 @@ Placement read_listed(const JsonReader& reader, const Shape& global, std::int64_
       if (volume(box) == 0) continue;
       held.push_back(packed_part(box));
       held.back().offset = offset;
-      offset = checked_add(offset, volume(box)).value_or(0);  // beyond 63 bits, boxes overlap: they are refused anyway
+      offset = checked_add(offset, volume(box)).value_or(0);  // beyond 63 bits boxes overlap, which is refused later
     }
   }
   return {global, std::move(parts)};
@@ -274,7 +274,7 @@ Placement read_placement(const JsonReader& step, const Placement& source, const 
   if (step.has("boxes")) return read_listed(step.member("boxes"), global, source.device_count());
   const std::vector<JsonReader> sizes = step.member("local_out").elements();
   for (std::size_t i = 0; i < global.size(); ++i) {
-    if (global[i] > 0) (void)sizes[i].size();  // a tile of an array that is not empty has elements
+    if (global[i] > 0) (void)sizes[i].size();  // tiles of a nonempty array have elements
   }
   if (!step.has("offsets")) {
     step.fail("a step without offsets or boxes cannot be checked",
@@ -322,13 +322,14 @@ StepOperation read_operation(const JsonReader& reader, int rank) {
 }
 
 void read_step(const JsonReader& reader, StatedPlan& stated) {
-  const Placement source = stated.plan.movement.target();  // of the steps so far
+  const Placement source = stated.plan.movement.target();  // the boxes after the steps so far
   Shape global = source.global_shape();
   if (read_op(reader.member("op")) == StepOp::reduce) {
     global = without_dimensions(global, read_reduce(reader, source.rank()).dimensions);
   }
   Shape local_out = read_shape(reader.member("local_out"), global.size());
-  Placement after = read_placement(reader, source, global, local_out);  // first: where lists are left out, it says why
+  // Before the lists: it explains why they are left out.
+  Placement after = read_placement(reader, source, global, local_out);
   StepOperation operation = read_operation(reader, source.rank());
   stated.plan.movement.steps.push_back({std::move(operation), std::move(after)});
   PlanStatements::OfStep& statements = stated.statements.steps.emplace_back();
@@ -358,15 +359,15 @@ PlanMemory read_memory(const JsonReader& reader) {
           reader.member("peak").count()};
 }
 
-// Whether factors, major to minor, make up a dimension of so many elements. Of several, the outermost may reach beyond
-// its end.
+// Whether the factors, major to minor, make up a dimension of this size. Where there are several, the outermost may
+// reach beyond the dimension's end.
 bool make_up(const Shape& factors, std::int64_t size) {
   const std::optional<std::int64_t> elements = checked_product(factors);
   if (!elements || factors.empty()) return false;
   return *elements == size || (factors.size() > 1 && *elements > size && *elements - *elements / factors[0] < size);
 }
 
-// The factors of each dimension, which make up the shape of the array that is moved.
+// Reads the factors of each dimension, which make up the shape of the moved array.
 std::vector<Shape> read_view(const JsonReader& reader, const Shape& shape) {
   std::vector<Shape> view;
   for (const JsonReader& factors : read_tuple(reader, shape.size())) {
@@ -380,7 +381,7 @@ std::vector<Shape> read_view(const JsonReader& reader, const Shape& shape) {
   return view;
 }
 
-// A plan's ends, and the boxes that it starts from.
+// The layouts at a plan's ends, and the boxes that it starts from.
 struct PlanEnds {
   Layout source;
   Layout target;
@@ -389,7 +390,7 @@ struct PlanEnds {
   Placement from;
 };
 
-// The target's text says them, too.
+// Checks the listed devices against those in the target's text.
 void check_devices(const JsonReader& reader, const Layout& target) {
   const auto cuts = target.cuts();
   const std::vector<Device> devices = cuts ? cuts->devices : std::vector<Device>();
@@ -427,7 +428,7 @@ std::string to_json(const Plan& plan, PlanLists lists) {
   return line;
 }
 
-// What may throw stands before aggregates are made: gcc 12 destroys members of them that it has not made yet.
+// Everything that may throw comes before aggregates are made: gcc 12 destroys members of them that it has not made yet.
 StatedPlan parse_plan(const SourceText& source) {
   const JsonValue root = parse_json(source);
   const JsonReader reader(source, root, "the plan");

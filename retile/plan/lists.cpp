@@ -12,7 +12,7 @@
 namespace retile {
 namespace {
 
-// Row-major number of a device's tile in a grid that is coarser or equal in every dimension.
+// The row-major number of a device's tile in a grid that is coarser or equal in every dimension.
 std::int64_t coarse_number(const TileTable& table, const Grid& coarse, std::size_t device) {
   std::int64_t number = 0;
   for (std::size_t i = 0; i < coarse.size(); ++i) {
@@ -21,7 +21,7 @@ std::int64_t coarse_number(const TileTable& table, const Grid& coarse, std::size
   return number;
 }
 
-// A plan that somebody wrote may have empty groups: they come first.
+// Sorts groups by their smallest member. A plan from elsewhere may have empty groups: they come first.
 Groups order_by_smallest(Groups groups) {
   const auto smallest = [](const std::vector<Device>& group) {
     return group.empty() ? INT64_MIN : *std::min_element(group.begin(), group.end());
@@ -30,8 +30,8 @@ Groups order_by_smallest(Groups groups) {
   return groups;
 }
 
-// A device's place in the exchange of its group's box: the tile it brings and the one it gets, numbered
-// within the box.
+// A device's role when its group exchanges a box: the tile that it brings and the one that it gets, numbered within the
+// box.
 struct TileEdge {
   std::int64_t box;
   std::int64_t brings;
@@ -43,11 +43,11 @@ bool by_box_and_tile(const TileEdge& a, const TileEdge& b) {
   return std::tie(a.box, a.brings, a.device) < std::tie(b.box, b.brings, b.device);
 }
 
-// Perfect matchings of a regular bipartite graph, one after the other: tiles that are brought on one
-// side, tiles that are got on the other, devices as edges.
+// Takes perfect matchings of a regular bipartite graph, one after the other. Tiles that are brought are on one side,
+// tiles that are got on the other, and devices are the edges.
 class Matcher {
  public:
-  // The edges of one box, sorted by what they bring.
+  // `edges` are those of one box, sorted by the tile that they bring.
   explicit Matcher(std::span<const TileEdge> edges) : edges_(edges), used_(edges.size()) {
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (i == 0 || edges[i].brings != edges[i - 1].brings) first_.push_back(i);
@@ -111,10 +111,10 @@ class Matcher {
   }
 
   std::span<const TileEdge> edges_;
-  std::vector<std::size_t> first_;  // first edge of each tile brought, and the end
+  std::vector<std::size_t> first_;  // by tile brought: its first edge; and the end
   std::vector<std::int64_t> got_;   // tiles got, ascending
   std::vector<bool> used_;
-  std::vector<std::size_t> matched_;  // edge by tile got
+  std::vector<std::size_t> matched_;  // by tile got: its edge
   std::vector<bool> visited_;
 };
 
@@ -129,7 +129,7 @@ void for_each_box(std::span<const TileEdge> edges, Visit visit) {
   }
 }
 
-// The groups that exchange one box, whose edges are sorted by what they bring.
+// Adds the groups that exchange one box. Its edges are sorted by the tile that they bring.
 void add_groups(std::span<const TileEdge> box, std::size_t tiles_in_box, Groups& groups) {
   if (box.size() == tiles_in_box) {  // no replicas to match
     std::vector<Device>& group = groups.emplace_back(box.size());
@@ -140,7 +140,7 @@ void add_groups(std::span<const TileEdge> box, std::size_t tiles_in_box, Groups&
   for (std::size_t replica = 0; replica < box.size() / tiles_in_box; ++replica) groups.push_back(matcher.take());
 }
 
-// Goes to the next tile of this shape that the box meets, in row-major order. False after the last one.
+// Advances to the next tile of this shape that the box meets, in row-major order. False after the last one.
 bool next_tile(const Box& box, const Shape& local, Shape& tile) {
   for (std::size_t i = tile.size(); i-- > 0;) {
     if ((tile[i] + 1) * local[i] < box.hi[i]) {
@@ -152,7 +152,7 @@ bool next_tile(const Box& box, const Shape& local, Shape& tile) {
   return false;
 }
 
-// Every device holds the one element of an array of rank 0, and has nobody to talk to.
+// Lists the devices of a step for an array of rank 0: every device holds its one element, and none communicates.
 void list_one_element(StepOperation& operation, std::int64_t device_count) {
   Groups groups;
   std::vector<DevicePair> pairs;
@@ -166,7 +166,7 @@ void list_one_element(StepOperation& operation, std::int64_t device_count) {
   if (auto* exchange = std::get_if<ExchangeStep>(&operation)) exchange->pieces.emplace();
 }
 
-// Clips pieces of an array that is at least as large to this one.
+// Clips pieces of a larger array to this one.
 void clip_pieces(std::vector<Piece>& pieces, const Shape& global) {
   const Box array{Shape(global.size()), global};
   std::vector<Piece> clipped;
@@ -234,7 +234,7 @@ Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before
   };
   const auto is_there = [&](Device device) { return 0 <= device && device < before.device_count(); };
   for (const Piece& piece : pieces) {
-    if (!is_there(piece.from) || !is_there(piece.to)) continue;  // a plan that somebody wrote
+    if (!is_there(piece.from) || !is_there(piece.to)) continue;  // a plan from elsewhere may name others
     parent[root(static_cast<std::size_t>(piece.from))] = root(static_cast<std::size_t>(piece.to));
   }
   std::vector<std::vector<Device>> by_root(devices);
@@ -247,7 +247,7 @@ Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before
 
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after) {
   if (before.grid != after.grid) throw RuntimeError("a permutation keeps the shape of tiles");
-  std::map<std::int64_t, std::vector<Device>> holders;  // devices that do not keep their tile
+  std::map<std::int64_t, std::vector<Device>> holders;  // by tile: devices that hold it and do not keep it
   std::vector<DevicePair> pairs(after.device_count());
   std::vector<Device> seekers;
   for (std::size_t device = after.device_count(); device-- > 0;) {
@@ -259,7 +259,7 @@ std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& af
       seekers.push_back(number);
     }
   }
-  for (; !seekers.empty(); seekers.pop_back()) {  // both lists ascend from their ends
+  for (; !seekers.empty(); seekers.pop_back()) {  // both lists are sorted with their smallest at the end
     const Device target = seekers.back();
     std::vector<Device>& available = holders[after.number(static_cast<std::size_t>(target))];
     if (available.empty()) throw RuntimeError("some tiles are wanted by more devices than hold them");
@@ -312,8 +312,8 @@ GridExchange::GridExchange(const Shape& global, const TileTable& before, const T
   }
 }
 
-// A device's place among those whose tiles after meet a tile before: by these tiles, then by their holders. -1 where
-// its own does not meet it.
+// A device's index among those whose tiles after meet a tile before: ordered by these tiles, then by their holders. -1
+// where the device's own tile does not meet it.
 std::int64_t GridExchange::order_of(Device receiver, const Shape& tile) const {
   const std::int32_t* wanted = after_.table.tile(static_cast<std::size_t>(receiver));
   std::int64_t number = 0;
@@ -326,7 +326,7 @@ std::int64_t GridExchange::order_of(Device receiver, const Shape& tile) const {
   return number * after_.most_holders + at(after_.place, receiver);
 }
 
-// How many devices that lack the tile come before the receiver.
+// The number of devices that lack the tile and come before the receiver.
 std::int64_t GridExchange::turn_of(Device receiver, const Shape& tile) const {
   const std::int64_t order = order_of(receiver, tile);
   std::int64_t turn = order;
@@ -367,7 +367,7 @@ void GridExchange::visit_sent(Device device, const Visit& visit) const {
   Shape tile(extent.size());
   for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = held.lo[i] / extent[i];
   Piece piece{device, 0, held};
-  std::int64_t first = 0;  // turn of the first holder of the tile after
+  std::int64_t first = 0;  // the turn of the first holder of the tile after
   std::int64_t keepers = 0;
   do {
     for (std::size_t i = 0; i < tile.size(); ++i) {
@@ -399,7 +399,7 @@ std::vector<Piece> balanced_pieces(const Shape& global, const TileTable& before,
 }
 
 Groups order_groups(Groups groups, const Placement& before) {
-  // A plan that somebody wrote may name devices that are not there: they come first. Those that hold nothing come last.
+  // A plan from elsewhere may name devices that do not exist: they come first. Devices that hold nothing come last.
   const auto corner = [&](Device device) {
     if (device < 0 || device >= before.device_count()) return Shape();
     return before.size(device) == 0 ? before.global_shape() : before.offset(device);

@@ -1,4 +1,4 @@
-// Which devices communicate: groups, pairs and pieces worked out from the boxes before and after a step.
+// Which devices communicate: groups, pairs and pieces, computed from the boxes before and after a step.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,25 @@
 
 namespace retile {
 
-// The devices that gather each other's boxes: the tiles of `before` in one tile of `after` once each,
-// replicas matched in order of their numbers. In the order of the plan format, see order_groups().
+// The groups of devices that gather each other's boxes. A group has each tile of `before` that lies in one tile of
+// `after` once; replicas are matched in order of their numbers. Sorted as in the plan format, see order_groups().
 Groups allgather_groups(const TileTable& before, const TileTable& after);
 
-// Groups whose boxes before make up a box that their boxes after make up too. Where replicas leave a
-// choice, any even dealing has such groups (König's theorem), and they are found by matching.
+// Groups of devices whose boxes before and boxes after make up the same box. Where replicas leave a choice, any even
+// dealing has such groups (König's theorem), and they are found by matching.
 Groups alltoall_groups(const TileTable& before, const TileTable& after);
 
 // The sets of devices that the pieces connect.
 Groups exchange_groups(const std::vector<Piece>& pieces, const Placement& before);
 
-// Senders of a permutation that turns one table into another of the same grid. Tiles stay where they are if they can.
+// The senders of a permutation that turns one table into another of the same grid. Tiles stay on their devices where
+// they can.
 std::vector<DevicePair> match_tiles(const TileTable& before, const TileTable& after);
 
-// An exchange between grids: what each device lacks of its tile after, each piece from one of its holders before. Who
-// sends a piece is a function of the tile and its receiver: the devices that lack a tile ask its holders in turn, in
-// the order of their tiles after. So a device's part is worked out by itself, in time that grows with its own pieces.
-// For arrays of rank 1 or more.
+// An exchange between grids: each device receives what it lacks of its tile after, each piece from a device that holds
+// it before. The sender of a piece is a function of the tile and the receiver: the devices that lack a tile ask its
+// holders in turn, in the order of their tiles after. So each device can compute its own pieces alone, in time that
+// grows with their number. For arrays of rank 1 or more.
 class GridExchange {
  public:
   using Visit = std::function<void(const Piece&)>;
@@ -38,7 +39,7 @@ class GridExchange {
   // Throws RuntimeError where a tile before has no holder.
   GridExchange(const Shape& global, const TileTable& before, const TileTable& after);
 
-  // The pieces to a device, and those from it. What is visited is there for the call only.
+  // Visit the pieces to a device, and those from it. A piece is valid only during the call.
   void visit_received(Device device, const Visit& visit) const;
   void visit_sent(Device device, const Visit& visit) const;
 
@@ -53,10 +54,10 @@ class GridExchange {
 
     TileTable table;
     Shape extent;                           // of a tile
-    std::vector<Device> holders;            // by tile, ascending
-    std::vector<std::size_t> first_holder;  // of each tile, and the end
-    std::vector<std::uint32_t> place;       // by device: among its tile's holders
-    std::int64_t most_holders = 0;          // of a tile
+    std::vector<Device> holders;            // of all tiles, ascending for each
+    std::vector<std::size_t> first_holder;  // by tile: where its holders begin; and the end
+    std::vector<std::uint32_t> place;       // by device: its index among its tile's holders
+    std::int64_t most_holders = 0;          // over all tiles
   };
 
   std::int64_t turn_of(Device receiver, const Shape& tile) const;
@@ -66,23 +67,23 @@ class GridExchange {
   Side after_;
 };
 
-// All of them in a list.
+// All pieces of a GridExchange in a list.
 std::vector<Piece> balanced_pieces(const Shape& global, const TileTable& before, const TileTable& after);
 
-// Between boxes of any kind: what each device lacks. Holders of the same box share the sending, so that the most loaded
-// one sends as little as it can, up to a few per cent of a share that are not worth another message. Nothing where
-// there are more pieces than `most`.
+// The pieces of an exchange between any boxes: what each device lacks. Holders of the same box share the sending so
+// that the most loaded one sends as little as possible, give or take a few per cent of a share that are not worth
+// another message. Nothing where there are more pieces than `most`.
 std::optional<std::vector<Piece>> shared_pieces(const Placement& before, const Placement& after, std::size_t most);
-// Whether the pieces of an exchange that lists none are those, for want of a grid.
+// Whether an exchange without listed pieces has those of shared_pieces(): there is no grid.
 inline bool goes_by_boxes(const Placement& before, const Placement& after) {
   return before.is_listed() || after.is_listed();
 }
 
-// The order of the plan format: members in row-major order of the corners they held before the step
-// (equal corners by device), groups in order of their smallest member.
+// Groups in the order of the plan format: members in row-major order of the corners they held before the step (equal
+// corners by device), groups in order of their smallest member.
 Groups order_groups(Groups groups, const Placement& before);
 
-// Works out the lists that are absent. Throw RuntimeError where the step cannot be done at all.
+// Compute the lists that are absent. Throw RuntimeError where the step cannot be done at all.
 void list_devices(StepOperation& operation, const Shape& global, const TileTable& before, const TileTable& after);
 void list_devices(Step& step, const Placement& before);
 bool is_listed(const StepOperation& operation);

@@ -14,7 +14,7 @@ using Between = EngineMemory::Between;
 
 std::int64_t add_sizes(std::int64_t a, std::int64_t b) { return checked_add(a, b).value_or(INT64_MAX); }
 
-// The source is released after the first copy, and so on: two tiles are alive at once.
+// The largest sum of two neighbouring sizes: a tile is released after the copy that reads it, so two are alive at once.
 std::int64_t largest_pair(const std::vector<std::int64_t>& sizes) {
   std::int64_t peak = sizes.front();
   for (std::size_t i = 1; i < sizes.size(); ++i) peak = std::max(peak, add_sizes(sizes[i - 1], sizes[i]));
@@ -53,7 +53,7 @@ std::vector<StageSteps> stage_steps(const std::vector<Step>& steps) {
   std::vector<StageSteps> stages;
   std::size_t first = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    // What is combined lies together: a slice before it is a copy.
+    // A reduction reads parts that lie together, so a slice before it is a copy of its own.
     const bool is_looked_through = i + 1 < steps.size() && op_of(steps[i + 1]) != StepOp::reduce;
     if (op_of(steps[i]) == StepOp::dynslice && is_looked_through) continue;
     stages.push_back({first, i});

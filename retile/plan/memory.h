@@ -12,18 +12,18 @@
 
 namespace retile {
 
-// The fate of the tiles that a run starts from.
+// What becomes of the tiles that a run starts from.
 enum class TileUse {
-  kept,          // they stay their owner's, who also has memory for the tiles of the target
-  kept_strided,  // likewise, but the run may write only the elements of the target's tiles, not what lies between them
+  kept,          // the owner keeps them, and also has memory for the target's tiles
+  kept_strided,  // likewise, but the run may not write to the gaps between the elements of the target's tiles
   donated,       // they are released as the run goes
 };
 
 // The memory that an engine takes beside the tiles of source and target.
 struct EngineMemory {
   enum class Between {
-    in_target,   // tiles between source and target lie in the target's memory where that is kept and they fit
-    in_scratch,  // they never do
+    in_target,   // tiles between source and target lie in the target's memory, if that is kept and they fit
+    in_scratch,  // tiles between source and target never lie there
     every_step,  // slices are copies too, and kept tiles are copied first: nothing is shared
   };
   Between between = Between::in_target;
@@ -34,20 +34,21 @@ struct EngineMemory {
 
 constexpr std::int64_t no_memory_limit = std::numeric_limits<std::int64_t>::max();
 
-// Bytes that the lists of pieces of a prepared run take in a process, unless told (docs/memory.md). If they need more,
-// every execution works pieces out anew: slower, but a list for every pair of devices may need more than the tiles.
+// The usual limit on the bytes that the lists of pieces of a prepared run take in a process (docs/memory.md). Longer
+// lists are not kept: every execution computes pieces anew, which is slower, but a list with every pair of devices may
+// need more memory than the tiles.
 constexpr std::int64_t usual_listed_bytes = 32 << 20;
 
-// Steps that are carried out by one copy, a stage: slices, which only narrow what is looked at, and the step after
-// them. The tiles from before the slices stay in memory until then.
+// The steps of a stage, which one copy carries out: slices, which only narrow the tiles that are read, and the step
+// after them. The tiles from before the slices stay in memory until then.
 struct StageSteps {
   std::size_t first = 0;
-  std::size_t last = 0;  // alone a slice where the movement ends with it
+  std::size_t last = 0;  // a slice only where the movement ends with one
 };
 
 std::vector<StageSteps> stage_steps(const std::vector<Step>& steps);
 
-// Elements that each device holds: of the source, then after each stage.
+// The number of elements that each device holds: of the source, then after each stage.
 class StageSizes {
  public:
   // The sizes at these stops, in order. The placements need not outlive it.
@@ -63,26 +64,27 @@ class StageSizes {
   Device distinct_devices() const { return distinct_; }
 
  private:
-  std::vector<std::vector<std::int64_t>> sizes_;  // by stop and device, or one for all devices
+  std::vector<std::vector<std::int64_t>> sizes_;  // by stop and device; one entry where all devices hold equally much
   Device distinct_ = 1;
 };
 
 StageSizes stage_sizes(const Movement& movement);
 
-// The memory of a run that keeps its tiles. Stages read and write in turn: what comes an even number of stages before
-// the target lies in the target's memory where that may be and it fits, all else in one of two scratch buffers.
+// Where tiles lie in a run that keeps its tiles. Stages alternate between two places: a tile an even number of stages
+// before the target lies in the target's memory, if that is allowed and it fits; every other tile lies in one of two
+// scratch buffers.
 struct KeptPlaces {
   enum class Place { owner, target, even_scratch, odd_scratch };
 
-  std::vector<Place> places;  // as stage_sizes(), and the same for all devices; the source is its owner's
+  std::vector<Place> places;  // by stop of stage_sizes(), the same for all devices; the source is its owner's
 
-  // Elements of a device's scratch of this kind.
+  // The number of elements of a device's scratch buffer of this kind.
   std::int64_t scratch(Place kind, const StageSizes& sizes, Device device) const;
 };
 
 KeptPlaces kept_places(const StageSizes& sizes, TileUse use, EngineMemory::Between between);
 
-// Bytes per device at the worst moment. Throws RuntimeError where they do not fit in 63 bits.
+// The most bytes that a device holds at once. Throws RuntimeError where they do not fit in 63 bits.
 std::int64_t predict_peak_bytes(const Movement& movement, std::int64_t element_size, TileUse use,
                                 const EngineMemory& engine = {});
 

@@ -1,4 +1,4 @@
-// Bytes that are alive on a device, and the most that were.
+// A meter of the bytes that are alive on a device, and their peak.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace retile {
 
-// Throws RuntimeError where there is no number.
+// The number of bytes. Throws RuntimeError where it overflowed.
 inline std::int64_t fitting(std::optional<std::int64_t> bytes) {
   if (bytes) return *bytes;
   throw RuntimeError("the memory that a device needs does not fit in 63 bits");
@@ -25,7 +25,7 @@ class MemoryMeter {
     alive_ += bytes;
   }
   void remove(std::int64_t bytes) { alive_ -= bytes; }
-  // This much more is needed for a moment.
+  // Counts bytes that are needed only for a moment.
   void note(std::int64_t bytes) { peak_ = std::max(peak_, add_bytes(alive_, bytes)); }
 
   std::int64_t alive() const { return alive_; }

@@ -36,10 +36,10 @@ Shape difference(const Shape& a, const Shape& b) {
   return result;
 }
 
-// Tiles that are equally large and lie side by side.
+// The tiles of one side, which are equally large and lie side by side.
 struct Tiles {
   Shape shape;
-  std::vector<std::optional<Shape>> corners;     // by device, where it holds a tile
+  std::vector<std::optional<Shape>> corners;     // by device; nothing where it holds no tile
   std::map<Shape, std::vector<Device>> holders;  // by corner
 
   // The corner of the tile in which a cell lies.
@@ -47,7 +47,7 @@ struct Tiles {
     for (std::size_t i = 0; i < cell.size(); ++i) cell[i] -= cell[i] % shape[i];
     return cell;
   }
-  // Whether all devices hold a tile, and all tiles are held by equally many.
+  // Whether every device holds a tile, and every tile has equally many holders.
   bool are_balanced() const {
     const auto is_there = [](const std::optional<Shape>& corner) { return corner.has_value(); };
     const auto is_like_first = [&](const auto& tile) { return tile.second.size() == holders.begin()->second.size(); };
@@ -84,13 +84,14 @@ Shape common_cell(const Tiles& before, const Tiles& after) {
   return cell;
 }
 
-// Each device's own cells first, then from holders that have sent less than their share: a device sends as many cells
-// as it receives. Holders of a tile may send any of its cells, so there is always one left.
+// Chooses the sender of every cell. A device's own cells come first, then holders that have sent less than their share:
+// a device sends as many cells as it receives. Holders of a tile may send any of its cells, so one with a share left
+// always exists.
 std::vector<std::vector<Edge>> choose_senders(const Tiles& before, const Tiles& after, const Shape& cell) {
   std::vector<std::vector<Edge>> edges(after.corners.size());  // by receiver; own cells first
   std::vector<std::size_t> sent(edges.size());
   std::map<Shape, std::vector<Edge>> wanted;  // by tile
-  std::size_t cells = 0;                      // of each device
+  std::size_t cells = 0;                      // per device
   for (std::size_t device = 0; device < edges.size(); ++device) {
     const std::vector<Shape> corners = cells_of(*after.corners[device], after.shape, cell);
     cells = corners.size();
@@ -119,8 +120,9 @@ std::vector<std::vector<Edge>> choose_senders(const Tiles& before, const Tiles& 
 }
 
 // Colours the edges of a bipartite multigraph in which no device sends or receives more than `degree` of them, so that
-// no device has a colour twice on a side (König): each edge takes a colour free at its sender, which is made free at
-// its receiver by swapping two colours along the path that they make from there. Edges by colour and receiver.
+// no device has two edges of one colour on a side (König). Each edge takes a colour that is free at its sender. If that
+// is taken at its receiver, two colours are swapped along the path that they form from there. Returns edges by colour
+// and receiver.
 std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edges, std::size_t devices,
                                              std::size_t degree) {
   using Side = std::vector<std::vector<const Edge*>>;  // by colour and device
@@ -135,7 +137,7 @@ std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edg
     const std::size_t at_sender = first_free(by_sender, edge->sender);
     const std::size_t at_receiver = first_free(by_receiver, edge->receiver);
     if (at_sender != at_receiver) {
-      std::vector<const Edge*> path;  // its edges have the two colours in turn
+      std::vector<const Edge*> path;  // its edges alternate between the two colours
       Device device = edge->receiver;
       bool is_receiver = true;
       std::size_t wanted = at_sender;
@@ -160,7 +162,7 @@ std::vector<std::vector<const Edge*>> colour(const std::vector<const Edge*>& edg
   return by_receiver;
 }
 
-// Devices that receive nothing have a null edge.
+// The round of these edges, which are null for devices that receive nothing.
 Round round_of(const std::vector<const Edge*>& by_receiver, const Tiles& before, const Tiles& after) {
   const std::vector<Shape> zeros(by_receiver.size(), Shape(before.shape.size()));
   Round round{std::vector<Device>(by_receiver.size(), nobody), zeros, zeros};
@@ -175,8 +177,8 @@ Round round_of(const std::vector<const Edge*>& by_receiver, const Tiles& before,
   return round;
 }
 
-// The holders of a tile send its cells in turn. A device holds one tile, so what it sends does not depend on other
-// tiles, and the most that one sends is the least that there can be.
+// The senders of cells: the holders of a tile send its cells in turn. A device holds only one tile, so what it sends
+// does not depend on other tiles, and the busiest sender sends as few as possible.
 std::vector<Edge> share_cells(const std::map<Shape, std::vector<Edge>>& wanted, const Tiles& before) {
   std::vector<Edge> edges;
   for (const auto& [tile, list] : wanted) {

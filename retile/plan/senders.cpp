@@ -9,8 +9,8 @@
 namespace retile {
 namespace {
 
-// Bytes flow from demands to their holders, which take so many each. Dinic's algorithm, on a flow that grows: raising
-// the limit keeps what was found.
+// A flow of bytes from demands to their holders, each of which takes at most a limit. Dinic's algorithm; raising the
+// limit keeps the flow found so far.
 class SenderFlow {
  public:
   SenderFlow(const std::vector<SenderDemand>& demands, std::int64_t device_count)
@@ -26,7 +26,7 @@ class SenderFlow {
     first_edge_.push_back(edges_.size());
   }
 
-  // Even shares, as far as the limit allows.
+  // Starts with even shares, as far as the limit allows.
   void start(std::int64_t limit) {
     for (std::size_t i = 0; i < demands_.size(); ++i) {
       const auto count = static_cast<std::int64_t>(demands_[i].holders.size());
@@ -38,7 +38,7 @@ class SenderFlow {
     }
   }
 
-  // True where all bytes are sent by devices that send no more than the limit.
+  // Whether all bytes can be sent with no device sending more than the limit.
   bool fill(std::int64_t limit) {
     while (find_levels(limit)) {
       next_edge_.assign(demands_.size(), 0);
@@ -51,7 +51,8 @@ class SenderFlow {
     return std::all_of(left_.begin(), left_.end(), [](std::int64_t bytes) { return bytes == 0; });
   }
 
-  // After fill() has failed: what only the devices hold that it could not relieve, shared evenly. Above the limit.
+  // A lower bound after fill() has failed: what is held only by the devices that it could not relieve, divided evenly.
+  // Above the limit.
   std::int64_t least_limit() const {
     std::int64_t bytes = 0;
     std::int64_t devices = 0;
@@ -81,8 +82,8 @@ class SenderFlow {
     left_[edges_[edge].demand] -= bytes;
   }
 
-  // Distances from demands with bytes left, along edges and back along those that carry something. True where a device
-  // with room is reached.
+  // Finds distances from demands with bytes left, along edges and back along edges that carry something. Returns
+  // whether a device with room is reached.
   bool find_levels(std::int64_t limit) {
     demand_level_.assign(demands_.size(), -1);
     device_level_.assign(sent_.size(), -1);
@@ -110,8 +111,8 @@ class SenderFlow {
     return has_room;
   }
 
-  // Sends bytes of the demand along rising levels; those of another demand make room for them where need be. Returns
-  // how many it has sent. `left_` of demands that pass bytes on does not change.
+  // Sends bytes of the demand along rising levels. Where a device is full, bytes of another demand are sent by others
+  // to make room. Returns the number of bytes sent. `left_` of demands that only pass bytes on does not change.
   std::int64_t send_on(std::size_t demand, std::int64_t bytes, std::int64_t limit) {
     const std::size_t count = first_edge_[demand + 1] - first_edge_[demand];
     for (std::size_t& next = next_edge_[demand]; next < count; ++next) {
@@ -127,7 +128,7 @@ class SenderFlow {
     return 0;
   }
 
-  // Makes a full device send less of another demand, which others send then.
+  // Makes a full device send less of another demand, and other devices send that instead.
   std::int64_t relieve(std::size_t device, std::int64_t bytes, std::int64_t limit) {
     for (std::size_t& next = next_back_[device]; next < edges_at_[device].size(); ++next) {
       const std::size_t back = edges_at_[device][next];
@@ -153,7 +154,7 @@ class SenderFlow {
   std::vector<std::size_t> next_back_;
 };
 
-// All bytes shared by all that hold any, and each demand by itself.
+// A lower bound: all bytes divided among all devices that hold any, and each demand divided among its holders.
 std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t device_count) {
   std::vector<bool> holds(static_cast<std::size_t>(device_count));
   std::int64_t bytes = 0;

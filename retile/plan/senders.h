@@ -1,4 +1,4 @@
-// Senders: which holder of each box sends it, chosen over all boxes and arrays together.
+// Senders: which holder of each box sends it. Chosen over all boxes and arrays together.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,21 @@
 
 namespace retile {
 
-// Elements, or bytes, that any of these devices can send, and may share.
+// An amount, in elements or bytes, that any of these devices can send, and that they may share.
 struct SenderDemand {
-  std::vector<Device> holders;  // none twice, at least one
+  std::vector<Device> holders;  // distinct, at least one
   std::int64_t amount = 0;
 };
 
 struct SenderShares {
-  // The least that the busiest device can send: over all sets of devices, what only they hold, shared evenly.
+  // The least that the busiest device can send: the maximum, over all sets of devices, of what only they hold divided
+  // evenly among them.
   std::int64_t bound = 0;
-  // By demand and holder: the demand's amount in all. No device sends more than the bound.
+  // By demand and holder. A demand's shares add up to its amount. No device sends more than the bound.
   std::vector<std::vector<std::int64_t>> shares;
 };
 
-// The amounts of all demands together fit in 63 bits. Where holders are alike they share evenly.
+// Shares the sending. The amounts of all demands together must fit in 63 bits. Interchangeable holders share evenly.
 SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count);
 
 }  // namespace retile

@@ -1,4 +1,4 @@
-// An exchange between any boxes: every device is sent what it lacks, and holders of the same box share the sending.
+// An exchange between any boxes: every device receives what it lacks, and holders of the same box share the sending.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -13,8 +13,8 @@
 namespace retile {
 namespace {
 
-// Cuts a box into one of at most this many elements, of which it has more, and the rest, between slabs of its longest
-// dimension. Where already a slab has more, that is cut off.
+// Cuts a box into one of at most `elements` elements, which is fewer than it has, and the rest, between slabs of its
+// longest dimension. If one slab has more elements than that, one slab is cut off.
 std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
   const std::size_t longest = longest_dimension(box);
   const std::int64_t slab = volume(box) / (box.hi[longest] - box.lo[longest]);
@@ -23,7 +23,7 @@ std::pair<Box, Box> cut_box(const Box& box, std::int64_t elements) {
   return cut;
 }
 
-// What a device lacks of a box.
+// A part of a box that a device lacks.
 struct Lack {
   Device to = 0;
   std::int64_t elements = 0;
@@ -35,7 +35,7 @@ class BoxExchange {
   BoxExchange(const Placement& before, const Placement& after)
       : after_(after), held_(held_boxes(before)), received_(static_cast<std::size_t>(before.device_count())) {}
 
-  // Nothing where there are more pieces than `most`.
+  // The pieces; nothing where there are more than `most`.
   std::optional<std::vector<Piece>> pieces(std::size_t most) {
     if (!find_pieces(most)) return std::nullopt;
     share_out();
@@ -53,7 +53,8 @@ class BoxExchange {
   }
 
  private:
-  // What devices lack, by the box that has it; senders are left open. False where that is more than `most` pieces.
+  // Finds what devices lack, by the box that contains it, without senders. False where that makes more than `most`
+  // pieces.
   bool find_pieces(std::size_t most) {
     const BoxIndex index(held_);
     wanted_.resize(held_.size());
@@ -73,8 +74,8 @@ class BoxExchange {
     return true;
   }
 
-  // How many elements each holder sends of each box, such that the most loaded device sends as little as it can. Where
-  // they cannot be counted in 63 bits, the first holders send everything.
+  // Chooses how many elements of each box each holder sends, so that the most loaded device sends as little as
+  // possible. Where totals exceed 63 bits, the first holders send everything.
   void share_out() {
     std::vector<SenderDemand> demands;
     std::optional<std::int64_t> total = 0;
@@ -89,9 +90,9 @@ class BoxExchange {
     if (total) shares_ = share_sending(demands, after_.device_count()).shares;
   }
 
-  // Gives every holder its share of what is lacking, within what is not worth another message.
+  // Gives every holder its share of what is lacking, give or take what is not worth another message.
   void deal(const std::vector<Device>& holders, const std::vector<std::int64_t>& shares, std::vector<Lack> lacks) {
-    std::reverse(lacks.begin(), lacks.end());  // the first is last, to be taken off
+    std::reverse(lacks.begin(), lacks.end());  // so that the first is at the back
     std::size_t last = holders.size();
     while (last > 1 && shares[last - 1] == 0) --last;
     for (std::size_t i = 0; i < last && !lacks.empty(); ++i) {
@@ -120,7 +121,7 @@ class BoxExchange {
   std::vector<std::vector<Lack>> wanted_;          // by box
   std::vector<std::vector<std::int64_t>> shares_;  // elements, by box and holder
   std::vector<std::vector<Piece>> received_;       // by device
-  std::size_t count_ = 0;                          // of all of them
+  std::size_t count_ = 0;                          // of pieces
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Traits of steps: what every kind of step is called and does, in one table.
+// Traits of steps: the name and the properties of every kind of step, in one table.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct StepTraits {
   bool moves = false;     // data goes from device to device
 };
 
-// In the order of StepOp.
+// The traits in the order of StepOp.
 constexpr std::array<StepTraits, 6> all_step_traits{{{StepOp::dynslice, "dynslice", false},
                                                      {StepOp::alltoall, "alltoall", true},
                                                      {StepOp::allgather, "allgather", true},

@@ -12,10 +12,10 @@
 namespace retile {
 namespace {
 
-// Whether the plan's costs are the times that it has anyway.
+// Whether the plan's costs are times, so that they need not be told twice.
 bool has_times_alone(const Plan& plan) { return plan.time && plan.cost.model == "seconds"; }
 
-// What a step costs, and how long it takes.
+// The remark on a step: its cost, and its time.
 std::string step_remark(const Plan& plan, std::size_t step) {
   std::string remark = has_times_alone(plan) ? "" : fmt::format("cost {}", group_digits(plan.cost.steps[step]));
   if (!plan.time) return remark;
@@ -55,7 +55,7 @@ std::string duration_text(std::int64_t picoseconds) {
   constexpr std::array<const char*, 5> units{"s", "ms", "us", "ns", "ps"};
   double value = static_cast<double>(picoseconds) / 1e12;
   std::size_t unit = 0;
-  // What is 999.5 and more would be rounded to four digits.
+  // In the next smaller unit, 999.5 or more would be rounded to four digits.
   while (unit + 1 < units.size() && value > 0 && value < 0.9995) {
     value *= 1000;
     ++unit;
@@ -64,7 +64,7 @@ std::string duration_text(std::int64_t picoseconds) {
 }
 
 Wait longest_wait(const PlanTime& time) {
-  std::vector<Wait> waits;  // each thing once
+  std::vector<Wait> waits;  // each resource once
   for (const StepTime& step : time.steps) {
     const auto is_same = [&](const Wait& wait) {
       return wait.kind == step.wait.kind && wait.number == step.wait.number;
@@ -111,7 +111,7 @@ std::string count_of(std::int64_t number, std::string_view noun) {
 }
 
 std::string to_string(const Plan& plan, const Palette& palette) {
-  // A column of types and one of local sizes, as wide as their widest entries.
+  // The types and the local sizes form two columns, as wide as their widest entries.
   std::vector<std::string> types{to_string(plan.source)};
   std::vector<std::string> sizes{group_digits(plan.memory.source)};
   for (const Step& step : plan.steps()) {

@@ -31,7 +31,7 @@ std::int64_t most_received(const Placement& before, const Step& step) {
   std::vector<std::int64_t> received(static_cast<std::size_t>(device_count));
   const auto at = [&](Device device) -> std::int64_t& { return received[static_cast<std::size_t>(device)]; };
   if (exchange != nullptr && exchange->pieces) {
-    // One box may be sent many times over: beyond 63 bits it is only known to be too much.
+    // A box may be sent many times. Sums beyond 63 bits become the largest number, which no true statement equals.
     for (const Piece& piece : *exchange->pieces) {
       at(piece.to) = checked_add(at(piece.to), volume(piece.box)).value_or(INT64_MAX);
     }
@@ -47,8 +47,8 @@ std::int64_t most_received(const Placement& before, const Step& step) {
 
 std::int64_t device_count_of(const Plan& plan) { return plan.movement.mesh.device_count(); }
 
-// Parts are added pair by pair, and every device but one is sent each element that it ends with: so much arrives in
-// all, and at least the average somewhere. What a device ends with is no part of what it held.
+// The floor of a sum. Parts are added pair by pair, and each element is sent to all but one of the devices that end
+// with it. Some device receives at least the average of this total. What a device ends with is no part of what it held.
 std::int64_t floor_of_sum(const Plan& plan) {
   std::int64_t parts = 1;
   for (const AxisPart& part : plan.source.partial()) parts *= part.size;

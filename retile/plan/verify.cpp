@@ -31,7 +31,7 @@ class Verifier {
     return std::move(faults_);
   }
 
-  // The plan whose movement this is.
+  // Judges the plan, whose movement this is.
   std::vector<std::string> judge_plan(const Plan& plan, const PlanStatements& statements) {
     try {
       check_ends(plan);
@@ -58,7 +58,7 @@ class Verifier {
     report("step {} ({}): {}", step_index_, name_of(op_of(movement_.steps[step_index_])), fault);
   }
 
-  // For faults after which boxes have no meaning.
+  // Reports a fault after which boxes have no meaning, and stops.
   template <typename... Arguments>
   [[noreturn]] void stop_at_step(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     report_step(format, std::forward<Arguments>(arguments)...);
@@ -90,10 +90,10 @@ class Verifier {
 
   void check_result(const Plan& plan) { check_end(plan.target, movement_.target(), "after the last step", "target"); }
 
-  // What the devices hold at an end of the plan is what the end's layout says.
+  // Checks that the devices hold, at an end of the plan, what that end's layout says.
   void check_end(const Layout& layout, const Placement& actual, const char* when, const char* name) {
     const Placement wanted = layout.placement(device_count(), array_);
-    if (actual.type() != nullptr && actual == wanted) return;  // without going through the devices
+    if (actual.type() != nullptr && actual == wanted) return;  // takes no time per device
     if (actual.is_even() && wanted.is_even() && actual.local_shape() != wanted.local_shape()) {
       report("{} the local shape is {}, and the {} has {}", when, to_string(actual.local_shape()), name,
              to_string(wanted.local_shape()));
@@ -106,7 +106,7 @@ class Verifier {
     }
   }
 
-  // Whether the boxes make up the same, however they are cut. The others do not overlap.
+  // Whether the boxes of both lists contain the same elements, however they are cut. `others` do not overlap.
   static bool same_elements(std::vector<Box> some, std::vector<Box> others) {
     const auto by_corner = [](const Box& a, const Box& b) { return a.lo < b.lo; };
     std::sort(some.begin(), some.end(), by_corner);
@@ -117,7 +117,7 @@ class Verifier {
            });
   }
 
-  // Nothing where that is beyond 63 bits.
+  // The number of elements in the boxes; nothing where it exceeds 63 bits.
   static std::optional<std::int64_t> elements_of(const std::vector<Box>& boxes) {
     std::optional<std::int64_t> elements = 0;
     for (const Box& box : boxes) elements = elements ? checked_add(*elements, volume(box)) : std::nullopt;
@@ -155,7 +155,7 @@ class Verifier {
     }
     const bool is_judged_by_boxes =
         op_of(step) == StepOp::reduce || !before.is_even() || (!after.is_even() && after.is_listed());
-    // Grids that reach beyond the array are the planners' own: what somebody writes as corners must lie inside it.
+    // Only planners make grids that reach beyond the array; corners from elsewhere must lie inside it.
     const bool has_corners = !after.is_listed() && after.grid_extent() == global && product(global) > 0;
     if (has_corners || !is_judged_by_boxes) check_grid(after);
     if (is_judged_by_boxes) return require_single_boxes(step, before);
@@ -168,7 +168,7 @@ class Verifier {
     if (!is_balanced(after)) report_step("some tiles have more holders than others");
   }
 
-  // Several boxes on a device are for exchanges, and for slices that keep some.
+  // Checks that devices hold single boxes, except for exchanges, and for slices that keep some of several boxes.
   void require_single_boxes(const Step& step, const Placement& before) {
     const bool takes_any = op_of(step) == StepOp::exchange || op_of(step) == StepOp::dynslice;
     if (takes_any || (before.has_single_boxes() && step.after.has_single_boxes())) return;
@@ -197,7 +197,7 @@ class Verifier {
     }
   }
 
-  // --- The local shape that a step's moves lead to; nothing where they say nothing of it, or are at fault.
+  // --- The local shape that a step's moves lead to; nothing where they determine none, or are at fault.
 
   std::optional<Shape> shape_after(const SliceStep& step, const Placement& before) {
     std::optional<Shape> local = before.local_shape();
@@ -222,7 +222,7 @@ class Verifier {
     return std::nullopt;
   }
 
-  // The size to change; null where there is none, which is reported.
+  // The size that a move changes; null where there is none, which is reported.
   std::int64_t* size_to_change(std::optional<Shape>& local, int dimension, std::int64_t factor) {
     if (!local) return nullptr;
     if (factor > 0 && dimension >= 0 && static_cast<std::size_t>(dimension) < local->size()) {
@@ -252,8 +252,8 @@ class Verifier {
     local.reset();
   }
 
-  // --- What each kind of step may do. Without lists, that there are some which would do: every tile has equally many
-  // holders before and after, so they exist wherever devices get what lies in the right place (König's theorem).
+  // --- What each kind of step may do. Without lists, it is checked that suitable ones exist: every tile has equally
+  // many holders before and after, so they exist if devices get what lies in the right place (König's theorem).
 
   void check(const SliceStep& /*step*/, const Placement& before, const Placement& after) {
     for (Device device = 0; device < device_count(); ++device) {
@@ -265,7 +265,7 @@ class Verifier {
     if (!step.groups) return check_gather_without_groups(before, after);
     for (const std::vector<Device>& group : sized_groups(*step.groups, step.gathers)) {
       const std::vector<Box> held_by_group = boxes(group, before);
-      std::optional<Box> gathered;  // a box that the group is known to hold: its members want the same
+      std::optional<Box> gathered;  // a box that the group is known to hold, because a member wanted it
       for (const Device device : group) {
         const Box wanted = after.box(device);
         if (wanted == gathered) continue;
@@ -282,9 +282,9 @@ class Verifier {
     }
   }
 
-  // The union of a group's boxes is cut anew, each member gets a piece of its own, and every member sends
-  // every member as much. That the union is a box follows: the pieces are boxes, and each takes from all. So pairs are
-  // looked at only to say what is wrong.
+  // The group's boxes make up a box that is cut anew: each member gets a piece of its own, and every member sends
+  // equally much to every member. That the union is a box follows, because pieces are boxes and each takes from all.
+  // Pairs are inspected only to say what is wrong.
   void check(const AllToAllStep& step, const Placement& before, const Placement& after) {
     if (!step.groups) return check_alltoall_without_groups(step, before, after);
     for (const std::vector<Device>& group : sized_groups(*step.groups, step.moves)) {
@@ -316,8 +316,8 @@ class Verifier {
     }
   }
 
-  // Whether the group's tiles, one for each member, make up a box, before and after, each dimension of which is as long
-  // as the longer of both tiles. Any two then share as much: in each dimension, the shorter one.
+  // Whether the group's tiles, one for each member, make up one box before and after, each dimension of which is as
+  // long as the longer of both tiles. Any two tiles then share equally much: the shorter length in each dimension.
   static bool cuts_a_box_anew(const std::vector<Device>& group, const Placement& before, const Placement& after) {
     const auto members = static_cast<std::int64_t>(group.size());
     Shape box(before.local_shape());
@@ -341,7 +341,8 @@ class Verifier {
     return true;
   }
 
-  // Dimensions grow or shrink. What is cut anew is then as long as the longer of both tiles, and a device stays in it.
+  // Checks that dimensions only grow or shrink. A box that is cut anew is then as long as the longer of both tiles, and
+  // devices stay in it.
   void check_alltoall_without_groups(const AllToAllStep& step, const Placement& before, const Placement& after) {
     const Shape& from_tile = before.tile_shape();
     const Shape& to_tile = after.tile_shape();
@@ -424,8 +425,8 @@ class Verifier {
     }
   }
 
-  // The device holds all parts of its box. They are the first dimensions of what it holds, but for those of one
-  // element.
+  // Checks that every device holds all parts of its box. They lie along the first dimensions of what it holds, except
+  // for dimensions of one element.
   void check(const ReduceStep& step, const Placement& before, const Placement& after) {
     if (step.dimensions.empty()) stop_at_step("it combines nothing");
     for (Device device = 0; device < device_count(); ++device) {
@@ -453,19 +454,19 @@ class Verifier {
     }
   }
 
-  // An element that is sent to a device twice was sent for nothing.
+  // Reports elements that a device is sent twice: they are sent in vain.
   void report_repetition(Device device, const Placement& before, const Placement& after, std::vector<Box> received) {
-    std::erase_if(received, [&](const Box& box) { return !after.part_around(device, box); });  // a fault already
+    std::erase_if(received, [&](const Box& box) { return !after.part_around(device, box); });  // reported already
     std::int64_t elements = 0;
     for (const Box& box : received) elements = checked_add(elements, volume(box)).value_or(INT64_MAX);
-    if (elements <= lacked_elements(before, after, device)) return;  // no more than it takes to complete the box
+    if (elements <= lacked_elements(before, after, device)) return;  // no more than are lacking
     for (const Box& box : held_boxes(after, device)) {
       const std::optional<Box> repeated = find_covered_twice(box, received);
       if (repeated) return report_step("device {} is sent {} twice", device, to_string(*repeated));
     }
   }
 
-  // --- What is said of steps.
+  // --- Statements about steps.
 
   void check_statements(const PlanStatements& statements) {
     for (step_index_ = 0; step_index_ < statements.steps.size(); ++step_index_) {
@@ -479,7 +480,7 @@ class Verifier {
     }
   }
 
-  // Boxes without elements may have any shape.
+  // Checks a stated local shape. Empty boxes may have any shape.
   void check_local_shape(const char* name, const std::optional<Shape>& stated, const Placement& placement) {
     const Shape& held = placement.local_shape();
     const auto is_empty = [](const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); };
@@ -487,7 +488,7 @@ class Verifier {
     report_step("{} is {}, and the devices hold {}", name, to_string(*stated), to_string(held));
   }
 
-  // The groups of an exchange are the sets of devices that its pieces connect.
+  // Checks that the stated groups of an exchange are the sets of devices that its pieces connect.
   void check_connected_groups(const Groups& stated, const std::vector<Piece>& pieces) {
     std::vector<Device> parent(static_cast<std::size_t>(device_count()));
     std::iota(parent.begin(), parent.end(), Device{0});
@@ -510,7 +511,7 @@ class Verifier {
     if (connected.size() < groups.size()) report_step("transfers connect devices of different groups");
   }
 
-  // True, and a fault reported, where part of the wanted box is in none of the sources.
+  // Reports the first part of the wanted boxes that none of the sources contains. Returns whether there is one.
   bool report_lack(Device device, const std::vector<Box>& wanted, const std::vector<Box>& sources, const char* holder) {
     for (const Box& box : wanted) {
       if (volume(box) == 0) continue;
@@ -536,7 +537,7 @@ class Verifier {
     if (!inside) stop_at_step("{} is no box of the array", to_string(box));
   }
 
-  // The groups that have members, every device in exactly one.
+  // The groups that have members. Checks that every device is in exactly one.
   Groups partitioned_groups(Groups groups) {
     std::erase_if(groups, [](const std::vector<Device>& group) { return group.empty(); });
     std::vector<bool> seen(static_cast<std::size_t>(device_count()));
@@ -559,7 +560,7 @@ class Verifier {
     return size;
   }
 
-  // Groups as above, of the size that the moves ask for.
+  // The groups of partitioned_groups(), of the size that the moves require.
   template <typename Change>
   Groups sized_groups(const Groups& listed, const std::vector<Change>& changes) {
     const std::int64_t size = size_needed(changes);
@@ -618,7 +619,7 @@ class Verifier {
 
   const Movement& movement_;
   std::size_t most_;
-  MovedArray array_;  // of the plan
+  MovedArray array_;  // the array that the plan moves
   std::size_t step_index_ = 0;
   std::vector<std::string> faults_;
 };

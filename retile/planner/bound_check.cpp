@@ -17,7 +17,7 @@ namespace {
 
 constexpr Names<BoundVerdict, 3> verdict_names{{"confirmed", "refuted", "not checked"}};
 
-// Those that plans name.
+// The planner that the plan names; nothing for an unknown one and for those that plans never name.
 std::optional<PlannerKind> planner_of(const Plan& plan) {
   const std::optional<PlannerKind> kind = find_planner(plan.planner);
   return kind == PlannerKind::automatic || kind == PlannerKind::lean ? std::nullopt : kind;
@@ -35,7 +35,7 @@ bool is_searched(const PlanOptions& options) {
   return options.cost_model->has_proofs() && (options.planner == PlannerKind::paper || is_portable);
 }
 
-// Against what the plan's own planner proves and finds.
+// Judges the bound by what the plan's own planner proves and finds.
 BoundCheck check_by_planner(const Plan& plan, const PlanOptions& planning) {
   const Problem problem(plan.id, plan.source, plan.target);
   PlanOptions options = planning;

@@ -12,7 +12,7 @@
 namespace retile {
 namespace {
 
-// A step that leads to a grid: what it costs on the whole grid, and clipped.
+// The cost of a step to a grid, on the whole grid and clipped to the array.
 struct StepPrice {
   std::int64_t padded = 0;
   std::int64_t clipped = 0;
@@ -28,8 +28,8 @@ class ClippedPrices {
     }
   }
 
-  // What plans cost on the whole grid by their grids alone, whoever holds which tile: a step to the target, and one
-  // more where something is gathered and the mesh has no axes for a grid that is finer than both ends.
+  // A lower bound on the whole grid that follows from the grids alone, whoever holds which tile: a step to the target,
+  // and one more where something is gathered and the mesh has too few axes for a grid that is finer than both ends.
   std::int64_t bound_by_grids() const {
     bool gathers = false;
     bool meets = true;
@@ -44,7 +44,8 @@ class ClippedPrices {
     return cuts_.target_size + (gathers && !meets ? finest : 0);
   }
 
-  // The last step that moves anything leads to the target's grid or a coarser one; any steps may come before it.
+  // The bound. The last step that moves anything leads to the target's grid or a coarser one; any steps may come before
+  // it.
   std::int64_t least(std::int64_t bound) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const StepPrice& last : cheapest_by_size(cuts_.target)) {
@@ -54,12 +55,12 @@ class ClippedPrices {
   }
 
  private:
-  static constexpr std::size_t most_remainders = 1024;  // that are looked at one by one
+  static constexpr std::size_t most_remainders = 1024;  // costs whose covers are computed exactly
 
-  // The cheapest grid of each local size among those cut no deeper than the limit; the largest sizes first.
-  // Depths are numbered by how often each prime cuts.
+  // The cheapest grid of each local size among those cut no deeper than the limit; the largest sizes first. A depth's
+  // number encodes how often each prime cuts.
   std::vector<StepPrice> cheapest_by_size(const Cuts& limit) const {
-    std::vector<StepPrice> prices(depths_);  // of the dimensions so far; not there where 0
+    std::vector<StepPrice> prices(depths_);  // by depth, for the dimensions so far; 0: no such grid
     prices[0] = {1, 1};
     for (int i = 0; i < cuts_.rank; ++i) {
       std::vector<StepPrice> longer(depths_);
@@ -71,13 +72,13 @@ class ClippedPrices {
     return prices;
   }
 
-  // How often a dimension is cut by the primes so far, as a part of the depth's number, and the size of its tiles.
+  // How often the primes so far cut a dimension, as a part of the depth's number, and the size of its tiles.
   struct DimensionCut {
     std::size_t depth = 0;
     std::int64_t tile = 1;
   };
 
-  // Every way to cut the dimension, added to every depth that the dimensions before it have.
+  // Adds every way to cut the dimension to every depth that the dimensions before it have.
   void add_dimension(const Cuts& limit, int dimension, std::size_t prime, DimensionCut cut, std::size_t stride,
                      const std::vector<StepPrice>& prices, std::vector<StepPrice>& longer) const {
     if (prime == cuts_.primes.size()) {
@@ -98,7 +99,7 @@ class ClippedPrices {
     }
   }
 
-  // Whether the mesh has axes for the cuts of both.
+  // Whether the mesh has enough axes for the cuts of both depths together.
   bool adds_up(std::size_t a, std::size_t b) const {
     for (const int supply : cuts_.supply) {
       const std::size_t base = static_cast<std::size_t>(supply) + 1;
@@ -109,16 +110,16 @@ class ClippedPrices {
     return true;
   }
 
-  // The cost of a step and of steps that cost `more_padded` on the whole grid.
+  // The clipped cost of a step and of others that cost `more_padded` on the whole grid.
   std::int64_t cost_of(const StepPrice& step, std::int64_t more_padded) {
     return checked_add(step.clipped, cover(more_padded)).value_or(std::numeric_limits<std::int64_t>::max());
   }
 
-  // The least that steps cost clipped which cost so much on the whole grid.
+  // The least clipped cost of steps that cost `padded` or more on the whole grid.
   std::int64_t cover(std::int64_t padded) {
     if (padded <= 0) return 0;
     if (covers_.size() >= most_remainders && !covers_.contains(padded)) {
-      // Rounded down by a little more than a double is wrong.
+      // The factor rounds down by slightly more than a double's error.
       return static_cast<std::int64_t>(std::ceil(static_cast<double>(padded) * share_ * (1 - 1e-12)));
     }
     const auto [known, is_new] = covers_.try_emplace(padded, std::numeric_limits<std::int64_t>::max());
@@ -131,8 +132,8 @@ class ClippedPrices {
   const CutProblem cuts_;
   const Shape& array_;
   std::size_t depths_ = 1;
-  std::vector<StepPrice> any_;  // to any grid
-  double share_ = 1;            // of its price on the whole grid that a step costs at least
+  std::vector<StepPrice> any_;  // steps to any grid
+  double share_ = 1;            // the least ratio of clipped to padded cost over all steps
   std::map<std::int64_t, std::int64_t> covers_;
 };
 

@@ -7,8 +7,8 @@
 
 namespace retile {
 
-// What no plan between the types costs under the paper's weights where its boxes are clipped to the array, if none
-// costs less than `bound` on the whole grid and some step must move something (docs/theory.md, Clipped plans).
+// A lower bound, under the paper's weights, on plans between the types whose boxes are clipped to the array. `bound` is
+// the lower bound on the whole grid. Some step must move something (docs/theory.md, Clipped plans).
 std::int64_t clipped_bound(const TypedProblem& padded, const Shape& array, std::int64_t bound);
 
 }  // namespace retile

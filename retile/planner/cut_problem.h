@@ -17,7 +17,7 @@ struct CutProblem {
   int rank = 0;
   std::vector<std::int64_t> primes;  // of the mesh, distinct and ascending
   std::vector<int> supply;           // how many axes of each prime the mesh has
-  std::vector<int> source_total;     // how many of them cut the source
+  std::vector<int> source_total;     // how many of the axes cut the source
   std::vector<int> target_total;
   Cuts source;
   Cuts target;
@@ -28,7 +28,7 @@ struct CutProblem {
   std::int64_t device_count = 1;
   std::int64_t element_size = 1;  // bytes
 
-  // The part of the array that exists, and the most elements of it that a device may hold on the way.
+  // The array's own shape, which the grid may exceed, and the most of its elements that a device may hold on the way.
   Shape array;
   std::int64_t most_held = std::numeric_limits<std::int64_t>::max();
 
@@ -39,9 +39,9 @@ struct CutProblem {
   std::int64_t tiles(std::span<const std::int8_t> cuts, int dimension) const;
   // Number of tiles of each dimension.
   Shape grid(std::span<const std::int8_t> cuts) const;
-  // Elements of the largest tile, of those that exist.
+  // The number of elements in the largest tile that lie in the array.
   std::int64_t held(std::span<const std::int8_t> cuts) const;
-  // The most cuts by a prime that the mesh has axes and the array has room for.
+  // The most cuts by a prime for which the mesh has axes and the array has room.
   int deepest(std::size_t prime) const;
 };
 

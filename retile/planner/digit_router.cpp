@@ -1,9 +1,8 @@
-// Routing by digits. On a mesh of p-sized axes a device is a vector over the field of p elements, one
-// coordinate (digit) per axis. Number the cuts of a dimension from major to minor; level l of dimension i,
-// while it is there, is a function of the devices: which of the p parts they are in. Neighbouring layers
-// are used evenly iff the functions of all levels in either of them are independent, and a level that
-// stays keeps its function. Levels of the source and of the target have digits as their functions; those
-// in between are ours to choose, as sums of digits.
+// Routing by digits. On a mesh of p-sized axes a device is a vector over the field of p elements, one coordinate
+// (digit) per axis. The cuts of a dimension are numbered from major to minor as levels. While level l of dimension i is
+// there, it is a function of the devices: which of the p parts they are in. Neighbouring layers are used evenly iff the
+// functions of all levels in either of them are independent, and a level that stays keeps its function. Levels of the
+// source and of the target have digits as their functions; those in between may be chosen freely, as sums of digits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,7 +17,7 @@ namespace {
 // A linear function of the devices: coefficients of the digits.
 using Function = std::vector<std::int32_t>;
 
-// A level from the first to the last layer that has it, with no layer between that has not.
+// A level's stay: the first and last of a run of layers that all have the level.
 struct Episode {
   int dimension;
   int level;  // from 1, major to minor
@@ -84,7 +83,7 @@ class DigitRouter : public Router {
  private:
   enum class Choice { digits, sums };  // what functions are made of
 
-  static constexpr std::int64_t most_tries = 4096;  // of one judgement, among digits and among sums, at effort 1
+  static constexpr std::int64_t most_tries = 4096;  // per judgement, for digits and for sums each, at effort 1
   static constexpr std::int64_t units_of_try = 100;
   static constexpr std::int64_t most_summed_devices = 4096;
 
@@ -102,7 +101,7 @@ class DigitRouter : public Router {
     return layer * static_cast<std::size_t>(cuts_.rank) + static_cast<std::size_t>(dimension);
   }
 
-  // How many levels of each dimension have been there since the source, and stay until the target.
+  // Counts the levels of each dimension that have been there since the source, and those that stay until the target.
   void measure(std::span<const Cuts> layers) {
     const std::size_t size = layers.size() * static_cast<std::size_t>(cuts_.rank);
     since_source_.resize(size);
@@ -122,7 +121,7 @@ class DigitRouter : public Router {
     }
   }
 
-  // A level that is there all the way has one digit in source and target.
+  // Whether every level that is there all the way has the same digit in source and target.
   bool kept_levels_agree(std::span<const Cuts> layers) const {
     for (int i = 0; i < cuts_.rank; ++i) {
       const int kept = std::min(since_source_[index(layers.size() - 1, i)], until_target_[index(layers.size() - 1, i)]);
@@ -137,8 +136,8 @@ class DigitRouter : public Router {
     return mask;
   }
 
-  // A digit of the source that is still there and one of the target that is there already, in neighbouring
-  // layers, are two, unless they are one level.
+  // Whether, in neighbouring layers, digits of source levels that are still there differ from digits of target levels
+  // that are already there, except where both are the same level.
   bool fixed_digits_are_distinct(std::span<const Cuts> layers) const {
     for (std::size_t k = 1; k < layers.size(); ++k) {
       std::uint32_t from = 0;
@@ -176,7 +175,7 @@ class DigitRouter : public Router {
     return function;
   }
 
-  // All levels of all layers; the fixed ones with their digits, the free ones last and without functions.
+  // Lists all levels of all layers: first the fixed ones with their digits, then the free ones without functions.
   void list_episodes(std::span<const Cuts> layers) {
     layer_count_ = layers.size();
     episodes_.clear();
@@ -205,8 +204,8 @@ class DigitRouter : public Router {
     episodes_.insert(episodes_.end(), free.begin(), free.end());
   }
 
-  // Chooses functions for the free episodes: digits where they are enough, sums of digits where they are not
-  // and devices are few enough for tables. False where none were found within the tries.
+  // Chooses functions for the free episodes: digits where they suffice; otherwise sums of digits, if devices are few
+  // enough for tables. False where none were found within the tries.
   bool find_functions() {
     if (find_functions_among(Choice::digits)) return true;
     return cuts_.device_count <= most_summed_devices && find_functions_among(Choice::sums);
@@ -221,7 +220,7 @@ class DigitRouter : public Router {
     return found;
   }
 
-  // For the free episodes from number `next` on.
+  // Chooses functions for the free episodes from number `next` on.
   bool choose_functions(std::size_t next) {
     if (fixed_count_ + next == episodes_.size()) return true;
     Episode& episode = episodes_[fixed_count_ + next];
@@ -248,7 +247,7 @@ class DigitRouter : public Router {
     return is_independent(episode) && choose_functions(next + 1);
   }
 
-  // Whether the functions that are known stay independent in all pairs of layers that the episode is in.
+  // Whether the known functions are independent in all pairs of layers that the episode is in.
   bool is_independent(const Episode& episode) const {
     const std::size_t first = std::max<std::size_t>(1, episode.first);
     const std::size_t last = std::min(layer_count_ - 1, episode.last + 1);
@@ -324,8 +323,8 @@ class DigitRouter : public Router {
   std::vector<std::int32_t> tiles_in(std::size_t layer) const {
     const auto rank = static_cast<std::size_t>(cuts_.rank);
     std::vector<std::int32_t> tiles(static_cast<std::size_t>(cuts_.device_count) * rank);
-    // Episodes of a dimension come with ascending levels among the fixed and among the free ones, but not
-    // across: sort them once.
+    // Fixed episodes of a dimension have ascending levels, and so have free ones, but not both together: sort them
+    // once.
     std::vector<const Episode*> present;
     for (const Episode& episode : episodes_) {
       if (episode.first <= layer && layer <= episode.last) present.push_back(&episode);
@@ -347,9 +346,9 @@ class DigitRouter : public Router {
   int digit_count_;
   DigitLevels source_levels_;
   DigitLevels target_levels_;
-  std::vector<int> common_;  // leading levels of each dimension with one digit in source and target
+  std::vector<int> common_;  // leading levels of each dimension with the same digit in source and target
 
-  // What is known of the layers that were judged last.
+  // State of the last judgement.
   std::vector<int> since_source_;
   std::vector<int> until_target_;
   std::size_t layer_count_ = 0;

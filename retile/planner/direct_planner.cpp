@@ -1,4 +1,5 @@
-// One exchange from source to target: every device fetches what it lacks, and nothing else moves.
+// The direct planner: one exchange from source to target, in which every device fetches what it lacks and nothing else
+// moves.
 #include "retile/costs/cost_model.h"
 #include "retile/planner/lowering.h"
 #include "retile/planner/planned_steps.h"
@@ -6,8 +7,8 @@
 namespace retile {
 namespace {
 
-// Exchanges between boxes have perhaps a piece for each pair of devices: beyond this many they are left to be listed
-// when somebody asks.
+// The most pieces that are listed with the plan. An exchange between boxes may have one for each pair of devices;
+// longer lists are made when somebody asks for them.
 constexpr std::size_t most_listed_pieces = 2048;
 
 }  // namespace
@@ -30,7 +31,7 @@ PlannedSteps plan_boxes(const Placement& source, const Placement& target) {
     return {{{std::move(slice), target}}, 0};
   }
   PlannedSteps planned;
-  planned.steps.push_back({ExchangeStep{std::move(pieces)}, target});  // a list in braces would be copied
+  planned.steps.push_back({ExchangeStep{std::move(pieces)}, target});  // an initializer list would copy it
   return planned;
 }
 

@@ -12,14 +12,14 @@ namespace {
 
 // --- One mesh for both ends: digits of the numbers of devices.
 
-// A prime part of a mesh, and how far apart in the world the devices are that it tells apart.
+// A prime part of a mesh, and the distance in the world between devices that differ by one along it.
 struct WorldDigit {
   AxisPart part;
   std::int64_t stride = 1;
 };
 
-// By rising strides, which number all of the world's devices; nothing where the mesh's devices are not numbered by
-// digits.
+// The prime parts of the layout's mesh by rising strides, which number all of the world's devices; nothing where digits
+// do not number the devices.
 std::optional<std::vector<WorldDigit>> world_digits(const MeshLayout& layout, std::int64_t world) {
   const Mesh& mesh = layout.mesh;
   if (mesh.device_count() != world) return std::nullopt;
@@ -37,12 +37,13 @@ std::optional<std::vector<WorldDigit>> world_digits(const MeshLayout& layout, st
   return digits;
 }
 
-// A mesh that numbers the world's devices row-major, and what the parts of an end's own mesh are on it.
+// A mesh that numbers the world's devices row-major, and the prime parts on it that correspond to those of the ends'
+// meshes.
 struct CommonMesh {
   Mesh mesh;
   std::vector<WorldDigit> source;  // by rising strides
   std::vector<WorldDigit> target;  // the same strides
-  std::vector<AxisPart> parts;     // of the mesh, in the same order
+  std::vector<AxisPart> parts;     // of `mesh`, in the order of `source` and `target`
 };
 
 std::optional<CommonMesh> find_common_mesh(const MeshLayout& source, const MeshLayout& target, std::int64_t world) {
@@ -88,7 +89,7 @@ std::vector<AxisPart> common_parts(const CommonMesh& common, const Mesh& mesh, c
 
 // --- One list of factors for both ends.
 
-// The distances between elements at which cut factors begin and end.
+// Adds the strides at which cut factors begin and end.
 void add_bounds(const std::vector<Factor>& factors, std::set<std::int64_t>& bounds) {
   std::int64_t stride = 1;
   for (auto factor = factors.rbegin(); factor != factors.rend(); ++factor) {
@@ -97,7 +98,7 @@ void add_bounds(const std::vector<Factor>& factors, std::set<std::int64_t>& boun
   }
 }
 
-// Sizes of factors that both see, minor to major.
+// The sizes of the factors of a common refinement, minor to major.
 std::optional<Shape> common_factors(const std::vector<Factor>& source, const std::vector<Factor>& target,
                                     std::int64_t size) {
   std::set<std::int64_t> bounds{1, size};
@@ -112,8 +113,8 @@ std::optional<Shape> common_factors(const std::vector<Factor>& source, const std
   return factors;
 }
 
-// Deals a factor's prime parts (minor to major) to the finer factors that make it up (minor to major): a finer factor
-// is cut only where all those major to it are cut into single elements.
+// Deals a factor's prime parts (minor to major) to the finer factors that make it up (minor to major). A finer factor
+// is cut only if all factors major to it are cut into single elements.
 std::optional<std::vector<std::vector<AxisPart>>> refine_cuts(std::span<const std::int64_t> finer,
                                                               std::vector<AxisPart> parts) {
   std::vector<std::vector<AxisPart>> cuts(finer.size());
@@ -133,7 +134,7 @@ std::optional<std::vector<std::vector<AxisPart>>> refine_cuts(std::span<const st
   return cuts;
 }
 
-// The cuts of an end's factors in the common ones, minor to major.
+// The cuts of an end's factors, in the common factors, minor to major.
 std::optional<std::vector<std::vector<AxisPart>>> refined_axes(const std::vector<Factor>& factors,
                                                                const Shape& common) {
   std::vector<std::vector<AxisPart>> axes(common.size());
@@ -154,7 +155,8 @@ std::optional<std::vector<std::vector<AxisPart>>> refined_axes(const std::vector
   return axes;
 }
 
-// The size of a dimension that both ends cut evenly, and of which theirs are parts.
+// The size that a dimension is padded to, so that both ends cut it evenly into tiles as long as their own; nothing
+// where there is none.
 std::optional<std::int64_t> padded_size(std::int64_t size, std::int64_t source_tiles, std::int64_t target_tiles) {
   const auto padded = [&](std::int64_t tiles) { return divide_up(size, tiles) * tiles; };
   const std::int64_t result = std::max(padded(source_tiles), padded(target_tiles));
@@ -164,7 +166,7 @@ std::optional<std::int64_t> padded_size(std::int64_t size, std::int64_t source_t
   return result;
 }
 
-// A factor of a dimension that both ends see, and the axes along which they cut it.
+// A factor of the common refinement, and the axes along which each end cuts it.
 struct CommonFactor {
   std::int64_t size = 1;
   std::vector<AxisPart> from;
@@ -190,7 +192,7 @@ class FrameFinder {
   }
 
  private:
-  // A dimension's factors with their axes as parts of the common mesh.
+  // A dimension's factors, with their axes as parts of the common mesh.
   std::optional<std::vector<Factor>> common_view(const MeshLayout& layout, std::size_t dimension,
                                                  const std::vector<WorldDigit>& digits) const {
     std::vector<Factor> factors = layout.view[dimension];
@@ -212,7 +214,7 @@ class FrameFinder {
     std::vector<CommonFactor> factors;  // minor to major
     for (std::size_t j = 0; j < common->size(); ++j) {
       CommonFactor factor{(*common)[j], (*source_axes)[j], (*target_axes)[j]};
-      if (!factors.empty() && !factors.back().is_cut() && factor.divides()) {  // the same tiles as one factor
+      if (!factors.empty() && !factors.back().is_cut() && factor.divides()) {  // as one factor they have the same tiles
         factor.size *= factors.back().size;
         factors.pop_back();
       }

@@ -1,4 +1,5 @@
-// Frames: where a problem whose layouts are no types becomes one between types, for planners by grids.
+// Frames: a problem whose layouts are no types, as a problem between types of a larger array, for planners that work on
+// grids.
 #pragma once
 
 #include <optional>
@@ -8,8 +9,8 @@
 
 namespace retile {
 
-// Types of an array that is at least as large, perhaps with dimensions cut into factors: the same boxes as the
-// problem's, as far as they lie in `shape`.
+// Types of an array that is at least as large as the problem's, perhaps with dimensions split into factors. Clipped to
+// `shape`, their boxes are the problem's.
 struct Frame {
   DistributedType source;
   DistributedType target;
@@ -17,8 +18,8 @@ struct Frame {
   std::vector<Shape> view;  // the types' dimensions that make up each of the problem's; none where they are the same
 };
 
-// There is one where both ends see the dimensions in factors with a common refinement, have their tiles on one padded
-// grid, and live on meshes whose digits number the world's devices alike.
+// The problem's frame. There is one where both ends see the dimensions in factors with a common refinement, have their
+// tiles on one padded grid, and live on meshes whose digits number the world's devices alike.
 std::optional<Frame> find_frame(const Problem& problem);
 
 }  // namespace retile

@@ -1,5 +1,5 @@
-// Gather everything, then slice (eq:naive-redistribution). The contender that every plan must beat: it holds the whole
-// array on every device on the way.
+// Gather everything, then slice (eq:naive-redistribution). The baseline that every plan must beat: on the way every
+// device holds the whole array.
 #include "retile/grids/grid.h"
 #include "retile/planner/planned_steps.h"
 

@@ -1,7 +1,7 @@
 // Lowering: from the grids of a path to the steps of a plan. Written once over tables of tiles and tables of digits
 // (grids/tile_table.h): the former give boxes and lists, the latter types and no lists.
 //
-// A stop is what the devices hold between two steps.
+// A stop is the tiles that devices hold between two steps.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 
 namespace retile {
 
-// Up to this many devices a plan's stops are tables, and its groups and pairs are worked out with it. Beyond, stops are
+// Up to this many devices a plan's stops are tables, and its groups and pairs are computed with it. Beyond, stops are
 // types where the mesh allows, and lists are absent: planning time must not grow with the mesh. The pieces of an
-// exchange between grids are never listed: there may be one for each pair of devices, and each device can work out its
+// exchange between grids are never listed: there may be one for each pair of devices, and each device can compute its
 // own.
 constexpr std::int64_t most_tabled_devices = 256;
 
@@ -37,7 +37,7 @@ inline Step make_step(const Shape& global, StepOperation operation, const DigitT
   return {std::move(operation), placement_of(global, after)};
 }
 
-// The dimensions that `fine` cuts deeper than `coarse`, and by how much.
+// The dimensions that `fine` cuts deeper than `coarse`, and the factors by which it does.
 inline std::vector<DimensionFactor> factors_between(const Grid& coarse, const Grid& fine) {
   std::vector<DimensionFactor> factors;
   for (std::size_t i = 0; i < coarse.size(); ++i) {
@@ -48,7 +48,7 @@ inline std::vector<DimensionFactor> factors_between(const Grid& coarse, const Gr
 
 // --- The stops of a path: the source, after the slices, after each move, the target.
 
-// The stops of a path that lowers by these routes, one for each of its layers (see routing.h).
+// The stops of a path by these routes, which have one table for each of the path's layers (see routing.h).
 template <typename Table>
 std::vector<Table> routed_stops(const NormalPath& path, const std::vector<Table>& routes, const Table& target) {
   std::vector<Table> stops{routes.front()};
@@ -58,15 +58,15 @@ std::vector<Table> routed_stops(const NormalPath& path, const std::vector<Table>
     if (k < path.moves.size()) grid = grid_after(grid, path.moves[k]);
   }
   stops.push_back(target);
-  if (routes.size() == 1) stops.push_back(target);  // slices alone
+  if (routes.size() == 1) stops.push_back(target);  // a path of slices alone
   return stops;
 }
 
-// The stops of a path with a permutation, where every dealing will do. It leads from the last stop but one before
-// the gathers, or the end, to the last one there.
+// The stops of a path with a permutation, for which any dealing of tiles will do. The permutation comes after the
+// moves: it leads to the tiles that the gathers start from, or to the target.
 template <typename Table>
 std::vector<Table> permuted_stops(const NormalPath& path, const Table& source, const Table& target) {
-  // Whoever gets what it will need does not have to be sent it by the permutation.
+  // A device that is dealt what it will need does not receive it in the permutation.
   std::vector<Table> stops{source, deal_toward(source, path.sliced, target)};
   for (const Move& move : path.moves) stops.push_back(recut(stops.back(), move, target));
   if (path.moved != path.target) stops.push_back(deal_toward(target, path.moved, stops.back()));
@@ -91,7 +91,7 @@ void add_gather(const Shape& global, const Table& before, const Table& after, st
   if (!gather.gathers.empty()) steps.push_back(make_step(global, std::move(gather), before, after));
 }
 
-// One per dimension.
+// Adds one slice per dimension.
 template <typename Table>
 void add_slices(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
   Table current = before;
@@ -104,7 +104,7 @@ void add_slices(const Shape& global, const Table& before, const Table& after, st
   }
 }
 
-// One per dimension, small factors first: what is gathered early is gathered again with every later step.
+// Adds one gather per dimension, small factors first: every later step gathers again what an earlier one gathered.
 template <typename Table>
 void add_gathers(const Shape& global, const Table& before, const Table& after, std::vector<Step>& steps) {
   std::vector<DimensionFactor> factors = factors_between(grid_of(after), grid_of(before));
@@ -120,7 +120,7 @@ void add_gathers(const Shape& global, const Table& before, const Table& after, s
   }
 }
 
-// One step per move, one for the permutation, and slices and gathers of the given width.
+// The steps of a path: one per move, one for the permutation, and slices and gathers of the given width.
 template <typename Table>
 std::vector<Step> path_steps(const Shape& global, const NormalPath& path, const std::vector<Table>& stops,
                              StepWidth width) {

@@ -48,7 +48,7 @@ std::optional<double> parse_decimal(std::string_view text) {
   return value;
 }
 
-// A count of bytes may have a fraction: 1.5GiB.
+// Parses a count of bytes, perhaps with a fraction: 1.5GiB.
 std::optional<std::int64_t> parse_bytes(std::string_view number, const Unit& unit) {
   if (const auto whole = parse_whole(number)) return checked_multiply(*whole, unit.bytes);
   const auto decimal = parse_decimal(number);
@@ -69,7 +69,7 @@ MemoryText split(std::string_view text) {
   return {text.substr(0, digits), text.substr(digits)};
 }
 
-// Throws InputError with a hint that ends in `or_else`.
+// Parses a count of bytes with its unit. Throws InputError with a hint that ends in `or_else`.
 std::int64_t parse_bytes(const SourceText& source, const std::string& or_else) {
   const MemoryText text = split(source.text);
   const auto fail = [&](std::string message, const std::string& hint = {}) -> InputError {

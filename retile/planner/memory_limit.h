@@ -10,7 +10,7 @@
 
 namespace retile {
 
-// Per device. A factor is of the larger of the source's and the target's tile.
+// A limit per device, as a multiple of the larger of the source's and the target's tile.
 struct MemoryFactor {
   double factor = 1;
 };
@@ -19,12 +19,13 @@ struct MemoryBytes {
 };
 using MemoryLimit = std::variant<MemoryFactor, MemoryBytes>;
 
-// Throws InputError. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024); without one, bytes.
+// Parses a memory limit. Throws InputError. Units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of
+// 1024); a number without a unit is in bytes.
 MemoryLimit parse_memory_limit(const SourceText& source);
-// Parses a number of bytes, without factors.
+// Parses a number of bytes; factors are errors. Throws InputError.
 std::int64_t parse_byte_count(const SourceText& source);
 
-// The limit for a problem, whose larger tile a factor is of.
+// The limit in bytes for this problem, whose larger tile a factor multiplies.
 std::int64_t bytes_of(const MemoryLimit& limit, const Problem& problem);
 
 }  // namespace retile

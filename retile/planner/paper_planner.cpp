@@ -1,4 +1,4 @@
-// The paper's collectives (sections 6 and 7): search, routes, steps.
+// The planner of the paper's collectives (sections 6 and 7): search, routes, steps.
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// Digits where they are enough, tables where they are not.
+// Routes paths by digits where they suffice, by tables otherwise.
 class PathRouter {
  public:
   PathRouter(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget)
@@ -41,7 +41,7 @@ class PathRouter {
   }
 
  private:
-  static constexpr std::int64_t most_searched_devices = 64;  // by tables, after digits found nothing
+  static constexpr std::int64_t most_searched_devices = 64;  // most devices routed by tables after digits found nothing
 
   Router& tables() {
     if (!tables_) tables_ = make_table_router(problem_, cuts_, budget_);
@@ -64,7 +64,7 @@ class PaperPlanner {
         budget_(options.effort),
         router_(problem, cuts_, budget_) {}
 
-  // From now on devices hold no more than this of an array that ends before its grid does.
+  // Limits what devices may hold of `array`, which ends before its grid does, from now on.
   void limit(const Shape& array, std::int64_t most_held) {
     cuts_.array = array;
     cuts_.most_held = most_held;
@@ -85,7 +85,7 @@ class PaperPlanner {
   }
 
  private:
-  // By digits, where the mesh is large and they are enough.
+  // Lowers by digits. Nothing where the mesh is small enough for tables or digits do not suffice.
   std::optional<std::vector<Step>> lower_by_digits(const NormalPath& path, StepWidth width) {
     if (cuts_.device_count <= most_tabled_devices || cuts_.primes.size() > 1) return std::nullopt;
     const DigitTable target = digit_table(problem_.target());

@@ -10,7 +10,7 @@
 namespace retile {
 namespace {
 
-// Cost first, then number of steps, then elements that a device receives.
+// The price of a path. The least cost wins, then the fewest steps, then the fewest elements that a device receives.
 struct Price {
   std::int64_t cost = any_cost;
   int steps = 0;
@@ -21,7 +21,7 @@ struct Price {
   }
 };
 
-// How deep the array is cut at the bottom of a path.
+// A depth: how often each prime cuts the array at the bottom of a path, after its slices.
 struct Depth {
   std::vector<int> totals;  // cuts by each prime
   std::int64_t local_size = 1;
@@ -44,7 +44,7 @@ class Search {
         continue;
       }
       explore(depth);
-      if (budget_.is_spent()) {  // with fewer moves than in the last round, all paths of this depth were seen
+      if (budget_.is_spent()) {  // all paths of this depth with fewer moves than in the last round were seen
         const std::int64_t rest =
             (move_count_ - 1) * least_move_cost(local_size_) + least_gather_cost(local_size_, gathers_);
         unexplored = std::min(unexplored, std::max(depth.lower_bound, rest));
@@ -60,7 +60,7 @@ class Search {
   }
 
  private:
-  // So long paths are looked at that may only win by what devices receive.
+  // The number of nodes spent on paths that can only win by what devices receive.
   static constexpr std::int64_t most_tie_nodes = 2000;
 
   // --- Prices of single steps, by the cost model.
@@ -69,7 +69,7 @@ class Search {
     return model_.cost({op, before, after, received, problem_.element_size});
   }
   std::int64_t move_cost(std::int64_t factor) const { return alltoall_cost(local_size_, factor); }
-  // Among the fewest devices, which receive the least.
+  // The cost of the cheapest move: one among the fewest devices, which receive the least.
   std::int64_t least_move_cost(std::int64_t local_size) const {
     return alltoall_cost(local_size, problem_.primes.empty() ? local_size : problem_.primes.front());
   }
@@ -110,7 +110,7 @@ class Search {
 
   void add_depth(Depth depth) {
     depth.local_size = problem_.source_size;
-    bool covered = true;  // slices alone can make all the cuts that the target lacks
+    bool covered = true;  // slices alone can make all the cuts that the source lacks
     for (std::size_t p = 0; p < depth.totals.size(); ++p) {
       for (int i = problem_.source_total[p]; i < depth.totals[p]; ++i) depth.local_size /= problem_.primes[p];
       depth.gathers = depth.gathers || depth.totals[p] != problem_.target_total[p];
@@ -133,7 +133,7 @@ class Search {
     layers_.assign(1, problem_.source);
     moves_.clear();
     go_straight();
-    // Few moves first: the cheapest path with a permutation then bounds the number of moves worth looking at.
+    // Explores few moves first: the cheapest path with a permutation then bounds the number of moves worth exploring.
     const std::int64_t gather = least_gather_cost(local_size_, gathers_);
     for (move_count_ = 0; move_count_ * least_move_cost(local_size_) + gather <= best_.cost && !budget_.is_spent();
          ++move_count_) {
@@ -141,8 +141,9 @@ class Search {
     }
   }
 
-  // --- A path that is always there, so that a search that ends early has one, and every other is bounded from the
-  // start: slices toward the target, then moves straight from where there are too many cuts to where they lack.
+  // --- A path that always exists: slices toward the target, then moves straight from dimensions with too many cuts to
+  // those that lack some. A search that ends early has this path at least, and its cost bounds all others from the
+  // start.
 
   void go_straight() {
     for (std::size_t p = 0; p < problem_.primes.size(); ++p) slice_toward_target(p);
@@ -177,7 +178,7 @@ class Search {
     }
   }
 
-  // Moves what one dimension has too many and the other lacks; the factor, 1 where that is nothing.
+  // Moves as many cuts as `from` has too many and `to` lacks. Returns the factor; 1 where nothing moves.
   std::int64_t move_straight(std::size_t now, int from, int to) {
     if (stack_.size() <= now + 1) stack_.emplace_back(width_);
     if (layers_.size() <= now + 1) layers_.emplace_back(width_);
@@ -215,7 +216,7 @@ class Search {
     }
     const std::size_t at = problem_.at(prime, dimension);
     const int room = problem_.capacity[at] - problem_.source[at];
-    // What the target lacks is sliced first: such paths tend to be the cheap ones.
+    // Slices first where the target is cut deeper: such paths tend to be cheap.
     for (int count = std::min(left, room); count >= 0; --count) {
       stack_[0][at] = static_cast<std::int8_t>(problem_.source[at] + count);
       slice(prime, dimension + 1, left - count);
@@ -235,7 +236,7 @@ class Search {
     return false;
   }
 
-  // Dimensions that are not cut as deep as the target: each needs a move of its own.
+  // The number of dimensions that are cut less deep than the target's: each needs a move of its own.
   int count_lacking(const Cuts& cuts) const {
     int lacking = 0;
     for (int i = 0; i < problem_.rank; ++i) lacking += is_cut_deeper(problem_.target, cuts, i) ? 1 : 0;
@@ -260,7 +261,7 @@ class Search {
     if (stack_.size() <= next) stack_.emplace_back(width_);
     if (layers_.size() <= next) layers_.emplace_back(width_);
     for (int to = 0; to < problem_.rank; ++to) {
-      // With as many moves left as dimensions lack cuts, every move must serve one of those.
+      // With only as many moves left as dimensions lack cuts, every move must serve one of those dimensions.
       if (left == lacking && !is_cut_deeper(problem_.target, stack_[static_cast<std::size_t>(k)], to)) continue;
       for (int from = 0; from < problem_.rank; ++from) {
         const bool again = k > 0 && moves_.back().from == from && moves_.back().to == to;
@@ -269,14 +270,14 @@ class Search {
     }
   }
 
-  // Every factor that can go from one dimension to the other.
+  // Tries every factor that can go from one dimension to the other.
   void move_between(int k, std::int64_t cost, int from, int to) {
     const auto now = static_cast<std::size_t>(k);
     stack_[now + 1] = stack_[now];
     layers_[now + 1] = stack_[now];
     std::int64_t factor = 1;
     for (;;) {
-      // Counts through the exponents of the factor, one prime after the other.
+      // Counts through the exponents of the factor, prime by prime.
       std::size_t p = 0;
       for (; p < problem_.primes.size(); ++p) {
         std::int8_t& taken = stack_[now + 1][problem_.at(p, from)];
@@ -303,7 +304,7 @@ class Search {
 
   // --- Ends.
 
-  // Dimension by dimension, cheapest first: what the gathers cost, and how many there are.
+  // The cost of the gathers and their number: one per dimension, cheapest first.
   Price gather_price(const Cuts& cuts) {
     gather_factors_.clear();
     for (int i = 0; i < problem_.rank; ++i) {
@@ -355,17 +356,17 @@ class Search {
 
   std::vector<Depth> depths_;
   const std::vector<int>* totals_ = nullptr;
-  std::int64_t local_size_ = 1;  // at the bottom of the paths that are being explored
+  std::int64_t local_size_ = 1;  // at the bottom of the paths being explored
   bool gathers_ = false;
   int slice_steps_ = 0;
-  int move_count_ = 0;  // of the paths that are being explored
+  int move_count_ = 0;  // of the paths being explored
   std::vector<Cuts> stack_;
   std::vector<Cuts> layers_;
   std::vector<Move> moves_;
   std::vector<std::int64_t> gather_factors_;
   std::int64_t nodes_ = 0;
 
-  Price best_;  // at first what paths have to cost less than: none has fewer steps than that
+  Price best_;  // at first the cost that paths have to beat, with 0 steps so that an equal cost does not win
   NormalPath best_path_;
   std::int64_t undecided_ = any_cost;
 };

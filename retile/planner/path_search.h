@@ -15,38 +15,38 @@
 
 namespace retile {
 
-// A weak path in normal form: grids are numbers of tiles per dimension.
+// A weak path in normal form. Grids are numbers of tiles per dimension.
 struct NormalPath {
   Grid source;
   Grid sliced;  // after the slices
   std::vector<Move> moves;
   Grid moved;  // after the moves
   Grid target;
-  bool permuted = false;  // with a permutation after the moves
+  bool permuted = false;  // a permutation follows the moves
 };
 
-// What is known of a path's lowering without a permutation.
+// What is known about lowering a path without a permutation.
 enum class Verdict { lowers, refuted, undecided };
 
-// Judges the layers of a path: the source's cuts, the cuts after each merge before they are cut anew, and
-// the target's where the path ends in gathers.
+// Judges a path by its layers: the source's cuts, the cuts after each merge and before the array is cut anew, and the
+// target's cuts where the path ends in gathers.
 using Judge = std::function<Verdict(std::span<const Cuts> layers)>;
 
-// What a node of the search takes from the budget. A judge takes what it needs beyond that by itself.
+// Units of the budget per node of the search. A judge spends more by itself.
 constexpr std::int64_t units_of_node = 30;
 
 struct SearchResult {
   NormalPath path;
   std::int64_t cost = 0;
-  std::int64_t lower_bound = 0;  // on what any sequence of the paper's collectives costs
+  std::int64_t lower_bound = 0;  // on the cost of any sequence of the paper's collectives
   bool proved = false;           // every cheaper path was refuted
 };
 
 constexpr std::int64_t any_cost = std::numeric_limits<std::int64_t>::max();
 
-// Where the budget ends the search, what is cheaper than the best path so far is no longer refuted. Looks only for
-// paths that cost less than `below`, and whose devices hold no more than the problem allows: where there is none, that
-// is the cost of the result, and its path is empty.
+// The cheapest path that costs less than `below` and on which devices hold no more than the problem allows. Where there
+// is none, the result has an empty path and the cost `below`. If the budget ends the search, paths cheaper than the
+// best so far are no longer refuted.
 SearchResult search_paths(const CutProblem& problem, const Judge& judge, WorkBudget& budget,
                           const CostModel& cost_model = paper_model(), std::int64_t below = any_cost);
 

@@ -8,8 +8,8 @@
 namespace retile {
 namespace {
 
-// Elements after which a device holds the same again; 1 where that says nothing: the dimension is cut as a whole, or
-// not at all. Nothing where it is beyond 63 bits.
+// The number of elements after which a device holds the same again; 1 where the dimension is cut as a whole or not at
+// all. Nothing where it exceeds 63 bits.
 std::optional<std::int64_t> period_of(const Layout& layout, std::size_t dimension) {
   const std::optional<MeshLayout> cuts = layout.cuts();
   if (!cuts) return 1;
@@ -46,7 +46,7 @@ std::vector<Shape> find_periods(const Problem& problem) {
       view.push_back({shape[i]});
     }
   }
-  std::optional<std::int64_t> elements = 1;  // also of what the view has beyond the array
+  std::optional<std::int64_t> elements = 1;  // including those of the view beyond the array
   for (const Shape& factors : view) {
     const std::optional<std::int64_t> size = checked_product(factors);
     elements = elements && size ? checked_multiply(*elements, *size) : std::nullopt;

@@ -1,4 +1,4 @@
-// Periods: where block-cyclic ends repeat, so that one period stands for all.
+// Periods: after how many elements block-cyclic ends repeat, so that one period stands for all.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,10 @@
 
 namespace retile {
 
-// A view of the problem's array in whole periods of both ends and what is in one of them, for each dimension that an
-// end deals out in blocks. What lies in the same place of every period is one box then, and boxes are as many as in one
-// period, and not as blocks. The last period may reach beyond the array. None where no dimension has two periods.
+// A view of the problem's array: each dimension that an end deals out in blocks is seen as whole periods of both ends,
+// times the elements of a period. Elements at the same place of every period then form one box, so the number of boxes
+// is that of one period and does not grow with the blocks. The last period may reach beyond the array. Empty where no
+// dimension has two periods.
 std::vector<Shape> find_periods(const Problem& problem);
 
 }  // namespace retile

@@ -11,7 +11,7 @@ void mix(std::size_t& hash, std::int64_t value) {
 
 void mix(std::size_t& hash, const std::string& text) { hash ^= std::hash<std::string>()(text); }
 
-// Equal types hash alike: neighbouring parts are merged first, as equality does.
+// Mixes a type into the hash. Neighbouring parts are merged first, so that equal types have equal hashes.
 void mix(std::size_t& hash, const DistributedType& type) {
   for (const Axis& axis : type.mesh().axes()) {
     mix(hash, axis.name);
@@ -70,7 +70,7 @@ std::shared_ptr<const Plan> PlanCache::find(const Key& key) {
 
 void PlanCache::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
   const std::lock_guard lock(mutex_);
-  if (most_plans_ == 0 || index_.contains(key)) return;  // another thread was faster
+  if (most_plans_ == 0 || index_.contains(key)) return;  // another thread made it meanwhile
   entries_.emplace_front(key, plan);
   index_.emplace(key, entries_.begin());
   if (entries_.size() <= most_plans_) return;
@@ -81,7 +81,7 @@ void PlanCache::keep(const Key& key, const std::shared_ptr<const Plan>& plan) {
 std::shared_ptr<const Plan> PlanCache::plan(const Problem& problem, const PlanOptions& options) {
   const Key key{problem.source(), problem.target(), problem.element_type(), options};
   if (auto known = find(key)) return known;
-  // Made outside the lock: planning must not make other threads wait.
+  // Planned outside the lock, so that other threads do not wait for it.
   auto made = std::make_shared<const Plan>(make_plan(problem, options));
   keep(key, made);
   return made;

@@ -1,4 +1,4 @@
-// Plans that are remembered, for programs that ask for the same redistributions again and again.
+// A cache of plans, for programs that ask for the same redistributions again and again.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace retile {
 
-// Thread-safe. Plans are kept by mesh, source, target and options, the least recently used one dropped when
-// there are too many. A plan that somebody still holds lives on: prepare it once, run it many times.
+// Keeps plans by mesh, source, target and options, and drops the least recently used one when there are too many.
+// Thread-safe. A plan that a caller still holds lives on: plan it once, run it many times.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t most_plans = 1024) : most_plans_(most_plans) {}
@@ -34,7 +34,7 @@ class PlanCache {
   struct Key {
     Layout source;
     Layout target;
-    ElementType element_type;  // a memory limit is in bytes
+    ElementType element_type;  // part of the key, because a memory limit is in bytes
     PlanOptions options;
 
     bool operator==(const Key&) const = default;
@@ -48,7 +48,7 @@ class PlanCache {
   void keep(const Key& key, const std::shared_ptr<const Plan>& plan);
 
   const std::size_t most_plans_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   std::int64_t hits_ = 0;

@@ -24,20 +24,21 @@ namespace {
 
 constexpr Names<PlannerKind, 7> kind_names{{"auto", "wide", "paper", "direct", "lean", "gather-slice", "two-level"}};
 
-// Some stages are tables with an entry per device: on meshes of mixed primes, and where exchanges are avoided.
+// The most devices of planners whose stages are tables with an entry per device: on meshes of mixed primes, and where
+// exchanges are avoided.
 constexpr std::int64_t most_tabled_mesh = std::int64_t{1} << 20U;
 
 bool has_only_collectives(const PlanOptions& options) {
   return options.executor.transport == Executor::Transport::collectives;
 }
 
-// The plans that a planner's own bound holds for, in words.
+// Names the plans that a planner's own bound holds for.
 const char* plans_of(PlannerKind kind, const PlanOptions& options) {
   if (kind == PlannerKind::paper) return "the paper's collectives";
   return has_only_collectives(options) ? "wide plans without exchanges" : "wide plans";
 }
 
-// Why the planner cannot have so many devices.
+// The reason why the planner cannot plan for so many devices, if it cannot.
 std::optional<Fault> find_size_fault(const TypedProblem& problem, PlannerKind kind, const PlanOptions& options) {
   const std::int64_t devices = problem.mesh().device_count();
   const bool is_tabled = kind == PlannerKind::wide || kind == PlannerKind::paper;
@@ -76,7 +77,7 @@ PlannedSteps plan_steps(const TypedProblem& problem, PlannerKind kind, const Pla
   throw InternalError("no planner by itself");
 }
 
-// --- Beyond types: on grids that reach beyond the array, or box by box.
+// --- Layouts that are no types: on grids that reach beyond the array, or box by box.
 
 std::vector<Step> clip_steps(std::vector<Step> steps, const Shape& global) {
   for (Step& step : steps) step.after = clip(step.after, global);
@@ -108,8 +109,8 @@ void require_fit(const Plan& plan, const Problem& problem, const PlanOptions& op
 // --- Plans from their movements.
 
 struct Proved {
-  std::int64_t lower_bound = 0;  // under models that have the proofs
-  std::string over;              // the plans that it holds for
+  std::int64_t lower_bound = 0;  // under cost models with proofs
+  std::string over;              // the plans that the bound holds for
   std::int64_t floor = 0;
 };
 
@@ -147,8 +148,8 @@ class ProblemPlanner {
  public:
   enum class Dimensions { any_view, own };
 
-  // On the devices of a world at least as large as the problem's; refers to the problem. Plans may see dimensions in
-  // factors, or not.
+  // Plans for a world that is at least as large as the problem's. Refers to the problem. With Dimensions::any_view,
+  // plans may see dimensions in factors.
   ProblemPlanner(const Problem& problem, const PlanOptions& options, std::int64_t world, Dimensions dimensions)
       : problem_(problem), options_(options), world_(world), dimensions_(dimensions) {
     if (problem.device_count() < world) return;
@@ -176,19 +177,20 @@ class ProblemPlanner {
     std::optional<Plan> plan;
     std::pair<bool, long double> rank;  // whether it has too many rounds, and its weighted cost
 
-    // Whether no plan is better that costs at least so much, with no step of a smaller weight.
+    // Whether the plan is at least as good as every plan that costs `least_cost` or more and whose steps weigh
+    // `least_weight` or more.
     bool is_unbeatable(std::int64_t least_cost, double least_weight) const {
       return plan && !rank.first && rank.second <= least_weight * static_cast<long double>(least_cost);
     }
   };
 
-  // The cheapest plan for the executor that fits the memory limit, of equally cheap ones the first. Nothing where none
+  // The cheapest plan for the executor that fits the memory limit; the first of equally cheap ones. Nothing where none
   // fits.
   std::optional<Plan> cheapest_plan() const {
     const Executor& executor = options_.executor;
     const double collective_weight = std::min(1.0, executor.first_weight);
     Choice choice;
-    std::int64_t collectives_bound = 0;  // what all plans without exchanges cost at least
+    std::int64_t collectives_bound = 0;  // a lower bound on plans without exchanges
     if (!has_only_collectives(options_)) {
       if (const auto wide = offer(PlannerKind::wide, options_, choice)) {
         const std::int64_t least = options_.cost_model->least_cost(wide->cost.floor, wide->target_size);
@@ -199,7 +201,7 @@ class ProblemPlanner {
       }
       if (typed_) offer(PlannerKind::direct, options_, choice);
     }
-    // Exchanges only help, unless they weigh more than collectives.
+    // Allowing exchanges never makes plans dearer, unless they weigh more than collectives.
     const bool is_cheapest = choice.plan && !choice.rank.first && executor.exchange_weight <= 1 &&
                              choice.plan->cost.total <= collectives_bound;
     const bool has_collectives = typed_ || has_only_collectives(options_);
@@ -209,8 +211,8 @@ class ProblemPlanner {
     return std::move(choice.plan);
   }
 
-  // The same where costs are times. All plans of one stage take as long, so that one exchange stands for them; every
-  // other one takes at least a stage more than the least time.
+  // The fastest plan for the executor that fits the memory limit, where costs are times. All plans of one stage take
+  // equally long, so one exchange stands for them. Every other plan takes at least the least time and one stage more.
   std::optional<Plan> fastest_plan() const {
     Choice choice;
     if (!has_only_collectives(options_)) {
@@ -229,21 +231,21 @@ class ProblemPlanner {
     return std::move(choice.plan);
   }
 
-  // Wide plans without exchanges are no dearer than the paper's, but may not fit.
+  // Offers plans without exchanges. Wide ones cost no more than the paper's, but may not fit the memory limit.
   void offer_collectives(Choice& choice) const {
     const PlanOptions options = collectives_alone();
     const std::optional<Offer> wide = offer(PlannerKind::wide, options, choice);
     if (!wide || !wide->fits) offer(PlannerKind::paper, options, choice);
   }
 
-  // What became known of a plan that was compared with the choice.
+  // What is known about a plan after it was compared with the choice.
   struct Offer {
     bool fits = false;
     PlanCost cost;
     std::int64_t target_size = 0;
   };
 
-  // Chooses the planner's plan where it fits and is better. Nothing where there is no such plan.
+  // Takes the planner's plan as the choice where it fits and is better. Nothing where the planner has no plan.
   std::optional<Offer> offer(PlannerKind kind, const PlanOptions& options, Choice& choice) const {
     if (typed_ && find_size_fault(*typed_, kind, options)) return std::nullopt;
     Plan plan = plan_by(kind, options);
@@ -256,7 +258,7 @@ class ProblemPlanner {
   Plan plan_by(PlannerKind kind, const PlanOptions& options) const {
     if (!typed_) return plan_between_boxes();
     PlannedSteps planned = plan_steps(*typed_, kind, options);
-    // Wide plans without exchanges are looked for in fewer places than the paper's, which are such plans too.
+    // The wide planner searches fewer plans without exchanges than the paper's planner, whose plans are such plans too.
     const bool is_portable = kind == PlannerKind::wide && has_only_collectives(options);
     if (is_portable && !is_timed(options)) improve_by_paper(planned);
     Proved proved{planned.lower_bound, plans_of(kind, options), 0};
@@ -265,15 +267,14 @@ class ProblemPlanner {
     return finish({typed_->mesh(), Placement(typed_->source()), std::move(planned.steps)}, kind, proved);
   }
 
-  // The plan of the frame, cut off at the ends of the array.
+  // The frame's plan, clipped to the array.
   Plan clip_plan(PlannerKind kind, PlannedSteps planned, Proved proved) const {
     const Placement source(frame_->shape, frame_->source);
     const Placement target(frame_->shape, frame_->target);
     proved.floor = received_floor(source, target);
     const bool moves =
         std::any_of(planned.steps.begin(), planned.steps.end(), [](const Step& step) { return traits_of(step).moves; });
-    if (proved.floor == 0 && moves &&
-        kind != PlannerKind::gather_slice) {  // only what lies beyond the array has to move
+    if (proved.floor == 0 && moves && kind != PlannerKind::gather_slice) {  // only elements beyond the array would move
       planned.steps.clear();
       if (!(source == target)) planned.steps.push_back({SliceStep{}, target});
     }
@@ -284,7 +285,8 @@ class ProblemPlanner {
     Plan plan = clipped(std::move(planned.steps));
     const std::int64_t larger = std::max(plan.memory.source, plan.memory.target);
     if (kind != PlannerKind::paper || plan.memory.peak <= larger) return plan;
-    // Tiles that are equally large on the grid are not in the array.
+    // Tiles of equal size on the grid may differ in size once clipped to the array, so that the peak rose: look for a
+    // plan that stays below.
     auto within = plan_paper_within(*typed_, options_, frame_->shape, larger);
     return within ? clipped(std::move(*within)) : plan;
   }
@@ -296,7 +298,7 @@ class ProblemPlanner {
     if (auto steps = plan_paper_below(*typed_, options_, total)) planned.steps = std::move(*steps);
   }
 
-  // One exchange is the cheapest there is: every planner's.
+  // Plans one exchange for every planner: between boxes no plan is cheaper.
   Plan plan_between_boxes() const {
     if (has_only_collectives(options_)) {
       throw InputError("there is no plan without an exchange", "no common grid has both layouts' boxes as tiles");
@@ -317,7 +319,7 @@ class ProblemPlanner {
                        name_of(kind), proved);
   }
 
-  // The plan, among those that `auto` chooses from, whose run takes the least memory.
+  // Among the plans that `auto` chooses from, the one whose run takes the least memory.
   Plan plan_leanly() const {
     std::optional<Plan> best;
     const auto offer_lean = [&](PlannerKind kind, const PlanOptions& options) {
@@ -334,7 +336,7 @@ class ProblemPlanner {
     }
     offer_lean(PlannerKind::paper, options_);
     if (typed_ || has_only_collectives(options_)) offer_lean(PlannerKind::wide, collectives_alone());
-    return best ? std::move(*best) : plan_by(PlannerKind::wide, options_);  // which says why there is none
+    return best ? std::move(*best) : plan_by(PlannerKind::wide, options_);  // throws the reason why there is none
   }
 
   PlanOptions collectives_alone() const {
@@ -347,16 +349,16 @@ class ProblemPlanner {
   const PlanOptions& options_;
   const std::int64_t world_;
   const Dimensions dimensions_;
-  std::optional<Frame> frame_;  // where the ends are no types, but have one
+  std::optional<Frame> frame_;  // set where the ends are no types, but have a frame
   std::optional<TypedProblem> typed_;
 };
 
 // --- Sums.
 
-// Whatever the memory limit.
+// Plans a sum, ignoring the memory limit.
 Plan plan_parts(const Problem& problem, const PlanOptions& options) {
   PlanOptions part_options = options;
-  part_options.memory_limit.reset();  // a promise for the whole
+  part_options.memory_limit.reset();  // it applies to the whole plan
   SumPlan parts = plan_sum(problem, [&](const Layout& source, const Layout& target) {
     const Problem part(problem.id(), source, target, problem.element_type());
     return ProblemPlanner(part, part_options, problem.device_count(), ProblemPlanner::Dimensions::own).plan();
@@ -374,7 +376,8 @@ Plan plan_parts(const Problem& problem, const PlanOptions& options) {
   return finish_plan(problem, options, std::move(movement), {}, std::move(planner), proved);
 }
 
-// `auto` chooses for each part of the way by itself; where costs are times, another planner may be faster on the whole.
+// Plans a sum. `auto` chooses a planner for each part of the way; where costs are times, one planner for all parts may
+// be faster as a whole, so each is tried.
 Plan plan_fastest_parts(const Problem& problem, const PlanOptions& options) {
   Plan fastest = plan_parts(problem, options);
   if (!is_timed(options) || options.planner != PlannerKind::automatic) return fastest;
@@ -435,7 +438,7 @@ Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
   PlanOptions weighed = options;
-  if (is_timed(options)) weighed.executor.exchange_weight = 1;  // the machine says what exchanges take
+  if (is_timed(options)) weighed.executor.exchange_weight = 1;  // the machine tells what exchanges take
   Plan plan =
       problem.source().is_partial()
           ? plan_partial(problem, weighed)

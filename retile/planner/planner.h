@@ -17,11 +17,11 @@ namespace retile {
 enum class PlannerKind {
   automatic,     // the cheapest plan that fits the memory limit and that the executor can carry out
   wide,          // slice, one wide alltoall or exchange, gather: the three-step theorem
-  paper,         // the paper's collectives, the cheapest sequence of them
+  paper,         // the cheapest sequence of the paper's collectives
   direct,        // one exchange
-  lean,          // that of wide, direct and paper whose run takes the least memory
+  lean,          // the plan of wide, direct or paper whose run takes the least memory
   gather_slice,  // gather everything, then slice
-  two_level,     // an exchange inside hosts and one across, in the order that is faster on the machine
+  two_level,     // an exchange inside hosts and one across, in the faster order on the machine
 };
 
 constexpr std::string_view planner_names = "auto, wide, paper, direct, lean, gather-slice, two-level";
@@ -33,14 +33,14 @@ struct PlanOptions {
   PlannerKind planner = PlannerKind::automatic;
   const CostModel* cost_model = &paper_model();  // never null
   // The machine that plans are timed on; null: none. Where it is also the cost model, `auto` takes the fastest plan,
-  // and what the machine says of messages and links takes the place of Executor::exchange_weight.
+  // and Executor::exchange_weight is ignored: the machine's latencies and rates tell what exchanges take.
   const SecondsModel* machine = nullptr;
-  Executor executor;  // who will run the plan
+  Executor executor;  // what will run the plan
 
-  // What the run of the plan may hold at once, in bytes per device (plan/memory.h).
+  // The most bytes that the plan's run may hold at once on each device (plan/memory.h).
   std::optional<std::int64_t> memory_limit;
   TileUse tiles = TileUse::kept;
-  double effort = 1;  // how much longer a plan is looked for than by default, see work_budget.h
+  double effort = 1;  // multiplies the work of the search, see work_budget.h
 
   bool operator==(const PlanOptions&) const = default;
 };
@@ -48,12 +48,13 @@ struct PlanOptions {
 // The options with the machine as cost model: `auto` takes the plan that is predicted to be the fastest.
 PlanOptions on_machine(const Machine& machine, PlanOptions options = {});
 
-// Times the plan on the options' machine, if there is one. Where that is the cost model, times are its costs, too. For
-// plans that others made: make_plan() has done it. The machine has as many devices as the plan.
+// Times the plan on the options' machine, if there is one. Where the machine is the cost model, times become the plan's
+// costs. Only for plans made elsewhere: make_plan() times its own. The machine must have as many devices as the plan.
 void add_time(Plan& plan, const PlanOptions& options, std::int64_t element_size);
 
-// The plan names the planner that made it: never auto or lean. Throws InputError with the smallest limit that works
-// where the plan's run does not fit the memory limit, and where the machine has another number of devices.
+// Plans the problem. The plan names the planner that made it: never auto or lean. Throws InputError where the plan's
+// run does not fit the memory limit (with the smallest limit that works), and where the machine has another number of
+// devices.
 Plan make_plan(const Problem& problem, const PlanOptions& options = {});
 
 }  // namespace retile

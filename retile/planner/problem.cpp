@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// An axis by its name, a part of one as in a type's text. An axis that is called like a part is told from it by a
-// space.
+// An axis by its name, or a part of one as in a type's text. Where an axis has the name that a part would print as, a
+// space in the part's text tells them apart.
 std::string axis_text(const Mesh& mesh, const AxisPart& part) {
   if (part == mesh.whole(part.axis)) return mesh.axis(part.axis).name;
   std::string text = to_string(mesh, part);
@@ -50,7 +50,8 @@ Json boxes_json(const BoxLayout& layout) {
   return devices;
 }
 
-// What is said of single dimensions, null for the others; nothing where it is said of none.
+// Writes a list with an entry for each dimension, null where nothing is said of it; writes no list where nothing is
+// said of any.
 template <typename Said, typename Value>
 void write_dimensions(Json& json, const std::string& key, std::size_t rank, Said said, Value value) {
   Json list = Json::array();
@@ -62,7 +63,7 @@ void write_dimensions(Json& json, const std::string& key, std::size_t rank, Said
   if (is_said) json[key] = std::move(list);
 }
 
-// Blocks that are dealt out, and tiles that are listed.
+// Writes the blocks that are dealt out, and the tiles that are listed.
 void write_lists(Json& json, const std::string& side, const View& view) {
   const auto factor = [&](std::size_t i) -> const Factor& { return view[i][0]; };
   write_dimensions(
@@ -141,9 +142,9 @@ void write_rules(Json& json, const Layout& source, const Layout& target) {
   }
 }
 
-// --- And back.
+// --- Layouts from JSON.
 
-// Adds what is wrong to the faults.
+// Reads a problem's layouts, and adds what is wrong to the faults.
 class LayoutReader {
  public:
   LayoutReader(const JsonReader& problem, const LayoutTextReader& read_text, InputFaults& faults)
@@ -223,7 +224,7 @@ Fault world_fault(std::int64_t world, std::int64_t devices, const char* other) {
           "listed boxes have an entry for each device of the world, [] where it holds nothing"};
 }
 
-// Ghost zones may be out of date: nobody takes elements from there.
+// The fault of a source with ghost zones. They may be out of date, so no plan reads them.
 Fault halo_fault() {
   return {"a source has no halo: its ghost zones are not read",
           "write the source without it; where tiles lie in a padded array, their strides say so"};
@@ -235,7 +236,7 @@ Fault special_target_fault(const Layout& source) {
           fmt::format("redistribute the {} first, then to this layout", op)};
 }
 
-// The sum that a target asks for has to be there.
+// Checks that the sum that the target asks for is there in the source.
 std::optional<Fault> find_partial_fault(const Layout& source, const Layout& target, ElementType element_type) {
   if (source.is_partial() && !can_be_combined(element_type)) {
     return Fault{fmt::format("parts of {} cannot be combined", name_of(element_type)),
@@ -275,7 +276,7 @@ std::optional<Fault> find_partial_fault(const Layout& source, const Layout& targ
   return std::nullopt;
 }
 
-// An equal sum, over prime parts of its axes.
+// The same sum, over the prime parts of its axes.
 Layout with_prime_parts(const Layout& layout) {
   MeshLayout cuts = *layout.cuts();
   cuts.partial = split_into_primes(cuts.mesh, cuts.partial);
@@ -383,7 +384,7 @@ std::string to_json(const Problem& problem) {
   write_layout(json, "dst", problem.target());
   write_rules(json, problem.source(), problem.target());
   json["dtype"] = name_of(problem.element_type());
-  // An id may come from anywhere: what is not UTF-8 in it is replaced.
+  // Replaces what is not UTF-8 in an id, which may come from anywhere.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

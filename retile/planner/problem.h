@@ -1,4 +1,4 @@
-// Problem: an array in one layout, wanted in another.
+// Problems: an array in one layout, wanted in another.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace retile {
 // Source and target are layouts of one array on the devices of one world, 0 to device_count() - 1.
 class Problem {
  public:
-  // Where a target is a sum over parts of the source's axes, both are over prime parts. Throws InputError where
-  // find_fault() finds one.
+  // Where the target is partial over parts of the source's axes, both become partial over prime parts. Throws
+  // InputError where find_fault() finds a fault.
   Problem(std::string id, Layout source, Layout target, ElementType element_type = ElementType::f32);
 
   static std::optional<Fault> find_fault(const Layout& source, const Layout& target, ElementType element_type);
@@ -34,7 +34,7 @@ class Problem {
   ElementType element_type_;
 };
 
-// A problem between types of one mesh (ssec:redistribution-semantics), with elements of so many bytes. Refers to the
+// A problem between types of one mesh (ssec:redistribution-semantics), and the bytes of an element. Refers to the
 // types.
 class TypedProblem {
  public:
@@ -52,13 +52,13 @@ class TypedProblem {
   std::int64_t element_size_;
 };
 
-// Nothing where an end is no type, or they are on different meshes.
+// The problem between types; nothing where an end is no type, or the ends are on different meshes.
 std::optional<TypedProblem> typed(const Problem& problem);
-// Throws InputError there.
+// The problem between types. Throws InputError where typed() returns nothing.
 TypedProblem require_typed(const Problem& problem);
 
-// A problem as a line of JSON. A problem without "id" is called by its line; keys that are not a problem's are left
-// alone. Throws InputError.
+// Parses a problem from a line of JSON. A problem without "id" is named after its line; unknown keys are ignored.
+// Throws InputError.
 Problem parse_problem(const SourceText& line);
 
 // Parses a problem from the texts of its mesh and layouts, and of the target's mesh where that is another.
@@ -66,7 +66,7 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
                       ElementType element_type = ElementType::f32,
                       const std::optional<SourceText>& target_mesh = std::nullopt);
 
-// A line without its end, from which parse_problem() makes an equal problem.
+// The problem as a line of JSON, without its end; parse_problem() makes an equal problem from it.
 std::string to_json(const Problem& problem);
 
 // "p1: f32 on mesh {a: 2} from [4{a}8] to [8]".

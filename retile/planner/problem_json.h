@@ -1,4 +1,4 @@
-// Problems within JSON that has more in it.
+// Problems inside larger JSON values.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,16 @@
 
 namespace retile {
 
-// Reads a layout that is given as a text: of a problem's side, "src" or "dst", on the mesh with this key. Throws
+// Reads a layout that is given as text: that of `side`, "src" or "dst", on the mesh under `mesh_key`. Throws
 // InputError.
 using LayoutTextReader =
     std::function<Layout(const JsonReader& problem, const std::string& side, const std::string& mesh_key)>;
 
-// As parse_problem(), which tells all that is wrong as well, as far as no fault follows from another: InputErrors.
-// Without `read_text`, which may be null, layouts are lists of axes or boxes.
+// Reads a problem like parse_problem(), but throws InputErrors with all faults that do not follow from another. If
+// `read_text` is null, layouts must be lists of axes or boxes.
 Problem read_problem(const JsonReader& reader, const LayoutTextReader& read_text);
 
-// All that it reads.
+// All keys that read_problem() reads.
 constexpr const char* problem_keys =
     "format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, "
     "src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, dst_halo, dst_wrap, src_order, dst_order, "

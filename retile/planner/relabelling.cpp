@@ -19,7 +19,8 @@
 namespace retile {
 namespace {
 
-// The devices of a target, one for each of its places: in row-major order of the mesh, or those that hold listed boxes.
+// The device of each place of a target: places are numbered in row-major order of the mesh, or by the devices that hold
+// listed boxes.
 std::vector<Device> devices_of(const Layout& target) {
   if (const BoxLayout* listed = target.listed()) {
     std::vector<Device> devices;
@@ -33,7 +34,7 @@ std::vector<Device> devices_of(const Layout& target) {
   return numbers_below<Device>(static_cast<std::size_t>(cuts.mesh.device_count()));
 }
 
-// The target with the tile of each place on this device.
+// The target with each place's tile on the given device.
 Layout with_devices(const Layout& target, const std::vector<Device>& devices) {
   if (const BoxLayout* listed = target.listed()) {
     BoxLayout boxes = *listed;
@@ -47,7 +48,7 @@ Layout with_devices(const Layout& target, const std::vector<Device>& devices) {
   return Layout(std::move(cuts));
 }
 
-// Throws InputError where the elements of all tiles do not fit in 61 bits.
+// The elements of all tiles. Throws InputError where they do not fit in 61 bits.
 std::int64_t count_elements(const TileClasses& tiles) {
   std::optional<std::int64_t> elements = 0;
   for (std::size_t i = 0; i < tiles.count(); ++i) {
@@ -58,13 +59,13 @@ std::int64_t count_elements(const TileClasses& tiles) {
   throw InputError("the elements of all target tiles are too many to be relabelled", "at most 2^61 are");
 }
 
-// An order in which links are busy for the least time, all of them together.
+// The order in which all links together are busy for the least time.
 struct LinkOrder {
   std::vector<Device> devices;  // by place
-  double least_busy = 0;        // seconds that some link is busy at least, in every order
+  double least_busy = 0;        // some link is busy at least so many seconds, in every order
 };
 
-// Orders of the target's devices, and what is known of all orders.
+// Finds orders of the target's devices, and bounds over all orders.
 class Relabeller {
  public:
   Relabeller(const Problem& problem, const PlanOptions& options)
@@ -100,13 +101,13 @@ class Relabeller {
   struct Choice {
     Relabelling relabelling;
     std::vector<Device> order;         // by place
-    std::optional<std::int64_t> cost;  // of its plan; nothing where there is none
+    std::optional<std::int64_t> cost;  // of the order's plan; nothing where there is none
   };
 
   bool is_timed() const { return options_.cost_model == options_.machine; }
   bool has_links() const { return is_timed() && options_.machine->machine().hosts.size() > 1 && !given_.empty(); }
 
-  // Of these places, by the devices that they were given at first, between these devices.
+  // The assignment of `devices` to places. `places` names each place by its device in the given order.
   TileAssignment assignment_of(const std::vector<Device>& places, const std::vector<Device>& devices) const {
     TileClasses held(ends_.source, devices);
     TileClasses wanted(ends_.target, places);
@@ -114,8 +115,8 @@ class Relabeller {
     return {devices, std::move(held), std::move(wanted), std::move(gains)};
   }
 
-  // The least sum over all links need not have the least largest share: swaps two devices as long as that takes less
-  // time, until no swap does, the time is proved to be the least, or as many orders were tried as are worth it.
+  // Swaps pairs of devices while that makes the plan faster: the least sum over all links need not have the least busy
+  // link. Stops if no swap helps, the time is proved to be the least, or enough orders were tried.
   void swap_devices(std::int64_t least, Choice& best) const {
     std::size_t left = most_tried / (given_.size() * given_.size());
     for (bool is_better = true; is_better;) {
@@ -131,7 +132,7 @@ class Relabeller {
     }
   }
 
-  // Takes the order if its plan costs less, or as much where devices keep more. Whether it does.
+  // Takes the order if its plan costs less, or costs the same and devices keep more. Returns whether it was taken.
   bool offer(const std::vector<Device>& order, Choice& best) const {
     const std::int64_t kept = most_kept_.gain_of(order);
     Problem problem(problem_.id(), problem_.source(), with_devices(problem_.target(), order), problem_.element_type());
@@ -152,9 +153,9 @@ class Relabeller {
     }
   }
 
-  // First which host gets which tile, so that links are busy for the least time, then which of its devices, so that
-  // they keep the most. What a host lacks of a tile enters by its link, and leaves another host by a link that is no
-  // faster than the fastest.
+  // First chooses which host gets which tile, so that links are busy for the least time, then which of its devices, so
+  // that they keep the most. What a host lacks of a tile enters by its link, and leaves another host by a link that is
+  // no faster than the fastest.
   LinkOrder find_link_order() const {
     const Machine& machine = options_.machine->machine();
     const std::vector<std::int64_t> host_of = machine.host_numbers();
@@ -167,7 +168,7 @@ class Relabeller {
       all += longest.back() * static_cast<double>(wanted_.sizes()[column]);
     }
     const double scale = all > 0 ? most_gained / all : 0;
-    std::vector<TransportGain> gains;  // seconds less than on the worst host
+    std::vector<TransportGain> gains;  // seconds saved against the slowest host, scaled
     for (std::size_t column = 0; column < busy.size(); ++column) {
       for (std::size_t row = 0; row < hosts.count(); ++row) {
         const auto gain = static_cast<std::int64_t>((longest[column] - busy[column][row]) * scale);
@@ -176,7 +177,7 @@ class Relabeller {
     }
     const std::vector<std::int64_t> host_sizes = hosts.sizes();
     const TileAssignment assignment(given_, std::move(hosts), wanted_, std::move(gains));
-    // Copies of a tile on one host enter it once; gains were rounded down.
+    // Several copies of a tile on one host enter it only once, and gains were rounded down: both only lower the bound.
     const std::int64_t sharing = std::min(largest(host_sizes), largest(wanted_.sizes()));
     const double rounded = static_cast<double>(assignment.gained()) + static_cast<double>(given_.size());
     const double least = scale > 0 ? std::max(0.0, all - rounded / scale) : 0;
@@ -184,7 +185,8 @@ class Relabeller {
     return {inside_hosts(assignment.devices(), host_of), least / static_cast<double>(sharing) / links};
   }
 
-  // Seconds that links are busy, in and out together, if a device of the host gets the tile: by column and row.
+  // Seconds that links are busy, in and out together, if a device of the host (row) gets the tile (column). Indexed
+  // [column][row].
   std::vector<std::vector<double>> busy_seconds(const TileClasses& hosts,
                                                 const std::vector<std::int64_t>& host_of) const {
     const Machine& machine = options_.machine->machine();
@@ -208,7 +210,7 @@ class Relabeller {
     return busy;
   }
 
-  // The order with each host's devices among its places such that they keep the most.
+  // The order with devices permuted inside each host so that they keep the most.
   std::vector<Device> inside_hosts(std::vector<Device> order, const std::vector<std::int64_t>& host_of) const {
     std::map<std::int64_t, std::vector<std::size_t>> places_of;  // by host
     for (std::size_t place = 0; place < order.size(); ++place) places_of[at(host_of, order[place])].push_back(place);
@@ -225,7 +227,7 @@ class Relabeller {
     return order;
   }
 
-  // Picoseconds that the plans of all orders take.
+  // A lower bound, in picoseconds, on the plans of all orders.
   std::int64_t least_time(double link_busy) const {
     const std::int64_t lacking = wanted_elements_ - most_kept_.gained();
     if (lacking == 0) return 0;
@@ -240,10 +242,11 @@ class Relabeller {
     return *std::max_element(sizes.begin(), sizes.end());
   }
 
-  // Orders that are tried, times the pairs of devices: with these grows what a plan takes.
+  // The number of orders tried is this divided by the number of pairs of devices, since planning takes longer with more
+  // devices.
   static constexpr std::size_t most_tried = 1 << 15;
 
-  // What all gains come to at most: sums of prices fit in 63 bits.
+  // The most that all gains add up to, so that sums of prices fit in 63 bits.
   static constexpr double most_gained = static_cast<double>(std::int64_t{1} << 58U);
 
   const Problem& problem_;

@@ -10,27 +10,27 @@
 
 namespace retile {
 
-// What plans take on a machine, in picoseconds.
+// The times that plans take on a machine, in picoseconds.
 struct OrderTime {
-  std::int64_t total = 0;   // in the order that was found
-  std::int64_t before = 0;  // in the order that the problem was given in
-  std::int64_t least = 0;   // no plan of any order takes less
+  std::int64_t total = 0;   // of the plan in the order that was found
+  std::int64_t before = 0;  // of the plan in the given order
+  std::int64_t least = 0;   // a lower bound over all orders
 };
 
 struct Relabelling {
-  Problem problem;                // with the target's tiles on the target's devices, in the order that was found
-  bool is_found = false;          // otherwise that order is the given one
+  Problem problem;                // its target's tiles are on the target's devices in the order that was found
+  bool is_found = false;          // false: the order is the given one
   std::int64_t kept = 0;          // elements of all target tiles that their devices hold beforehand
-  std::int64_t kept_before = 0;   // the same in the order that the problem was given in
+  std::int64_t kept_before = 0;   // as `kept`, in the given order
   std::int64_t wanted = 0;        // elements of all target tiles
   std::optional<OrderTime> time;  // where costs are times on a machine, and the given order has a plan
 };
 
-// The order of the target's devices in which they keep the most elements, over all orders; the given one where it is as
-// good. Where costs are times on a machine with hosts, another order is made by gains in seconds: the one in which
-// links are busy for the least time, all of them together. The order is taken whose plan under these options costs the
-// least: never one that costs more than the given one. Throws InputError for sums, and for more than `most_relabelled`
-// devices.
+// Finds the order of the target's devices in which they keep the most elements, over all orders; the given order where
+// it is as good. Where costs are times on a machine with hosts, a second order is made from gains in seconds: the one
+// in which all links together are busy for the least time. Takes the order whose plan under these options costs the
+// least, never one that costs more than the given order. Throws InputError for sums, and for more than
+// `most_relabelled` devices.
 Relabelling relabel(const Problem& problem, const PlanOptions& options = {});
 
 constexpr std::int64_t most_relabelled = 4096;

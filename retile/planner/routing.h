@@ -23,20 +23,20 @@ namespace retile {
 class Router {
  public:
   virtual ~Router() = default;
-  // Counts its work against the budget, and decides nothing once that is spent.
+  // Judges the path of these layers. Work counts against the budget; once that is spent, the verdict is undecided.
   virtual Verdict judge(std::span<const Cuts> layers) = 0;
-  // The tile of each layer that each device goes through, whatever is left of the budget; there are some for layers
-  // that were judged to lower.
+  // The tile of each layer that each device goes through; ignores the budget. Layers that were judged to lower have
+  // routes.
   virtual std::optional<std::vector<TileTable>> routes(std::span<const Cuts> layers) = 0;
   // Routes as digits per layer, which take no memory per device; nothing where digits do not suffice.
   virtual std::optional<std::vector<DigitTable>> digit_routes(std::span<const Cuts>) { return std::nullopt; }
 };
 
-// For meshes of a single prime: levels of cuts are digits, and routing them is linear algebra over the
-// prime's field. Its work depends on the number of digits, not of devices. Up to 31 digits.
+// A router for meshes of a single prime: levels of cuts are digits, and routing them is linear algebra over the prime's
+// field. Its work depends on the number of digits, not of devices. Up to 31 digits.
 std::unique_ptr<Router> make_digit_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget);
 
-// For any mesh: tables of devices. Exact while the search for routes stays within its tries.
+// A router for any mesh, by tables of devices. Exact unless the search for routes runs out of tries.
 std::unique_ptr<Router> make_table_router(const TypedProblem& problem, const CutProblem& cuts, WorkBudget& budget);
 
 // The layers of a path.

@@ -1,5 +1,5 @@
-// Sums, and what else is combined: the parts are redistributed until every device holds all parts of a piece of its
-// own, combined there, and the pieces go on to the target.
+// Plans for sums, maxima and minima: parts are redistributed until every device holds all parts of a piece of its own,
+// combined there, and the pieces go on to the target.
 #include "retile/planner/sum_planner.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ bool contains_part(const std::vector<AxisPart>& parts, const AxisPart& part) {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
-// How an array is cut between the two halves of the plan, and what is combined there.
+// How the array is cut into pieces where its parts are combined, and which parts are.
 class SumProblem {
  public:
   explicit SumProblem(const Problem& problem) : source_(*problem.source().cuts()), kept_(problem.target().partial()) {
@@ -41,13 +41,13 @@ class SumProblem {
     return dimensions;
   }
 
-  // Pieces of an array that is cut along more axes: with all their parts, or combined.
+  // Layouts of pieces, with all of their parts or with combined parts.
   Layout all_parts(const MeshLayout& pieces) const { return with_parts(pieces, source_.partial); }
   Layout combined_parts(const MeshLayout& pieces) const { return with_parts(pieces, kept_); }
 
-  // The source as it is, and source and target cut further: along all axes that cut nothing there, the source perhaps
-  // only along those that are combined; in one dimension, or each prime where the target is cut deepest. Of each a
-  // device holds one box: what is combined lies together.
+  // Ways to cut the array into pieces: the source as it is; and source and target cut further along all axes that cut
+  // nothing there, for the source also only along those that are combined. The further cuts are in one dimension, or
+  // for each prime where the target is cut deepest. A device holds one box of each, so what it combines lies together.
   std::vector<MeshLayout> candidates(const Layout& target) const {
     const MeshLayout source = plain_source();
     std::vector<MeshLayout> layouts{source};
@@ -63,7 +63,7 @@ class SumProblem {
     return layouts;
   }
 
-  // The target's tiles, where a device of the source's mesh holds one box.
+  // The target's tiles as pieces; nothing where a device of the source's mesh would not hold one box.
   std::optional<MeshLayout> plain_target(const Layout& target) const {
     std::optional<MeshLayout> layout = target.cuts();
     if (!layout || layout->devices != source_.devices || layout->mesh != source_.mesh) return std::nullopt;
@@ -75,7 +75,7 @@ class SumProblem {
   }
 
  private:
-  // Dimensions that are seen in factors are cut as a whole along the same axes.
+  // The source without its parts. Dimensions that are seen in factors are cut as a whole along the same axes.
   MeshLayout plain_source() const {
     MeshLayout layout = source_;
     layout.partial.clear();
@@ -101,7 +101,7 @@ class SumProblem {
     return Layout(std::move(layout));
   }
 
-  // The prime parts of the mesh that neither cut the array nor tell parts apart that are kept, major to minor.
+  // The prime parts of the mesh, major to minor, that neither cut the array nor separate parts that are kept.
   std::vector<AxisPart> unused_parts(const MeshLayout& layout) const {
     std::vector<AxisPart> used = split_into_primes(source_.mesh, kept_);
     for (const std::vector<Factor>& factors : layout.view) {
@@ -125,7 +125,7 @@ class SumProblem {
     layouts.push_back(toward(target, base, more));
   }
 
-  // Innermost.
+  // Cuts the dimension further along the part, as the innermost axis.
   static void cut_further(MeshLayout& layout, std::size_t dimension, const AxisPart& part) {
     std::vector<AxisPart>& axes = layout.view[dimension].front().axes;
     axes.insert(axes.begin(), part);
@@ -171,11 +171,12 @@ std::int64_t sum_floor(const Problem& problem) {
   const std::int64_t parts = tile_count(problem.source().partial());
   const std::int64_t kept = tile_count(problem.target().partial());
   const Placement target = problem.target().placement(problem.device_count());
-  // In doubles: sizes of arrays times parts need not fit. What is rounded is rounded down.
+  // In doubles, because the array's size times its parts need not fit; rounded down.
   const auto elements = static_cast<double>(product(problem.source().global_shape()));
   double arriving = elements * static_cast<double>(parts - kept) - elements * static_cast<double>(kept);
   std::int64_t most = 0;
-  const Device distinct = target.is_even() ? 1 : problem.device_count();  // that tell all there is to know
+  // The number of devices to inspect: 1 if all hold equally much.
+  const Device distinct = target.is_even() ? 1 : problem.device_count();
   for (Device device = 0; device < distinct; ++device) {
     arriving += static_cast<double>(target.size(device)) *
                 (static_cast<double>(problem.device_count()) / static_cast<double>(distinct));
@@ -185,14 +186,14 @@ std::int64_t sum_floor(const Problem& problem) {
   return std::max(most, static_cast<std::int64_t>(std::ceil(average * (1 - 1e-12))));
 }
 
-// The last step before the parts are combined leads to all parts of a piece. Then either the pieces hold the target's
-// tiles already, or the last step of all leads to these.
+// The last step before the parts are combined leads to all parts of a piece. Either the pieces contain the target's
+// tiles then, or the last step of the plan leads to these.
 std::int64_t sum_bound(const Problem& problem) {
   const MeshLayout source = *problem.source().cuts();
   const std::int64_t kept = tile_count(problem.target().partial());
   const std::int64_t combined = tile_count(source.partial) / kept;
   if (combined == 1) return 0;
-  const auto parts = static_cast<double>(combined);  // in doubles: products need not fit
+  const auto parts = static_cast<double>(combined);  // a double, because products need not fit
   const auto elements = static_cast<double>(product(problem.source().global_shape())) * static_cast<double>(kept);
   const double piece = std::ceil(elements / static_cast<double>(source.mesh.device_count()) * (1 - 1e-12));
   const auto target = static_cast<double>(problem.target().local_size());
@@ -201,7 +202,7 @@ std::int64_t sum_bound(const Problem& problem) {
 
 SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
   const SumProblem sum(problem);
-  if (sum.combined().empty()) {  // the same parts elsewhere
+  if (sum.combined().empty()) {  // nothing is combined
     return {plan_part(problem.source().stacked(), problem.target().stacked()), {}, {}};
   }
   const ReduceStep reduce{sum.combined_dimensions(), problem.source().cuts()->reduction, problem.element_type()};
@@ -210,15 +211,15 @@ SumPlan plan_sum(const Problem& problem, const PlanPart& plan_part) {
   if (auto straight = sum.plain_target(problem.target())) {
     if (problem.target().local_size() <= bound / tile_count(sum.combined())) candidates.push_back(std::move(*straight));
   }
-  // Pieces that divide first: on large meshes what does not is looked at only where it must be, and not at all where it
-  // cannot be listed.
+  // Pieces that divide come first. On large meshes others are tried only where those do not suffice, and not at all
+  // where they cannot be listed.
   const auto divides = [&](const MeshLayout& pieces) {
     return !Layout::find_fault(pieces) && Layout(pieces).type() != nullptr;
   };
   const auto uneven = std::stable_partition(candidates.begin(), candidates.end(), divides);
   const bool is_large = problem.device_count() > most_tabled_devices;
   std::optional<SumPlan> best;
-  std::pair<std::int64_t, std::int64_t> least;  // elements above the bound, where tiles do not divide; then cost
+  std::pair<std::int64_t, std::int64_t> least;  // elements above the bound (if tiles do not divide), then cost
   for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
     const MeshLayout& pieces = *candidate;
     if (Layout::find_fault(pieces)) continue;

@@ -1,4 +1,4 @@
-// Routing by tables of devices: for meshes of mixed primes, and a second try for digits.
+// Routing by tables of devices: for meshes of mixed primes, and where routing by digits finds nothing.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// The tiles of a coarser grid that hold the table's, as numbers in row-major order.
+// The tile of a coarser grid that each device's tile lies in, as a number in row-major order.
 std::vector<std::int32_t> tile_numbers(const TileTable& table, const Grid& grid) {
   std::vector<std::int32_t> numbers(table.device_count());
   for (std::size_t i = 0; i < grid.size(); ++i) {
@@ -30,12 +30,12 @@ std::vector<std::int32_t> tile_numbers(const TileTable& table, const Grid& grid)
 // The pairs of tiles of two neighbouring layers that meet. Each is used by one device or more, so there are at most as
 // many as devices.
 struct Pairs {
-  std::vector<std::int32_t> begin{0, 1};  // of each tile of the first layer: its first pair; and an end
-  std::vector<std::int32_t> tile{0};      // of the second layer, ascending for each tile of the first
-  std::vector<std::int64_t> uses;         // how many devices still have to go this way
-  std::vector<std::size_t> first_free;    // of each tile of the first layer: all its pairs before this one are used up
+  std::vector<std::int32_t> begin{0, 1};  // the first pair of each tile of the first layer, and an end
+  std::vector<std::int32_t> tile{0};      // the pair's tile of the second layer, ascending for each tile of the first
+  std::vector<std::int64_t> uses;         // how many devices still have to use the pair
+  std::vector<std::size_t> first_free;    // by tile of the first layer; all its pairs before this one are used up
 
-  // The pair of two tiles, or the number of pairs where they do not meet.
+  // The index of the pair of two tiles, or the number of pairs where the tiles do not meet.
   std::size_t find(std::int32_t from, std::int32_t to) const {
     const auto first = tile.begin() + begin[static_cast<std::size_t>(from)];
     const auto last = tile.begin() + begin[static_cast<std::size_t>(from) + 1];
@@ -44,7 +44,8 @@ struct Pairs {
   }
 };
 
-// The pairs with one more dimension, cut into `from` and into `to`; uses are scaled by the lcm of the two.
+// The pairs with one more dimension, which the layers cut into `from` and `to` tiles; uses are scaled by the lcm of the
+// two.
 Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t to) {
   const std::int64_t unit = std::lcm(from, to);
   const std::int64_t a = unit / from;
@@ -66,8 +67,8 @@ Pairs in_one_more_dimension(const Pairs& pairs, std::int64_t from, std::int64_t 
   return more;
 }
 
-// Tiles p and q are used by N · |p ∩ q| / |array| of the N devices: a product over the dimensions of overlaps, in
-// units of 1/lcm.
+// The pairs of two layers. Tiles p and q are used by N · |p ∩ q| / |array| of the N devices: a product over the
+// dimensions of overlaps, in units of 1/lcm.
 Pairs pairs_between(const Grid& from, const Grid& to, std::int64_t device_count) {
   Pairs pairs;
   pairs.uses = {device_count};
@@ -138,20 +139,20 @@ class TableRouter : public Router {
   }
 
  private:
-  // The tiles of the first and the last layer that a device goes from and to.
+  // The tiles of the first and the last layer between which a device goes.
   using Ends = std::pair<std::int32_t, std::int32_t>;
 
-  static constexpr std::int64_t most_tries = 200000;       // of one judgement, at effort 1
-  static constexpr std::int64_t most_kept_ends = 1 << 22;  // in all lists that are kept
-  // Per device, in units of the budget: to look up who goes where, and to list the pairs of a layer.
+  static constexpr std::int64_t most_tries = 200000;       // per judgement, at effort 1
+  static constexpr std::int64_t most_kept_ends = 1 << 22;  // in all lists together
+  // Units of the budget per device: to look up its ends, and to list the pairs of a layer.
   static constexpr std::int64_t units_of_ends = 2;
   static constexpr std::int64_t units_of_layer = 4;
-  static constexpr std::size_t skips_of_try = 8;  // pairs that are used up, passed over in the time of a try
+  static constexpr std::size_t skips_of_try = 8;  // used-up pairs that are passed over in the time of one try
 
-  // What the ends alone say. Of a layer's tiles, devices know those of any grid that all layers since the source cut as
-  // deep, and likewise until the target. Between neighbouring layers these coarser tiles must be used evenly too. Exact
-  // with up to two layers, where nothing is free; otherwise devices may still have no routes where this says that
-  // they lower.
+  // Judges the layers by the ends of the devices alone. A device's tile is known on every grid that all layers since
+  // the source cut at least as deep, and likewise for all layers until the target. Between neighbouring layers these
+  // coarser tiles must be used evenly too. Exact for up to two layers, where nothing is free; for more, devices may
+  // have no routes although this says that the path lowers.
   Verdict judge_ends(std::span<const Cuts> layers) {
     std::vector<Cuts> until_target(layers.begin(), layers.end());
     const Cuts* later = &cuts_.target;
@@ -175,8 +176,7 @@ class TableRouter : public Router {
                    [](std::int8_t a, std::int8_t b) { return std::min(a, b); });
   }
 
-  // Whether devices that start in the tiles of one grid and end in those of another use each pair as often as they
-  // must.
+  // Whether devices that start in the tiles of one grid and end in those of another use each pair as often as required.
   Verdict judge_pairs(const Cuts& from, const Cuts& to) {
     if (budget_.is_spent()) return Verdict::undecided;
     budget_.spend(cuts_.device_count * units_of_ends);
@@ -202,7 +202,7 @@ class TableRouter : public Router {
     }
   }
 
-  // The ends of the devices, equal ones together.
+  // The ends of all devices, sorted, so that equal ones are neighbours.
   const std::vector<Ends>& sorted_ends(const Cuts& last_layer) {
     if (static_cast<std::int64_t>(ends_.size() + 1) * cuts_.device_count > most_kept_ends) ends_.clear();
     const auto [known, is_new] = ends_.try_emplace(last_layer);
@@ -219,7 +219,7 @@ class TableRouter : public Router {
     return known->second;
   }
 
-  // Chooses the pairs that the devices, in this order, go through: depth first, device by device and layer by layer.
+  // Chooses the pairs that the devices, in this order, use: depth first, device by device and layer by layer.
   bool find_routes(const std::vector<Ends>& ends, std::int64_t& tries_left) {
     const std::size_t steps = pairs_.size();
     chosen_.resize(ends.size() * steps);
@@ -227,7 +227,7 @@ class TableRouter : public Router {
       if (--tries_left < 0) return false;
       skipped_ = 0;
       bool found = choose(ends, at, first_choice(ends, at));
-      while (!found) {  // the choice before this one was wrong
+      while (!found) {  // takes back the last choice
         if (at == 0) return false;
         --at;
         Pairs& pairs = pairs_[at % steps];
@@ -253,12 +253,12 @@ class TableRouter : public Router {
     const std::size_t next = at / steps;
     const std::int32_t from = tile_before(ends, at);
     if (at % steps + 1 == steps) return pairs_[at % steps].find(from, ends[next].second);
-    // Devices with equal ends are interchangeable: they take their tiles of the first free layer in order.
+    // Devices with equal ends are interchangeable, so their tiles of the first free layer are taken in ascending order.
     if (at % steps == 0 && next > 0 && ends[next - 1] == ends[next]) return chosen_[at - steps];
     return static_cast<std::size_t>(pairs_[at % steps].begin[static_cast<std::size_t>(from)]);
   }
 
-  // Takes the first pair that is still to be used, from `pair` on.
+  // Takes the first pair, from `pair` on, that is not used up. False where there is none.
   bool choose(const std::vector<Ends>& ends, std::size_t at, std::size_t pair) {
     Pairs& pairs = pairs_[at % pairs_.size()];
     const bool last = at % pairs_.size() + 1 == pairs_.size();
@@ -278,7 +278,7 @@ class TableRouter : public Router {
     return true;
   }
 
-  // The tile that the device with these ends goes through.
+  // The tile of this layer that the device with number `next` in the order goes through.
   std::int32_t tile_in_layer(std::size_t next, std::size_t layer) const {
     return pairs_[layer - 1].tile[chosen_[next * pairs_.size() + layer - 1]];
   }
@@ -287,10 +287,10 @@ class TableRouter : public Router {
   WorkBudget& budget_;
   TileTable source_;
   TileTable target_;
-  std::map<std::pair<Cuts, Cuts>, Verdict> even_;  // what judge_pairs() said
+  std::map<std::pair<Cuts, Cuts>, Verdict> even_;  // verdicts of judge_pairs()
   std::map<Cuts, std::vector<Ends>> ends_;         // sorted, by the last layer
 
-  // What is known of the layers that were judged last.
+  // State of the last judgement.
   std::vector<Grid> grids_;
   std::vector<Pairs> pairs_;           // of neighbouring layers
   std::vector<std::uint32_t> chosen_;  // [device in order * pairs_ + step]: a pair

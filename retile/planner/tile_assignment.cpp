@@ -10,7 +10,7 @@
 namespace retile {
 namespace {
 
-using Corners = std::vector<std::pair<Shape, Shape>>;  // of boxes, sorted
+using Corners = std::vector<std::pair<Shape, Shape>>;  // corners of boxes, sorted
 
 Corners corners_of(const Placement& placement, Device device) {
   Corners corners;
@@ -19,7 +19,7 @@ Corners corners_of(const Placement& placement, Device device) {
   return corners;
 }
 
-// The different boxes of each host.
+// The distinct boxes of each host.
 std::map<std::int64_t, Corners> corners_of_hosts(const Placement& placement, const std::vector<std::int64_t>& host_of) {
   std::map<std::int64_t, Corners> hosts;
   for (Device device = 0; device < placement.device_count(); ++device) {
@@ -87,7 +87,7 @@ std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& 
   const BoxIndex index(boxes);
   std::vector<TransportGain> gains;
   std::vector<std::int64_t> shared_by(held.count());
-  std::vector<std::size_t> holders;  // with an entry above 0
+  std::vector<std::size_t> holders;  // classes with an entry above 0
   for (std::size_t column = 0; column < wanted.count(); ++column) {
     for (const Box& box : wanted.boxes(column)) {
       index.visit_shared(box, [&](std::size_t number, const Box& shared) {
@@ -133,7 +133,7 @@ std::int64_t TileAssignment::gain_of(const std::vector<Device>& order) const {
 std::vector<Device> TileAssignment::devices() const {
   std::vector<std::int64_t> units = transport_.units;
   std::vector<std::optional<Device>> chosen(devices_.size());
-  std::vector<bool> is_used(devices_.size());  // devices, by the place that they had
+  std::vector<bool> is_used(devices_.size());  // by the device's place in the given order
   const auto choose = [&](std::size_t place, std::size_t from) {
     chosen[place] = devices_[from];
     is_used[from] = true;
@@ -159,7 +159,7 @@ std::vector<Device> TileAssignment::devices() const {
   return devices;
 }
 
-// Index of the pair's gain; nothing where there is none.
+// The index of the pair's gain; nothing where the pair has none.
 std::optional<std::size_t> TileAssignment::find_entry(std::size_t row, std::size_t column) const {
   const std::pair key(column, row);
   const std::vector<TransportGain>& gains = transport_problem_.gains;
@@ -171,13 +171,13 @@ std::optional<std::size_t> TileAssignment::find_entry(std::size_t row, std::size
   return static_cast<std::size_t>(found - gains.begin());
 }
 
-// Gives the units that are left to the first devices of their rows and places of their columns that are free.
+// Gives the remaining units to the first free devices of their rows and the first free places of their columns.
 template <typename Choose>
 void TileAssignment::ship_rest(const std::vector<std::int64_t>& units, const std::vector<std::optional<Device>>& chosen,
                                const std::vector<bool>& is_used, Choose choose) const {
   std::vector<std::vector<std::size_t>> free_devices(held_.count());
   std::vector<std::vector<std::size_t>> free_places(wanted_.count());
-  for (std::size_t i = devices_.size(); i-- > 0;) {  // the first at the back
+  for (std::size_t i = devices_.size(); i-- > 0;) {  // so that the first are at the back
     if (!is_used[i]) free_devices[held_.of(i)].push_back(i);
     if (!chosen[i]) free_places[wanted_.of(i)].push_back(i);
   }

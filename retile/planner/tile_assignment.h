@@ -1,4 +1,4 @@
-// Assignments of tiles: which of some devices get which tiles, so that the gains are largest.
+// Assignments of tiles to devices, so that the gains are largest.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace retile {
 
-// Devices that are alike, in classes, and the boxes of each class.
+// Classes of equal devices, and the boxes of each class.
 class TileClasses {
  public:
-  // Devices are alike if they hold the same boxes.
+  // Puts devices that hold the same boxes into one class.
   TileClasses(const Placement& placement, const std::vector<Device>& devices);
-  // Devices are alike if they are on one host. It has the boxes of all its devices, listed here or not. `host_of` has
-  // a number by device.
+  // Puts devices on the same host into one class. It has the boxes of all devices on the host, including those not in
+  // `devices`. `host_of` has the number of each device's host.
   TileClasses(const Placement& placement, const std::vector<Device>& devices, const std::vector<std::int64_t>& host_of);
 
   std::size_t count() const { return boxes_.size(); }
   const std::vector<Box>& boxes(std::size_t number) const { return boxes_[number]; }
   std::int64_t elements(std::size_t number) const;
-  std::size_t of(std::size_t place) const { return class_of_[place]; }  // by index into the devices
-  const std::vector<std::int64_t>& sizes() const { return sizes_; }     // devices of each class
+  std::size_t of(std::size_t place) const { return class_of_[place]; }  // the class, by index into the devices
+  const std::vector<std::int64_t>& sizes() const { return sizes_; }     // the number of devices of each class
   Device first_device(std::size_t number) const { return first_devices_[number]; }
 
  private:
@@ -38,24 +38,26 @@ class TileClasses {
   std::vector<Device> first_devices_;
 };
 
-// What each class of holders has of each class of wanted tiles, in elements, where it has some. By column, then by row.
+// The number of elements that each class of holders has of each class of wanted tiles, where it is not 0. Sorted by
+// column, then by row.
 std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& wanted);
 
-// Places are tiles of a target, each with a device that it is given at first. Classes of devices are rows of a
-// transport problem, places with equal tiles one column, and a unit that is shipped is a device that gets a tile.
+// An assignment of devices to places. A place is a tile of the target with the device that it is given at first.
+// Classes of devices are the rows of a transport problem, places with equal tiles a column, and a device that gets a
+// tile is a unit shipped.
 class TileAssignment {
  public:
-  // `devices` has the device that each place is given; `held` are these devices' classes, `wanted` those of the tiles.
-  // `gains` are by column, then by row.
+  // `devices` has the device that each place is given; `held` are these devices' classes, `wanted` the classes of the
+  // tiles. `gains` are sorted by column, then by row.
   TileAssignment(std::vector<Device> devices, TileClasses held, TileClasses wanted, std::vector<TransportGain> gains);
 
-  // What is gained at most, which prices prove, and in the order that was given.
+  // The largest gain over all orders, which prices prove, and the gain of the given order.
   std::int64_t gained() const { return transport_.total; }
   std::int64_t gained_before() const { return gained_before_; }
-  // What is gained where each place has this device.
+  // The gain of this order, which has a device for each place.
   std::int64_t gain_of(const std::vector<Device>& order) const;
 
-  // The device of each place. As many places as the transport allows keep theirs.
+  // The device of each place. As many places as the transport allows keep the device that they were given.
   std::vector<Device> devices() const;
 
  private:
@@ -67,9 +69,9 @@ class TileAssignment {
   void ship_rest(const std::vector<std::int64_t>& units, const std::vector<std::optional<Device>>& chosen,
                  const std::vector<bool>& is_used, Choose choose) const;
 
-  std::vector<Device> devices_;  // by place, as they were given
-  TileClasses held_;             // of the devices, by place
-  TileClasses wanted_;           // of the places
+  std::vector<Device> devices_;  // by place, in the given order
+  TileClasses held_;             // classes of the devices, by place
+  TileClasses wanted_;           // classes of the places
   TransportProblem transport_problem_;
   Transport transport_;
   std::int64_t gained_before_ = 0;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t none = SIZE_MAX;
 
-// Successive shortest paths with prices. Throughout:
-//   - the slack of an entry, row price + column price - gain, is not negative, and 0 where units are shipped
+// Successive shortest paths with prices. Invariants:
+//   - the slack of an entry, row price + column price - gain, is not negative, and is 0 where units are shipped
 //   - a column with room has price 0
 //   - prices of rows only fall, down to 0; a row that is done has shipped everything or has price 0
 class Shipping {
@@ -53,7 +53,7 @@ class Shipping {
     return row_prices_[gains_[entry].row] + column_prices_[gains_[entry].column] - gains_[entry].gain;
   }
 
-  // Takes units from the row and from the column's room.
+  // Ships more units by this entry, which uses up the row's supply and the column's room.
   void ship_more(std::size_t entry, std::int64_t units) {
     if (units_[entry] == 0) shipped_to_[gains_[entry].column].push_back(entry);
     units_[entry] += units;
@@ -68,14 +68,14 @@ class Shipping {
     room_[gains_[entry].column] += units;
   }
 
-  // The end of a path: a column with room, or a row whose units are better not shipped.
+  // The end of a path: a column with room, or a row whose units are better left unshipped.
   struct End {
     std::int64_t distance = std::numeric_limits<std::int64_t>::max();
-    std::size_t entry = none;  // into the column; none: it ends at the row
+    std::size_t entry = none;  // the entry that leads to the column; none: the path ends at the row
     std::size_t row = none;
   };
 
-  // Ships units of the row to where they gain the most. On the way, rows may ship to other columns instead.
+  // Ships units of the row where they gain the most. Rows on the path may ship to other columns instead.
   void ship_from(std::size_t start) {
     const End end = find_path(start);
     for (const auto& [column, distance] : reached_columns_) {
@@ -85,7 +85,7 @@ class Shipping {
       if (distance < end.distance) row_prices_[row] -= end.distance - distance;
     }
     if (end.row == start && end.entry == none) return;  // its price is 0 now
-    std::vector<std::size_t> more;                      // entries of the path, alternately
+    std::vector<std::size_t> more;  // entries of the path that ship more; those in between ship less
     std::vector<std::size_t> less;
     if (end.entry != none) more.push_back(end.entry);
     for (std::size_t row = end.row; row != start;) {
@@ -100,7 +100,7 @@ class Shipping {
     for (const std::size_t entry : more) ship_more(entry, units);
   }
 
-  // Dijkstra's algorithm over slacks, from the row; ends with the distance of the nearest end.
+  // Dijkstra's algorithm over slacks, from the row to the nearest end.
   End find_path(std::size_t start) {
     entry_to_column_.assign(room_.size(), none);
     entry_to_row_.assign(left_.size(), none);
@@ -113,7 +113,7 @@ class Shipping {
     while (!waiting_.empty() && waiting_.top().first < end.distance) {
       const auto [distance, column] = waiting_.top();
       waiting_.pop();
-      if (distance > distances_[column]) continue;  // it was reached on a shorter way since
+      if (distance > distances_[column]) continue;  // it was since reached on a shorter path
       reached_columns_.emplace_back(column, distance);
       for (const std::size_t entry : shipped_to_[column]) {
         const std::size_t row = gains_[entry].row;
@@ -129,7 +129,7 @@ class Shipping {
     reached_rows_.emplace_back(row, distance);
     if (distance + row_prices_[row] < end.distance) end = {distance + row_prices_[row], none, row};
     for (const std::size_t entry : entries_of_[row]) {
-      if (end.distance <= distance) return;  // nothing is nearer
+      if (end.distance <= distance) return;  // no other end is nearer
       const std::size_t column = gains_[entry].column;
       const std::int64_t next = distance + slack(entry);
       if (next >= end.distance || next >= distances_[column]) continue;
@@ -144,15 +144,15 @@ class Shipping {
   }
 
   const std::vector<TransportGain>& gains_;
-  std::vector<std::int64_t> left_;  // by row: units that are not shipped
-  std::vector<std::int64_t> room_;  // by column: units that it still takes
+  std::vector<std::int64_t> left_;  // by row: units not shipped yet
+  std::vector<std::int64_t> room_;  // by column: units that it can still take
   std::vector<std::int64_t> units_;
   std::vector<std::int64_t> row_prices_;
   std::vector<std::int64_t> column_prices_;
   std::vector<std::vector<std::size_t>> entries_of_;  // by row
   std::vector<std::vector<std::size_t>> shipped_to_;  // by column: entries with units
 
-  // Of the search for a path: the entries along which columns and rows were reached, and how far they are.
+  // State of the search for a path: the entries by which columns and rows were reached, and their distances.
   using Reached = std::pair<std::size_t, std::int64_t>;
   std::vector<std::size_t> entry_to_column_;
   std::vector<std::size_t> entry_to_row_;

@@ -1,9 +1,9 @@
-// Plans in two levels: an exchange inside hosts and one across them, in either order. Where a device would send a short
-// message to each device of all hosts, it sends longer ones to a few of them instead.
+// Plans in two levels: an exchange inside hosts and one across them, in either order. Instead of a short message to
+// each device of all hosts, a device sends longer messages to a few of them.
 //
-// In between, the devices of a host share what the host holds (or wants) as a block: each has a part that is cut as the
-// other end cuts it. So one of the two exchanges stays inside hosts, and in the other one a device has to do with that
-// share of the devices of other hosts which want its part (or hold it), and not with all.
+// Between the exchanges, the devices of a host share the block that the host holds (or wants): each device has a part,
+// cut as the other end cuts it. One of the two exchanges then stays inside hosts. In the other, a device exchanges only
+// with the devices of other hosts that want its part (or hold it), and not with all.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -19,7 +19,7 @@ namespace {
 
 using Hosts = std::vector<std::vector<Device>>;
 
-// Of more devices there are no tables: one exchange is left.
+// The most devices for which tables are made; above, the plan is one exchange.
 constexpr std::int64_t most_devices = 4096;
 
 std::size_t count_tiles(const TileTable& table, const std::vector<Device>& host) {
@@ -28,7 +28,7 @@ std::size_t count_tiles(const TileTable& table, const std::vector<Device>& host)
   return numbers.size();
 }
 
-// The tiles along each dimension that a host has, from the first to the last; nothing where some lie beside its others.
+// The number of tiles along each dimension of the block that a host's tiles form; nothing where they form no block.
 std::optional<Shape> block_of_tiles(const TileTable& table, const std::vector<Device>& host) {
   Shape first(table.rank(), INT64_MAX);
   Shape extent(table.rank());
@@ -46,7 +46,7 @@ std::optional<Shape> block_of_tiles(const TileTable& table, const std::vector<De
   return extent;
 }
 
-// What all hosts have in common.
+// The value of the function that is the same for all hosts; nothing where hosts differ.
 template <typename Function>
 auto common_of(const Hosts& hosts, Function of_host) -> decltype(of_host(hosts[0])) {
   const auto common = of_host(hosts[0]);
@@ -55,8 +55,8 @@ auto common_of(const Hosts& hosts, Function of_host) -> decltype(of_host(hosts[0
   return is_common ? common : std::nullopt;
 }
 
-// The blocks that hosts have at one end, cut for their devices as the other end cuts them. Nothing where hosts have no
-// equal blocks.
+// The blocks that hosts have at one end, cut among their devices as the other end cuts them. Nothing where hosts have
+// no equal blocks.
 std::optional<TileTable> blocks_cut_as(const TileTable& end, const TileTable& other, const Hosts& hosts,
                                        const Shape& global) {
   const auto extent = common_of(hosts, [&](const auto& host) { return block_of_tiles(end, host); });

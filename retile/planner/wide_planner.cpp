@@ -1,5 +1,5 @@
-// Wide plans: at most one slice, one exchange or alltoall, one gather, each over several dimensions at once (the
-// three-step theorem, docs/theory.md). Without exchanges: alltoalls and permutations, as few as will do.
+// Wide plans: at most one slice, one exchange or alltoall, and one gather, each over several dimensions at once (the
+// three-step theorem, docs/theory.md). Without exchanges: as few alltoalls and permutations as possible.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -17,17 +17,17 @@
 namespace retile {
 namespace {
 
-// The grids of a wide plan: the source is sliced to the first, that becomes the next one, and the target is gathered
-// from the last.
+// The grids of a wide plan: the source is sliced to the first, steps lead from each to the next, and the target is
+// gathered from the last.
 struct WideGrids {
   std::vector<Cuts> stops;
-  std::int64_t local_size = 1;  // the same at all of them
+  std::int64_t local_size = 1;  // equal on all of them
 
   const Cuts& sliced() const { return stops.front(); }
   const Cuts& dealt() const { return stops.back(); }
 };
 
-// So many steps in the middle of a plan without exchanges, at this depth.
+// A candidate for the middle of a plan without exchanges: its depth and its number of steps.
 struct PortableCandidate {
   std::vector<int> totals;  // cuts by each prime
   int steps = 1;
@@ -46,7 +46,7 @@ class WidePlanner {
                                        : make_table_router(problem, cuts_, budget_);
   }
 
-  // By digits where devices are too many to list.
+  // Plans over tables of digits where devices are too many to list, otherwise over tables of tiles.
   PlannedSteps plan() {
     const bool is_large = cuts_.device_count > most_tabled_devices && cuts_.primes.size() == 1;
     if (is_large && has_exchanges()) {
@@ -81,14 +81,15 @@ class WidePlanner {
     return {exchange_steps(source, sliced, dealt, target), bound};
   }
 
-  // The routes by which devices receive less, where two plans have the same cost and number of steps.
+  // Routes for alltoalls in place of the exchange; nothing where devices would receive more by them. Both plans have
+  // the same cost and number of steps.
   std::optional<std::vector<TileTable>> alltoall_routes(const WideGrids& grids, const std::vector<Cuts>& layers,
                                                         const TileTable& sliced, const TileTable& dealt) const {
     const std::int64_t lacked = grids.local_size - least_kept(global_, sliced, dealt);
     if (grids.local_size - grids.local_size / merge_factor(grids) > lacked) return std::nullopt;
     return router_->routes(layers);
   }
-  // Wherever digits are enough.
+  // Routes for alltoalls wherever digits suffice.
   std::optional<std::vector<DigitTable>> alltoall_routes(const WideGrids& /*grids*/, const std::vector<Cuts>& layers,
                                                          const DigitTable& /*sliced*/,
                                                          const DigitTable& /*dealt*/) const {
@@ -101,7 +102,7 @@ class WidePlanner {
     steps.push_back(make_step(global_, std::move(alltoall), before, after));
   }
 
-  // Steps with one exchange where the stops differ; every device keeps what it can of what it has.
+  // The steps with one exchange where the stops differ. Every device keeps as much as possible of what it has.
   template <typename Table>
   std::vector<Step> exchange_steps(const Table& source, const Table& sliced, const Table& dealt,
                                    const Table& target) const {
@@ -112,7 +113,7 @@ class WidePlanner {
     return steps;
   }
 
-  // Steps with alltoalls from grid to grid, by routes through the layers of alltoall_layers().
+  // The steps with alltoalls from grid to grid, by routes through the layers of alltoall_layers().
   template <typename Table>
   std::vector<Step> alltoall_steps(const WideGrids& grids, const std::vector<Table>& routes,
                                    const Table& target) const {
@@ -143,7 +144,7 @@ class WidePlanner {
     return false;
   }
 
-  // The target's local size where the grid is finer than the target's.
+  // The cost of the gather: the target's local size where the grid is finer than the target's, else 0.
   std::int64_t gather_cost(const Cuts& dealt) const {
     for (std::size_t at = 0; at < dealt.size(); ++at) {
       if (dealt[at] > cuts_.target[at]) return cuts_.target_size;
@@ -165,9 +166,9 @@ class WidePlanner {
     return size;
   }
 
-  // --- Slice, then gather, and nothing in between: where every device can slice what it will gather from.
+  // --- Slice, then gather, with nothing in between: possible where every device can slice off what it will gather.
 
-  // The coarsest grid finer than both ends, where the mesh has axes enough for it.
+  // The coarsest grid that is finer than both ends; nothing where the mesh has too few axes for it.
   std::optional<Cuts> common_refinement() const {
     Cuts both = cuts_.source;
     for (std::size_t at = 0; at < both.size(); ++at) both[at] = std::max(both[at], cuts_.target[at]);
@@ -187,7 +188,7 @@ class WidePlanner {
 
   // --- Grids.
 
-  // Adds cuts to dimensions, up to `wanted` in all: first where `toward` is cut deeper, then where there is room.
+  // Adds cuts to dimensions, up to `wanted` in all: first where `toward` is cut deeper, then anywhere.
   void deepen(Cuts& cuts, std::size_t prime, int wanted, const Cuts& toward) const {
     for (const Cuts* limit : {&toward, &cuts_.capacity}) {
       for (int i = 0; i < cuts_.rank && wanted > 0; ++i) {
@@ -200,7 +201,7 @@ class WidePlanner {
     ensure(wanted == 0, "cuts fit: three-step theorem");
   }
 
-  // Grids of this depth that have as much as possible in common.
+  // The grids of this depth that have as much as possible in common.
   WideGrids natural_grids(const std::vector<int>& totals) const {
     WideGrids grids{{cuts_.source, cuts_.target}, local_size_at(totals)};
     for (std::size_t p = 0; p < totals.size(); ++p) {
@@ -212,7 +213,7 @@ class WidePlanner {
 
   // --- Moves.
 
-  // Pairs what some dimensions gain in local size with what others lose.
+  // Pairs the dimensions whose local size grows with those whose local size shrinks.
   static std::vector<Move> moves_between(const Grid& before, const Grid& after) {
     std::vector<Move> moves;
     Shape gains(before.size());
@@ -233,7 +234,8 @@ class WidePlanner {
     return moves;
   }
 
-  // In an alltoall a dimension grows or shrinks; it may not grow by one prime and shrink by another.
+  // Whether one alltoall leads from one grid to the other. In an alltoall a dimension may not grow by one prime and
+  // shrink by another.
   bool is_one_alltoall(const Cuts& before, const Cuts& after) const {
     for (int i = 0; i < cuts_.rank; ++i) {
       bool grows = false;
@@ -247,8 +249,8 @@ class WidePlanner {
     return true;
   }
 
-  // The grids after each of the alltoalls that lead from one grid to the other. Each does all primes that it can: one
-  // in all where that will do, one per prime at most.
+  // The grids after each of the alltoalls that lead from one grid to the other. Each alltoall does all primes that it
+  // can: so there is one if one suffices, and at most one per prime.
   std::vector<Cuts> alltoall_stops(const Cuts& before, const Cuts& after) const {
     std::vector<Cuts> stops;
     for (Cuts current = before; current != after; stops.push_back(current)) {
@@ -262,7 +264,7 @@ class WidePlanner {
     return stops;
   }
 
-  // The layers of the alltoalls from grid to grid, if devices can be routed through them.
+  // The layers of the alltoalls from grid to grid; nothing where devices cannot be routed through them.
   std::optional<std::vector<Cuts>> alltoall_layers(const WideGrids& grids) {
     std::vector<Cuts> layers{cuts_.source};
     for (std::size_t k = 1; k < grids.stops.size(); ++k) {
@@ -280,7 +282,7 @@ class WidePlanner {
     return layers;
   }
 
-  // How many devices exchange parts of one box in an alltoall between the grids.
+  // The number of devices that exchange parts of one box in an alltoall between the grids.
   std::int64_t merge_factor(const WideGrids& grids) const {
     std::int64_t factor = 1;
     for (int i = 0; i < cuts_.rank; ++i) {
@@ -290,7 +292,7 @@ class WidePlanner {
     return factor;
   }
 
-  // Steps with alltoalls where the grids differ, and a permutation after them.
+  // The steps with alltoalls where the grids differ, and a permutation after them.
   std::vector<Step> permuted_steps(const WideGrids& grids) const {
     TileTable current = deal_toward(source_, cuts_.grid(grids.sliced()), target_);
     const TileTable dealt = deal_toward(target_, cuts_.grid(grids.dealt()), current);
@@ -307,10 +309,10 @@ class WidePlanner {
     return steps;
   }
 
-  // --- Without exchanges: candidates by their cost, until one can be done.
+  // --- Without exchanges: candidates by rising cost, until one is possible.
 
   PlannedSteps plan_portable() {
-    std::optional<std::int64_t> unrefuted;  // the cost of the first candidate that may be possible and was not found
+    std::optional<std::int64_t> unrefuted;  // cost of the first candidate that was neither found possible nor refuted
     for (const PortableCandidate& candidate : portable_candidates()) {
       has_undecided_ = false;
       if (auto steps = portable_steps(candidate)) return {std::move(*steps), unrefuted.value_or(candidate.cost)};
@@ -333,12 +335,12 @@ class WidePlanner {
   const Shape global_;
   WorkBudget budget_;
   std::unique_ptr<Router> router_;
-  TileTable source_;  // where devices are listed
+  TileTable source_;  // empty where tables of digits are used
   TileTable target_;
-  bool has_undecided_ = false;  // some candidate could not be told to be possible or not
+  bool has_undecided_ = false;  // some candidate was neither found possible nor refuted
 };
 
-// All depths at which the target may be cut before the gathers.
+// All depths, between the two, at which the target may be cut before the gathers.
 std::vector<std::vector<int>> all_depths(const std::vector<int>& first, const std::vector<int>& last) {
   std::vector<std::vector<int>> depths{{}};
   for (std::size_t p = 0; p < first.size(); ++p) {
@@ -354,7 +356,7 @@ std::vector<std::vector<int>> all_depths(const std::vector<int>& first, const st
   return depths;
 }
 
-// Every way to cut deeper to the totals, added to `all` until there are `most`.
+// Adds every way to cut deeper, to the totals, to `all`, until it has `most` entries.
 void all_deeper(const CutProblem& problem, const std::vector<int>& totals, Cuts& cuts, std::size_t at, int left,
                 std::size_t most, std::vector<Cuts>& all) {
   if (all.size() >= most) return;
@@ -399,7 +401,7 @@ std::optional<std::vector<Step>> WidePlanner::portable_steps(const PortableCandi
   } else {
     has_undecided_ = true;
   }
-  // The grids that come to mind.
+  // Otherwise tries the natural grids of this depth.
   const WideGrids grids = natural_grids(candidate.totals);
   const auto steps = static_cast<int>(alltoall_stops(grids.sliced(), grids.dealt()).size()) + 1;
   if (steps != candidate.steps) return std::nullopt;
@@ -421,7 +423,8 @@ std::optional<std::vector<Step>> WidePlanner::short_portable_steps(const Portabl
   return std::nullopt;
 }
 
-// The first grids of the depth that are at least as fine: so many at effort 1. Work grows with pairs of them.
+// The first `most` grids (at effort 1) of the depth that are at least as fine as `start`. The caller's work grows with
+// pairs of them.
 std::vector<Cuts> WidePlanner::grids_from(const Cuts& start, const std::vector<int>& totals, std::int64_t most) {
   std::vector<Cuts> grids;
   const auto most_grids = static_cast<std::size_t>(std::ceil(static_cast<double>(most) * std::sqrt(options_.effort)));
@@ -431,7 +434,7 @@ std::vector<Cuts> WidePlanner::grids_from(const Cuts& start, const std::vector<i
   return grids;
 }
 
-// A permutation or an alltoall.
+// The steps of one permutation or one alltoall; nothing where that does not suffice.
 std::optional<std::vector<Step>> WidePlanner::one_step(const Cuts& from, const Cuts& to, std::int64_t local_size) {
   if (from == to) return permuted_steps({{from, to}, local_size});
   if (!is_one_alltoall(from, to)) return std::nullopt;
@@ -440,7 +443,8 @@ std::optional<std::vector<Step>> WidePlanner::one_step(const Cuts& from, const C
   return std::nullopt;
 }
 
-// An alltoall and a permutation, or two alltoalls by way of some third grid.
+// The steps of an alltoall and a permutation, or of two alltoalls by way of a third grid; nothing where those do not
+// suffice.
 std::optional<std::vector<Step>> WidePlanner::two_steps(const Cuts& from, const Cuts& to, std::int64_t local_size,
                                                         const std::vector<Cuts>& middle) {
   if (is_one_alltoall(from, to)) return permuted_steps({{from, to}, local_size});

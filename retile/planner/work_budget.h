@@ -18,7 +18,7 @@ class WorkBudget {
   bool is_spent() const { return left_ == 0; }
   std::int64_t left() const { return left_; }
 
-  // A limit of something smaller, at effort 1, for this effort.
+  // Scales a limit that holds at effort 1 to this effort; at least 1.
   std::int64_t scaled(std::int64_t limit) const {
     return std::max(std::int64_t{1}, static_cast<std::int64_t>(effort_ * static_cast<double>(limit)));
   }

@@ -17,10 +17,10 @@ Corners shifted(Corners corners, const Shape& by) {
   return corners;
 }
 
-// How a device puts its tile together.
+// How a device joins its tile from cells.
 struct Arrangement {
-  Shape order;  // the cell of each place, row-major: cells that are kept count first, then those received
-  std::vector<Shape> corners;  // of the cells that are kept
+  Shape order;                 // the cell at each place, row-major: kept cells are counted first, then received ones
+  std::vector<Shape> corners;  // of the kept cells
 
   bool operator<(const Arrangement& other) const {
     return std::tie(order, corners) < std::tie(other.order, other.corners);
@@ -48,7 +48,8 @@ std::vector<Arrangement> arrangements_of(const Rounds& rounds, const Shape& grid
   return arrangements;
 }
 
-// Boxes that make up one, each of about so many elements at most: runs stay whole.
+// A part of a cell, which is sent at once. It has about as many elements as wanted at most; inner dimensions stay
+// whole.
 struct Part {
   Shape corner;
   Shape shape;
@@ -85,7 +86,7 @@ class CellLowering {
     if (options_.parts > 0) return send_in_parts(tile, rounds, whole);
     const std::vector<Value> received = receive_cells(tile, rounds);
     const std::vector<Arrangement> arrangements = arrangements_of(rounds, grid);
-    std::map<Arrangement, std::int64_t> ways;  // with their numbers
+    std::map<Arrangement, std::int64_t> ways;  // numbers of the distinct arrangements
     for (const Arrangement& one : arrangements) ways.try_emplace(one);
     std::int64_t number = 0;
     for (auto& [way, place] : ways) place = number++;
@@ -112,7 +113,7 @@ class CellLowering {
     return received;
   }
 
-  // All cells, in an order that is each device's own.
+  // Stacks all cells, and picks them in each device's own order.
   Value pick_cells(Value tile, const Rounds& rounds, const std::vector<Value>& received,
                    const std::vector<Arrangement>& arrangements, const Shape& grid) {
     std::vector<Value> cells;
@@ -134,8 +135,8 @@ class CellLowering {
     return ordered;
   }
 
-  // Two cells in either order. Before a collective, and without a branch, XLA lends these cells what is the result's
-  // afterwards.
+  // Joins two received cells in either order. Before a collective, and without a branch, XLA puts these cells into
+  // memory that becomes the result's.
   Value select_cells(const std::vector<Value>& received, const std::vector<Arrangement>& arrangements,
                      const Shape& grid) {
     SelectOp select;
@@ -146,7 +147,7 @@ class CellLowering {
     return builder_.join_stacked(builder_.stack({first, second}), grid);
   }
 
-  // What devices do differs by where they keep cells from and where cells go: a branch for each such way.
+  // Joins cells by a branch for each arrangement: which cells are kept, and where cells go.
   Value branch_cells(Value tile, const Rounds& rounds, const std::vector<Value>& received,
                      const std::vector<Arrangement>& arrangements, const std::map<Arrangement, std::int64_t>& ways,
                      const Shape& grid) {
@@ -166,19 +167,20 @@ class CellLowering {
     return builder_.add(std::move(choice), arguments, std::move(shape));
   }
 
-  // The arguments are the tile, where some of its cells are kept, and the cells received.
+  // Joins the cells of one arrangement. The arguments are the tile, where some of its cells are kept, and the received
+  // cells.
   static Value arrange(ProgramBuilder& builder, const std::vector<Value>& arguments, const Shape& cell,
                        const Arrangement& way, const Shape& grid) {
     std::vector<Value> cells;
     for (const Shape& corner : way.corners) cells.push_back(builder.slice(arguments.front(), {corner}, cell));
     cells.insert(cells.end(), arguments.begin() + (way.corners.empty() ? 0 : 1), arguments.end());
     cells = in_order(cells, way.order);
-    // What is kept is cut as it is joined, where XLA can: along the last dimension.
+    // XLA can cut kept cells while it joins them along the last dimension.
     const bool is_cut = !way.corners.empty() && cell != builder.shape_of(arguments.front()) && grid.back() > 1;
     return is_cut ? builder.join_stacked(builder.stack(cells), grid) : builder.join(cells, grid);
   }
 
-  // Parts of cells one after the other, each written to its place before the next is cut.
+  // Sends parts of cells one after the other. Each is written to its place before the next is cut.
   Value send_in_parts(Value tile, const Rounds& rounds, const Shape& whole) {
     Value result = builder_.add(ZerosOp{}, {tile}, whole);
     const std::int64_t most = std::max<std::int64_t>(product(whole) / options_.parts, 1);
@@ -188,7 +190,7 @@ class CellLowering {
         result = builder_.update(result, send(box, round.senders), shifted(round.written_to, part.corner));
       }
     }
-    for (const Round& round : rounds.own) {  // last: a round that waits for them would copy the result
+    for (const Round& round : rounds.own) {  // last: a round that waited for these would copy the result
       result = builder_.update(result, builder_.slice(tile, round.taken_from, rounds.cell), round.written_to);
     }
     return result;

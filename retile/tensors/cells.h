@@ -1,4 +1,4 @@
-// Rounds of permutations as statements: cells are cut, sent, and put together to tiles.
+// Rounds of permutations as statements: cells are cut, sent, and joined to tiles.
 #pragma once
 
 #include "retile/plan/rounds.h"
@@ -7,7 +7,8 @@
 
 namespace retile::tensors {
 
-// The tile after the rounds, of the shape `whole`. A gather along the outermost dimension may come next.
+// Adds the rounds, and returns the tile after them, of shape `whole`. `is_gathered_next` says that a gather along the
+// outermost dimension follows.
 Value lower_rounds(ProgramBuilder& builder, const LoweringOptions& options, Value tile, const Rounds& rounds,
                    const Shape& whole, bool is_gathered_next);
 

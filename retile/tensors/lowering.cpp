@@ -17,7 +17,7 @@ namespace {
 
 constexpr Names<ProgramForm, 3> names{{"collectives", "fast", "lean"}};
 
-// --- Movements of tiles that are alike.
+// --- Movements whose tiles are equal on all devices.
 
 Corners corners_of(const Placement& placement) {
   Corners corners;
@@ -32,7 +32,7 @@ Corners differences(Corners a, const Corners& b) {
   return a;
 }
 
-// Tiles of a grid, whole where the array ends inside them.
+// The placement with whole tiles where the array ends inside tiles of a grid.
 Placement padded(const Placement& placement) {
   if (placement.is_listed() || placement.is_even() || placement.rank() == 0) return placement;
   std::vector<std::int64_t> corners;
@@ -66,7 +66,7 @@ void require_alike(const Placement& placement, const LoweringOptions& options) {
 
 // --- Groups and pieces.
 
-// How a tile is cut into equal pieces, and joined from equal pieces, in each dimension.
+// The numbers of equal pieces that a tile is cut into, and joined from, in each dimension.
 struct Recut {
   Shape cuts;
   Shape joins;
@@ -92,7 +92,8 @@ std::vector<int> counted_dimensions(const Shape& counts) {
   return dimensions;
 }
 
-// Members in row-major order make a grid: those of so many that are a stride apart, in groups of their own.
+// The members of each group form a grid in row-major order. Returns its lines: sets of `count` members that are
+// `stride` apart.
 Groups lines_of(const Groups& groups, std::int64_t stride, std::int64_t count) {
   Groups lines;
   for (const std::vector<Device>& group : groups) {
@@ -105,7 +106,7 @@ Groups lines_of(const Groups& groups, std::int64_t stride, std::int64_t count) {
   return lines;
 }
 
-// By member of a group and device: the corner of the piece that the member wants of the device's tile.
+// The corner of the piece that each member of a group wants of each device's tile. Indexed [member][device].
 std::vector<Corners> wanted_pieces(const Recut& recut, Corners moved, const Groups& groups) {
   for (Shape& corner : moved) {
     for (std::size_t i = 0; i < corner.size(); ++i) corner[i] *= recut.cuts[i] > 1 ? 1 : 0;
@@ -121,7 +122,7 @@ std::vector<Corners> wanted_pieces(const Recut& recut, Corners moved, const Grou
   return wanted;
 }
 
-// Whether each member wants the piece of its own number, along one dimension.
+// Whether each member wants the piece with its own number along this dimension.
 bool are_in_order(const std::vector<Corners>& wanted, int dimension, std::int64_t length) {
   for (std::size_t member = 0; member < wanted.size(); ++member) {
     const std::int64_t start = static_cast<std::int64_t>(member) * length;
@@ -147,7 +148,7 @@ class Lowering {
     TensorProgram program{movement_, {}};
     Value tile = 0;
     for (StageSteps stage : stage_steps(movement_.steps)) {
-      if (stage.first < stage.last && !goes_by_rounds(stage.last)) {  // which look through slices
+      if (stage.first < stage.last && !goes_by_rounds(stage.last)) {  // rounds read the tile from before the slices
         tile = cut(tile, movement_.before(stage.first), movement_.before(stage.last));
         program.stages.push_back({{stage.first, stage.last - 1}, builder_.take_statements()});
         stage.first = stage.last;
@@ -174,7 +175,7 @@ class Lowering {
     return cut(tile, before, step.after);
   }
 
-  // Exchanges, and collectives that do better so or cannot be said.
+  // Whether a step becomes rounds: exchanges, and collectives that are better as rounds or cannot be expressed.
   bool goes_by_rounds(std::size_t step) const {
     const StepOperation& operation = movement_.steps[step].operation;
     if (std::holds_alternative<ExchangeStep>(operation)) return true;
@@ -227,7 +228,7 @@ class Lowering {
     return std::all_of(gathers.begin(), gathers.end(), [&](const GatherOp& gather) { return takes(gather.groups); });
   }
 
-  // A gather for each dimension, the outermost last: there, tiles lie one after the other in memory.
+  // The gathers for each dimension, the outermost last: along it, tiles lie one after the other in memory.
   static std::vector<GatherOp> gathers_of(const Recut& recut, const Groups& groups) {
     std::vector<GatherOp> gathers;
     std::int64_t stride = 1;
@@ -257,7 +258,7 @@ class Lowering {
     return tile;
   }
 
-  // All inner dimensions at once, by a dimension in front.
+  // Gathers all inner dimensions at once, along a new dimension in front.
   Value gather_stacked(Value tile, const Recut& recut, Groups groups) {
     Shape shape = builder_.shape_of(tile);
     shape.insert(shape.begin(), 1);
@@ -268,8 +269,9 @@ class Lowering {
     return builder_.join_stacked(builder_.add(GatherOp{0, std::move(groups)}, {tile}, std::move(shape)), counts);
   }
 
-  // Pieces are equal and on one grid, and there are too many to be sent one by one. Among four devices one collective
-  // is faster and holds more, which counts where no step after it holds as much.
+  // Whether an alltoall becomes one collective: pieces are equal and on one grid, and there are too many to be sent one
+  // by one. Among four devices one collective is faster but holds more, which matters only where no step after it holds
+  // as much.
   bool is_one_alltoall(const Recut& recut, std::size_t step, const Groups& groups) const {
     const std::int64_t size = size_of(groups);
     const Placement& after = movement_.steps[step].after;
@@ -306,7 +308,7 @@ class Lowering {
     return builder_.join_entries(received, recut.joins);
   }
 
-  // Whether the outermost dimension of tiles grows by a step, if there is one.
+  // Whether the step exists and makes the outermost dimension of tiles longer.
   bool is_gathered_outside(std::size_t step) const {
     if (step >= movement_.steps.size()) return false;
     const Shape& before = movement_.before(step).local_shape();

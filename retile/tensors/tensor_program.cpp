@@ -9,20 +9,20 @@
 namespace retile::tensors {
 namespace {
 
-// What of a value comes from other members of a group.
+// The number of a value's elements that come from other members of a group.
 std::int64_t from_others(std::int64_t size, const Groups& groups) {
   const auto members = static_cast<std::int64_t>(groups.front().size());
   return size / members * (members - 1);
 }
 
-// JAX's name of a collective; null of other operations.
+// JAX's name of a collective; null for other operations.
 const char* collective_name(const Operation& operation) {
   if (std::holds_alternative<GatherOp>(operation)) return "all_gather";
   if (std::holds_alternative<AllToAllOp>(operation)) return "all_to_all";
   return std::holds_alternative<PermuteOp>(operation) ? "ppermute" : nullptr;
 }
 
-// Whether it takes no memory beside its result and no copies.
+// Whether the statement takes no copies and no memory beside its result.
 bool is_plain(const Statement& statement) {
   const auto* gather = std::get_if<GatherOp>(&statement.operation);
   return std::holds_alternative<SliceOp>(statement.operation) ||
@@ -46,7 +46,7 @@ std::vector<Statement> TensorProgram::statements() const {
 ProgramCosts costs_of(const TensorProgram& program) {
   ProgramCosts costs;
   std::vector<std::int64_t> received(static_cast<std::size_t>(program.movement.mesh.device_count()));
-  std::vector<std::int64_t> cut{0};  // by value
+  std::vector<std::int64_t> cut{0};  // elements cut, by value
   costs.largest = product(program.tile());
   for (const ProgramStage& stage : program.stages) {
     std::int64_t rounds = 0;

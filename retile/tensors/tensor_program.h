@@ -1,6 +1,6 @@
-// TensorProgram: a plan in the operations that compilers of tensors have. Every device does the same, one operation
-// after the other, with values of the same shapes; only numbers (corners, orders, branches) differ by device.
-// Front ends interpret it and emitters print it: neither decides anything.
+// TensorProgram: a plan in the operations that compilers of tensors have. Every device does the same operations one
+// after the other, with values of the same shapes; only numbers (corners, orders, branches) differ by device. Front
+// ends interpret it and emitters print it; neither makes decisions.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@
 
 namespace retile::tensors {
 
-// The number of a value. A program's tile is 0, a branch's arguments are the first ones; each statement makes the next.
+// The number of a value. A program's tile is value 0; a branch's arguments are the first values. Each statement makes
+// the next value.
 using Value = std::size_t;
 
-// A corner for each device, or one that all have.
+// A corner for each device, or one for all.
 using Corners = std::vector<Shape>;
 
-// --- Operations. The shape of the result is the statement's.
+// --- Operations. A statement has the shape of its result.
 
-// The box of the first operand whose corner is each device's. It is cut after the second operand is there, if one is
-// given: without that, a compiler may hold all boxes of a tile at once.
+// Cuts a box off the first operand, at each device's corner. If there is a second operand, the box is cut after that is
+// computed: otherwise a compiler may hold all boxes of a tile at once.
 struct SliceOp {
   Corners corners;
 };
@@ -31,16 +32,16 @@ struct SliceOp {
 struct ReshapeOp {};
 
 struct TransposeOp {
-  std::vector<int> order;  // the old dimension of each new one
+  std::vector<int> order;  // the old dimension that becomes each new one
 };
 
-// The tiles of a group's members one after the other along the dimension.
+// Gathers the tiles of a group's members, one after the other along the dimension.
 struct GatherOp {
   int dimension = 0;
   Groups groups;
 };
 
-// Each tile is cut along one dimension into a piece for each member; the pieces received are joined along another.
+// Cuts each tile along one dimension into a piece for each member, and joins the pieces received along another.
 struct AllToAllOp {
   int split = 0;
   int join = 0;
@@ -48,43 +49,43 @@ struct AllToAllOp {
 };
 
 struct PermuteOp {
-  std::vector<Device> senders;  // to each device
+  std::vector<Device> senders;  // by receiver
 };
 
-// The operands side by side along a new dimension in front.
+// Stacks the operands along a new dimension in front.
 struct StackOp {};
 
 struct ConcatenateOp {
   int dimension = 0;
 };
 
-// Entries of the first dimension in each device's order.
+// Puts the entries of the first dimension in each device's order.
 struct PickOp {
   std::vector<Shape> order;  // by device
 };
 
-// The first operand, or the second one.
+// Selects the first or the second operand.
 struct SelectOp {
   std::vector<std::int64_t> chosen;  // by device: 0 or 1
 };
 
 struct Statement;
 
-// The operands through one of several branches.
+// Passes the operands to one of several branches.
 struct SwitchOp {
   std::vector<std::int64_t> chosen;  // by device: the number of its branch
   std::vector<std::vector<Statement>> branches;
 };
 
-// Zeros of the operand's element type.
+// Makes zeros of the operand's element type.
 struct ZerosOp {};
 
-// The first operand, with the second one written to each device's corner.
+// Writes the second operand into the first, at each device's corner.
 struct UpdateOp {
   Corners corners;
 };
 
-// Entries of the first dimension combined, one after the other; it is gone afterwards.
+// Combines the entries of the first dimension one after the other, and removes the dimension.
 struct CombineOp {
   Reduction reduction = Reduction::sum;
 };
@@ -92,7 +93,7 @@ struct CombineOp {
 using Operation = std::variant<SliceOp, ReshapeOp, TransposeOp, GatherOp, AllToAllOp, PermuteOp, StackOp, ConcatenateOp,
                                PickOp, SelectOp, SwitchOp, ZerosOp, UpdateOp, CombineOp>;
 
-// The groups of a gather or an alltoall; null where there are none.
+// The groups of a gather or an alltoall; null for other operations.
 const Groups* groups_of(const Operation& operation);
 
 struct Statement {
@@ -110,20 +111,20 @@ struct ProgramStage {
 };
 
 struct TensorProgram {
-  Movement movement;  // the plan's, with lists; its array is larger where the last tiles are padded
+  Movement movement;  // the plan's, with lists; its array is larger than the plan's where the last tiles are padded
   std::vector<ProgramStage> stages;
 
   const Shape& array() const { return movement.source.global_shape(); }
-  const Shape& tile() const { return movement.source.local_shape(); }  // that each device starts from
+  const Shape& tile() const { return movement.source.local_shape(); }  // the shape that each device starts from
   std::vector<Statement> statements() const;                           // of all stages; the last value is the result
 };
 
-// The cost of carrying out a program, in elements per device.
+// The costs of carrying out a program, in elements per device.
 struct ProgramCosts {
-  std::int64_t received = 0;  // by the busiest device from others
-  std::int64_t cut = 0;       // of boxes that are copied before they are sent
-  std::int64_t largest = 0;   // of the largest value, source and target among them
-  std::int64_t rounds = 0;    // permutations of the stage that has the most
+  std::int64_t received = 0;  // from other devices, by the busiest one
+  std::int64_t cut = 0;       // elements of boxes that are copied before they are sent
+  std::int64_t largest = 0;   // elements of the largest value, source and target included
+  std::int64_t rounds = 0;    // permutations in the stage with the most
   std::int64_t collectives = 0;
 };
 
@@ -132,14 +133,14 @@ ProgramCosts costs_of(const TensorProgram& program);
 // Whether a compiler sees a tensor program alone, or a larger program around it.
 enum class Surroundings { none, program };
 
-// Whether a compiler that carries out the first program by itself does as well as the second one would. It holds
-// nothing larger than source and target.
-// - Inside a program it receives no more by no more collectives: copies around them go into the operations there.
-// - Alone, it permutes tiles, slices them and gathers them along the outermost dimension, which takes no memory
-//   beside the values; and it copies and receives no more.
+// Whether the compiler's own program, `compilers`, does as well as ours, so that it is left to the compiler. It must
+// hold nothing larger than source and target, and:
+// - inside a program, receive no more by no more collectives: copies around them merge with the operations there.
+// - alone, only permute tiles, slice them and gather them along the outermost dimension, which takes no memory beside
+//   the values, and copy and receive no more.
 bool is_left_to_compiler(const TensorProgram& compilers, const TensorProgram& ours, Surroundings surroundings);
 
-// The collectives in order, as JAX calls them: "2 ppermute, all_gather"; "" where nothing is sent.
+// The collectives in order, by JAX's names: "2 ppermute, all_gather"; "" where nothing is sent.
 std::string collectives_text(const TensorProgram& program);
 
 }  // namespace retile::tensors

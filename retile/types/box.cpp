@@ -18,7 +18,7 @@ struct Cut {
   std::int64_t at = 0;
 };
 
-// Through the median of the edges that boxes have inside the region, along the dimension with most of them.
+// A cut through the median of the edges that boxes have inside the region, along the dimension with the most edges.
 Cut median_cut(const Box& region, const std::vector<const Box*>& boxes) {
   Cut cut;
   std::vector<std::int64_t> most;
@@ -38,8 +38,8 @@ Cut median_cut(const Box& region, const std::vector<const Box*>& boxes) {
   return cut;
 }
 
-// A part of the region that is covered so often by the boxes, each of which shares some of it. Halves the region until
-// the number of boxes around it tells: those that are not have an edge inside.
+// A part of the region with the wanted cover. Each of the boxes overlaps the region. Halves the region until the number
+// of boxes that contain it decides: every other box has an edge inside.
 std::optional<Box> find_part(Box region, const std::vector<const Box*>& boxes, Cover wanted) {
   const auto around = std::count_if(boxes.begin(), boxes.end(), [&](const Box* box) { return contains(*box, region); });
   if (wanted == Cover::never && boxes.empty()) return region;
@@ -71,7 +71,7 @@ std::optional<Box> find_part_of(const Box& box, const std::vector<Box>& boxes, C
 
 Box box_at(const Shape& corner, const Shape& extent) {
   Box box{corner, corner};
-  // Somebody's corner may be anywhere.
+  // The corner may come from a plan that somebody else wrote, so that the sum may overflow.
   for (std::size_t i = 0; i < corner.size(); ++i) box.hi[i] = checked_add(corner[i], extent[i]).value_or(INT64_MAX);
   return box;
 }
@@ -101,7 +101,7 @@ bool contains(const Box& outer, const Box& inner) {
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
-  for (std::size_t i = 0; i < a.lo.size(); ++i) {  // most pairs share nothing: no memory for those
+  for (std::size_t i = 0; i < a.lo.size(); ++i) {  // most pairs share nothing: allocate nothing for those
     if (std::max(a.lo[i], b.lo[i]) >= std::min(a.hi[i], b.hi[i])) return std::nullopt;
   }
   Box result = a;
@@ -116,7 +116,7 @@ std::vector<Box> subtract(const Box& box, const Box& hole) {
   const std::optional<Box> shared = intersect(box, hole);
   if (!shared) return {box};
   std::vector<Box> rest;
-  Box core = box;  // shrinks to the shared box; what is cut off is left over
+  Box core = box;  // shrinks to the shared box; each piece cut off is left over
   for (std::size_t i = 0; i < box.lo.size(); ++i) {
     if (core.lo[i] < shared->lo[i]) {
       rest.push_back(core);

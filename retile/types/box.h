@@ -31,24 +31,24 @@ struct Box {
 };
 
 Box box_at(const Shape& corner, const Shape& extent);
-// Its elements along each dimension, the dimension that has the most, and all of them.
+// The box's extent along each dimension, the index of its longest dimension, and its number of elements.
 Shape extent_of(const Box& box);
 std::size_t longest_dimension(const Box& box);
 std::int64_t volume(const Box& box);
 bool contains(const Box& outer, const Box& inner);
 
-// Nothing where they share no element.
+// The box that both share; nothing where they share no element.
 std::optional<Box> intersect(const Box& a, const Box& b);
 
 // `box` less `hole`, as disjoint boxes; at most two per dimension.
 std::vector<Box> subtract(const Box& box, const Box& hole);
 
-// A part of `box` that none of the boxes covers, or that two of them cover; nothing where there is no such part. Work
-// is n log n where the n boxes are tiles of a grid, whatever their order.
+// A part of `box` that none of the boxes covers, or that at least two of them cover; nothing where there is no such
+// part. Takes time n log n for n boxes that are tiles of a grid, in any order.
 std::optional<Box> find_uncovered(const Box& box, const std::vector<Box>& boxes);
 std::optional<Box> find_covered_twice(const Box& box, const std::vector<Box>& boxes);
 
-// "[0:4, 8:16]".
+// A text such as "[0:4, 8:16]".
 std::string to_string(const Box& box);
 
 }  // namespace retile

@@ -45,13 +45,13 @@ Fault overlap_fault(const Mesh& mesh, const AxisPart& part, const AxisPart& earl
           "each part of an axis cuts at most one dimension, once"};
 }
 
-// wf-dim: tile · Π axes = global.
+// Checks rule wf-dim: tile · Π axes = global.
 std::optional<Fault> size_fault(const Mesh& mesh, const Dimension& dimension) {
   if (dimension.tile < 1 || dimension.global < 1) return Fault{"a size is below 1", "sizes start at 1"};
   std::int64_t parts = 1;
   std::string factors;
   for (const AxisPart& part : dimension.axes) {
-    parts *= part.size;  // at most the number of devices: no digit stands twice
+    parts *= part.size;  // at most the number of devices: no digit occurs twice
     factors += fmt::format(" x {} ({})", part.size, to_string(mesh, part));
   }
   const std::optional<std::int64_t> whole = checked_multiply(dimension.tile, parts);
@@ -107,7 +107,7 @@ DistributedType DistributedType::cut(const Mesh& mesh, const Shape& global,
   for (std::size_t i = 0; i < global.size(); ++i) {
     std::int64_t tiles = 1;
     for (const AxisPart& part : axes[i]) tiles = checked_multiply(tiles, part.size).value_or(0);
-    const std::int64_t tile = tiles < 1 ? 1 : global[i] / tiles;  // parts that are none are for find_fault() to report
+    const std::int64_t tile = tiles < 1 ? 1 : global[i] / tiles;  // find_fault() reports impossible parts
     dimensions[i] = {std::max<std::int64_t>(1, tile), axes[i], global[i]};
   }
   return {mesh, std::move(dimensions)};

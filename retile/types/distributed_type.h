@@ -12,17 +12,17 @@
 
 namespace retile {
 
-// One entry per array dimension, in elements.
+// Sizes or indices, one entry per array dimension, in elements.
 using Shape = std::vector<std::int64_t>;
 
-// c{x̄}s of the paper: tiles of `tile` elements, cut along `axes` out of `global` elements.
+// A dimension, c{x̄}s of the paper: `global` elements, cut along `axes` into tiles of `tile` elements.
 struct Dimension {
   std::int64_t tile = 1;
   std::vector<AxisPart> axes;  // minor to major: the first varies fastest
   std::int64_t global = 1;
 };
 
-// Well-formed by construction (fig:well-formed), and its global size fits in 63 bits.
+// A distributed array type. Well-formed by construction (fig:well-formed); its global size fits in 63 bits.
 class DistributedType {
  public:
   // Throws InputError where find_fault() finds one.
@@ -31,7 +31,7 @@ class DistributedType {
   // The type with the tile sizes that follow from cutting `global` along `axes`, one list per
   // dimension. Throws InputError.
   static DistributedType cut(const Mesh& mesh, const Shape& global, const std::vector<std::vector<AxisPart>>& axes);
-  // Every device holds all of it.
+  // The type in which every device holds the whole array.
   static DistributedType replicated(const Mesh& mesh, const Shape& global);
 
   struct DimensionFault {
@@ -60,7 +60,7 @@ class DistributedType {
   void base_offset(Device device, std::span<std::int64_t> offset) const;
   Shape base_offset(Device device) const;
 
-  // Equal as written, but for how neighbouring parts of an axis are split.
+  // Whether both are written alike, except for how neighbouring parts of an axis are split.
   bool operator==(const DistributedType& other) const;
 
  private:
@@ -68,7 +68,7 @@ class DistributedType {
   std::vector<Dimension> dimensions_;
 };
 
-// D⟦d⟧ of fig:dist-type-semantics.
+// The device's base offset in one dimension, D⟦d⟧ of fig:dist-type-semantics.
 std::int64_t base_offset(const Mesh& mesh, const Dimension& dimension, Device device);
 
 // An equal type whose axes are cut into their prime parts, and one whose neighbouring parts are joined again.

@@ -15,7 +15,7 @@ struct Traits {
   NumberKind kind;
 };
 
-// In the order of the values.
+// The traits of each type, in the order of ElementType's values.
 constexpr Traits table[] = {
     {"bool", "bool", 1, NumberKind::boolean},           {"i8", "int8", 1, NumberKind::signed_integer},
     {"i16", "int16", 2, NumberKind::signed_integer},    {"i32", "int32", 4, NumberKind::signed_integer},

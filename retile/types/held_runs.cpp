@@ -8,22 +8,22 @@
 namespace retile {
 namespace {
 
-// A run, or several alike, as a box of factors, major to minor.
+// A run, or several equal runs, as a box of factors, major to minor.
 struct ViewedRun {
   std::vector<Interval> intervals;
   std::int64_t start = 0;
   Shape steps;
 };
 
-// What runs have of one period, in elements of it, and the step between them.
+// The interval that a run covers in one period, in elements of the period, and the step between its elements.
 using Inside = std::pair<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
 
-// By what they have of each, the periods that runs go through: runs of the outer factors.
+// The periods that runs go through, as runs of the outer factors, keyed by the interval that they cover in each period.
 class Periods {
  public:
   explicit Periods(std::int64_t period) : period_(period) {}
 
-  // At most three pieces: whole periods, and parts of one before and after them.
+  // Adds a run as at most three pieces: whole periods, and parts of one period before and after them.
   void add(const HeldRun& run) {
     auto [lo, hi] = run.interval;
     const auto piece = [&](std::int64_t begin, std::int64_t end) {
@@ -88,7 +88,7 @@ std::vector<ViewedRun> viewed_runs(const std::vector<HeldRun>& runs, std::span<c
   return viewed;
 }
 
-// Elements from one to the next along each dimension of the device's own array.
+// The distance between neighbouring elements along each dimension of the device's own array.
 Shape strides_of(const LocalArray& array, const std::vector<int>& order) {
   Shape strides(array.shape.size());
   std::int64_t stride = 1;

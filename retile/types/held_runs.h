@@ -9,8 +9,8 @@
 
 namespace retile {
 
-// Neighbouring elements of a dimension that a device holds: where the first one is in the device's own array, along
-// this dimension, and how far from each to the next.
+// Neighbouring elements of a dimension that a device holds. `start` is the first one's index in the device's own array
+// along this dimension, `step` the distance from each element to the next.
 struct HeldRun {
   Interval interval;
   std::int64_t start = 0;
@@ -24,12 +24,12 @@ struct LocalArray {
   std::int64_t offset = 0;  // elements from the start of the device's memory
 };
 
-// Runs that lie one after the other.
+// The intervals as runs that lie one after the other.
 std::vector<HeldRun> joined_runs(const std::vector<Interval>& intervals);
 
-// All combinations of runs, as boxes of an array whose dimensions are seen in factors (major to minor; none: one for
-// each dimension). The memory's dimensions are in this order, outermost first; none: as they come. Runs that are alike
-// but for the outer factors, one as far from the next in memory as all others, become one box.
+// All combinations of runs, as boxes of an array whose dimensions are seen in the factors of `view` (major to minor;
+// none: one factor for each dimension). `order` lists the memory's dimensions, outermost first; none: as they come.
+// Runs that differ only in the outer factors and lie at equal distances in memory become one box.
 std::vector<Part> parts_of(const LocalArray& array, const std::vector<int>& order, const std::vector<Shape>& view);
 
 }  // namespace retile

@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// From the key to the end of its value.
+// The text from the member's key to the end of its value.
 SourceRange member_range(const JsonReader& object, int index) {
   const JsonMember& member = at(*object.value().as<JsonObject>(), index);
   return {member.key_range.begin, member.value.range().end};
@@ -38,14 +38,14 @@ AxisPart read_axis_part(const JsonReader& reader, const Mesh& mesh) {
   });
 }
 
-// Where a fault in a member of the layout is shown: at what it says of the dimension, if it says something.
+// The entry for this dimension in a member of the layout, where a fault is shown; null where there is none.
 const JsonReader* member_of_dimension(const JsonReader* member, int dimension, std::optional<JsonReader>& room) {
   if (member == nullptr || dimension < 0) return nullptr;
   room = element_of(*member, dimension);
   return &*room;
 }
 
-// [[1, 2], [0, 0]] and [true, false]: one entry for each dimension.
+// Reads the halo, [[1, 2], [0, 0]], and whether it wraps, [true, false]: one entry for each dimension.
 std::vector<Halo> read_halo(const LayoutMembers& members, std::size_t rank) {
   std::vector<Halo> halo;
   if (members.halo == nullptr) {
@@ -117,7 +117,7 @@ class MeshLayoutReader {
     return count;
   }
 
-  // One factor for each dimension, or those of the view.
+  // Reads the shape: one factor for each dimension, or the factors of the view.
   void read_sizes() {
     const std::vector<JsonReader> sizes = members_.shape->elements();
     if (members_.view == nullptr) {
@@ -134,7 +134,7 @@ class MeshLayoutReader {
     factor_count_ = factor_count;
   }
 
-  // `size` is the dimension's; nothing where that is at fault.
+  // `size` is that of the dimension; nothing where it is at fault.
   std::vector<Factor> read_factors(const JsonReader& reader, std::size_t dimension, std::optional<std::int64_t> size) {
     std::vector<Factor> factors;
     std::optional<std::int64_t> product = 1;
@@ -156,7 +156,7 @@ class MeshLayoutReader {
   }
 
   void read_axes() {
-    if (members_.view != nullptr && !factor_count_) return;  // whether lists are nested is not known
+    if (members_.view != nullptr && !factor_count_) return;  // faulty view: unknown whether lists nest
     lists_ = members_.axes->elements();
     if (members_.view != nullptr && lists_.size() == layout_.view.size()) lists_ = flattened(lists_);
     if (factor_count_ && lists_.size() != *factor_count_) attempt([&] { fail_as_rank(); });
@@ -175,7 +175,7 @@ class MeshLayoutReader {
     }
   }
 
-  // What is said of dimensions alone: of their first factors, of which they have no more.
+  // Reads the members that only dimensions of a single factor have: blocks and sizes of tiles.
   void read_lists() {
     const std::size_t rank = layout_.view.size();
     const std::vector<JsonReader> blocks =
@@ -206,7 +206,7 @@ class MeshLayoutReader {
         fmt::format("give one list of axes per {}, [] where it is not cut", is_viewed ? "factor" : "dimension"));
   }
 
-  // Axes are not looked up where the mesh itself is at fault.
+  // Reads names of axes. Looks none up where the mesh itself is at fault.
   std::vector<AxisPart> read_parts(const std::vector<JsonReader>& names) {
     std::vector<AxisPart> parts;
     for (const JsonReader& name : names) {
@@ -221,7 +221,8 @@ class MeshLayoutReader {
     return parts;
   }
 
-  // The factors' lists where they are in a list for each dimension; the lists as they are where none holds a list.
+  // The lists of axes of all factors: those inside each dimension's list, or the dimensions' lists themselves where
+  // none contains a list.
   static std::vector<JsonReader> flattened(const std::vector<JsonReader>& dimensions) {
     std::vector<JsonReader> flat;
     for (const JsonReader& dimension : dimensions) {
@@ -260,10 +261,10 @@ class MeshLayoutReader {
   const Mesh* mesh_;
   MeshLayout layout_;
   InputFaults& faults_;
-  bool is_right_;                               // so far
-  std::optional<std::size_t> factor_count_;     // nothing where shape or view are no such lists
-  std::vector<JsonReader> lists_;               // of axes, factor by factor
-  std::vector<std::vector<JsonReader>> names_;  // in them
+  bool is_right_;                               // no fault so far
+  std::optional<std::size_t> factor_count_;     // nothing where shape or view is malformed
+  std::vector<JsonReader> lists_;               // axes of each factor
+  std::vector<std::vector<JsonReader>> names_;  // the names in each list
   std::vector<JsonReader> partial_;
 };
 

@@ -22,10 +22,10 @@ constexpr Names<Reduction, 3> reductions{{"sum", "max", "min"}};
 using MeshFault = Layout::MeshFault;
 using BoxFault = Layout::BoxFault;
 
-// The most tiles that are compared one by one, which takes no time.
+// The most tiles that are compared one by one. Comparing so many takes negligible time.
 constexpr std::int64_t most_compared_tiles = std::int64_t{1} << 20U;
 
-// Each takes memory, for a moment.
+// The most blocks of a layout: each takes memory for a moment.
 constexpr std::int64_t most_blocks = std::int64_t{1} << 22U;
 
 std::int64_t size_of(const std::vector<Factor>& factors) {
@@ -44,7 +44,7 @@ bool is_plain(const MeshLayout& layout) {
 
 // --- Types.
 
-// Nothing where a type cannot say it.
+// The layout as a type; nothing where no type describes it.
 std::optional<DistributedType> find_type(const MeshLayout& layout) {
   if (!layout.partial.empty() || !layout.devices.empty() || !is_plain(layout)) return std::nullopt;
   std::vector<Dimension> dimensions;
@@ -63,7 +63,8 @@ MeshLayout mesh_layout_of(const DistributedType& type) {
   return layout;
 }
 
-// Written in one way: an axis is the same as its neighbouring parts, but where ceilings nest.
+// The layout with neighbouring parts of an axis merged, so that it is written in one way. The nested rule treats parts
+// separately, so it is left as it is.
 MeshLayout with_merged_axes(MeshLayout layout) {
   if (layout.rule == UnevenRule::nested) return layout;
   for (std::vector<Factor>& factors : layout.view) {
@@ -72,7 +73,7 @@ MeshLayout with_merged_axes(MeshLayout layout) {
   return layout;
 }
 
-// Blocks that make up whole rounds are factors: rounds, devices, elements of a block.
+// The factors of a dimension whose blocks make up whole rounds: rounds, devices, elements of a block.
 std::vector<Factor> factors_of(const Factor& dealt) {
   const std::int64_t count = tile_count(dealt.axes);
   if (dealt.size == 0 || count == 1) return {{dealt.size, dealt.axes}};
@@ -106,7 +107,7 @@ void drop_own_order(std::vector<int>& order) {
   if (std::is_sorted(order.begin(), order.end())) order.clear();
 }
 
-// Written in one way: what blocks, lists, halos and orders say that goes without saying is left out.
+// The layout written in one way: without blocks, lists, halos and orders that have no effect.
 MeshLayout simplest(MeshLayout layout) {
   for (std::vector<Factor>& factors : layout.view) {
     if (factors.size() == 1 && factors[0].block > 0) factors = factors_of(Factor(factors[0]));
@@ -120,7 +121,7 @@ MeshLayout simplest(MeshLayout layout) {
 // --- Faults.
 
 std::optional<Fault> find_axis_fault(const Mesh& mesh, const AxisPart& part, std::vector<AxisPart>& used) {
-  // A type of one dimension that is long enough says what is wrong with the axes.
+  // A one-dimensional type that is long enough finds what is wrong with the axes.
   std::vector<AxisPart> axes = used;
   axes.push_back(part);
   std::int64_t size = 1;
@@ -198,7 +199,7 @@ std::optional<Fault> find_halo_fault(const std::vector<Halo>& halo, Shape shape)
   return Fault{"the number of elements of the global array and its halo does not fit in 63 bits", {}};
 }
 
-// `tile` is the largest of the dimension.
+// Checks ghost zones that wrap. `tile` is the dimension's largest.
 std::optional<Fault> find_halo_fault(const Halo& halo, std::int64_t size, std::int64_t tile) {
   const std::int64_t ghosts = halo.before + halo.after;
   if (!halo.wraps || ghosts == 0) return std::nullopt;
@@ -338,7 +339,7 @@ std::int64_t held_size(const Factor& factor, UnevenRule rule, std::int64_t coord
   if (factor.block == 0) return cut_interval(factor.size, factor.axes, rule, coordinate).size();
   const std::int64_t count = tile_count(factor.axes);
   const std::int64_t turn = (coordinate - factor.first + count) % count;
-  const std::int64_t whole = factor.size / factor.block;  // blocks; a shorter one may come after them
+  const std::int64_t whole = factor.size / factor.block;  // the number of whole blocks; a shorter one may follow
   const std::int64_t blocks = whole / count + (turn < whole % count ? 1 : 0);
   return blocks * factor.block + (turn == whole % count ? factor.size % factor.block : 0);
 }
@@ -363,7 +364,7 @@ bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b) {
   const std::int64_t count = tile_count(factor.axes);
   if (factor.block > 0 || !factor.tiles.empty()) return false;
   if (a == b || factor.size % count == 0) return true;
-  if (count > most_compared_tiles) return false;  // for all that is known
+  if (count > most_compared_tiles) return false;  // not compared, so not known to be equal
   for (std::int64_t i = 0; i < count; ++i) {
     if (cut_interval(factor.size, factor.axes, a, i) != cut_interval(factor.size, factor.axes, b, i)) return false;
   }
@@ -459,7 +460,7 @@ std::optional<BoxFault> Layout::find_fault(const BoxLayout& layout) {
     held = checked_add(held, volume(box)).value_or(INT64_MAX);
     boxes.insert(one->first);
     for (auto other = std::next(one); other != distinct.end(); ++other) {
-      if (!box.lo.empty() && other->first.first[0] >= box.hi[0]) break;  // they ascend by their corners
+      if (!box.lo.empty() && other->first.first[0] >= box.hi[0]) break;  // boxes ascend by their corners
       const Box second{other->first.first, other->first.second};
       if (!intersect(box, second)) continue;
       const auto later = [](const Place& a, const Place& b) {

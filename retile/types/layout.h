@@ -1,8 +1,8 @@
-// Layouts: which boxes of an array each device of a world holds, however that is said.
+// Layouts: which boxes of an array each device of a world holds.
 //
-// A type says it where everything divides. Beyond types, a layout may be cut unevenly or dealt out in blocks, see a
-// dimension as a product of factors, live on some devices of a world in any order, hold parts of a sum, have ghost
-// zones or another order in memory, or be listed box by box.
+// A type describes a layout where everything divides. Beyond types, a layout may be cut unevenly or dealt out in
+// blocks, see a dimension as a product of factors, live on some devices of a world in any order, hold parts of a sum,
+// have ghost zones or another order in memory, or be listed box by box.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 
 namespace retile {
 
-// How a dimension is cut whose size its tiles do not divide.
+// How a dimension is cut if its number of tiles does not divide its size.
 enum class UnevenRule {
   ceiling,   // tiles of ⌈n/k⌉, the last ones shorter or empty (XLA)
-  nested,    // the same for each axis by itself, from major to minor (DTensor)
+  nested,    // ceilings for each axis by itself, from major to minor (DTensor)
   balanced,  // the first n mod k tiles are one longer (NumPy's array_split)
   last,      // the last n mod k tiles are one longer (2DECOMP&FFT)
 };
@@ -43,8 +43,8 @@ constexpr std::string_view reduction_names = "sum, max, min";
 struct Factor {
   std::int64_t size = 1;
   std::vector<AxisPart> axes;  // minor to major
-  // Block-cyclic where it is not 0: blocks of this many elements, of which the last may be shorter, go to the devices
-  // along the axes in turn. The first block goes to device `first`.
+  // Block-cyclic where `block` is not 0: blocks of this many elements go to the devices along the axes in turn, the
+  // first one to device `first`. The last block may be shorter.
   std::int64_t block = 0;
   std::int64_t first = 0;
   std::vector<std::int64_t> tiles = {};  // sizes of the tiles along the axes; none: by the layout's rule
@@ -53,7 +53,7 @@ struct Factor {
 };
 
 // The ghost zones of a dimension: elements that every tile has before and after its own. At the array's ends there are
-// none, unless they wrap: then they are the elements at the other end. A tile without elements has no ghost zones.
+// none, unless they wrap: then they are the elements at the other end. An empty tile has no ghost zones.
 struct Halo {
   std::int64_t before = 0;
   std::int64_t after = 0;
@@ -68,9 +68,9 @@ using View = std::vector<std::vector<Factor>>;
 // A layout that is cut along the axes of a mesh.
 struct MeshLayout {
   Mesh mesh;
-  View view;  // one factor for each dimension that is cut as a whole
+  View view;  // a dimension that is cut as a whole has one factor
   UnevenRule rule = UnevenRule::ceiling;
-  std::vector<AxisPart> partial;  // axes whose devices' values make up the array's together; in the mesh's order
+  std::vector<AxisPart> partial;  // axes along which devices hold parts of a sum or the like; in the mesh's order
   Reduction reduction = Reduction::sum;
   std::vector<Device> devices;  // of the world, in row-major order of the mesh; none: 0, 1, 2, …
   std::vector<Halo> halo = {};  // by dimension; none: no ghost zones
@@ -79,25 +79,25 @@ struct MeshLayout {
   bool operator==(const MeshLayout&) const = default;
 };
 
-// A layout as a list: the boxes of each device of the world, perhaps none. They lie in memory one after the other,
-// row-major unless there is an order.
+// A layout as a list: the boxes of each device of the world, perhaps none. A device's boxes lie in memory one after the
+// other, row-major unless `order` is given.
 struct BoxLayout {
   Shape shape;
   std::vector<std::vector<Box>> boxes;
-  std::vector<Halo> halo = {};  // as above, around the only box of each device
+  std::vector<Halo> halo = {};  // as in MeshLayout, around the only box of each device
   std::vector<int> order = {};
 
   bool operator==(const BoxLayout&) const = default;
 };
 
-// The most devices whose boxes are listed: each box takes memory.
+// The largest world whose boxes are listed: each box takes memory.
 constexpr std::int64_t most_listed_world = std::int64_t{1} << 20U;
 
-// The array that a movement is of, which may be larger than that of its ends. Where a target's halo wraps, it goes on
-// beyond its ends: there, every holder of an element also holds what is equal to it, in the same memory. Its dimensions
-// may be seen in factors, of which the outermost may reach beyond the end.
+// The array that a movement is of. Where a target's halo wraps, this array is larger than that of its ends: it
+// continues periodically beyond them, and a device that holds an element also holds its repetitions there, in the same
+// memory. Its dimensions may be seen in factors, of which the outermost may reach beyond the end.
 struct MovedArray {
-  std::vector<Halo> margins;  // by dimension, how far it goes on; none: nowhere
+  std::vector<Halo> margins;  // by dimension, how far it continues beyond each end; none: nowhere
   std::vector<Shape> view;    // factors of each dimension, major to minor; none: one for each
 };
 
@@ -106,14 +106,14 @@ class Layout {
  public:
   // NOLINTNEXTLINE(*-explicit-*): a type is a layout
   Layout(DistributedType type) : form_(std::move(type)) {}
-  // A layout that a type can describe is kept as a type. Throw InputError where find_fault() finds a fault.
+  // These keep a layout that a type can describe as a type. They throw InputError where find_fault() finds a fault.
   explicit Layout(MeshLayout layout);
   explicit Layout(BoxLayout layout);
 
   struct MeshFault {
     int dimension = -1;  // -1: the layout as a whole
     int factor = -1;     // index into the dimension's factors; -1: the dimension as a whole
-    int axis = -1;    // index into the factor's axes; -1: the factor as a whole. Of the partial axes: dimension is -1
+    int axis = -1;  // index into the factor's axes; -1: the factor as a whole. With dimension -1: into the partial axes
     int device = -1;  // index into the listed devices; -1: none of them
     Fault fault;
     bool is_of_order = false;  // the fault is in the order of dimensions
@@ -132,33 +132,33 @@ class Layout {
   // The layout as a type, or as a list of boxes; null where it has another form.
   const DistributedType* type() const { return std::get_if<DistributedType>(&form_); }
   const BoxLayout* listed() const { return std::get_if<BoxLayout>(&form_); }
-  // The layout as axis cuts, also of a type; nothing where boxes are listed.
+  // The layout as axis cuts, types included; nothing where boxes are listed.
   std::optional<MeshLayout> cuts() const;
   // Whether devices hold parts of a sum or the like.
   bool is_partial() const { return !partial().empty(); }
-  // The axes along which devices hold different parts; empty where the layout is not partial.
+  // The axes along which devices hold parts of a sum or the like; empty where the layout is not partial.
   const std::vector<AxisPart>& partial() const;
-  // The ghost zones by dimension; none where there are none at all.
+  // The ghost zones by dimension; empty where there are none.
   const std::vector<Halo>& halo() const;
-  // The dimensions of a tile in memory, outermost first; none where tiles are row-major.
+  // The dimensions of a tile in memory, outermost first; empty where tiles are row-major.
   const std::vector<int>& order() const;
   // Whether tiles follow from mesh, view and rule alone: row-major, without ghost zones, not block-cyclic and not
   // listed.
   bool is_plain() const;
-  // The parts of a partial layout side by side: a dimension in front for each of its axes, major to minor, which the
-  // axis cuts. Any other layout as it is.
+  // The parts of a partial layout side by side: for each partial axis, major to minor, a dimension is put in front,
+  // which that axis cuts. A layout that is not partial is returned as it is.
   Layout stacked() const;
 
   Shape global_shape() const;
   int rank() const { return static_cast<int>(global_shape().size()); }
-  // Elements of the device that holds the most.
+  // The number of elements on the device that holds the most.
   std::int64_t local_size() const;
   // The number of devices in the smallest world that the layout fits in.
   std::int64_t device_count() const;
   // The boxes that each of `world` devices holds; for a partial layout, boxes of stacked().
   Placement placement(std::int64_t world) const;
   Placement placement() const { return placement(device_count()); }
-  // The placement as boxes of a movement's array.
+  // The placement as boxes of the moved array.
   Placement placement(std::int64_t world, const MovedArray& array) const;
 
   bool operator==(const Layout& other) const = default;
@@ -170,7 +170,7 @@ class Layout {
 // The tile with this coordinate along the axes together, by the rule.
 Interval cut_interval(std::int64_t size, const std::vector<AxisPart>& axes, UnevenRule rule, std::int64_t coordinate);
 
-// Elements of a factor that the device with this coordinate along its axes holds, and the most that one holds.
+// The number of elements of a factor on the device with this coordinate along its axes, and the largest such number.
 std::int64_t held_size(const Factor& factor, UnevenRule rule, std::int64_t coordinate);
 std::int64_t most_held(const Factor& factor, UnevenRule rule);
 
@@ -183,11 +183,11 @@ bool same_tiles(const Factor& factor, UnevenRule a, UnevenRule b);
 // The number of tiles that the axes cut a dimension into.
 std::int64_t tile_count(const std::vector<AxisPart>& axes);
 
-// The array of a movement to a layout, in this view: longer where the layout's halo wraps.
+// The moved array of a movement to `target`, in this view: larger than the array where the target's halo wraps.
 MovedArray moved_array(const Layout& target, std::vector<Shape> view = {});
 
-// Placements by which what devices lack can be counted: each element once on a device. That is as they are moved, but
-// for ghost zones that wrap round a whole dimension, which have elements of the same tile once more.
+// Placements for counting what devices lack: each holds an element at most once on a device. They are the placements of
+// the movement, except where ghost zones wrap round a whole dimension and so repeat elements of their own tile.
 struct DistinctEnds {
   Placement source;
   Placement target;
@@ -198,14 +198,14 @@ std::string to_string(const Layout& layout);
 // The layout's text and its mesh: "[8{b}16, 16] on mesh {a: 4, b: 2}, devices 0 to 7 with b fastest".
 std::string describe(const Layout& layout);
 
-// The whole text is one layout. Throws InputError. Types are layouts; beyond them:
+// Parses a text that is one layout. Throws InputError. Types are layouts; beyond them:
 //
-//   [9{x}17, 23]              tiles of 9 and 8: the rule is that of ceilings unless it is named
+//   [9{x}17, 23]              tiles of 9 and 8: the rule is that of ceilings unless one is named
 //   [2{y,x}5] nested          or balanced, last
 //   [(2,5,3){x}10]            tiles of 2, 5 and 3
 //   [1000 cyclic 32{p}]       blocks of 32 to the devices along p in turn; cyclic 32{p} from 1: the first goes to 1
-//   [10{x}40 halo (1,2)]      a ghost zone before and two after each tile; halo 1 on both sides; halo 1 wrap: periodic
-//   [8, 3{x}6] order [1, 0]   tiles lie in memory with dimension 1 outermost: as those of the transposed array
+//   [10{x}40 halo (1,2)]      one ghost before and two after each tile; halo 1: one on each side; halo 1 wrap: periodic
+//   [8, 3{x}6] order [1, 0]   tiles lie in memory with dimension 1 outermost, like those of the transposed array
 //   [3*4{x}16*128, 4096]      a dimension of 3 x 16 x 128, cut in its second factor
 //   [8, 16] sum {x}           or max, min: the devices along x hold parts of it
 //   [8{x}32] on [3, 2, 1, 0]  on these devices of the world, in the order of the mesh
@@ -213,7 +213,7 @@ std::string describe(const Layout& layout);
 Layout parse_layout(const SourceText& source, const Mesh& mesh);
 Layout parse_layout(std::string_view text, const Mesh& mesh);
 
-// " sum {x}"; nothing where there are no axes.
+// A text such as " sum {x}"; empty where there are no axes.
 std::string partial_text(const Mesh& mesh, Reduction reduction, const std::vector<AxisPart>& axes);
 
 }  // namespace retile

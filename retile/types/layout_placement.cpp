@@ -1,4 +1,4 @@
-// What the devices of a world hold by a layout.
+// The placements of layouts: what each device of a world holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +14,14 @@ namespace {
 
 // --- Intervals along one dimension.
 
-// What is held of a factor, whose size is known.
+// The interval of a factor that a device holds, and the factor's size.
 struct HeldFactor {
   std::int64_t size = 1;
   Interval held;
 };
 
-// What is then held of the dimension, whose factors come major to minor: runs of neighbouring elements, ascending.
+// The elements of a dimension that a device holds, from what it holds of each factor (major to minor): runs of
+// neighbouring elements, ascending.
 std::vector<Interval> held_intervals(const std::vector<HeldFactor>& factors) {
   std::vector<Interval> runs{{0, 1}};
   std::int64_t stride = 1;  // of the factor in the dimension
@@ -41,7 +42,7 @@ std::vector<Interval> held_intervals(const std::vector<HeldFactor>& factors) {
 std::vector<Interval> held_blocks(const Factor& factor, std::int64_t coordinate) {
   const std::int64_t count = tile_count(factor.axes);
   std::vector<Interval> blocks;
-  // A round may be longer than the dimension, and then than 63 bits.
+  // A whole round may be longer than the dimension, and may overflow 63 bits: so count in blocks.
   const std::int64_t last = (factor.size - 1) / factor.block;
   for (std::int64_t block = (coordinate - factor.first + count) % count; block <= last; block += count) {
     const std::int64_t begin = block * factor.block;
@@ -69,7 +70,7 @@ std::vector<Interval> held_intervals(const MeshLayout& layout, const std::vector
 
 // --- Ghost zones, and arrays that go on beyond their ends.
 
-// One tile with its ghost zones: at the array's ends cut off, or wrapped round.
+// One tile with its ghost zones, which are clipped at the array's ends or wrapped round.
 std::vector<HeldRun> runs_with_halo(const Interval& tile, const Halo& halo, std::int64_t size) {
   const Interval grown{tile.lo - halo.before, tile.hi + halo.after};
   if (!halo.wraps) return joined_runs({intersect(grown, {0, size})});
@@ -78,7 +79,7 @@ std::vector<HeldRun> runs_with_halo(const Interval& tile, const Halo& halo, std:
                       {std::max<std::int64_t>(0, grown.lo - size), grown.hi - size}});
 }
 
-// The runs, repeated wherever the array has their elements again beyond its ends.
+// The runs, and their repetitions where the array continues beyond its ends.
 std::vector<HeldRun> runs_again(const std::vector<HeldRun>& runs, const Halo& margin, std::int64_t size) {
   std::vector<HeldRun> again;
   for (const std::int64_t shift : {margin.before - size, margin.before, margin.before + size}) {
@@ -91,7 +92,7 @@ std::vector<HeldRun> runs_again(const std::vector<HeldRun>& runs, const Halo& ma
   return again;
 }
 
-// Adds a dimension of a device's own array. `margin` is null where the array ends where it ends.
+// Adds a dimension to a device's own array. `margin` is null where the array does not continue beyond its ends.
 void add_dimension(LocalArray& array, const std::vector<Interval>& held, const Halo& halo, const Halo* margin,
                    std::int64_t size) {
   const bool is_grown = !held.empty() && (halo.before > 0 || halo.after > 0);
@@ -113,7 +114,8 @@ class Placer {
   Placer(Shape shape, const std::vector<Halo>& halo, const std::vector<int>& order, const MovedArray& array)
       : shape_(std::move(shape)), halo_(halo), order_(order), array_(array) {}
 
-  // A device's own array, by what it holds of each dimension before ghost zones; behind what it has already.
+  // Adds the parts of a device's own array, from what it holds of each dimension without ghost zones. `offset` is where
+  // the array begins in the device's memory.
   void add(const std::vector<std::vector<Interval>>& held, std::vector<Part>& parts, std::int64_t offset) const {
     LocalArray array{{}, {}, offset};
     for (std::size_t i = 0; i < shape_.size(); ++i) {
@@ -225,7 +227,7 @@ MovedArray moved_array(const Layout& target, std::vector<Shape> view) {
 
 namespace {
 
-// Whether tiles are whole along the dimension.
+// Whether every tile has the whole dimension.
 bool is_whole(const Layout& layout, std::size_t dimension) {
   const std::int64_t size = layout.global_shape()[dimension];
   if (const BoxLayout* listed = layout.listed()) {

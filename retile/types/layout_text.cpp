@@ -15,7 +15,7 @@
 namespace retile {
 namespace {
 
-// A factor as it stands in the text: its largest tile is said too.
+// A factor as written in the text, which also names its largest tile.
 struct FactorText {
   std::int64_t tile = 0;
   SourceRange whole;
@@ -23,7 +23,7 @@ struct FactorText {
 };
 
 // How much of the grammar is read. A type is a layout whose dimensions have elements and one factor each, with nothing
-// behind the bracket; cuts are tiles of a rule.
+// after the bracket. Cuts are tiles that follow from a rule.
 enum class Grammar { type, cuts, layout };
 
 std::int64_t scan_size(Scanner& scanner, Grammar grammar, const char* what) {
@@ -154,14 +154,14 @@ class LayoutScanner {
   }
 
  private:
-  // A misspelt word of a layout; others are told by whoever expects the end.
+  // Reports a misspelt word of a layout. Other words are reported by the caller, who expects the end of the text.
   void require_no_word() {
     if (!scanner_.looking_at_name() || scanner_.looking_at("\"")) return;
     const std::string word(scanner_.peek_word());
     const std::vector<std::string> known{"ceil", "nested", "balanced", "last",  "sum",
                                          "max",  "min",    "on",       "order", "boxes"};
     const auto nearest = nearest_name(word, known);
-    if (!nearest || *nearest == word || word.size() < 3) return;  // nothing is like a letter or two
+    if (!nearest || *nearest == word || word.size() < 3) return;  // one or two letters resemble too many words
     const std::size_t begin = scanner_.next_position();
     scanner_.fail({begin, begin + word.size()}, fmt::format("unknown word '{}' after a type", word),
                   fmt::format("did you mean {}?", *nearest));
@@ -203,7 +203,7 @@ class LayoutScanner {
       layout_.rule = rule;
       return true;
     };
-    // Programs have values that are called "last".
+    // Programs may have values called `last`, so only whole layouts read this rule.
     return accept("nested", UnevenRule::nested) || accept("balanced", UnevenRule::balanced) ||
            (grammar_ == Grammar::layout && accept("last", UnevenRule::last)) || accept("ceil", UnevenRule::ceiling);
   }
@@ -409,7 +409,7 @@ std::string describe(const Layout& layout) {
   if (!cuts) return text;
   if (cuts->mesh.axis_count() == 0) return cuts->devices.empty() ? text + " on device 0" : text;
   text += fmt::format(" on mesh {}", to_string(cuts->mesh));
-  if (!cuts->devices.empty()) return text;  // they are listed
+  if (!cuts->devices.empty()) return text;  // the text has listed them already
   return text + fmt::format(", devices 0 to {} with {} fastest", cuts->mesh.device_count() - 1,
                             quote_name(cuts->mesh.axes().back().name));
 }

@@ -14,7 +14,7 @@
 
 namespace retile {
 
-// Row-major number of a device in its mesh, from 0.
+// The row-major number of a device in its mesh, from 0.
 using Device = std::int64_t;
 
 struct Axis {
@@ -24,8 +24,8 @@ struct Axis {
   bool operator==(const Axis&) const = default;
 };
 
-// A part of an axis: of its coordinate, read as a number with the axis's prime factors as digits
-// (ascending from major to minor), the digits that together count `size`, below digits that count
+// A part of an axis. The axis's coordinate is read as a number whose digits are the axis's prime factors (ascending
+// from major to minor). The part is a run of these digits: they count `size` together, and the digits above them count
 // `major`. The whole axis has major 1 and the axis's size. Printed x:(major)size.
 struct AxisPart {
   int axis = 0;  // index into Mesh::axes()
@@ -35,8 +35,8 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
-// Names distinct, sizes positive, at most 2^31 - 1 devices (device numbers fit where MPI ranks do). A mesh without axes
-// is one device. Immutable; copies share their data.
+// A mesh of devices. Axis names are distinct, sizes are positive, and there are at most 2^31 - 1 devices, so that
+// device numbers fit MPI ranks. A mesh without axes is one device. Immutable; copies share their data.
 class Mesh {
  public:
   static constexpr std::int64_t most_devices = 2147483647;
@@ -57,12 +57,12 @@ class Mesh {
   std::optional<int> find_axis(std::string_view name) const;
 
   AxisPart whole(int axis) const { return {axis, 1, this->axis(axis).size}; }
-  // Every axis's prime parts, axis by axis, major to minor. Axes of size 1 have none.
+  // The prime parts of all axes, axis by axis, major to minor. Axes of size 1 have none.
   const std::vector<AxisPart>& prime_parts() const { return data_->prime_parts; }
 
   // The device's coordinate along a part of an axis.
   std::int64_t coordinate(Device device, const AxisPart& part) const { return device / stride(part) % part.size; }
-  // How far apart the numbers of devices are whose coordinates along the part differ by one.
+  // The distance between the numbers of devices whose coordinates along the part differ by one.
   std::int64_t stride(const AxisPart& part) const {
     const auto axis = static_cast<std::size_t>(part.axis);
     return data_->strides[axis] * (data_->axes[axis].size / (part.major * part.size));
@@ -80,7 +80,7 @@ class Mesh {
   std::shared_ptr<const Data> data_;
 };
 
-// A mesh of so many devices in a row.
+// A mesh of this many devices with one axis.
 Mesh world_mesh(std::int64_t devices);
 
 // True where the part is made of consecutive prime parts of its axis.
@@ -89,17 +89,17 @@ bool is_part_of_axis(const Mesh& mesh, const AxisPart& part);
 // True where the two share a digit of an axis. A part of size 1 (of an axis of size 1) is a digit.
 bool overlap(const AxisPart& a, const AxisPart& b);
 
-// The prime parts that make up the parts, each part in its place, minor to major. An axis of size 1
-// stays as it is: it has no primes, but a type may name it.
+// The prime parts that make up the parts, each in its part's place, minor to major. An axis of size 1 is kept: it has
+// no primes, but a type may name it.
 std::vector<AxisPart> split_into_primes(const Mesh& mesh, std::span<const AxisPart> parts);
 
 // The prime parts of the given parts, without axes of size 1.
 std::vector<AxisPart> prime_digits(const Mesh& mesh, std::span<const AxisPart> parts);
 
-// Joins neighbours (listed minor to major) that together are a larger part of one axis.
+// The parts (minor to major) with neighbours joined that together are a larger part of one axis.
 std::vector<AxisPart> merge_neighbours(std::span<const AxisPart> parts);
 
-// Fault for a name that is no axis of the mesh, with the nearest name as a hint.
+// The fault for a name that is no axis of the mesh, with the nearest name as a hint.
 Fault unknown_axis(const Mesh& mesh, std::string_view name);
 
 }  // namespace retile

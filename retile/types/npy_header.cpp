@@ -15,7 +15,7 @@ namespace retile {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::int64_t most_header_bytes = 1 << 16;  // NumPy's are about a hundred
+constexpr std::int64_t most_header_bytes = 1 << 16;  // NumPy writes about a hundred
 constexpr std::size_t data_alignment = 64;
 
 [[noreturn]] void fail(const std::string& name, const std::string& message, std::string hint = {}) {
@@ -124,7 +124,7 @@ class HeaderParser {
   std::string type() {
     skip_space();
     if (text_.substr(position_, 1) != "[") return string();
-    int depth = 0;  // of a list, whose strings hold no brackets
+    int depth = 0;  // of nested brackets; strings in the list contain none
     do {
       if (position_ == text_.size()) fail_here("the end of a list");
       depth += text_[position_] == '[' ? 1 : text_[position_] == ']' ? -1 : 0;

@@ -1,4 +1,4 @@
-// The header of NumPy's .npy files, versions 1 to 3: what the bytes behind it are.
+// The header of NumPy's .npy files, versions 1 to 3, which describes the bytes after it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace retile {
 using ReadBytes = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
 
 struct NpyDescription {
-  std::string type;              // NumPy's own word for it, such as "<f4"; "[" where it holds records
+  std::string type;              // NumPy's name, such as "<f4"; "[" where the elements are records
   bool fortran_order = false;    // the first dimension varies fastest
   Shape shape;                   // dimensions may be 0
   std::int64_t data_offset = 0;  // bytes
@@ -30,7 +30,7 @@ NpyDescription read_npy_description(const std::string& name, std::int64_t size, 
 void require_npy_data(const NpyDescription& description, std::int64_t element_size, const std::string& name,
                       std::int64_t size);
 
-// The first bytes of a file of version 1, up to its data, in row-major order.
+// The header of a row-major file of version 1: its bytes up to the data.
 std::string npy_header_text(const std::string& type, const Shape& shape);
 
 }  // namespace retile

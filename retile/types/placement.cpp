@@ -13,7 +13,7 @@
 namespace retile {
 namespace {
 
-// A prime part of the mesh that cuts a dimension, with the distance between neighbouring corners.
+// A prime part of the mesh that cuts a dimension, and the distance between the corners that it separates.
 struct Digit {
   std::int64_t step;
   AxisPart part;
@@ -95,7 +95,7 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, 
   });
   for (Device device = 0; device < device_count_; ++device) {
     const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
-    // Rank 0 has no empty box, so a device without a box does not hold an empty one.
+    // At rank 0 every box has an element, so holding nothing cannot be written as one empty box.
     has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty()) &&
                         (held.empty() || is_packed(held.front()));
     const std::int64_t elements = size(device);
@@ -107,7 +107,7 @@ Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, 
   }
 }
 
-// Some device holds the first tile along every dimension.
+// The local shape is that of the first tile along every dimension, which some device holds.
 void Placement::clip_to_global() {
   local_ = tile_;
   for (std::size_t i = 0; i < local_.size(); ++i) local_[i] = std::min(tile_[i], global_[i]);
@@ -166,8 +166,8 @@ std::optional<Part> Placement::part_around(Device device, const Box& box) const 
     if (!contains(only, box)) return std::nullopt;
     return packed_part(std::move(only));
   }
-  // Not among those whose corners come after the box's. Of tiles in rows and columns, it is in the last row before
-  // them.
+  // The part is not among those whose corners come after the box's. If parts are tiles in rows and columns, it is in
+  // the last row before them.
   const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
   const auto comes_later = [](const Shape& corner, const Part& part) { return corner < part.box.lo; };
   auto part = is_sorted_ ? std::upper_bound(held.begin(), held.end(), box.lo, comes_later) : held.end();
@@ -239,7 +239,7 @@ std::optional<DistributedType> find_type(const Mesh& mesh, const Placement& plac
   if (const DistributedType* type = placement.type(); type != nullptr && type->mesh() == mesh) return *type;
   ensure(mesh.device_count() == placement.device_count(), "a placement has a box for each device");
 
-  // A device whose coordinates are all 0 but for a 1 along one prime part tells what that part cuts.
+  // A device whose coordinates are all 0 except for a 1 along one prime part shows what that part cuts.
   const std::size_t rank = placement.global_shape().size();
   std::vector<std::vector<Digit>> digits(rank);
   for (const AxisPart& part : mesh.prime_parts()) {

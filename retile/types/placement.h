@@ -1,4 +1,4 @@
-// Placements: which box each device holds. What is physically there, whatever type describes it.
+// Placements: which boxes each device holds, whatever type describes them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace retile {
 
-// A box that a device holds and where it lies in the device's memory: elements from its start, and by dimension from an
-// element to the next one.
+// A box that a device holds, and where it lies in the device's memory: `offset` is the first element's, `strides` the
+// distance between neighbouring elements along each dimension, both in elements.
 struct Part {
   Box box;
   std::int64_t offset = 0;
@@ -23,39 +23,40 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-// Where an element of the part's box lies in that memory, in elements.
+// The position of an element of the part's box in the device's memory, in elements.
 std::int64_t place_of(const Part& part, const Shape& element);
 
-// A box that fills a device's memory, row-major.
+// A part that fills a device's memory, row-major.
 Part packed_part(Box box);
 bool is_packed(const Part& part);
 
-// Elements from the start of the device's memory to the end of the part, which has elements.
+// The end of a part that is not empty, in elements from the start of the device's memory.
 std::int64_t end_of(const Part& part);
 
-// The dimensions of the arrays in which devices have their parts.
+// The dimensions of devices' own arrays, in which their parts lie.
 struct MemoryDimensions {
-  std::vector<std::size_t> stepped;  // by dimension of the parts, the one that it steps along; none: its own
+  std::vector<std::size_t> stepped;  // by dimension of the parts, the memory's that it steps along; none: its own
   std::vector<int> order;            // outermost first; none: as they come
 
   std::size_t of(std::size_t dimension) const { return stepped.empty() ? dimension : stepped[dimension]; }
 };
 
-// Tiles of a grid, given by a type, which costs no memory per device, or by a table of corners; or listed parts. A
-// grid's tiles are equally large, but where the array ends before the grid does: there they are shorter, or empty.
+// Who holds which boxes: tiles of a grid, given by a type (which takes no memory per device) or by a table of corners;
+// or listed parts. A grid's tiles are equally large, except where the array ends before the grid does: there they are
+// shorter, or empty.
 class Placement {
  public:
   explicit Placement(DistributedType type);
-  // The type's boxes as far as they lie in an array that is smaller than the type's.
+  // The type's boxes, clipped to an array that is smaller than the type's.
   Placement(const Shape& global, DistributedType padded);
-  // `corners`: the corner of each device's tile, device by device; rank 1 or more. Whether they lie on
-  // the grid of tiles is for is_on_grid() to say: a plan that somebody wrote may be wrong.
+  // `corners` has the corner of each device's tile, device by device; the rank is 1 or more. is_on_grid() tells whether
+  // they lie on the grid of tiles: a plan from elsewhere may be wrong.
   Placement(const Shape& global, const Shape& tile, std::vector<std::int64_t> corners);
-  // Any parts, device by device.
+  // Any parts, listed device by device.
   Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory = {});
 
   const Shape& global_shape() const { return global_; }
-  // The box, or the largest of the boxes, of the device that holds the most, and the elements of its memory.
+  // For the device that holds the most: its only or largest box, and the number of elements of its memory.
   const Shape& local_shape() const { return local_; }
   std::int64_t local_size() const { return local_size_; }
   int rank() const { return static_cast<int>(global_.size()); }
@@ -65,25 +66,25 @@ class Placement {
   Box box(Device device) const;
   // The boxes of a device, none of them empty.
   std::vector<Part> parts(Device device) const;
-  // The one of them that a box lies in, which has elements; nothing where it lies in none.
+  // The device's part that contains a box, which is not empty; nothing where no part does.
   std::optional<Part> part_around(Device device, const Box& box) const;
-  // Elements of the device's memory, up to where its parts end.
+  // The elements of the device's memory up to where its last part ends.
   std::int64_t size(Device device) const;
-  // Whether no device holds more than one box, and all are packed.
+  // Whether every device holds at most one box, and every box is packed.
   bool has_single_boxes() const { return !is_listed() || has_single_boxes_; }
-  // Whether all tiles of a grid are there and whole.
+  // Whether all tiles of a grid are inside the array and whole.
   bool is_even() const { return is_even_; }
 
-  // For grids: the shape of a whole tile, the array that all tiles make up (at least the global one), and the corners
-  // of tiles.
+  // For grids only: the shape of a whole tile, the shape of all tiles together (at least the global one), and the
+  // corners of tiles.
   const Shape& tile_shape() const { return tile_; }
   const Shape& grid_extent() const { return extent_; }
   void offset(Device device, std::span<std::int64_t> corner) const;
   Shape offset(Device device) const;
 
-  // The type that it was made from, of a larger array where that was one; null for a table.
+  // The type that the placement was made from, perhaps of a larger array; null for tables and lists.
   const DistributedType* type() const { return std::get_if<DistributedType>(&source_); }
-  // Whether its parts are listed: there is no grid.
+  // Whether parts are listed: then there is no grid.
   bool is_listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
 
   // How listed parts lie in the memory of devices.
@@ -109,16 +110,16 @@ class Placement {
   std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
 };
 
-// Cuts tiles off at the ends of a smaller array.
+// The placement with its tiles cut off at the ends of a smaller array.
 Placement clip(const Placement& placement, const Shape& global);
 
-// True where the tile divides the global shape and every corner is a multiple of it inside.
+// Whether the tile divides the global shape and every corner is a multiple of it inside the array.
 bool is_on_grid(const Placement& placement);
 
 // A type over the mesh's prime parts that has this placement, if there is one.
 std::optional<DistributedType> find_type(const Mesh& mesh, const Placement& placement);
 
-// True where every tile of the grid is held by equally many devices, as every type has it.
+// Whether every tile of the grid is held by equally many devices, as in every type.
 bool is_balanced(const Placement& placement);
 
 // The type's text where some type has this placement, else local shape and tile counts:

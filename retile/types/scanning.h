@@ -1,5 +1,5 @@
-// Meshes, types and layouts as parts of longer texts: each function reads what comes next, and throws InputError with
-// its place. text.h and layout.h have the grammar, and read texts that are one of them.
+// Scanning of meshes, types and layouts inside longer texts. Each function reads one from the scanner's position, and
+// throws InputError with the place of a mistake. text.h and layout.h have the grammar, and parse whole texts.
 #pragma once
 
 #include "retile/base/scanner.h"
@@ -13,7 +13,8 @@ Mesh scan_mesh(Scanner& scanner);
 DistributedType scan_type(Scanner& scanner, const Mesh& mesh);
 AxisPart scan_axis_part(Scanner& scanner, const Mesh& mesh);
 
-// A layout up to the parts of a sum: cut along axes of the mesh, well-formed, and as it is written.
+// Scans a layout that is cut along axes of the mesh, up to where " sum {x}" could follow. It is well-formed and kept as
+// written.
 MeshLayout scan_cuts(Scanner& scanner, const Mesh& mesh);
 
 }  // namespace retile

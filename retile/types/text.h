@@ -15,7 +15,7 @@
 
 namespace retile {
 
-// The whole text is one mesh or type. Throw InputError.
+// Parse a text that is one mesh or one type. Throw InputError.
 Mesh parse_mesh(const SourceText& source);
 Mesh parse_mesh(std::string_view text);
 DistributedType parse_type(const SourceText& source, const Mesh& mesh);

@@ -33,7 +33,7 @@ TEST(Completion, of_subcommands) {
   EXPECT_THAT(complete({}), all);
   EXPECT_THAT(complete({"help", ""}), all);
   EXPECT_THAT(complete({"ver"}), ElementsAre("verify"));
-  EXPECT_EQ(run_retile({"complete", "--", "ver"}).output, "verify\tCheck plans that somebody made\n");
+  EXPECT_EQ(run_retile({"complete", "--", "ver"}).output, "verify\tCheck plans from a file\n");
 }
 
 TEST(Completion, of_options) {
@@ -113,8 +113,7 @@ complete -C 'retile run --engine r'
 complete -C 'retile ver'
 rm -r $HOME
 )";
-  EXPECT_EQ(run_shell("fish", script("retile.fish"), lines),
-            done("reference\nverify\tCheck plans that somebody made\n"));
+  EXPECT_EQ(run_shell("fish", script("retile.fish"), lines), done("reference\nverify\tCheck plans from a file\n"));
 }
 
 TEST(CompletionScript, is_read_by_zsh) {

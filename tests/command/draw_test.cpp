@@ -218,11 +218,10 @@ TEST(Draw, usage) {
   EXPECT_EQ(run_retile(draw({"--out", "plan.pdf"})),
             fault("'plan.pdf' ends in none of .html, .svg and .txt; name the format, as in --as svg"));
   EXPECT_EQ(run_retile({"draw", "-", "--planner", "wide"}),
-            fault("a file of plans is taken as it is: no --planner, --machine, --memory-limit, --no-exchange or "
-                  "--relabel beside it"));
-  EXPECT_EQ(
-      run_retile({"draw", "[2{x}4]", "--mesh", "x=2"}),
-      fault("a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem"));
+            fault("a file of plans cannot be combined with --planner, --machine, --memory-limit, --no-exchange or "
+                  "--relabel"));
+  EXPECT_EQ(run_retile({"draw", "[2{x}4]", "--mesh", "x=2"}),
+            fault("a file of plans cannot be combined with --mesh or --shape; a problem needs both SRC and DST"));
   EXPECT_EQ(run_retile(draw({"--as", "pdf"})), fault("--as: 'pdf' is unknown; use one of: html, svg, text"));
   EXPECT_EQ(run_retile(draw({"--step", "0", "--as", "svg"})).status, 2);
 }

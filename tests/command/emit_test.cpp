@@ -67,8 +67,8 @@ TEST(EmitCommand, knows_the_elements_that_a_plan_combines) {
   EXPECT_EQ(other.status, 1);
   EXPECT_THAT(other.errors, StartsWith("standard input:1:1: error: the plan combines elements of f64, not of f32\n"));
   EXPECT_EQ(run_retile({"emit", "--as", "mpi", "-", "--planner", "paper"}, plan),
-            usage_fault("retile: a file of plans is taken as it is: no --planner, --machine, --memory-limit, "
-                        "--no-exchange or --relabel beside it\n"
+            usage_fault("retile: a file of plans cannot be combined with --planner, --machine, --memory-limit, "
+                        "--no-exchange or --relabel\n"
                         "Try 'retile emit --help'.\n"));
 }
 

@@ -116,7 +116,7 @@ TEST(Machine, has_messages_of_transfers_that_its_links_want) {
 TEST(Machine, says_the_hosts_of_transfers) {
   EXPECT_EQ(run_retile({"transfer", "-", "--max-bytes", "1MiB", "--machine", gigabit, "--dry-run", "--hosts", "2"},
                        large_array),
-            usage_fault("retile: --machine says the hosts: no --hosts beside it\nTry 'retile transfer --help'.\n"));
+            usage_fault("retile: --machine names the hosts: leave out --hosts\nTry 'retile transfer --help'.\n"));
 }
 
 // --- Machines that are at fault.

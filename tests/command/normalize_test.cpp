@@ -197,7 +197,8 @@ TEST(NormalizeFiles, that_cannot_be_read) {
             input_fault("error: cannot read 'missing.txt': No such file or directory\n"));
   EXPECT_EQ(folder.run_retile({"normalize", "."}), input_fault("error: cannot read '.': Is a directory\n"));
   folder.write("binary", std::string("mesh {x: 4}\n\x01\0\x02", 15));
-  EXPECT_EQ(folder.run_retile({"normalize", "binary"}), input_fault(R"(binary:2:2: error: this is no text: a zero byte
+  EXPECT_EQ(folder.run_retile({"normalize", "binary"}),
+            input_fault(R"(binary:2:2: error: this is not text: it has a zero byte
     2 |    
       |  ^
 )"));

@@ -508,7 +508,8 @@ TEST(PlanProblems, binary_files_are_one_fault) {
   const ProcessResult result = folder.run_retile({"plan", "--problems", "binary"});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.output, "");
-  EXPECT_TRUE(result.errors.starts_with("binary:1:1: error: this is no text: a zero byte\n    1 | ")) << result.errors;
+  EXPECT_TRUE(result.errors.starts_with("binary:1:1: error: this is not text: it has a zero byte\n    1 | "))
+      << result.errors;
   EXPECT_EQ(lines_of(result.errors).size(), 3U);
 }
 

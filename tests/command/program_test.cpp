@@ -49,7 +49,7 @@ TEST(Check, reports_all_mistakes_of_all_files) {
 
 TEST(Check, zero_bytes_are_no_text) {
   EXPECT_EQ(run_retile({"check", "-"}, std::string("mesh\0", 5)),
-            input_fault(R"(standard input:1:5: error: this is no text: a zero byte
+            input_fault(R"(standard input:1:5: error: this is not text: it has a zero byte
     1 | mesh 
       |     ^
 )"));

@@ -83,7 +83,7 @@ TEST(Relabel, says_where_it_does_not_go) {
             usage_fault("retile: --relabel goes with planners of retile: XLA keeps the order of devices\n"
                         "Try 'retile plan --help'.\n"));
   EXPECT_EQ(run_retile({"run", "examples/chain.spmd", "--relabel"}),
-            usage_fault("retile: --relabel goes with SRC and DST; a program says its own layouts\n"
+            usage_fault("retile: --relabel goes with SRC and DST; a program has its own layouts\n"
                         "Try 'retile run --help'.\n"));
   EXPECT_EQ(run_retile({"explain", "-", "--relabel"}, "a log"),
             usage_fault("retile: --relabel goes with SRC and DST, or --problems FILE\n"

@@ -166,7 +166,7 @@ TEST(Usage, too_many_arguments) {
 
 TEST(Usage, too_few_arguments) {
   const std::string nothing = "nothing to do: give --mesh, SRC and DST, or --problems FILE";
-  const std::string mesh = "--mesh is needed beside SRC and DST, as in --mesh a=2,b=2";
+  const std::string mesh = "SRC and DST need --mesh, as in --mesh a=2,b=2";
   expect_usage_faults({
       {{"plan"}, nothing, "plan"},
       {{"run"}, "nothing to do: give a program, or --mesh, SRC and DST, or --problems FILE", "run"},
@@ -187,8 +187,8 @@ TEST(Usage, too_few_arguments) {
 }
 
 TEST(Usage, arguments_that_contradict_each_other) {
-  const std::string alone = "--problems stands alone: no --mesh, SRC or DST beside it";
-  const std::string program = "a program stands alone: no other argument, --mesh or --problems beside it";
+  const std::string alone = "--problems cannot be combined with --mesh, SRC or DST";
+  const std::string program = "a program cannot be combined with other arguments, --mesh or --problems";
   expect_usage_faults({
       {{"plan", "--problems", "p.jsonl", "--mesh", "x=4"}, alone, "plan"},
       {{"run", "--problems", "p.jsonl", "[8]", "[8]"}, alone, "run"},
@@ -211,7 +211,7 @@ TEST(Usage, arguments_that_contradict_each_other) {
        "--no-exchange and --planner direct contradict each other: direct is one exchange",
        "lower"},
       {{"lower", "p.spmd", "--dump-after", "check", "--json"},
-       "--dump-after prints a program: no --summary or --json beside it",
+       "--dump-after cannot be combined with --summary or --json",
        "lower"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "--transport", "auto"},
        "--transport goes with --engine mpi, not threads",
@@ -230,7 +230,7 @@ TEST(Usage, arguments_that_contradict_each_other) {
        "--out: 'a' and 'b' are written to one file, './x.npy'",
        "run"},
       {{"fmt", "p.spmd", "--check", "-i"}, "--check and --in-place contradict each other", "fmt"},
-      {{"fmt", "-", "-i"}, "--in-place needs files: standard input has no place", "fmt"},
+      {{"fmt", "-", "-i"}, "--in-place needs files: standard input cannot be written back", "fmt"},
   });
 }
 

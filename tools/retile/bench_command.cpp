@@ -31,10 +31,10 @@ using namespace evaluation;
 constexpr const char* examples =
     R"(Problems are sampled as in the paper's evaluation, or read from a file. Each is planned by every
 contender, run once and checked, then timed: contenders take turns, repetition by repetition. Results
-go to a file of JSON lines, one for each problem and contender; a run that is stopped, by Ctrl-C too,
-goes on where it was when the same command is given again. Other settings are measured anew, into the
-same file if you like; bench/report.py makes tables and plots of the file, and keeps them apart. What a
-contender refuses is reported and kept as skipped, and the rest is measured.
+go to a file of JSON lines, one for each problem and contender; a run that was stopped, also
+by Ctrl-C, continues when the same command is given again. Other settings are measured anew, into the same
+file if you like; bench/report.py makes tables and plots of the file, and keeps them apart. Problems that a
+contender refuses are reported and recorded as skipped; the others are measured.
 
 Contenders: auto, our planners (paper, wide, direct), collectives (wide plans without exchanges),
 gather-slice, xla (the XLA partitioner's rules), dtensor-costs (with --machine: what auto takes by the
@@ -62,10 +62,10 @@ struct Arguments {
   std::optional<std::string> machine;  // a file
   std::string commit = "unknown";
   std::string out = "results.jsonl";
-  const CLI::App* command = nullptr;  // which knows what was given
+  const CLI::App* command = nullptr;  // knows which options were given
 };
 
-// "1-6", or "4" for "4-4".
+// The ends of a range such as "1-6"; "4" is "4-4".
 std::pair<std::string, std::string> split_range(const std::string& text) {
   const std::size_t dash = text.find('-');
   if (dash == std::string::npos) return {text, text};
@@ -101,7 +101,7 @@ SampleOptions sample_options(const Arguments& arguments) {
   return options;
 }
 
-// The problems of a file, and samples, which are drawn when they are asked for.
+// The problems of a file, or samples, which are drawn when they are needed.
 class ProblemList {
  public:
   ProblemList(const Arguments& arguments, const SampleOptions& sampling)
@@ -124,7 +124,7 @@ class ProblemList {
     if (index < listed_.size()) return listed_[index];
     return sample_problem(sampling_, static_cast<std::int64_t>(index - listed_.size()));
   }
-  // The line of a file that it is from; null where it is from none.
+  // The line of a file that a problem comes from; null where it comes from none.
   const SourceText* line(std::size_t index) const {
     return index < first_line_ || index - first_line_ >= lines_.size() ? nullptr : &lines_[index - first_line_];
   }
@@ -134,13 +134,13 @@ class ProblemList {
   std::int64_t samples_;
   std::vector<Problem> listed_;
   std::vector<SourceText> lines_;
-  std::size_t first_line_ = 0;  // the index of its problem
+  std::size_t first_line_ = 0;  // index of the first problem from a file
 };
 
-// What the signals that stop a run do. The signal is passed on to the thread that writes results, which has them wait
-// while it does.
+// The handler of signals that stop a run. It passes the signal on to the thread that writes results, which delays
+// signals while it writes.
 struct Stop {
-  static inline std::string message;  // empty: another process speaks
+  static inline std::string message;  // empty: another process writes it
   static inline pthread_t writer;
 
   static void handle(int signal) {
@@ -153,7 +153,7 @@ struct Stop {
   }
 };
 
-// A run that is stopped says how to go on. Where a file grows too large, writing fails instead.
+// Makes a run that is stopped say how to resume it. Where a file grows too large, writing fails instead.
 void prepare_for_signals(const std::string& results, bool speaks) {
   if (speaks) {
     Stop::message = fmt::format("{}retile: stopped; {} is whole, and the same command goes on from there\n",
@@ -252,7 +252,7 @@ void add_sampling_options(CLI::App& command, Arguments& arguments) {
 }
 
 void add_measuring_options(CLI::App& command, Arguments& arguments) {
-  command.add_option("--contenders", arguments.contenders, "what to measure, of those below")
+  command.add_option("--contenders", arguments.contenders, "contenders to measure, from the list below")
       ->delimiter(',')
       ->check(known_name(contender_names))
       ->type_name("NAME,...");
@@ -264,8 +264,11 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
                   "a machine file (docs/machines.md): auto takes the plan that is predicted to be the\n"
                   "fastest, and results say what was predicted")
       ->type_name("FILE");
-  command.add_option("--commit", arguments.commit, "what was built, for the record")->type_name("TEXT");
-  command.add_option("--out", arguments.out, "the file of results, added to")->capture_default_str()->type_name("FILE");
+  command.add_option("--commit", arguments.commit, "version that was built, recorded with the results")
+      ->type_name("TEXT");
+  command.add_option("--out", arguments.out, "file that results are appended to")
+      ->capture_default_str()
+      ->type_name("FILE");
 }
 
 }  // namespace bench_command

@@ -20,8 +20,8 @@ namespace calibrate_command {
 constexpr const char* examples =
     R"(Measures the machine with runs of the engine and writes it as a machine file (docs/formats.md): hosts as MPI
 sees them, the rates of each host's link out and in, the rate inside a host, what a message and a step take,
-how fast runs of bytes are copied. "source" in it says how well the model fits what was measured. Where
-repetitions differ much, a warning says so; what makes no sense is not written.
+and how fast runs of bytes are copied. Its "source" says how well the model fits the measurements. If repetitions
+differ much, a warning says so; measurements that make no sense are not written.
 
 Examples:
   this process, as many devices as there are cores
@@ -57,7 +57,7 @@ int run(const Arguments& arguments) {
       *engine, options, [&](double share) { progress.reach(static_cast<std::int64_t>(share * ticks)); });
   if (calibration.spread > evaluation::most_spread) {
     write_remark(
-        fmt::format("warning: this machine is noisy: repetitions of the same run ({}) lie {:.0f} % apart; calibrate "
+        fmt::format("warning: this machine is noisy: repetitions of the same run ({}) differ by {:.0f} %; calibrate "
                     "when it is idle\n",
                     calibration.noisiest, 100 * calibration.spread));
   }

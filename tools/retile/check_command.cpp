@@ -26,7 +26,7 @@ constexpr const char* examples =
     return c
   }
 
-Nothing is printed where all is right. All mistakes of a program are reported in one go, each with its
+Nothing is printed if programs are right. All mistakes of a program are reported at once, each with its
 place.
 
 Example:

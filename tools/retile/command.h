@@ -1,4 +1,4 @@
-// The subcommands of retile: arguments in, library calls, results on stdout.
+// The subcommands of retile: arguments in, library calls, results on standard output.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ enum ExitStatus : int {
   bug = 70,
 };
 
-// Each adds a subcommand; when it is chosen, *status becomes its exit status.
+// Each adds a subcommand. When it is chosen, *status becomes its exit status.
 void add_plan_command(CLI::App& app, int* status);
 void add_run_command(CLI::App& app, int* status);
 void add_transfer_command(CLI::App& app, int* status);
@@ -31,7 +31,7 @@ void add_lower_command(CLI::App& app, int* status);
 void add_bench_command(CLI::App& app, int* status);
 void add_calibrate_command(CLI::App& app, int* status);
 
-// Those that tell of the others, and of the app itself: added after them.
+// Subcommands that describe the others and the app itself; they are added last.
 void add_help_command(CLI::App& app);
 void add_complete_command(CLI::App& app);
 void add_man_command(CLI::App& app);

@@ -1,4 +1,4 @@
-// retile complete: what the shells' completion scripts (tools/retile/completion) ask.
+// retile complete: answers the shells' completion scripts (tools/retile/completion).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace retile::command {
 namespace {
 
-// A word that may be meant, and what it stands for.
+// A word that the user may mean, and its description.
 struct Candidate {
   std::string word;
   std::string description = {};
@@ -47,7 +47,7 @@ std::vector<Candidate> subcommands_of(const CLI::App& app) {
   return candidates;
 }
 
-// What the last word may become, behind the words before it.
+// The words that the last word may become, after the words before it.
 std::vector<Candidate> candidates_for(CLI::App& app, const std::vector<std::string>& words) {
   const std::string& last = words.back();
   CLI::App* command = &app;
@@ -65,7 +65,7 @@ std::vector<Candidate> candidates_for(CLI::App& app, const std::vector<std::stri
   return arguments.empty() ? std::vector<Candidate>{} : values_of(*arguments.front(), "");
 }
 
-// bash makes three words of --planner=wide.
+// The words with options joined again: bash splits --planner=wide into three words.
 std::vector<std::string> without_signs(std::vector<std::string> words) {
   if (words.empty()) words.emplace_back();
   if (words.back() == "=") words.back().clear();
@@ -88,7 +88,7 @@ std::string completions(CLI::App& app, const std::vector<std::string>& given) {
 void add_complete_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("complete", "Print what the last of some words may become, one a line");
   const auto words = std::make_shared<std::vector<std::string>>();
-  command->group("");  // hidden: shells use it
+  command->group("");  // hidden: only shells use it
   command->add_option("WORD", *words, "after --: what follows retile, up to the word that is completed")->type_name("");
   command->callback([&app, words] { write_result(completions(app, *words)); });
 }

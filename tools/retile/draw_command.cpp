@@ -25,15 +25,16 @@ namespace draw_command {
 
 constexpr const char* examples =
     R"(Draws the array before and after each step as tiles in the colours of the devices that hold them, who
-sends what to whom, and what every device holds against what it may. An HTML page is complete in itself: arrow
-keys step through it, space plays it, and it prints. Instead of SRC and DST, a file of plans may be given.
+sends what to whom, and what every device holds, compared with what it may hold. An HTML page is complete in
+itself: arrow keys step through it, space plays it, and it prints. Instead of SRC and DST, a file of plans may
+be given.
 
 Examples:
   in the terminal
     retile draw --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
   a page to look at, with what XLA would do beside it
     retile draw --mesh x=4,y=2 '[1{y,x}8, 8, 8]' '[8, 4{y}8, 2{x}8]' --beside xla --out plan.html
-  a plan that somebody made
+  a plan from a file
     retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile draw - --out plan.svg
   how an array in files is rechunked: its chunks, and the regions that are filled at once
     echo '{"zarr_format": 2, "shape": [365, 90, 180], "chunks": [1, 90, 180], "dtype": "<f4", "order": "C", "filters": null, "compressor": null, "fill_value": 0}' |
@@ -52,7 +53,7 @@ struct Arguments {
   std::optional<std::string> beside;
 };
 
-// The format that is asked for, or that the file's name says.
+// The requested format, or the one that the file's name implies.
 std::string format_of(const Arguments& arguments) {
   if (arguments.format) return *arguments.format;
   if (!arguments.path) return isatty(fileno(stdout)) != 0 ? "text" : "html";
@@ -96,7 +97,7 @@ class Artist {
     if (arguments_.beside) {
       ProblemArguments others = arguments_.problem;
       others.planner = *arguments_.beside;
-      if (others.planner == xla_planner) {  // it knows neither
+      if (others.planner == xla_planner) {  // XLA's rules support neither
         others.memory_limit.reset();
         others.no_exchange = false;
       }
@@ -118,7 +119,7 @@ class Artist {
   }
 
   void finish() const {
-    if (comparisons_.empty() && texts_.empty()) return;  // what is wrong was told
+    if (comparisons_.empty() && texts_.empty()) return;  // faults were reported
     if (format_ == "svg" && texts_.size() > 1) {
       throw UsageError(fmt::format("an SVG shows one plan, and there are {}; --as html shows all", texts_.size()));
     }
@@ -140,7 +141,7 @@ class Artist {
     return scene;
   }
 
-  // From 0.
+  // The index of the requested step, from 0.
   std::optional<std::size_t> step_of(const drawing::Scene& scene) const {
     if (!arguments_.step) return std::nullopt;
     const std::size_t step = std::stoull(*arguments_.step);
@@ -158,12 +159,12 @@ class Artist {
   std::vector<std::string> texts_;
 };
 
-// The pictures need a problem's element type only to plan what is drawn beside it.
+// The problem of a plan. Its element type matters only for planning what is drawn beside it.
 Problem problem_of(const Plan& plan, StatedElement element) {
   return {plan.id, plan.source, plan.target, element.value_or(ElementType::f32)};
 }
 
-// Plans of files: their arrays are cut into chunks, and held by nobody.
+// Draws plans of `retile rechunk`, whose arrays are cut into chunks and held by no device.
 int draw_rechunk(const Arguments& arguments, const std::vector<SourceText>& plans) {
   const std::string format = format_of(arguments);
   if (format == "text") throw UsageError("plans of retile rechunk are drawn as svg or html");
@@ -207,7 +208,7 @@ void add_draw_command(CLI::App& app, int* status) {
       add_subcommand(app, "draw", "Draw a plan: a page, an SVG or text", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
   add_value(command, "--as", arguments.format,
-            "html, svg or text; by default as --out ends, else text on a terminal and html elsewhere", "FORMAT",
+            "html, svg or text; by default as --out ends, otherwise text on a terminal and html elsewhere", "FORMAT",
             known_name(format_names));
   command.add_option("--out", arguments.path, "file to write, by default standard output")->type_name("FILE");
   command

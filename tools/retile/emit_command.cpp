@@ -33,7 +33,7 @@ Examples:
 struct Arguments {
   ProblemArguments problem;
   std::string target;
-  std::string form;  // of JAX's code; "": none was asked for
+  std::string form;  // of JAX's code; empty: none was requested
   std::optional<std::string> path;
 };
 
@@ -42,7 +42,7 @@ void write_code(const Arguments& arguments, const Plan& plan, ElementType elemen
   write_result_to(arguments.path, emission::emit(plan, element, *emission::find_target(arguments.target), form));
 }
 
-// What a plan that somebody wrote does not say of itself, the code's comments still do.
+// Adds to a plan from elsewhere what it does not state, because the code's comments need it.
 void complete(StatedPlan& stated, const CostModel& model) {
   Plan& plan = stated.plan;
   if (!stated.statements.cost) {
@@ -82,18 +82,17 @@ void add_emit_command(CLI::App& app, int* status) {
   const auto [command, arguments] =
       add_subcommand(app, "emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
-  command.add_option("--as", arguments.target, fmt::format("what is written: {}", emission::target_names))
+  command.add_option("--as", arguments.target, fmt::format("what to write: {}", emission::target_names))
       ->check(known_name(emission::target_names))
       ->required()
       ->type_name("TARGET");
   command
       .add_option("--form", arguments.form,
-                  fmt::format("of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
+                  fmt::format("form of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
                               tensors::program_form_names))
       ->check(known_name(tensors::program_form_names))
       ->type_name("FORM");
-  command.add_option("--out", arguments.path, "the file that is written, instead of standard output")
-      ->type_name("FILE");
+  command.add_option("--out", arguments.path, "file to write, by default standard output")->type_name("FILE");
 }
 
 }  // namespace retile::command

@@ -40,7 +40,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
             fmt::format("threads: all devices in this process;{}\n"
                         "cuda: all devices on one GPU, or on GPUs of MPI ranks where mpirun starts several{};\n"
                         "mpi: devices are MPI ranks, the default where mpirun starts several",
-                        has_all ? " reference: slow and obviously right;" : "", has_all ? "; arrays alone" : ""),
+                        has_all ? " reference: slow and obviously right;" : "", has_all ? "; arrays only" : ""),
             "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, cuda, mpi"));
   command.add_option("--threads", arguments.threads, "threads of the threads engine; by default one for each core")
       ->check(whole_number(1, most_threads))
@@ -54,7 +54,7 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")
       ->capture_default_str()
       ->type_name("MAP");
-  command.add_option("--staging", arguments.staging, "most bytes that an MPI rank may hold for messages under way")
+  command.add_option("--staging", arguments.staging, "the most bytes that an MPI rank may hold for messages under way")
       ->transform(byte_count(mpi::least_staging, mpi::most_staging))
       ->capture_default_str()
       ->type_name("BYTES");
@@ -96,7 +96,7 @@ std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
 }
 
 void require_ranks(const Engine& engine, std::int64_t devices) {
-  if (engine.processes().size() == 1) return;  // which has them all, and need not list them
+  if (engine.processes().size() == 1) return;  // a single process has all devices, and need not list them
   try {
     engine.devices(devices);
   } catch (const RuntimeError& error) {

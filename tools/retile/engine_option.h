@@ -1,4 +1,4 @@
-// The option that names the engine of a run, and those that go with it.
+// The option that names the engine of a run, and the options that belong to it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,26 +18,26 @@ struct EngineArguments {
   std::string transport = "auto";
   std::string device_map = "row-major";
   std::int64_t staging = mpi::MpiOptions().staging_bytes;
-  const CLI::App* command = nullptr;  // which knows what was given
+  const CLI::App* command = nullptr;  // knows which options were given
 };
 
-// Engines that move one array at a time are of no use to transfers.
+// Which engines can be chosen. Transfers cannot use engines that move one array at a time.
 enum class EngineChoice { all, of_transfers };
 
 void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice = EngineChoice::all);
 
-// Throws UsageError where an option goes with another engine.
+// Throws UsageError where an option belongs to another engine.
 void check_engine_options(const EngineArguments& arguments);
 
 // The number of threads of the threads engine.
 int thread_count(const EngineArguments& arguments);
 
-// Throws UsageError where an option goes with another engine, InputError where an argument is at fault, and
-// RuntimeError where the engine cannot start.
+// Starts the engine. Throws UsageError where an option belongs to another engine, InputError where an argument is at
+// fault, and RuntimeError where the engine cannot start.
 std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
 
-// Throws UsageError where the engine's processes cannot share out so many devices: how many ranks there are, and which
-// devices are theirs, is up to the user.
+// Throws UsageError where the engine's processes cannot divide so many devices among them: the user chooses the number
+// of ranks and the devices of each.
 void require_ranks(const Engine& engine, std::int64_t devices);
 
 }  // namespace retile::command

@@ -25,7 +25,7 @@ floor (what some device must receive, whatever the plan), and why. Bytes are per
 moved are counted by the cost model, and a peak is the largest tile on the way.
 
 Instead of SRC and DST, a compiler's log may be given, as a file or as its text; - is standard input. Each
-"Involuntary full rematerialization" in it is explained, doubles once, largest arrays first. XLA prints the
+"Involuntary full rematerialization" in it is explained, equal ones once, the largest arrays first. XLA prints the
 shape that one device holds; --global-shape takes it for that of the whole array.
 
 Examples:
@@ -47,7 +47,7 @@ class Explainer {
     const Explanation found =
         explanation::explain(question.problem, plan_options(arguments_.problem, question.problem));
     if (arguments_.json) return write_result(to_json(question, found) + "\n");
-    ProblemArguments remarked;  // the rest of the remarks is in the answer
+    ProblemArguments remarked;  // the answer has the other remarks
     remarked.notation = arguments_.problem.notation;
     write_result((std::exchange(is_first_, false) ? "" : "\n") +
                  to_string(question, found, palette_of(stdout), remarks_on(remarked, question.problem)));

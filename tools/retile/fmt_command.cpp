@@ -50,7 +50,8 @@ int format_file(const Arguments& arguments, const std::string& path) {
 int run(const Arguments& arguments) {
   if (arguments.check && arguments.in_place) throw UsageError("--check and --in-place contradict each other");
   const bool has_input = std::find(arguments.paths.begin(), arguments.paths.end(), "-") != arguments.paths.end();
-  if (arguments.in_place && has_input) throw UsageError("--in-place needs files: standard input has no place");
+  if (arguments.in_place && has_input)
+    throw UsageError("--in-place needs files: standard input cannot be written back");
   int status = done;
   for (const std::string& path : arguments.paths) {
     status = std::max(status, attempt([&] { return format_file(arguments, path); }));

@@ -12,12 +12,12 @@
 namespace retile::command {
 
 void add_help_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("help", "Show what a subcommand does, as its --help");
+  CLI::App* command = app.add_subcommand("help", "Show the help of a subcommand");
   const auto name = std::make_shared<std::optional<std::string>>();
-  command->add_option("COMMAND", *name, "the subcommand; all of them unless given")
+  command->add_option("COMMAND", *name, "the subcommand; without one, the list of all")
       ->check(known_name(fmt::format("{}", fmt::join(subcommand_names(app), ", "))))
       ->type_name("");
-  command->footer("");  // not the app's
+  command->footer("");  // without the app's footer
   command->callback([&app, name] {
     const CLI::App* subject = *name ? app.get_subcommand(**name) : &app;
     const std::string title = *name ? "retile " + **name : "retile";

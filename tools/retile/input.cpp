@@ -40,7 +40,7 @@ struct CloseFile {
 
 enum class ZeroBytes { end_text, are_spaces };
 
-// Reads all, or with ZeroBytes::end_text up to the first part that holds a zero byte: what follows is no text.
+// Reads everything; with ZeroBytes::end_text only up to the first block with a zero byte, after which it is no text.
 std::string read_all(std::FILE* file, const std::string& path, ZeroBytes zeros) {
   std::string text;
   std::vector<char> buffer(1U << 16U);
@@ -94,7 +94,7 @@ Problem foreign_problem(const ProblemArguments& arguments) {
   return {{}, std::move(ends.source), std::move(ends.target), array.element_type};
 }
 
-// The problem that the arguments themselves spell out.
+// The problem that the arguments themselves describe.
 Problem problem_of(const ProblemArguments& arguments) {
   if (is_foreign(arguments)) return foreign_problem(arguments);
   const SourceText mesh{"argument --mesh", *arguments.mesh};
@@ -114,9 +114,9 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
 
 void check_foreign_usage(const ProblemArguments& arguments) {
   if (!arguments.shape) {
-    throw UsageError("--shape is needed beside shardings of other systems, as in --shape 'f32[16,1024,4096]'");
+    throw UsageError("shardings of other systems need --shape, as in --shape 'f32[16,1024,4096]'");
   }
-  if (arguments.element_type) throw UsageError("--shape says the element type: no --dtype beside it");
+  if (arguments.element_type) throw UsageError("--shape has the element type: leave out --dtype");
   if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");
 }
 
@@ -125,7 +125,7 @@ void add_cost_options(CLI::App& command, ProblemArguments& arguments, CostChoice
   std::string description = "paper: elements sent per device, the default; volume: the most that a device receives";
   if (choice == CostChoice::seconds_too) {
     names += ", seconds";
-    description += ";\nseconds: predicted for --machine, and the default beside it";
+    description += ";\nseconds: predicted on --machine, and the default with it";
     command
         .add_option("--machine", arguments.machine,
                     "a file that says which devices are on which host and how fast bytes move\n"
@@ -140,7 +140,7 @@ void check_usage(const ProblemArguments& arguments) {
   const bool types = arguments.source || arguments.target;
   if (arguments.problems) {
     if (arguments.mesh || arguments.target_mesh || types || arguments.shape) {
-      throw UsageError("--problems stands alone: no --mesh, SRC or DST beside it");
+      throw UsageError("--problems cannot be combined with --mesh, SRC or DST");
     }
     if (arguments.element_type) throw UsageError("--dtype goes with SRC and DST; in a file, each problem has its own");
     return;
@@ -152,18 +152,17 @@ void check_usage(const ProblemArguments& arguments) {
     throw UsageError(fmt::format("SRC ends with a comma: {}{}", *arguments.source, quoting_advice));
   }
   if (is_foreign(arguments)) return check_foreign_usage(arguments);
-  if (arguments.shape) throw UsageError("--shape goes with shardings of other systems; a type of retile says its own");
-  if (!arguments.mesh) throw UsageError("--mesh is needed beside SRC and DST, as in --mesh a=2,b=2");
+  if (arguments.shape) throw UsageError("--shape goes with shardings of other systems; a type of retile has its own");
+  if (!arguments.mesh) throw UsageError("SRC and DST need --mesh, as in --mesh a=2,b=2");
 }
 
-// The notation in which source and target are printed, too: where the target is relabelled, the one that it was given
-// in.
+// The notation in which source and target are also printed. For a relabelled target it is the one that it was given in.
 std::optional<interchange::Notation> notation_of_remarks(const ProblemArguments& arguments) {
   if (arguments.notation) return interchange::find_notation(*arguments.notation);
   return arguments.relabel && arguments.target ? interchange::recognise_notation(*arguments.target) : std::nullopt;
 }
 
-// The problem as it is planned. Relabelling is remarked on.
+// The problem as it is planned. A relabelling is remarked on.
 Problem prepared(const ProblemArguments& arguments, Problem problem) {
   if (!arguments.relabel) return problem;
   const Relabelling relabelling = relabel(problem, plan_options(arguments, problem));
@@ -176,7 +175,8 @@ Problem prepared(const ProblemArguments& arguments, Problem problem) {
 SourceText read_file(const std::string& path) {
   SourceText file = read_text(path, ZeroBytes::end_text);
   const std::size_t zero = file.text.find('\0');
-  if (zero != std::string::npos) throw InputError(diagnose(file, {zero, zero + 1}, "this is no text: a zero byte"));
+  if (zero != std::string::npos)
+    throw InputError(diagnose(file, {zero, zero + 1}, "this is not text: it has a zero byte"));
   return file;
 }
 
@@ -203,7 +203,7 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
             fmt::format("print source and target in this notation too: {}", interchange::notation_names), "NAME",
             known_name(interchange::notation_names));
   command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
-  command.add_option("--target-mesh", arguments.target_mesh, "axes of the target, where it is on another mesh")
+  command.add_option("--target-mesh", arguments.target_mesh, "axes of the target's mesh, if it differs")
       ->type_name("AXES");
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
       ->type_name("FILE");
@@ -262,13 +262,13 @@ PlanOptions planner_options(const ProblemArguments& arguments) {
     if (arguments.no_exchange) throw UsageError("--no-exchange and --planner two-level contradict each other");
   }
   if (arguments.planner == xla_planner && (arguments.memory_limit || arguments.no_exchange)) {
-    throw UsageError("--planner xla knows neither --memory-limit nor --no-exchange");
+    throw UsageError("--planner xla supports neither --memory-limit nor --no-exchange");
   }
   if (arguments.planner == xla_planner && arguments.relabel) {
     throw UsageError("--relabel goes with planners of retile: XLA keeps the order of devices");
   }
   PlanOptions options;
-  if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's is not among ours
+  if (const auto planner = find_planner(arguments.planner)) options.planner = *planner;  // XLA's rules are none of ours
   if (arguments.machine) options = on_machine(machine_of(*arguments.machine), options);
   if (arguments.cost_model == "seconds" && !arguments.machine) {
     throw UsageError("--cost seconds needs a machine: add --machine FILE (docs/machines.md)");
@@ -356,7 +356,7 @@ int run_within_cap(const std::string& max_bytes, const std::function<int()>& run
 int for_each_problem(const ProblemArguments& arguments, std::string_view action,
                      const std::function<void(const Problem& problem)>& visit, std::size_t most) {
   check_usage(arguments);
-  if (arguments.memory_limit) memory_limit_of(arguments);  // a mistake in it is reported once, not for every problem
+  if (arguments.memory_limit) memory_limit_of(arguments);  // reports a mistake in it once, not for every problem
   if (!arguments.problems) {
     try {
       visit(prepared(arguments, problem_of(arguments)));

@@ -1,4 +1,4 @@
-// The MPI job that this process is a rank of, where mpirun started several; else the process alone.
+// The MPI job in which this process is a rank, if mpirun started several processes; otherwise the process alone.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace retile::command {
 
-// True where mpirun started this process together with others.
+// Whether mpirun started this process together with others.
 bool is_in_job();
-// True where mpirun started this process: what it writes goes through mpirun, which may look like a terminal to it.
+// Whether mpirun started this process: its output goes through mpirun, even if it looks like a terminal.
 bool is_launched();
 
 // The ranks of the job; this process alone where there is none.
 const Processes& job_processes();
-// Threads of a rank, where the ranks of a host share its cores.
+// The number of threads of a rank, if the ranks of a host share its cores.
 int cores_of_rank();
 
-// From here to the end of its life, the process is a rank of its job. Only the first rank writes to standard output.
+// Makes the process a rank of its job, from here to the end of its life. Only the first rank writes to standard output.
 class Job {
  public:
   // Throws RuntimeError where MPI does not start.
@@ -30,21 +30,21 @@ class Job {
   ~Job();
 };
 
-// Starts MPI if need be. Throws RuntimeError where retile was built without it.
+// Starts MPI if necessary. Throws RuntimeError where retile was built without it.
 std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions& options);
 
-// Ranks that were told different things would wait for each other forever. Throws UsageError on all of them.
+// Throws UsageError on all ranks where their arguments differ: they would wait for each other forever.
 void require_same_arguments(int argument_count, char** arguments);
 
-// Files are written by the first rank alone. What it throws, all ranks throw.
+// Does the action on the first rank only, such as writing a file. What it throws, all ranks throw.
 void do_once_in_job(const std::function<void()>& action);
 
-// Standard input belongs to the first rank alone, and files may differ from host to host: what the first rank reads, or
-// throws, all ranks get.
+// Reads on the first rank, and gives all ranks the text, or throws its error on all: standard input belongs to the
+// first rank, and files may differ between hosts.
 std::string read_in_job(const std::function<std::string()>& read);
 
-// Writes to standard error what went wrong: once, where it went wrong for all ranks alike. Where it did not, the others
-// wait for this one, and the whole job ends with the status. Takes no memory: there may be none.
+// Writes an error to standard error; once, if all ranks have it. Otherwise the other ranks wait for this one, and the
+// whole job ends with the status. Allocates nothing: there may be no memory.
 void report_failure(int status, const char* message);
 
 }  // namespace retile::command

@@ -21,7 +21,7 @@ constexpr const char* examples =
     R"(Prints the program with every redistribution replaced by the steps of its plan, and a comment above each
 step: tiles before and after, cost, and the groups of devices that communicate. The result is a program again.
 With --summary it prints instead what each statement moves, costs and needs in memory, and where the program
-needs most.
+needs the most memory.
 
 Examples:
   the steps of one redistribution
@@ -41,7 +41,7 @@ struct Arguments {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest entry; numbers, from `first_number` on, stand to the right.
+// A table whose columns are as wide as their widest entry; numbers, from column `first_number` on, are aligned right.
 std::string render_table(const std::vector<Row>& rows, std::size_t first_number) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
@@ -79,7 +79,7 @@ std::string render_summary(const language::ProgramSummary& summary) {
 
 int run(const Arguments& arguments) {
   const bool summary = arguments.summary || arguments.json;
-  if (arguments.pass && summary) throw UsageError("--dump-after prints a program: no --summary or --json beside it");
+  if (arguments.pass && summary) throw UsageError("--dump-after cannot be combined with --summary or --json");
   const PlanOptions options = planner_options(arguments.planning);
   const language::CheckedProgram checked = language::read_program(read_file(arguments.path));
   std::string text;
@@ -103,10 +103,10 @@ void add_lower_command(CLI::App& app, int* status) {
   command.add_option("FILE", arguments.path, "program; - is standard input")->required()->type_name("");
   add_planner_options(command, arguments.planning);
   add_value(command, "--dump-after", arguments.pass,
-            "print the program as it is after a stage:\n"
-            "parse: as it is written, in canonical form; check: with all types spelled out;\n"
+            "print the program after a pass:\n"
+            "parse: as written, in canonical form; check: with all types spelled out;\n"
             "lower: redistributions as the steps of their plans",
-            "STAGE", known_name(language::pass_names));
+            "PASS", known_name(language::pass_names));
   command.add_flag("--summary", arguments.summary,
                    "a table of what redistributions and allreduces move, cost and need");
   command.add_flag("--json", arguments.json, "the summary as JSON");

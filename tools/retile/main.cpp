@@ -1,4 +1,4 @@
-// The command's front: parses arguments, and turns what is thrown into messages and exit statuses.
+// The front of the command: parses arguments, and turns exceptions into messages and exit statuses.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -86,8 +86,8 @@ int run(int argument_count, char** arguments) {
   return finish(status);
 }
 
-// Nothing gets past here: other ranks may wait for this one, and the end of the job would wait for them. Messages are
-// plain, since there may be no memory.
+// Catches everything: other ranks may wait for this one, and the end of the job would wait for them. Messages are
+// plain, because there may be no memory.
 int run_in_job(int argument_count, char** arguments) {
   const Job job;
   try {
@@ -103,19 +103,19 @@ int run_in_job(int argument_count, char** arguments) {
   }
 }
 
-// Memory may run out where nothing can be thrown, such as in a destructor of the JSON library.
+// Called where an exception cannot be thrown, for example out of memory in a destructor of the JSON library.
 [[noreturn]] void terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
     std::fputs("retile: out of memory\n", stderr);
     std::_Exit(failed);
-  } catch (...) {  // the signal says that this is a bug
+  } catch (...) {  // the signal shows that this is a bug
   }
   std::abort();
 }
 
-// Ends the process as the signal would have, without leaving files that nobody asked for.
+// Ends the process as the signal would have, after removing unfinished files.
 void stop(int signal) {
   remove_unfinished_files();
   std::signal(signal, SIG_DFL);
@@ -123,9 +123,9 @@ void stop(int signal) {
 }
 
 void prepare_for_signals() {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of writing it
+  std::signal(SIGXFSZ, SIG_IGN);  // writing to a file that may not grow fails with an error instead
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
-    if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup has it
+    if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // stay ignored, as nohup sets them
   }
 }
 

@@ -11,7 +11,7 @@
 namespace retile::command {
 namespace {
 
-// Text as roff takes it literally.
+// Escapes text for roff.
 std::string roff(const std::string& text) {
   std::string out;
   bool at_line_start = true;
@@ -24,7 +24,7 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-// Lines that stay as they are.
+// Lines that roff does not fill.
 std::string verbatim(const std::string& text) { return fmt::format(".nf\n{}\n.fi\n", roff(text)); }
 
 std::string option_entry(const CLI::Option& option) {
@@ -65,7 +65,7 @@ retile \- move sharded arrays between layouts
 
 void add_man_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("man", "Print retile's page of the manual");
-  command->group("");  // it is run when retile is installed
+  command->group("");  // hidden: it is run when retile is installed
   command->callback([&app] { write_result(man_page(app)); });
 }
 

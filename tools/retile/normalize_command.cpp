@@ -18,8 +18,8 @@ std::string summary(const Sequence& sequence) {
                      height(sequence), cost(sequence));
 }
 
-// Normalizes, and prints every rewriting as it is made, as comments, then the result: the whole is a sequence file
-// again.
+// Normalizes the sequence. Prints every rewriting as it is made, as comments, then the result: the whole output is a
+// sequence file again.
 void render_normalization(const Sequence& sequence, const std::function<void(const std::string&)>& print) {
   print(fmt::format("// input: {}\n", summary(sequence)));
   int number = 0;

@@ -100,7 +100,7 @@ int attempt(const std::function<int()>& work, const SourceText* line) {
   } catch (const RuntimeError& error) {
     return fail_at(line, failed, error.what());
   } catch (const UsageError& error) {
-    if (line == nullptr) throw;  // to be said with advice
+    if (line == nullptr) throw;  // reported by the caller, with advice
     return fail_at(line, bad_usage, error.what());
   } catch (const std::bad_alloc&) {
     return fail_at(line, failed, "out of memory");

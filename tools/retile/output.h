@@ -1,4 +1,4 @@
-// What the command writes: results to standard output, what is wrong to standard error.
+// The command's output: results to standard output, errors to standard error.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,29 +12,29 @@
 
 namespace retile::command {
 
-// --color, for every subcommand.
+// Adds --color, which every subcommand has.
 void add_color_option(CLI::App& command);
 
-// The colours of what is written there: none unless it is a terminal, or they are asked for.
+// The colours for a file: none unless it is a terminal, or colours are requested.
 const Palette& palette_of(std::FILE* file);
 
-// Writes a result, or the rest of one, at once: whoever waits for it sees it before the next one is made.
+// Writes a result, or the rest of one, and flushes it, so that it is seen before the next one is made.
 void write_result(std::string_view text);
-// Writes what is no whole result yet.
+// Writes a part of a result, without flushing.
 void write_part(std::string_view text);
 
-// Writes a result to a file, once in a job; to standard output where none is named. Throws RuntimeError where that
-// cannot be.
+// Writes a result to a file, once in a job; to standard output where no file is named. Throws RuntimeError where it
+// cannot be written.
 void write_result_to(const std::optional<std::string>& path, std::string_view text);
 
-// Writes to standard error what is worth knowing beside the result.
+// Writes a remark beside the result to standard error.
 void write_remark(const std::string& text);
 
-// Writes what went wrong, and returns the status.
+// Writes an error, and returns the status.
 int fail(int status, const std::string& message);
 
-// Does the work and returns the exit status. Of what it throws, all is reported but bugs in retile and, without a line,
-// faults of the usage. What has no place of its own is reported at the line that the work is about.
+// Does the work and returns the exit status. Reports what it throws, except for bugs in retile and, without a line,
+// usage errors. An error without a place of its own is reported at the line.
 int attempt(const std::function<int()>& work, const SourceText* line = nullptr);
 
 }  // namespace retile::command

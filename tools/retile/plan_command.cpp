@@ -37,7 +37,7 @@ struct Arguments {
   bool donate = false;
 };
 
-// The lists of a larger mesh would fill the memory.
+// The most devices for --full: the lists of a larger mesh would exhaust the memory.
 constexpr std::int64_t most_full_devices = 1 << 22;
 
 void check_lists(const Problem& problem) {
@@ -55,7 +55,7 @@ void write_line(const Plan& plan, PlanLists lists) {
       write_part(text);
     });
   } catch (...) {
-    if (has_begun) write_result("\n");  // the next result gets a line of its own
+    if (has_begun) write_result("\n");  // so that the next result begins on a new line
     throw;
   }
   write_result("\n");

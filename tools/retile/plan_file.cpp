@@ -17,19 +17,17 @@
 namespace retile::command {
 namespace {
 
-// A file of plans says everything itself, but what its elements are.
+// Checks that nothing but the element type is given beside a file of plans.
 void check_plan_usage(const ProblemArguments& arguments) {
   planner_options(arguments);
   const bool asks_for_plan = arguments.planner != "auto" || arguments.memory_limit || arguments.no_exchange ||
                              arguments.relabel || arguments.machine;
   if (asks_for_plan) {
     throw UsageError(
-        "a file of plans is taken as it is: no --planner, --machine, --memory-limit, --no-exchange or --relabel beside "
-        "it");
+        "a file of plans cannot be combined with --planner, --machine, --memory-limit, --no-exchange or --relabel");
   }
   if (arguments.mesh || arguments.target_mesh || arguments.shape || arguments.is_local_shape || arguments.notation) {
-    throw UsageError(
-        "a file of plans stands alone: no --mesh or --shape beside it; SRC and DST are both needed for a problem");
+    throw UsageError("a file of plans cannot be combined with --mesh or --shape; a problem needs both SRC and DST");
   }
 }
 

@@ -1,5 +1,4 @@
-// A progress bar on stderr, for work that takes more than a moment and a terminal that shows it. There is one at a
-// time.
+// A progress bar on a terminal's stderr, for work that takes more than a moment. There is one at a time.
 #pragma once
 
 #include <chrono>
@@ -9,7 +8,7 @@
 
 namespace retile::command {
 
-// Takes the bar off the terminal, so that other output does not run into it; it comes back as the work goes on.
+// Removes the bar from the terminal, so that other output does not run into it; it comes back as the work continues.
 void clear_progress();
 
 class Progress {
@@ -28,7 +27,7 @@ class Progress {
   ~Progress() { clear_progress(); }
 
   void advance() { reach(done_ + 1); }
-  // So much is done.
+  // Says how much of the work is done.
   void reach(std::int64_t done);
   void clear() { clear_progress(); }
 

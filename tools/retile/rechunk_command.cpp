@@ -18,16 +18,16 @@ namespace rechunk_command {
 
 constexpr const char* examples =
     R"(SRC is a store of Zarr v2 or v3 (an array, or a group with all its arrays), a .npy file, or a file of HDF5 or
-NetCDF-4 (all its arrays; FILE/NAME is one of them); DST becomes a store, or a .npy file where its name ends so. The
-process never holds more memory than --max-bytes: how the array is read and written is planned for it, and a
-cap that is too small is refused with the smallest that works. DST has its name when it is complete. What is stopped leaves DST.unfinished for --resume.
-Under mpirun, ranks share the work out, each within --max-bytes.
+NetCDF-4 (all its arrays; FILE/NAME is one of them). DST becomes a store, or a .npy file if its name ends in .npy.
+Reading and writing are planned so that the process never holds more memory than --max-bytes; a cap that is too
+small is refused, with the smallest that works. DST gets its name once it is complete. A run that is stopped
+leaves DST.unfinished for --resume. Under mpirun, ranks divide the work, each within --max-bytes.
 
 Sizes by the names of dimensions, --chunks time=-1,lat=10, hold for all arrays of a group that have them.
---dry-run prints what would be read and written, and the least that could be.
+--dry-run prints what would be read and written, and the least that is possible.
 
 Example:
-  a year of maps, one a chunk and none of them there yet, to series at each place
+  a year of maps, one in each chunk (none is stored yet), to time series at each place
     echo '{"zarr_format": 2, "shape": [365, 90, 180], "chunks": [1, 90, 180], "dtype": "<f4", "order": "C", "filters": null, "compressor": null, "fill_value": 0}' |
       install -D /dev/stdin maps.zarr/.zarray && retile rechunk maps.zarr series.zarr --chunks 365,10,10 --max-bytes 64MiB --verify)";
 
@@ -73,14 +73,10 @@ int run(const Arguments& arguments) {
 
 void add_rechunk_command(CLI::App& app, int* status) {
   using namespace rechunk_command;
-  const auto [command, arguments] = add_subcommand(
-      app, "rechunk", "Bring arrays in files from one chunking to another, within a byte cap", examples, run, status);
-  command.add_option("SRC", arguments.settings.source, "store of Zarr, .npy file, or file of HDF5")
-      ->required()
-      ->type_name("");
-  command.add_option("DST", arguments.settings.target, "store, or .npy file, that is written")
-      ->required()
-      ->type_name("");
+  const auto [command, arguments] =
+      add_subcommand(app, "rechunk", "Change the chunks of arrays in files, within a byte cap", examples, run, status);
+  command.add_option("SRC", arguments.settings.source, "Zarr store, .npy file or HDF5 file")->required()->type_name("");
+  command.add_option("DST", arguments.settings.target, "Zarr store or .npy file to write")->required()->type_name("");
   command
       .add_option("--chunks", arguments.settings.chunks,
                   "elements of a chunk: 8760,10,10 or time=8760,lat=10; -1 is the whole dimension")
@@ -95,10 +91,11 @@ void add_rechunk_command(CLI::App& app, int* status) {
       ->capture_default_str()
       ->type_name("CODEC");
   command
-      .add_option("--format", arguments.settings.format, "of a store: zarr2 or zarr3; by default that of the source")
+      .add_option("--format", arguments.settings.format,
+                  "format of the store: zarr2 or zarr3; by default that of the source")
       ->check(known_name("zarr2, zarr3"))
       ->type_name("FORMAT");
-  command.add_option("--threads", arguments.settings.threads, "at most; by default as many as there are cores")
+  command.add_option("--threads", arguments.settings.threads, "the most threads; by default one for each core")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command

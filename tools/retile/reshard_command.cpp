@@ -22,8 +22,8 @@ constexpr const char* examples =
 for each rank. --to says how ranks hold each tensor, one line of JSON for each name (* and ? are wildcards):
   {"name": "*.weight", "mesh": {"tp": 8}, "layout": "PartitionSpec('tp', None)"}
 DIR gets rank-00000.safetensors and so on, or without --to one model.safetensors. Every byte of the source is
-read once; the process never holds more memory than --max-bytes. DIR has its name when it is complete.
-Under mpirun, ranks share the work out, each within --max-bytes.
+read once; the process never holds more memory than --max-bytes. DIR gets its name once it is complete.
+Under mpirun, ranks divide the work, each within --max-bytes.
 
 Example: one tensor of four numbers, for two ranks
   printf '\074\0\0\0\0\0\0\0{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}       abcd' > w.safetensors; echo '{"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4]"}' | retile reshard w.safetensors --to - --out ranks)help";
@@ -34,7 +34,7 @@ struct Arguments {
   std::optional<std::string> to;
   std::string out;
   std::string max_bytes = "1GiB";
-  int threads = 0;  // 0: as many as there are cores
+  int threads = 0;  // 0: one for each core
   files::ReshardOptions running;
   bool dry_run = false;
   bool json = false;
@@ -75,18 +75,17 @@ int run(const Arguments& arguments) {
 
 void add_reshard_command(CLI::App& app, int* status) {
   using namespace reshard_command;
-  const auto [command, arguments] =
-      add_subcommand(app, "reshard", "Bring a checkpoint of safetensors from some ranks to others, within a byte cap",
-                     examples, run, status);
+  const auto [command, arguments] = add_subcommand(
+      app, "reshard", "Divide a checkpoint of safetensors among other ranks, within a byte cap", examples, run, status);
   command.add_option("MODEL", arguments.model, "file, index or folder of safetensors")->required()->type_name("");
   command.add_option("--from", arguments.from, "layouts of the source's tensors, where it has a file for each rank")
       ->type_name("FILE");
   command.add_option("--to", arguments.to, "layouts of the target's tensors; by default one model")->type_name("FILE");
-  command.add_option("--out", arguments.out, "folder that is written")->required()->type_name("DIR");
+  command.add_option("--out", arguments.out, "folder to write")->required()->type_name("DIR");
   command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
       ->capture_default_str()
       ->type_name("BYTES");
-  command.add_option("--threads", arguments.threads, "at most; by default as many as there are cores")
+  command.add_option("--threads", arguments.threads, "the most threads; by default one for each core")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written");

@@ -20,13 +20,13 @@ namespace run_command {
 
 constexpr const char* examples =
     R"(SRC and DST: each problem is planned, the plan is checked, and made-up data of the element type is moved;
-every device's result is compared with a slice of the global array. Times are of runs between memory that
-is there; with --donate, tiles are freed on the way and the peak is that of the largest step.
+every device's result is compared with a slice of the global array. Times are of runs in memory
+that is allocated before; with --donate, tiles are freed on the way and the peak is that of the largest step.
 
-A file instead of SRC and DST holds a program. Its redistributions are planned, its main function is run,
-and what that returns is printed: type, a checksum that depends on the elements only and not on the layout,
-and the first elements. Where devices that should hold the same do not, the run fails and says where. A
-memory limit is in bytes per device then, and a program that needs more is refused before it runs.
+Instead of SRC and DST, a file with a program may be given. Its redistributions are planned, its main function
+is run, and the returned values are printed: type, a checksum that depends only on the elements, not on the
+layout, and the first elements. If replicas on different devices differ, the run fails and says where. A memory
+limit is then in bytes per device, and a program that needs more is refused before it runs.
 
 Examples:
   retile run --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]'
@@ -35,7 +35,7 @@ Examples:
   echo '{"mesh": {"a":2,"b":2}, "shape": [4,6], "src": [["a"],[]], "dst": [[],["b"]], "dtype": "f64"}' |
     retile run --problems - --repeat 3 --json
   echo 'mesh {x: 4} fn main(a: [2{x}8]) -> [8] { b = undistribute a return b }' | retile run - --verify
-  with a file of one's own, an argument from NumPy and the result for it
+  a program of your own, with an argument from a NumPy file and a result written to one
     mpirun -n 4 retile run program.spmd --arg a=a.npy --out b=b.npy)";
 
 struct Arguments {
@@ -60,7 +60,7 @@ bool stands_alone(const ProblemArguments& arguments) {
   return !arguments.target && !arguments.mesh && !arguments.problems;
 }
 
-// One argument that is no type names a program.
+// Whether the only argument names a program: it is no type.
 bool is_program(const ProblemArguments& arguments) {
   if (!arguments.source) return false;
   return arguments.source->ends_with(".spmd") ||
@@ -69,9 +69,9 @@ bool is_program(const ProblemArguments& arguments) {
 
 int run_program(const Arguments& arguments) {
   if (!stands_alone(arguments.problem))
-    throw UsageError("a program stands alone: no other argument, --mesh or --problems beside it");
+    throw UsageError("a program cannot be combined with other arguments, --mesh or --problems");
   if (arguments.problem.element_type) throw UsageError("--dtype goes with SRC and DST; a program has its own types");
-  if (arguments.problem.relabel) throw UsageError("--relabel goes with SRC and DST; a program says its own layouts");
+  if (arguments.problem.relabel) throw UsageError("--relabel goes with SRC and DST; a program has its own layouts");
   if (arguments.donate)
     throw UsageError("--donate goes with SRC and DST; a program's tiles are freed where they can be");
   if (arguments.engine.engine == "cuda") throw UsageError("--engine cuda moves arrays; programs run on threads or mpi");

@@ -27,7 +27,7 @@ namespace {
 using runtime::ProgramReport;
 using runtime::ResultReport;
 
-// "x=x.npy" and more of them.
+// The files of options such as "x=x.npy", by name.
 std::map<std::string, std::string> files_by_name(const std::vector<std::string>& texts, const std::string& option) {
   std::map<std::string, std::string> files;
   for (const std::string& text : texts) {

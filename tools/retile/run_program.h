@@ -11,7 +11,7 @@
 
 namespace retile::command {
 
-// What goes with a program only.
+// The arguments that only a program has.
 struct ProgramArguments {
   std::vector<std::string> arguments;  // NAME=FILE
   std::vector<std::string> outputs;    // NAME=FILE
@@ -20,7 +20,7 @@ struct ProgramArguments {
 
 void add_program_options(CLI::App& command, ProgramArguments& arguments);
 
-// True where one of them was given.
+// Whether one of them was given.
 bool is_given(const ProgramArguments& arguments);
 
 // Runs the program in the file and prints its results. A memory limit is in bytes per device.

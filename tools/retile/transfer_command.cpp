@@ -24,11 +24,11 @@ namespace transfer_command {
 
 constexpr const char* examples =
     R"(A manifest has one array a line: a problem with a "name". All arrays are planned together: every device
-receives what it lacks, once, from holders that share the sending as evenly as can be, in rounds of one
+receives what it lacks, once, from holders that share the sending as evenly as possible, in rounds of one
 message per pair of devices. Beside its tiles no device holds more than --max-bytes. Then made-up data is
 moved, and every device's tiles are compared with slices of the arrays. Without --dry-run the tiles must
-fit in this machine's memory. With "src_file" and "dst_file", files of safetensors, each rank reads its tiles of the
-array and writes them instead.
+fit in this machine's memory. With "src_file" and "dst_file", files of safetensors, each rank instead reads
+its tiles of the array from a file, and writes them to one.
 
 Examples:
   echo '{"name": "w", "mesh": {"x":4}, "shape": [8,8], "src": [["x"],[]], "dst": [[],["x"]], "dtype": "bf16"}' |
@@ -43,7 +43,7 @@ struct Arguments {
   std::string max_bytes = "256MiB";
   EngineArguments engine;
   transfer::TransferRunOptions running;
-  std::int64_t hosts = 0;  // 0: not told
+  std::int64_t hosts = 0;  // 0: not given
   std::optional<std::string> machine;
   bool in_place = false;
   bool dry_run = false;
@@ -58,7 +58,7 @@ std::string render_report(const transfer::TransferReport& report) {
       group_digits(report.peak_bytes_measured), group_digits(report.peak_bytes_predicted));
 }
 
-// Devices are on hosts as it is told, or as the engine has them.
+// The hosts of devices: as given, or as the engine has them.
 Hosts hosts_of(const Arguments& arguments, std::int64_t devices, const Engine* engine) {
   if (arguments.hosts > 0 && devices % arguments.hosts != 0) {
     std::vector<std::int64_t> divisors;
@@ -116,9 +116,9 @@ std::vector<files::FiledTensor> filed_tensors(const transfer::Manifest& manifest
 
 int plan_and_run(const Arguments& arguments) {
   if (arguments.engine.command->count("--staging") > 0) {
-    throw UsageError("--max-bytes bounds what a transfer stages: no --staging beside it");
+    throw UsageError("--max-bytes bounds what a transfer stages: leave out --staging");
   }
-  if (arguments.machine && arguments.hosts > 0) throw UsageError("--machine says the hosts: no --hosts beside it");
+  if (arguments.machine && arguments.hosts > 0) throw UsageError("--machine names the hosts: leave out --hosts");
   check_engine_options(arguments.engine);
   const std::unique_ptr<Engine> engine = arguments.dry_run ? nullptr : make_engine(arguments.engine);
   const transfer::TransferPlan plan = plan_transfer(arguments, engine.get());
@@ -180,7 +180,7 @@ void add_transfer_command(CLI::App& app, int* status) {
                   "messages are long enough for its links, and how long the transfer should take is printed;\n"
                   "a run keeps to the hosts of the ranks")
       ->type_name("FILE");
-  command.add_flag("--in-place", arguments.in_place, "give sources back page by page as rounds have read them");
+  command.add_flag("--in-place", arguments.in_place, "release sources page by page once rounds have read them");
   add_value(command, "--repeat", arguments.running.repetitions, "how often to run; the fastest counts", "N",
             whole_number(1, 1000000));
   add_value(command, "--seed", arguments.running.seed, "seed of the data", "N", whole_number(0, UINT64_MAX));

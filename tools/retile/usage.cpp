@@ -32,7 +32,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest ? fmt::format("; did you mean {}{}?", prefix, *nearest) : "";
 }
 
-// "--mehs=x=4" is "mehs"; nothing is like an option of one letter.
+// Suggests the option that was meant: "--mehs=x=4" is compared as "mehs". An option of one letter resembles too many.
 std::string explain_option(const CLI::App& command, const std::string& extra) {
   const std::string option = extra.substr(0, extra.find('='));
   const std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
@@ -58,8 +58,8 @@ std::string explain_extra(const CLI::App& app, const std::string& extra) {
                      fmt::join(known, ", "));
 }
 
-// "--mesh: 1 required AXES missing" is the parser's way to say that a value is missing, and
-// "--mesh: At Most 1 required but received 2" that there are two.
+// Explains the parser's messages: "--mesh: 1 required AXES missing" means that a value is missing, and "--mesh: At Most
+// 1 required but received 2" that there are two.
 std::string explain_mismatch(const std::string& message) {
   const std::string option = message.substr(0, message.find(':'));
   if (message.ends_with(" missing")) return fmt::format("{} needs a value", option);
@@ -110,7 +110,7 @@ std::vector<std::string> choices_of(CLI::Option& option) {
   }
 }
 
-// The parser's own check of ranges lets through what compares with nothing.
+// The parser's own check of ranges accepts NaN.
 CLI::Validator number_between(double least, double most) {
   const auto check = [least, most](const std::string& text) {
     double number = 0;
@@ -128,7 +128,7 @@ CLI::Validator byte_count(std::int64_t least, std::int64_t most) {
         text = std::to_string(size);
         return std::string();
       }
-    } catch (const InputError&) {  // it is told below
+    } catch (const InputError&) {  // reported below
     }
     return fmt::format("'{}' is no size from {} to {} bytes; write 4096 or 8MiB", text, least, most);
   };

@@ -1,4 +1,4 @@
-// What the command says where its usage is at fault, in words of its own: the argument parser's vary.
+// Messages for usage errors, in words of our own: the argument parser's differ between versions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,17 +11,17 @@
 
 namespace retile::command {
 
-// The usage is at fault, in a way that the argument parser does not see.
+// A usage error that the argument parser does not find.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Follows a message where a type may have come without quotes: a shell cuts "[2{x}8, 8]" at the space, and writes
-// "[2{x,y}8]" twice.
+// Advice for messages where a type may have come without quotes: a shell cuts "[2{x}8, 8]" at the space, and expands
+// "[2{x,y}8]" to two words.
 constexpr std::string_view quoting_advice = "; types need quotes in a shell, as in '[2{x}8, 8]'";
 
-// An option that takes a value; the help shows its default, where it has one.
+// Adds an option that takes a value; the help shows its default, if it has one.
 template <typename Value>
 void add_value(CLI::App& command, const std::string& name, Value& value, const std::string& description,
                const std::string& type, const CLI::Validator& check) {
@@ -46,25 +46,25 @@ Subcommand<Arguments> add_subcommand(CLI::App& app, const std::string& name, con
   return {*command, *arguments};
 }
 
-// Accepts the names that are listed, with commas or spaces between them.
+// Accepts the listed names, separated by commas or spaces.
 CLI::Validator known_name(std::string_view names);
 
-// What known_name() accepts for the option; nothing where it does not check it.
+// The names that known_name() accepts for the option; empty where it does not check it.
 std::vector<std::string> choices_of(CLI::Option& option);
 
-// Those that the help shows.
+// The subcommands that the help shows.
 std::vector<std::string> subcommand_names(const CLI::App& app);
 
 // Accepts numbers from `least` to `most`.
 CLI::Validator number_between(double least, double most);
 
-// Accepts sizes from `least` to `most` bytes, as in 4096 or 8MiB, and makes decimal digits of them.
+// Accepts sizes from `least` to `most` bytes, as in 4096 or 8MiB, and rewrites them as decimal digits.
 CLI::Validator byte_count(std::int64_t least, std::int64_t most);
 
-// Accepts decimal digits that count from `least` to `most`.
+// Accepts decimal digits of a number from `least` to `most`.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most);
 
-// The message for what the parser threw, and where to read on.
+// The message for an error of the parser or of usage, and where to read on.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
 std::string usage_message(const CLI::App& app, const UsageError& error);
 

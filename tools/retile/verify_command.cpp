@@ -22,13 +22,13 @@ namespace verify_command {
 
 constexpr const char* examples =
     R"(Replays the boxes that every device holds, step by step, and says which device lacks which part of
-which box where a plan is wrong. That knows nothing of how plans are made. A lower bound is then held
-against what the planner that the plan names proves and finds: it is confirmed, refuted or not checked.
+which box where a plan is wrong. The check is independent of how plans are made. A lower bound is then
+compared with what the planner named in the plan proves and finds: it is confirmed, refuted or not checked.
 
 Example:
   retile plan --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' --json | retile verify -)";
 
-// The lower bound, or what it comes to.
+// The claim of a plan: that it is optimal, or its lower bound.
 std::string claim_of(const Plan& plan) {
   return plan.cost.optimal ? "optimal" : fmt::format("lower bound {}", group_digits(plan.cost.lower_bound));
 }
@@ -86,8 +86,7 @@ int run(const Arguments& arguments) {
 
 void add_verify_command(CLI::App& app, int* status) {
   using namespace verify_command;
-  const auto [command, arguments] =
-      add_subcommand(app, "verify", "Check plans that somebody made", examples, run, status);
+  const auto [command, arguments] = add_subcommand(app, "verify", "Check plans from a file", examples, run, status);
   command.add_option("PLAN", arguments.path, "file with one plan a line as JSON; - is standard input")
       ->required()
       ->type_name("");

@@ -54,7 +54,7 @@ def move_tile(tile):
 
 
 def redistribute(x, mesh):
-    """An array of SHAPE, from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
+    """Moves an array of SHAPE from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
 
     Costs 8 elements per device (paper), and holds tiles of 8 at most.
     """

@@ -42,7 +42,7 @@ def move_tile(tile):
 
 
 def redistribute(x, mesh):
-    """An array of SHAPE, from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
+    """Moves an array of SHAPE from SOURCE to TARGET on a mesh with these AXES; inside jit or outside.
 
     Costs 384 elements per device (paper), and holds tiles of 256 at most.
     """
