@@ -1,4 +1,4 @@
-// Assignments of tiles: which of some devices get which tiles, so that the gains are largest.
+// Orders of devices: which of some devices gets which tile, so that the gains are largest.
 #pragma once
 
 #include <cstddef>
@@ -41,13 +41,14 @@ class TileClasses {
 // What each class of holders has of each class of wanted tiles, in elements, where it has some. By column, then by row.
 std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& wanted);
 
-// Places are tiles of a target, each with a device that it is given at first. Classes of devices are rows of a
-// transport problem, places with equal tiles one column, and a unit that is shipped is a device that gets a tile.
-class TileAssignment {
+// The order of some devices, one for each place, in which the gains are largest. Places are tiles of a target, each
+// with a device that it is given at first. Classes of devices are rows of a transport problem, places with equal tiles
+// one column, and a unit that is shipped is a device that gets a tile.
+class BestOrder {
  public:
   // `devices` has the device that each place is given; `held` are these devices' classes, `wanted` those of the tiles.
   // `gains` are by column, then by row.
-  TileAssignment(std::vector<Device> devices, TileClasses held, TileClasses wanted, std::vector<TransportGain> gains);
+  BestOrder(std::vector<Device> devices, TileClasses held, TileClasses wanted, std::vector<TransportGain> gains);
 
   // What is gained at most, which prices prove, and in the order that was given.
   std::int64_t gained() const { return transport_.total; }
