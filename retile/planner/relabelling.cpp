@@ -255,7 +255,8 @@ class Relabeller {
   const BestOrder most_kept_;
 };
 
-void require_relabellable(const Problem& problem) {
+void require_relabellable(const Problem& problem, const PlanOptions& options) {
+  if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
   if (problem.source().is_partial()) {
     throw InputError(fmt::format("a {} is not relabelled", name_of(problem.source().cuts()->reduction)),
                      "redistribute it to tiles first, then relabel these");
@@ -269,7 +270,7 @@ void require_relabellable(const Problem& problem) {
 }  // namespace
 
 Relabelling relabel(const Problem& problem, const PlanOptions& options) {
-  require_relabellable(problem);
+  require_relabellable(problem, options);
   return Relabeller(problem, options).find();
 }
 

@@ -29,8 +29,8 @@ struct Relabelling {
 // The order of the target's devices in which they keep the most elements, over all orders; the given one where it is as
 // good. Where costs are times on a machine with hosts, another order is made by gains in seconds: the one in which
 // links are busy for the least time, all of them together. The order is taken whose plan under these options costs the
-// least: never one that costs more than the given one. Throws InputError for sums, and for more than `most_relabelled`
-// devices.
+// least: never one that costs more than the given one. Throws InputError for sums, for more than `most_relabelled`
+// devices, and where the machine has another number of devices.
 Relabelling relabel(const Problem& problem, const PlanOptions& options = {});
 
 constexpr std::int64_t most_relabelled = 4096;
