@@ -233,7 +233,7 @@ StoredArray open_dataset(const OpenFile& file, const std::string& inside, const 
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
   const bool has_fill = !missing.is_null() || !std::all_of(stored.fill->begin(), stored.fill->end(), is_zero);
   if (!missing.is_null()) attributes["_FillValue"] = std::move(missing);
-  stored.metadata = Json{{"hdf5", inside},
+  stored.metadata = Json{{"hdf5", utf8_of(inside)},
                          {"shape", stored.shape},
                          {"chunks", stored.chunk},
                          {"dtype", numpy_type(*element)},
