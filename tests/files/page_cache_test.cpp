@@ -106,12 +106,8 @@ TEST_F(PageCache, keeps_little_of_checkpoints) {
   std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {48, 1 << 20}, 0, 0}}};
   test::write_text(path("m.safetensors"), safetensors_header(tensors, "") + std::string(48 * mebibyte, 'w'));
   drop("m.safetensors");
-  ReshardRequest one;
-  one.source = path("m.safetensors");
-  one.target = path("ranks");
-  one.to = std::vector{SourceText{"layouts", R"({"name": "w", "mesh": {"x": 2}, "layout": "[24{x}48, 1048576]"})"}};
-  one.max_bytes = std::int64_t{1} << 30;
-  run_reshard(prepare_reshard(one), {});
+  const char* layout = R"({"name": "w", "mesh": {"x": 2}, "layout": "[24{x}48, 1048576]"})";
+  run_reshard(prepare_reshard(reshard_request("m.safetensors", "ranks", layout)), {});
   EXPECT_LT(cached_bytes(path("m.safetensors")), little);
   EXPECT_LT(cached_bytes_in(path("ranks")), little);
 }
