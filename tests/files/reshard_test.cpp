@@ -9,6 +9,7 @@
 #include <set>
 
 #include "retile/base/arithmetic.h"
+#include "retile/files/runs.h"
 #include "retile/files/safetensors.h"
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
@@ -179,6 +180,18 @@ TEST_F(Reshard, refuses_what_is_wrong) {
   EXPECT_EQ(diagnostic_of([&] { return prepare_reshard(reshard_request("short.safetensors", "x")); }),
             "error: '" + path("short.safetensors") + "' is no file of safetensors\n");
   EXPECT_FALSE(fs::exists(path("ranks")));
+}
+
+// Each thread has a slab and a window that it reads through, and another of both that it writes or compares.
+TEST_F(Reshard, has_slabs_and_windows_of_all_threads_within_the_cap) {
+  write_model("model.safetensors", {{"a", {4, 6}}});
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
+  one.threads = 128;
+  const ReshardJob job = prepare_reshard(one);
+  const std::int64_t bytes = 2 * job.threads * (job.slab_bytes + window_bytes);
+  EXPECT_EQ(job.memory_bytes, bytes);
+  EXPECT_LE(job.program_bytes + bytes, one.max_bytes);
+  EXPECT_GT(job.program_bytes + bytes, one.max_bytes - 4 * job.threads);  // all of it is used
 }
 
 TEST_F(Reshard, replaces_nothing_but_checkpoints) {
