@@ -277,7 +277,7 @@ std::int64_t bytes_of(const StoredTensor& tensor, const Box& box) { return volum
 
 void write_target(const ReshardJob& job, const std::string& folder, const ReshardOptions& options) {
   const Processes& processes = *job.request.processes;
-  const CheckpointReader source(job.source);
+  const CheckpointReader source(job.source, Reads::once);
   std::vector<File> targets;
   do_once(processes, [&] {
     for (const TargetFile& file : job.target_files) {
