@@ -295,9 +295,9 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
   });
   if (options.verify) {
     for_each_slab(job, source, targets, [&](SlabWorker& worker, const Slab& slab) {
-      if (!worker.is_same(slab))
-        throw RuntimeError(
-            fmt::format("'{}' differs in the files that were written", job.source.tensors[slab.tensor].name));
+      if (worker.is_same(slab)) return;
+      throw RuntimeError(
+          fmt::format("'{}' differs in the files that were written", job.source.tensors[slab.tensor].name));
     });
   }
   source.drop();
