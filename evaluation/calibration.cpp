@@ -211,14 +211,13 @@ constexpr double near = 0.15;                // rates that differ by less are ta
 class Calibrator {
  public:
   Calibrator(Laboratory& laboratory, const CalibrationOptions& options, const std::function<void(double)>& progress)
-      : laboratory_(laboratory), options_(options), progress_(progress) {
+      : laboratory_(laboratory), options_(options), progress_(progress), spare_(spare_share * options.seconds) {
     machine_.hosts = laboratory.hosts();
     for (const std::vector<Device>& host : machine_.hosts) most_members_ = std::max(most_members_, host.size());
     const std::size_t hosts = machine_.hosts.size();
     const std::size_t links = hosts > 1 ? 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) : 0;
     const auto figures = static_cast<double>(3 + std::size(run_lengths) + 2 + (hosts > 1 ? 3 : 0));
     budget_ = (1 - spare_share) * options.seconds / (figures + link_share * static_cast<double>(links));
-    spare_ = spare_share * options.seconds;
   }
 
   Calibration run() {
@@ -540,7 +539,7 @@ class Calibrator {
   Machine machine_;
   std::size_t most_members_ = 0;  // devices of the largest host
   double budget_ = 0;             // seconds for one figure
-  double spare_ = 0;              // seconds that are left over
+  double spare_;                  // seconds that are left over
   double done_ = 0;               // seconds spent
   std::vector<Observation> observations_;
 };

@@ -309,17 +309,8 @@ def plan_of(
     max_bytes: int | None = None,
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
-    memory_limit = max_bytes if memory_limit is None else memory_limit
-    return _movement_to(
-        dt, device_mesh, placements, mesh, Options(planner, memory_limit, machine=_json_of(machine))
-    ).plan
-
-
-def _movement_to(dt: DTensor, device_mesh: Any, placements: Any, mesh: Any, options: Options) -> Movement:
-    values = dataclasses.astuple(options)
-    mesh, placements = _check(dt, *reversed(_arguments(dt, device_mesh, placements, mesh)), values)
-    request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, values)
-    return movement_of(request, tuple(dt.shape), dt.dtype)
+    options = _options(planner, memory_limit, machine, max_bytes)
+    return _planned(dt, *_arguments(dt, device_mesh, placements, mesh), options).plan
 
 
 def explain(
@@ -334,11 +325,19 @@ def explain(
     max_bytes: int | None = None,
 ) -> str:
     """What `redistribute` would do, as text: the plan with placements beside its types, and what this rank sends."""
-    memory_limit = max_bytes if memory_limit is None else memory_limit
-    movement = _movement_to(
-        dt, device_mesh, placements, mesh, Options(planner, memory_limit, machine=_json_of(machine))
-    )
-    return _explained(movement, dt._local_tensor)
+    options = _options(planner, memory_limit, machine, max_bytes)
+    return _explained(_planned(dt, *_arguments(dt, device_mesh, placements, mesh), options), dt._local_tensor)
+
+
+def _options(planner: Any, memory_limit: Any, machine: Any, max_bytes: Any) -> Options:
+    return Options(planner, max_bytes if memory_limit is None else memory_limit, machine=_json_of(machine))
+
+
+def _planned(dt: DTensor, mesh: DeviceMesh | None, placements: tuple[Any, ...], options: Options) -> Movement:
+    values = dataclasses.astuple(options)
+    mesh, placements = _check(dt, placements, mesh, values)
+    request = request_text(dt.device_mesh, tuple(dt.placements), mesh, placements, values)
+    return movement_of(request, tuple(dt.shape), dt.dtype)
 
 
 def _explained(movement: Movement, tile: torch.Tensor) -> str:

@@ -103,8 +103,8 @@ const Shape& tile_of(const Placement& placement) {
 
 }  // namespace
 
-SecondsModel::SecondsModel(Machine machine) : machine_(std::move(machine)), host_of_(machine_.host_numbers()) {
-  fastest_copy_ = machine_.copy_rate(1);
+SecondsModel::SecondsModel(Machine machine)
+    : machine_(std::move(machine)), host_of_(machine_.host_numbers()), fastest_copy_(machine_.copy_rate(1)) {
   for (const CopyRate& copy : machine_.copy) fastest_copy_ = std::max(fastest_copy_, copy.rate);
   if (machine_.hosts.size() == 1) return;
   for (const LinkRates& link : machine_.links) fastest_link_ = std::max(fastest_link_, link.in);

@@ -116,11 +116,11 @@ struct CheckpointReader::OpenFile {
   Reads reads;
 };
 
-CheckpointReader::CheckpointReader(const Checkpoint& checkpoint) {
+CheckpointReader::CheckpointReader(const Checkpoint& checkpoint, Reads reads) {
   for (const std::string& path : checkpoint.files) {
     File file(path, File::Mode::read);
-    const Reads reads = file.is_cached() ? Reads::again : Reads::once;
-    files_.push_back({std::move(file), reads});
+    const bool is_kept = reads == Reads::again || file.is_cached();
+    files_.push_back({std::move(file), is_kept ? Reads::again : Reads::once});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "retile/base/diagnostic.h"
+#include "retile/files/reads.h"
 #include "retile/memory/tile_layout.h"
 #include "retile/types/element_type.h"
 #include "retile/types/placement.h"
@@ -54,8 +55,9 @@ Checkpoint open_checkpoint(const std::string& folder, const std::string& layouts
 // Reads tensors of a checkpoint, whose files are open as long as it lives. May be used by several threads.
 class CheckpointReader {
  public:
-  // The checkpoint outlives it. Throws RuntimeError where a file cannot be opened.
-  explicit CheckpointReader(const Checkpoint& checkpoint);
+  // The checkpoint outlives it. With Reads::once, bytes are read in about their order, and leave the page cache unless
+  // their file was there before. Throws RuntimeError where a file cannot be opened.
+  explicit CheckpointReader(const Checkpoint& checkpoint, Reads reads = Reads::again);
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
   CheckpointReader(CheckpointReader&&) = delete;
@@ -65,7 +67,7 @@ class CheckpointReader {
   // Fills the parts of a tile with their elements, byte ranges read once. Throws RuntimeError where a part reaches
   // beyond the tensor, or a file has become shorter.
   void read(const StoredTensor& tensor, const std::vector<Part>& parts, std::byte* tile) const;
-  // Drops from the page cache what was read and had not been there before.
+  // Drops from the page cache what was read once and had not been there before.
   void drop() const;
 
  private:

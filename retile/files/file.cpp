@@ -181,7 +181,7 @@ void Disk::sync_names() const {
   if (::fsync(number_) != 0 && errno != EINVAL) fail("write to", folder_, errno);
 }
 
-std::string utf8_of(const std::string& path) { return fmt::format("{}", fmt::join(split_characters(path), "")); }
+std::string utf8_of(const std::string& text) { return fmt::format("{}", fmt::join(split_characters(text), "")); }
 
 std::string read_text(const std::string& path) {
   try {

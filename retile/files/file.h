@@ -90,8 +90,8 @@ class Disk {
   int number_ = -1;
 };
 
-// A path as JSON can carry it: bytes that are no UTF-8, which names of files may have, are question marks.
-std::string utf8_of(const std::string& path);
+// A text as JSON can carry it: bytes that are no UTF-8, which names of files may have, are question marks.
+std::string utf8_of(const std::string& text);
 
 // The text of a file. Throws InputError where it cannot be read.
 std::string read_text(const std::string& path);

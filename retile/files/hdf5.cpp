@@ -233,7 +233,7 @@ StoredArray open_dataset(const OpenFile& file, const std::string& inside, const 
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
   const bool has_fill = !missing.is_null() || !std::all_of(stored.fill->begin(), stored.fill->end(), is_zero);
   if (!missing.is_null()) attributes["_FillValue"] = std::move(missing);
-  stored.metadata = Json{{"hdf5", inside},
+  stored.metadata = Json{{"hdf5", utf8_of(inside)},
                          {"shape", stored.shape},
                          {"chunks", stored.chunk},
                          {"dtype", numpy_type(*element)},
@@ -244,10 +244,6 @@ StoredArray open_dataset(const OpenFile& file, const std::string& inside, const 
 }
 
 // --- Groups.
-
-std::string joined(const std::string& group, const std::string& name) {
-  return group.empty() ? name : name.empty() ? group : group + "/" + name;
-}
 
 // What hangs in a group by itself, sorted; links to elsewhere are left out.
 std::vector<std::string> members_of(const Handle& group) {
@@ -269,13 +265,13 @@ class ContentsReader {
   StoreContents read() {
     visit("");
     if (contents_.arrays.empty())
-      throw InputError(fmt::format("'{}' has no arrays", joined(path_.file, path_.inside)), {});
+      throw InputError(fmt::format("'{}' has no arrays", path_in(path_.file, path_.inside)), {});
     return std::move(contents_);
   }
 
  private:
   void visit(const std::string& name) {
-    const std::string inside = joined(path_.inside, name);
+    const std::string inside = path_in(path_.inside, name);
     const Handle object = file_.open_object(inside);
     if (is_array(object)) {
       if (!is_bare_dimension(object)) contents_.arrays.push_back({name, open_dataset(file_, inside, object)});
@@ -285,7 +281,7 @@ class ContentsReader {
     H5Oget_info(object.get(), &info);
     if (!is_group(object) || !seen_.insert(info.addr).second) return;
     contents_.groups.push_back({name, read_attributes(object)});
-    for (const std::string& member : members_of(object)) visit(joined(name, member));
+    for (const std::string& member : members_of(object)) visit(path_in(name, member));
   }
 
   const Hdf5Path& path_;

@@ -13,6 +13,7 @@
 #include <span>
 #include <type_traits>
 
+#include "retile/files/file.h"
 #include "retile/files/python_json.h"
 
 namespace retile::files {
@@ -133,12 +134,13 @@ Json json_of(double number) {
   return Json::parse(hide_words(std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity"));
 }
 
+// Bytes that are no UTF-8 become "?": JSON has no other texts.
 std::vector<std::string> read_texts(hid_t attribute, hid_t type, std::size_t count) {
   std::vector<std::string> texts;
   if (H5Tis_variable_str(type) > 0) {
     std::vector<char*> pointers(count);
     if (H5Aread(attribute, type, pointers.data()) < 0) return {};
-    for (const char* text : pointers) texts.emplace_back(text == nullptr ? "" : text);
+    for (const char* text : pointers) texts.push_back(utf8_of(text == nullptr ? "" : text));
     const Hdf5Handle space(H5Aget_space(attribute), H5Sclose);
     H5Dvlen_reclaim(type, space.get(), H5P_DEFAULT, pointers.data());
     return texts;
@@ -148,7 +150,7 @@ std::vector<std::string> read_texts(hid_t attribute, hid_t type, std::size_t cou
   if (H5Aread(attribute, type, bytes.data()) < 0) return {};
   for (std::size_t i = 0; i < count; ++i) {
     const char* text = bytes.data() + i * size;
-    texts.emplace_back(text, strnlen(text, size));
+    texts.push_back(utf8_of(std::string(text, strnlen(text, size))));
   }
   return texts;
 }
@@ -224,7 +226,7 @@ Json attributes_of(const Hdf5Handle& object) {
   for (const std::string& name : names) {
     if (is_internal(name)) continue;
     Json value = read_attribute(open_attribute(object, name.c_str()));
-    if (!value.is_null()) attributes[name] = std::move(value);
+    if (!value.is_null()) attributes[utf8_of(name)] = std::move(value);
   }
   return attributes;
 }
@@ -237,7 +239,7 @@ namespace {
 
 // --- Dimensions.
 
-std::string last_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string last_name(const std::string& path) { return utf8_of(path.substr(path.rfind('/') + 1)); }
 
 bool is_scale(const Hdf5Handle& array) { return read_text_attribute(array, "CLASS") == "DIMENSION_SCALE"; }
 
@@ -254,7 +256,9 @@ std::vector<std::string> dimension_names(const Hdf5Handle& array, std::size_t ra
   if (list.is_there()) {
     const Hdf5Handle type(H5Aget_type(list.get()), H5Tclose);
     const Hdf5Handle space(H5Aget_space(list.get()), H5Sclose);
-    if (shape_of_space(space.get()) != Shape{static_cast<std::int64_t>(rank)}) return {};
+    const Hdf5Handle listed(H5Tget_super(type.get()), H5Tclose);
+    const bool are_references = H5Tget_class(type.get()) == H5T_VLEN && H5Tequal(listed.get(), H5T_STD_REF_OBJ) > 0;
+    if (!are_references || shape_of_space(space.get()) != Shape{static_cast<std::int64_t>(rank)}) return {};
     std::vector<hvl_t> scales(rank);
     if (H5Aread(list.get(), type.get(), scales.data()) < 0) return {};
     for (const hvl_t& scale : scales) {
@@ -342,7 +346,9 @@ Json missing_json(const Hdf5Handle& array, const ElementKind& kind) {
   const Hdf5Handle attribute = open_attribute(array, "_FillValue");
   if (!attribute.is_there()) return {};
   if (kind.numpy[0] != 'f') return read_attribute(attribute);
+  const Hdf5Handle space(H5Aget_space(attribute.get()), H5Sclose);
   double value = 0;
+  if (H5Sget_simple_extent_npoints(space.get()) != 1) return {};
   if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) return {};
   return base64(std::bit_cast<std::array<unsigned char, sizeof value>>(value));
 }

@@ -119,8 +119,8 @@ void describe_targets(ReshardJob& job) {
   }
 }
 
-// What a thread has: a slab, the same again where it is compared, and a window.
-std::int64_t thread_bytes(std::int64_t slab) { return 2 * slab + window_bytes; }
+// Bytes of a thread: a slab and the window that it is read through, and the same again for what is written or compared.
+std::int64_t thread_bytes(std::int64_t slab) { return 2 * (slab + window_bytes); }
 
 void choose_slabs(ReshardJob& job) {
   const std::int64_t room = job.request.max_bytes - job.program_bytes;
@@ -131,7 +131,7 @@ void choose_slabs(ReshardJob& job) {
     throw MemoryLimitError(fmt::format("no plan needs less than {} bytes", group_digits(smallest)),
                            fmt::format("the smallest cap that works is {}", smallest));
   }
-  job.slab_bytes = std::min(largest_slab, (room / job.threads - window_bytes) / 2);
+  job.slab_bytes = std::min(largest_slab, room / job.threads / 2 - window_bytes);
   job.memory_bytes = job.threads * thread_bytes(job.slab_bytes);
 }
 
@@ -277,7 +277,7 @@ std::int64_t bytes_of(const StoredTensor& tensor, const Box& box) { return volum
 
 void write_target(const ReshardJob& job, const std::string& folder, const ReshardOptions& options) {
   const Processes& processes = *job.request.processes;
-  const CheckpointReader source(job.source);
+  const CheckpointReader source(job.source, Reads::once);
   std::vector<File> targets;
   do_once(processes, [&] {
     for (const TargetFile& file : job.target_files) {
@@ -295,9 +295,9 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
   });
   if (options.verify) {
     for_each_slab(job, source, targets, [&](SlabWorker& worker, const Slab& slab) {
-      if (!worker.is_same(slab))
-        throw RuntimeError(
-            fmt::format("'{}' differs in the files that were written", job.source.tensors[slab.tensor].name));
+      if (worker.is_same(slab)) return;
+      throw RuntimeError(
+          fmt::format("'{}' differs in the files that were written", job.source.tensors[slab.tensor].name));
     });
   }
   source.drop();

@@ -5,17 +5,13 @@
 
 #include "retile/copies/copy.h"
 #include "retile/files/file.h"
+#include "retile/files/reads.h"
 #include "retile/memory/buffer.h"
 
 namespace retile::files {
 
 // Bytes of a window: short runs that lie close together in a file are read and written through it at once.
 constexpr std::int64_t window_bytes = 1 << 17;
-
-enum class Reads {
-  again,  // others may read the same bytes later: they stay in the page cache
-  once,
-};
 
 // Reads what a copy from a file to a tile moves; its places in the file count from the file's beginning. `window` is
 // memory that it keeps, and is made where it is needed. Both throw RuntimeError.

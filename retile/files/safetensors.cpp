@@ -24,8 +24,8 @@ constexpr std::int64_t most_header_bytes = 1 << 30;  // a hundred thousand tenso
 constexpr std::size_t alignment = 8;                 // of the data
 
 struct NamedType {
-  const char* name;
-  std::int64_t bytes;
+  const char* name = nullptr;
+  std::int64_t bytes = 0;
   std::optional<ElementType> type;  // as retile names it
 };
 constexpr NamedType types[] = {{"F64", 8, ElementType::f64},

@@ -16,10 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string joined(const std::string& folder, const std::string& name) {
-  return folder.empty() ? name : folder + "/" + name;
-}
-
 // `around` are the folders around this one, without links.
 void add_contents(const std::string& store, const std::string& name, std::vector<fs::path> around,
                   StoreContents& contents) {
@@ -39,7 +35,7 @@ void add_contents(const std::string& store, const std::string& name, std::vector
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  for (const std::string& inner : names) add_contents(store, joined(name, inner), around, contents);
+  for (const std::string& inner : names) add_contents(store, path_in(name, inner), around, contents);
 }
 
 // The text of one more file of the source, as it is; nothing where it is not there.
@@ -66,15 +62,15 @@ Json parse(const std::string& path) {
 
 void add_group(const std::string& source, const std::string& group, const std::vector<ArrayJob>& arrays,
                std::vector<MetadataFile>& files) {
-  copy_if_there(source, joined(group, ".zgroup"), files);
-  copy_if_there(source, joined(group, ".zattrs"), files);
-  const std::string consolidated = joined(group, ".zmetadata");
+  copy_if_there(source, path_in(group, ".zgroup"), files);
+  copy_if_there(source, path_in(group, ".zattrs"), files);
+  const std::string consolidated = path_in(group, ".zmetadata");
   if (fs::exists(source + "/" + consolidated)) {
     Json value = parse(source + "/" + consolidated);
     if (value.contains("metadata")) replace_arrays(value["metadata"], group, "/.zarray", arrays);
     files.push_back({consolidated, show_words(value.dump(2)) + "\n"});
   }
-  const std::string name = joined(group, "zarr.json");
+  const std::string name = path_in(group, "zarr.json");
   if (!fs::exists(source + "/" + name)) return;
   Json value = parse(source + "/" + name);
   if (value.contains("consolidated_metadata") && value["consolidated_metadata"].is_object()) {
@@ -87,22 +83,22 @@ void add_group(const std::string& source, const std::string& group, const std::v
 void add_group(const StoreContents::Group& group, Format format, std::vector<MetadataFile>& files) {
   const Json attributes = Json::parse(group.attributes);
   if (format == Format::zarr2) {
-    if (!attributes.empty()) files.push_back({joined(group.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
-    files.push_back({joined(group.name, ".zgroup"), "{\n  \"zarr_format\": 2\n}\n"});
+    if (!attributes.empty()) files.push_back({path_in(group.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
+    files.push_back({path_in(group.name, ".zgroup"), "{\n  \"zarr_format\": 2\n}\n"});
     return;
   }
   const Json metadata{{"attributes", attributes}, {"zarr_format", 3}, {"node_type", "group"}};
-  files.push_back({joined(group.name, "zarr.json"), show_words(metadata.dump(2)) + "\n"});
+  files.push_back({path_in(group.name, "zarr.json"), show_words(metadata.dump(2)) + "\n"});
 }
 
 // Attributes of a Zarr v2 array stand in a file of their own.
 void add_attributes(const std::string& source, const ArrayJob& array, std::vector<MetadataFile>& files) {
   if (array.target.format != Format::zarr2) return;
-  if (array.source.format == Format::zarr2) return copy_if_there(source, joined(array.name, ".zattrs"), files);
+  if (array.source.format == Format::zarr2) return copy_if_there(source, path_in(array.name, ".zattrs"), files);
   Json attributes = Json::parse(attributes_text(array.source));
   if (array.source.format == Format::hdf5) attributes.erase("_FillValue");  // the array's own fill value says it
   if (!array.source.dimension_names.empty()) attributes["_ARRAY_DIMENSIONS"] = array.source.dimension_names;
-  if (!attributes.empty()) files.push_back({joined(array.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
+  if (!attributes.empty()) files.push_back({path_in(array.name, ".zattrs"), show_words(attributes.dump(2)) + "\n"});
 }
 
 }  // namespace
@@ -126,7 +122,7 @@ std::vector<MetadataFile> target_metadata(const std::string& source, const std::
   if (format == Format::npy) return files;
   for (const ArrayJob& array : arrays) {
     add_attributes(source, array, files);
-    files.push_back({joined(array.name, format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
+    files.push_back({path_in(array.name, format == Format::zarr2 ? ".zarray" : "zarr.json"), array.target.metadata});
   }
   // The outermost group last: it makes the store one.
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) {

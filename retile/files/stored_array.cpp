@@ -188,6 +188,10 @@ bool is_group(const std::string& path) {
   return JsonReader(text, value, "the metadata").member("node_type").string() == "group";
 }
 
+std::string path_in(const std::string& group, const std::string& name) {
+  return group.empty() ? name : name.empty() ? group : group + "/" + name;
+}
+
 StoredArray open_array(const std::string& path) {
   if (!fs::exists(path)) throw InputError(fmt::format("cannot read '{}': it does not exist", path), {});
   if (!fs::is_directory(path)) return open_npy(path);

@@ -86,6 +86,9 @@ struct StoreContents {
   std::vector<Group> groups;  // the outermost first; none where the source is an array
 };
 
+// The path of what has this name in a group; either may be "".
+std::string path_in(const std::string& group, const std::string& name);
+
 // A folder of Zarr or a .npy file. Throws InputError where it is no array that retile reads: the codec or type that it
 // does not know is named.
 StoredArray open_array(const std::string& path);

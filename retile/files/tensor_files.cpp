@@ -53,7 +53,8 @@ void TensorFiles::create_targets() {
     if (tensor.target.empty()) continue;
     contents[tensor.target][tensor.name] = {type_name(tensor), bytes_of(tensor.type), tensor.shape, 0, 0};
   }
-  for (auto& [path, tensors] : contents) {
+  for (auto& [target, tensors] : contents) {
+    const std::string& path = target;  // clang 14 captures no structured bindings
     const std::string header = safetensors_header(tensors, "");
     std::string unfinished;
     do_once(processes_, [&] {

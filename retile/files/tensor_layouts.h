@@ -21,10 +21,10 @@ class TensorLayouts {
 
   // The number of the line for a tensor. Throws InputError where none fits.
   std::size_t find_line(const std::string& name) const;
-  // The layout that a line says of a tensor: tensors of one line and shape have the same. `shape` is null where only
-  // the line can say it. Throws InputError where the layout is of another shape, a sum, or of tiles with another order
-  // in memory.
-  Layout layout_of(std::size_t line, const std::string& name, const Shape* shape) const;
+  // The layout that the line of this number says of a tensor: tensors of one line and shape have the same. `shape` is
+  // null where only the line can say it. Throws InputError where the layout is of another shape, a sum, or of tiles
+  // with another order in memory.
+  Layout layout_of(std::size_t number, const std::string& name, const Shape* shape) const;
 
  private:
   std::vector<SourceText> lines_;

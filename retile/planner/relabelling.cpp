@@ -13,8 +13,8 @@
 #include "retile/base/error.h"
 #include "retile/base/list.h"
 #include "retile/plan/text.h"
+#include "retile/planner/best_order.h"
 #include "retile/planner/periods.h"
-#include "retile/planner/tile_assignment.h"
 
 namespace retile {
 namespace {
@@ -75,7 +75,7 @@ class Relabeller {
         ends_(distinct_ends(problem.source(), problem.target(), problem.device_count(), find_periods(problem))),
         wanted_(ends_.target, given_),
         wanted_elements_(count_elements(wanted_)),
-        most_kept_(assignment_of(given_, given_)) {}
+        most_kept_(best_order(given_, given_)) {}
 
   Relabelling find() const {
     Choice best{{problem_, false, most_kept_.gained_before(), most_kept_.gained_before(), wanted_elements_, {}},
@@ -107,8 +107,8 @@ class Relabeller {
   bool is_timed() const { return options_.cost_model == options_.machine; }
   bool has_links() const { return is_timed() && options_.machine->machine().hosts.size() > 1 && !given_.empty(); }
 
-  // The assignment of `devices` to places. `places` names each place by its device in the given order.
-  TileAssignment assignment_of(const std::vector<Device>& places, const std::vector<Device>& devices) const {
+  // The best order of `devices` at places. `places` names each place by its device in the given order.
+  BestOrder best_order(const std::vector<Device>& places, const std::vector<Device>& devices) const {
     TileClasses held(ends_.source, devices);
     TileClasses wanted(ends_.target, places);
     std::vector<TransportGain> gains = overlaps(held, wanted);
@@ -176,13 +176,13 @@ class Relabeller {
       }
     }
     const std::vector<std::int64_t> host_sizes = hosts.sizes();
-    const TileAssignment assignment(given_, std::move(hosts), wanted_, std::move(gains));
+    const BestOrder order(given_, std::move(hosts), wanted_, std::move(gains));
     // Several copies of a tile on one host enter it only once, and gains were rounded down: both only lower the bound.
     const std::int64_t sharing = std::min(largest(host_sizes), largest(wanted_.sizes()));
-    const double rounded = static_cast<double>(assignment.gained()) + static_cast<double>(given_.size());
+    const double rounded = static_cast<double>(order.gained()) + static_cast<double>(given_.size());
     const double least = scale > 0 ? std::max(0.0, all - rounded / scale) : 0;
     const double links = 2 * static_cast<double>(machine.hosts.size());
-    return {inside_hosts(assignment.devices(), host_of), least / static_cast<double>(sharing) / links};
+    return {inside_hosts(order.devices(), host_of), least / static_cast<double>(sharing) / links};
   }
 
   // Seconds that links are busy, in and out together, if a device of the host (row) gets the tile (column). Indexed
@@ -221,7 +221,7 @@ class Relabeller {
         tiles.push_back(given_[place]);
         devices.push_back(order[place]);
       }
-      const std::vector<Device> best = assignment_of(tiles, devices).devices();
+      const std::vector<Device> best = best_order(tiles, devices).devices();
       for (std::size_t i = 0; i < places.size(); ++i) order[places[i]] = best[i];
     }
     return order;
@@ -255,10 +255,11 @@ class Relabeller {
   const DistinctEnds ends_;
   const TileClasses wanted_;
   const std::int64_t wanted_elements_;
-  const TileAssignment most_kept_;
+  const BestOrder most_kept_;
 };
 
-void require_relabellable(const Problem& problem) {
+void require_relabellable(const Problem& problem, const PlanOptions& options) {
+  if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
   if (problem.source().is_partial()) {
     throw InputError(fmt::format("a {} is not relabelled", name_of(problem.source().cuts()->reduction)),
                      "redistribute it to tiles first, then relabel these");
@@ -272,7 +273,7 @@ void require_relabellable(const Problem& problem) {
 }  // namespace
 
 Relabelling relabel(const Problem& problem, const PlanOptions& options) {
-  require_relabellable(problem);
+  require_relabellable(problem, options);
   return Relabeller(problem, options).find();
 }
 

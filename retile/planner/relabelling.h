@@ -29,8 +29,8 @@ struct Relabelling {
 // Finds the order of the target's devices in which they keep the most elements, over all orders; the given order where
 // it is as good. Where costs are times on a machine with hosts, a second order is made from gains in seconds: the one
 // in which all links together are busy for the least time. Takes the order whose plan under these options costs the
-// least, never one that costs more than the given order. Throws InputError for sums, and for more than
-// `most_relabelled` devices.
+// least, never one that costs more than the given order. Throws InputError for sums, for more than
+// `most_relabelled` devices, and where the machine has another number of devices.
 Relabelling relabel(const Problem& problem, const PlanOptions& options = {});
 
 constexpr std::int64_t most_relabelled = 4096;

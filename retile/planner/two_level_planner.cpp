@@ -98,13 +98,12 @@ PlannedSteps plan_two_level(const TypedProblem& problem, const PlanOptions& opti
   const Shape global = problem.source().global_shape();
   const Placement before(problem.source());
   PlannedSteps best = plan_direct(problem);
-  const auto seconds_of = [&](const std::vector<Step>& steps) {
-    std::int64_t total = 0;
-    const Movement movement{problem.mesh(), before, steps};
-    for (const std::int64_t cost : options.machine->costs(movement, problem.element_size())) total += cost;
-    return total;
-  };
   if (hosts.size() == 1 || problem.mesh().device_count() > most_devices) return best;
+  const auto cost_of = [&](const std::vector<Step>& steps) {
+    const std::vector<std::int64_t> costs =
+        options.machine->costs({problem.mesh(), before, steps}, problem.element_size());
+    return std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+  };
   const TileTable source = tile_table(problem.source());
   const TileTable target = tile_table(problem.target());
   std::optional<std::int64_t> least;
@@ -115,9 +114,9 @@ PlannedSteps plan_two_level(const TypedProblem& problem, const PlanOptions& opti
     std::vector<Step> steps;
     add_exchange(global, source, *middle, steps);
     add_exchange(global, *middle, target, steps);
-    const std::int64_t seconds = seconds_of(steps);
-    if (least && *least <= seconds) continue;
-    least = seconds;
+    const std::int64_t cost = cost_of(steps);
+    if (least && *least <= cost) continue;
+    least = cost;
     best.steps = std::move(steps);
   }
   return best;

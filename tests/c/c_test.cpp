@@ -6,30 +6,18 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "tests/c/handles.h"
+
+namespace retile::c::test {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-template <typename Handle, void (*release)(Handle*)>
-struct Release {
-  void operator()(Handle* handle) const { release(handle); }
-};
-template <typename Handle, void (*release)(Handle*)>
-using Owned = std::unique_ptr<Handle, Release<Handle, release>>;
-
-using MeshHandle = Owned<retile_mesh, retile_mesh_free>;
-using LayoutHandle = Owned<retile_layout, retile_layout_free>;
-using PlanHandle = Owned<retile_plan, retile_plan_free>;
-using EngineHandle = Owned<retile_engine, retile_engine_free>;
-using TransferHandle = Owned<retile_transfer, retile_transfer_free>;
-using RunHandle = Owned<retile_run, retile_run_free>;
 
 MeshHandle mesh_of(const char* text) {
   retile_mesh* mesh = nullptr;
@@ -339,3 +327,4 @@ TEST(CInterface, refuses_null) {
 }
 
 }  // namespace
+}  // namespace retile::c::test

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "retile/checking/made_array.h"
-#include "retile/engines/staged_run.h"
+#include "retile/engines/staged_engine.h"
 #include "retile/planner/planner.h"
 #include "tests/support/error_of.h"
 

@@ -252,12 +252,8 @@ TEST_F(DiskOrder, an_intermediate_array_is_not_brought_to_the_disk) {
 TEST_F(DiskOrder, bytes_of_checkpoints_come_before_names) {
   std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {8, 1024}, 0, 0}}};
   test::write_text(path("m.safetensors"), safetensors_header(tensors, "") + std::string(8192, 'w'));
-  ReshardRequest one;
-  one.source = path("m.safetensors");
-  one.target = path("ranks");
-  one.to = std::vector{SourceText{"layouts", R"({"name": "w", "mesh": {"x": 2}, "layout": "[4{x}8, 1024]"})"}};
-  one.max_bytes = std::int64_t{1} << 30;
-  run_reshard(prepare_reshard(one), {});
+  const char* layout = R"({"name": "w", "mesh": {"x": 2}, "layout": "[4{x}8, 1024]"})";
+  run_reshard(prepare_reshard(reshard_request("m.safetensors", "ranks", layout)), {});
   EXPECT_THAT(listener().faults(), IsEmpty());
   EXPECT_EQ(listener().names().back(), "ranks");
 }

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "retile/files/rechunk.h"
+#include "retile/files/reshard.h"
 
 namespace retile::test {
 
@@ -32,6 +34,19 @@ class FolderTest : public ::testing::Test {
   }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  // Paths are names in the folder; `layout` is that of the target's tensors, one model where it is empty. The cap is
+  // ample.
+  files::ReshardRequest reshard_request(const std::string& source, const std::string& target,
+                                        const std::string& layout = "") const {
+    files::ReshardRequest request;
+    request.source = path(source);
+    request.target = path(target);
+    if (!layout.empty()) request.to = std::vector{SourceText{"layouts.jsonl", layout}};
+    request.max_bytes = std::int64_t{1} << 30;
+    request.threads = 2;
+    return request;
+  }
 
   std::string folder_;
 };

@@ -151,10 +151,7 @@ TEST_F(Hostile, every_damaged_byte_of_metadata_is_answered) {
   try_damaged(path("c.npy"), prepared("c.npy"));
   std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {4}, 0, 0}}};
   write_text(path("w.safetensors"), safetensors_header(tensors, R"({"format": "pt"})") + "abcd");
-  ReshardRequest model;
-  model.source = path("w.safetensors");
-  model.target = path("never");
-  model.max_bytes = 256 << 20;
+  const ReshardRequest model = reshard_request("w.safetensors", "never");
   try_damaged(path("w.safetensors"), [&] { (void)prepare_reshard(model); });
 }
 
@@ -271,12 +268,7 @@ class HostileModel : public Hostile {
   }
 
   ReshardRequest model(const std::string& source, const std::string& target) const {
-    ReshardRequest request;
-    request.source = path(source);
-    request.target = path(target);
-    request.to = std::vector{SourceText{"layouts.jsonl", R"({"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4]"})"}};
-    request.max_bytes = 256 << 20;
-    return request;
+    return reshard_request(source, target, R"({"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4]"})");
   }
 
   std::string bytes_;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "retile/files/checkpoint.h"
 #include "retile/files/file.h"
 #include "retile/files/pending_files.h"
 #include "retile/files/rechunk.h"
@@ -106,14 +107,25 @@ TEST_F(PageCache, keeps_little_of_checkpoints) {
   std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {48, 1 << 20}, 0, 0}}};
   test::write_text(path("m.safetensors"), safetensors_header(tensors, "") + std::string(48 * mebibyte, 'w'));
   drop("m.safetensors");
-  ReshardRequest one;
-  one.source = path("m.safetensors");
-  one.target = path("ranks");
-  one.to = std::vector{SourceText{"layouts", R"({"name": "w", "mesh": {"x": 2}, "layout": "[24{x}48, 1048576]"})"}};
-  one.max_bytes = std::int64_t{1} << 30;
-  run_reshard(prepare_reshard(one), {});
+  const char* layout = R"({"name": "w", "mesh": {"x": 2}, "layout": "[24{x}48, 1048576]"})";
+  run_reshard(prepare_reshard(reshard_request("m.safetensors", "ranks", layout)), {});
   EXPECT_LT(cached_bytes(path("m.safetensors")), little);
   EXPECT_LT(cached_bytes_in(path("ranks")), little);
+}
+
+// Ranks of a host read the same files: what one has read is there for the others.
+TEST_F(PageCache, keeps_what_readers_of_checkpoints_read) {
+  std::map<std::string, Tensor> tensors{{"w", {"U8", 1, {48, 1 << 20}, 0, 0}}};
+  test::write_text(path("m.safetensors"), safetensors_header(tensors, "") + std::string(48 * mebibyte, 'w'));
+  drop("m.safetensors");
+  ASSERT_LT(cached_bytes(path("m.safetensors")), little);
+  const Checkpoint checkpoint = open_checkpoint(path("m.safetensors"));
+  const CheckpointReader reader(checkpoint);
+  std::vector<std::byte> rows(8 * mebibyte);
+  for (std::int64_t row = 0; row < 48; row += 8) {
+    reader.read(checkpoint.tensors[0], {packed_part({{row, 0}, {row + 8, 1 << 20}})}, rows.data());
+  }
+  EXPECT_GT(cached_bytes(path("m.safetensors")), 47 * mebibyte);
 }
 
 // --- Names.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "retile/base/arithmetic.h"
+#include "retile/files/runs.h"
 #include "retile/files/safetensors.h"
 #include "tests/files/folder_test.h"
 #include "tests/files/zarr_writer.h"
@@ -40,15 +41,6 @@ class Reshard : public test::FolderTest {
     write_text(path(name), bytes);
   }
 
-  ReshardRequest request(const std::string& source, const std::string& target) const {
-    ReshardRequest request;
-    request.source = path(source);
-    request.target = path(target);
-    request.max_bytes = 256 << 20;
-    request.threads = 2;
-    return request;
-  }
-
   // The elements of a tensor in a file of one rank.
   std::vector<int> elements(const std::string& file, const std::string& name) const {
     const Model model = open_model(path(file));
@@ -73,7 +65,7 @@ std::vector<SourceText> layouts(const std::vector<std::string>& lines) {
 // A file says the shape of a tile, and nothing of another order of its elements.
 TEST_F(Reshard, refuses_tiles_in_another_order) {
   write_model("model.safetensors", {{"w", {4, 6}}});
-  ReshardRequest one = request("model.safetensors", "ranks");
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
   one.to = layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[2{x}4, 6] order [1, 0]"})"});
   EXPECT_NE(diagnostic_of([&] { return prepare_reshard(one); }).find("error: files hold tiles in the order of their"),
             std::string::npos);
@@ -98,7 +90,7 @@ TEST_F(Reshard, has_headers_of_many_tensors) {
 
 TEST_F(Reshard, gives_every_rank_its_tiles) {
   write_model("model.safetensors", {{"a", {4, 6}}, {"b", {3}}});
-  ReshardRequest one = request("model.safetensors", "ranks");
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
   one.to = layouts({R"({"name": "a", "mesh": {"x": 2}, "layout": "[4, 3{x}6]"})",
                     R"json({"name": "*", "mesh": {"x": 2}, "layout": "PartitionSpec(None,)"})json"});
   const ReshardJob job = prepare_reshard(one);
@@ -120,15 +112,15 @@ TEST_F(Reshard, goes_to_other_ranks_and_back) {
   const std::string others = R"({"name": "w.*", "mesh": {"x": 3}, "shape": [24, 10], "layout": "[24, 4{x}10]"})";
   const std::string bias = R"({"name": "b", "mesh": {"x": 3}, "shape": [7], "layout": "[3{x}7]"})";
   write_model("model.safetensors", {{"w.0", {24, 10}}, {"w.1", {24, 10}}, {"b", {7}}});
-  ReshardRequest there = request("model.safetensors", "four");
+  ReshardRequest there = reshard_request("model.safetensors", "four");
   there.to = layouts({weights, bias});
   run_reshard(prepare_reshard(there), {false, true, {}});
-  ReshardRequest across = request("four", "three");
+  ReshardRequest across = reshard_request("four", "three");
   across.from = there.to;
   across.to = layouts({others, bias});
   run_reshard(prepare_reshard(across), {false, true, {}});
   EXPECT_FALSE(fs::exists(path("three/rank-00003.safetensors")));
-  ReshardRequest back = request("three", "whole");
+  ReshardRequest back = reshard_request("three", "whole");
   back.from = across.to;
   run_reshard(prepare_reshard(back), {false, true, {}});
   EXPECT_TRUE(read_bytes(path("whole/model.safetensors")) == read_bytes(path("model.safetensors")));
@@ -137,7 +129,7 @@ TEST_F(Reshard, goes_to_other_ranks_and_back) {
 // Fused matrices: each rank has its part of all three.
 TEST_F(Reshard, cuts_fused_tensors_by_views) {
   write_model("model.safetensors", {{"qkv", {12, 2}}});
-  ReshardRequest one = request("model.safetensors", "ranks");
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
   one.to = layouts({R"({"name": "qkv", "mesh": {"x": 2}, "layout": "[3*2{x}4, 2]"})"});
   run_reshard(prepare_reshard(one), {false, true, {}});
   EXPECT_EQ(open_model(path("ranks/rank-00000.safetensors")).tensors.at("qkv").shape, (Shape{6, 2}));
@@ -151,13 +143,13 @@ TEST_F(Reshard, reads_models_of_several_files) {
   write_model("model/2.safetensors", {{"b", {4}}});
   write_text(path("model/model.safetensors.index.json"),
              R"({"metadata": {}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");
-  run_reshard(prepare_reshard(request("model", "one")), {false, true, {}});
+  run_reshard(prepare_reshard(reshard_request("model", "one")), {false, true, {}});
   EXPECT_EQ(elements("one/model.safetensors", "b"), (std::vector<int>{0, 1, 2, 3}));
 }
 
 TEST_F(Reshard, moves_large_tensors_slab_by_slab) {
   write_model("model.safetensors", {{"a", {300, 700}}});
-  ReshardRequest one = request("model.safetensors", "ranks");
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
   one.to = layouts({R"({"name": "a", "mesh": {"x": 7}, "layout": "[300, 100{x}700]"})"});
   ReshardJob job = prepare_reshard(one);
   for (const std::int64_t slab : {2, 1000, 1402, 70000}) {
@@ -169,7 +161,7 @@ TEST_F(Reshard, moves_large_tensors_slab_by_slab) {
 
 TEST_F(Reshard, refuses_what_is_wrong) {
   write_model("model.safetensors", {{"a", {4, 6}}});
-  ReshardRequest one = request("model.safetensors", "ranks");
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
   const auto prepared = [&](const std::string& line) {
     one.to = layouts({line});
     return diagnostic_of([&] { return prepare_reshard(one); });
@@ -185,15 +177,27 @@ TEST_F(Reshard, refuses_what_is_wrong) {
   one.max_bytes = 1000;
   EXPECT_THROW(prepare_reshard(one), MemoryLimitError);
   write_text(path("short.safetensors"), "abc");
-  EXPECT_EQ(diagnostic_of([&] { return prepare_reshard(request("short.safetensors", "x")); }),
+  EXPECT_EQ(diagnostic_of([&] { return prepare_reshard(reshard_request("short.safetensors", "x")); }),
             "error: '" + path("short.safetensors") + "' is no file of safetensors\n");
   EXPECT_FALSE(fs::exists(path("ranks")));
+}
+
+// Each thread has a slab and a window that it reads through, and another of both that it writes or compares.
+TEST_F(Reshard, has_slabs_and_windows_of_all_threads_within_the_cap) {
+  write_model("model.safetensors", {{"a", {4, 6}}});
+  ReshardRequest one = reshard_request("model.safetensors", "ranks");
+  one.threads = 128;
+  const ReshardJob job = prepare_reshard(one);
+  const std::int64_t bytes = 2 * job.threads * (job.slab_bytes + window_bytes);
+  EXPECT_EQ(job.memory_bytes, bytes);
+  EXPECT_LE(job.program_bytes + bytes, one.max_bytes);
+  EXPECT_GT(job.program_bytes + bytes, one.max_bytes - 4 * job.threads);  // all of it is used
 }
 
 TEST_F(Reshard, replaces_nothing_but_checkpoints) {
   write_model("model.safetensors", {{"a", {4, 6}}});
   fs::create_directories(path("home/letters"));
-  const ReshardJob job = prepare_reshard(request("model.safetensors", "home"));
+  const ReshardJob job = prepare_reshard(reshard_request("model.safetensors", "home"));
   EXPECT_EQ(diagnostic_of([&] { return run_reshard(job, {}); }),
             "error: '" + path("home") + "' exists\nhint: --overwrite replaces it\n");
   EXPECT_EQ(diagnostic_of([&] {
@@ -209,7 +213,7 @@ TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
   for (int i = 0; i < 200; ++i) tensors["layers." + std::to_string(i)] = {"U8", 1, {i % 2 == 0 ? 8 : 7, 4}, 0, 0};
   const std::string header = safetensors_header(tensors, "");
   write_text(path("m.safetensors"), header + std::string(200 * 30, 'x'));
-  ReshardRequest there = request("m.safetensors", "ranks");
+  ReshardRequest there = reshard_request("m.safetensors", "ranks");
   there.to = layouts({R"json({"name": "*", "mesh": {"x": 4}, "layout": "PartitionSpec('x')"})json"});
   const ReshardJob job = prepare_reshard(there);
   std::set<const TensorTiles*> tiles;
@@ -219,7 +223,7 @@ TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
   EXPECT_EQ(job.target_files[2].contents, job.target_files[0].contents);
   EXPECT_NE(job.target_files[3].contents, job.target_files[0].contents);  // which has one row of seven less
   run_reshard(job, {false, true, {}});
-  ReshardRequest back = request("ranks", "back");
+  ReshardRequest back = reshard_request("ranks", "back");
   back.from = layouts({R"({"name": "*[02468]", "mesh": {"x": 4}, "layout": "[2{x}8, 4]"})",
                        R"({"name": "*", "mesh": {"x": 4}, "layout": "[2{x}7, 4]"})"});
   run_reshard(prepare_reshard(back), {false, true, {}});
@@ -228,7 +232,7 @@ TEST_F(Reshard, shares_what_tensors_and_ranks_have_in_common) {
 
 TEST_F(Reshard, finds_by_verifying_what_was_written_wrongly) {
   write_model("model.safetensors", {{"w", {4, 6}}});
-  const ReshardJob job = prepare_reshard(request("model.safetensors", "one"));
+  const ReshardJob job = prepare_reshard(reshard_request("model.safetensors", "one"));
   // Somebody else writes to the file when all is read.
   const auto interfere = [&](std::int64_t) {
     const std::string file = path("one.unfinished/model.safetensors");
@@ -245,19 +249,19 @@ TEST_F(Reshard, finds_by_verifying_what_was_written_wrongly) {
 
 TEST_F(Reshard, reads_what_several_ranks_have_once) {
   write_model("model.safetensors", {{"w", {4, 6}}});
-  ReshardRequest there = request("model.safetensors", "ranks");
+  ReshardRequest there = reshard_request("model.safetensors", "ranks");
   there.to = layouts({R"({"name": "w", "mesh": {"x": 3}, "layout": "[4, 6]"})"});
   const ReshardJob job = prepare_reshard(there);
   EXPECT_EQ(job.written_bytes(), 3 * job.read_bytes());
   run_reshard(job, {});
-  ReshardRequest back = request("ranks", "back");
+  ReshardRequest back = reshard_request("ranks", "back");
   back.from = there.to;
   EXPECT_EQ(prepare_reshard(back).read_bytes(), job.read_bytes());
 }
 
 TEST_F(Reshard, refuses_parts_of_sums) {
   write_model("model.safetensors", {{"w", {4, 6}}});
-  ReshardRequest there = request("model.safetensors", "ranks");
+  ReshardRequest there = reshard_request("model.safetensors", "ranks");
   there.to = layouts({R"({"name": "w", "mesh": {"x": 2}, "layout": "[4, 6] sum {x}"})"});
   EXPECT_NE(diagnostic_of([&] { return prepare_reshard(there); }).find("error: files hold no parts of sums"),
             std::string::npos);

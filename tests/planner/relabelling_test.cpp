@@ -1,5 +1,6 @@
 #include "retile/planner/relabelling.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ namespace {
 using test::problem_of;
 using test::ProblemText;
 using test::RandomProblems;
+using testing::HasSubstr;
 
 // Elements that a device holds of another's target tile: box by box.
 std::int64_t shared(const Placement& source, Device holder, const Placement& target, Device wanter) {
@@ -237,6 +239,14 @@ TEST(Relabelling, never_takes_longer_and_no_order_takes_less_than_the_bound) {
   }
   EXPECT_GT(orders, 1000);
   EXPECT_GE(fastest, 0.99 * problems);
+}
+
+TEST(Relabelling, refuses_machines_with_other_devices) {
+  const PlanOptions options = on_machine(two_hosts_of_two());
+  EXPECT_THAT(test::diagnostic_of([&] { return relabel(problem_of("x=2", "[1{x}2]", "[2]"), options); }),
+              HasSubstr("the machine has 4 devices, and the problem 2"));
+  EXPECT_THAT(test::diagnostic_of([&] { return relabel(problem_of("x=8", "[1{x}8]", "[8]"), options); }),
+              HasSubstr("the machine has 4 devices, and the problem 8"));
 }
 
 TEST(Relabelling, refuses_sums_and_too_many) {

@@ -132,6 +132,21 @@ def test_tensorstore_reads_what_is_written(tmp_path, version, codec):
     assert (tensorstore.open(spec).result().read().result() == array).all()
 
 
+def test_attributes_that_others_would_not_write_do_no_harm(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        array = file.create_dataset("a", data=made_array("<f4"))
+        array.attrs["units"] = numpy.bytes_(b"\xb0C")  # no UTF-8
+        array.attrs["_FillValue"] = numpy.arange(1000, dtype="<f8")
+        array.attrs["DIMENSION_LIST"] = numpy.zeros(3, dtype=[("a", "S4000")])
+        file.attrs["title"] = numpy.bytes_(b"caf\xe9")
+    group = rechunked(path, tmp_path / "b.zarr", chunks=(16, 16, 16))
+    assert dict(group.attrs) == {"title": "caf?"}
+    assert dict(group["a"].attrs) == {"units": "?C"}
+    assert group["a"].metadata.dimension_names is None
+    assert (group["a"][...] == made_array("<f4")).all()
+
+
 def refusal(path, name):
     with pytest.raises(retile.InputError) as error:
         retile.rechunk(path, path.parent / name, chunks=(2,), max_bytes=CAP)

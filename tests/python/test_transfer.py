@@ -116,6 +116,11 @@ def test_many_arrays_that_ranks_hold_alike_are_compared_as_one():
     assert comparison.arrays == [(name, 0) for name in names]
     assert len({id(holders) for holders in comparison.sources.values()}) == 1
     assert comparison.sources[names[0]] == ((0, 0), (1, 0), (2, 0), (3, 0))
+    # One rank declares other arrays, and is looked at after those that declare the same.
+    other = declaration_of(tiles[:1])
+    comparison = Comparison([declarations[0], other, *declarations[2:]], declarations)
+    assert [rank for rank, _ in comparison.sources[names[0]]] == [0, 1, 2, 3]
+    assert [rank for rank, _ in comparison.sources[names[1]]] == [0, 2, 3]
 
 
 def test_boxes_go_to_memory_that_is_there():

@@ -8,7 +8,7 @@
 #include "retile/base/error.h"
 #include "retile/engines/cuda/chunk_launch.h"
 #include "retile/engines/cuda/gpu.h"
-#include "retile/engines/staged_run.h"
+#include "retile/engines/staged_engine.h"
 #include "retile/engines/threads/threads.h"
 
 namespace retile::cuda {

@@ -9,7 +9,7 @@
 #include "retile/engines/cuda_mpi/nccl_streams.h"
 #include "retile/engines/cuda_mpi/rank_streams.h"
 #include "retile/engines/mpi/mpi_backend.h"
-#include "retile/engines/staged_run.h"
+#include "retile/engines/staged_engine.h"
 
 namespace retile::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include "retile/engines/mpi/communicator.h"
 #include "retile/engines/mpi/job.h"
 #include "retile/engines/mpi/mpi_backend.h"
-#include "retile/engines/staged_run.h"
+#include "retile/engines/staged_engine.h"
 
 namespace retile::mpi {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "retile/engines/staged_run.h"
+#include "retile/engines/staged_engine.h"
 #include "retile/engines/threads/copy_tasks.h"
 #include "retile/engines/threads/worker_pool.h"
 

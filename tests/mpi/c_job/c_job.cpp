@@ -5,34 +5,22 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "retile/c_mpi.h"
+#include "tests/c/handles.h"
 #include "tests/mpi/job/job.h"
 
+namespace retile::c::test {
 namespace {
 
-using retile::mpi::job_rank;
-using retile::mpi::job_size;
+using mpi::job_rank;
+using mpi::job_size;
 using testing::HasSubstr;
 
 bool differs() { return job_rank() == job_size() - 1; }
-
-template <typename Handle, void (*release)(Handle*)>
-struct Release {
-  void operator()(Handle* handle) const { release(handle); }
-};
-template <typename Handle, void (*release)(Handle*)>
-using Owned = std::unique_ptr<Handle, Release<Handle, release>>;
-using MeshHandle = Owned<retile_mesh, retile_mesh_free>;
-using LayoutHandle = Owned<retile_layout, retile_layout_free>;
-using PlanHandle = Owned<retile_plan, retile_plan_free>;
-using EngineHandle = Owned<retile_engine, retile_engine_free>;
-using TransferHandle = Owned<retile_transfer, retile_transfer_free>;
-using RunHandle = Owned<retile_run, retile_run_free>;
 
 EngineHandle engine_of_ranks() {
   retile_engine* engine = nullptr;
@@ -118,7 +106,6 @@ TEST(CInterfaceOnRanks, refuses_together_what_one_rank_lacks) {
   EXPECT_EQ(retile_run_create(right.get(), engine.get(), &memory, nullptr, &run), RETILE_INPUT_ERROR);
   EXPECT_THAT(retile_error_message(), HasSubstr("a layout of memory has a count below 1"));
 
-  const TransferHandle none;
   retile_transfer* made = nullptr;
   ASSERT_EQ(retile_transfer_create(&made), RETILE_OK);
   const TransferHandle transfer(made);
@@ -151,3 +138,4 @@ TEST(CInterfaceOnRanks, fails_together_where_one_rank_has_no_memory) {
 }
 
 }  // namespace
+}  // namespace retile::c::test

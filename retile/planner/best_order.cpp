@@ -1,4 +1,4 @@
-#include "retile/planner/tile_assignment.h"
+#include "retile/planner/best_order.h"
 
 #include <algorithm>
 #include <map>
@@ -103,8 +103,8 @@ std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& 
   return gains;
 }
 
-TileAssignment::TileAssignment(std::vector<Device> devices, TileClasses held, TileClasses wanted,
-                               std::vector<TransportGain> gains)
+BestOrder::BestOrder(std::vector<Device> devices, TileClasses held, TileClasses wanted,
+                     std::vector<TransportGain> gains)
     : devices_(std::move(devices)),
       held_(std::move(held)),
       wanted_(std::move(wanted)),
@@ -119,7 +119,7 @@ TileAssignment::TileAssignment(std::vector<Device> devices, TileClasses held, Ti
   ensure(is_proved(transport_problem_, transport_), "prices prove that no other order gains more");
 }
 
-std::int64_t TileAssignment::gain_of(const std::vector<Device>& order) const {
+std::int64_t BestOrder::gain_of(const std::vector<Device>& order) const {
   std::map<Device, std::size_t> rows;
   for (std::size_t place = 0; place < devices_.size(); ++place) rows[devices_[place]] = held_.of(place);
   std::int64_t gain = 0;
@@ -130,7 +130,7 @@ std::int64_t TileAssignment::gain_of(const std::vector<Device>& order) const {
   return gain;
 }
 
-std::vector<Device> TileAssignment::devices() const {
+std::vector<Device> BestOrder::devices() const {
   std::vector<std::int64_t> units = transport_.units;
   std::vector<std::optional<Device>> chosen(devices_.size());
   std::vector<bool> is_used(devices_.size());  // by the device's place in the given order
@@ -160,7 +160,7 @@ std::vector<Device> TileAssignment::devices() const {
 }
 
 // The index of the pair's gain; nothing where the pair has none.
-std::optional<std::size_t> TileAssignment::find_entry(std::size_t row, std::size_t column) const {
+std::optional<std::size_t> BestOrder::find_entry(std::size_t row, std::size_t column) const {
   const std::pair key(column, row);
   const std::vector<TransportGain>& gains = transport_problem_.gains;
   const auto key_of = [](const TransportGain& entry) { return std::pair(entry.column, entry.row); };
@@ -173,8 +173,8 @@ std::optional<std::size_t> TileAssignment::find_entry(std::size_t row, std::size
 
 // Gives the remaining units to the first free devices of their rows and the first free places of their columns.
 template <typename Choose>
-void TileAssignment::ship_rest(const std::vector<std::int64_t>& units, const std::vector<std::optional<Device>>& chosen,
-                               const std::vector<bool>& is_used, Choose choose) const {
+void BestOrder::ship_rest(const std::vector<std::int64_t>& units, const std::vector<std::optional<Device>>& chosen,
+                          const std::vector<bool>& is_used, Choose choose) const {
   std::vector<std::vector<std::size_t>> free_devices(held_.count());
   std::vector<std::vector<std::size_t>> free_places(wanted_.count());
   for (std::size_t i = devices_.size(); i-- > 0;) {  // so that the first are at the back

@@ -1,4 +1,4 @@
-// Assignments of tiles to devices, so that the gains are largest.
+// Orders of devices: which of some devices gets which tile, so that the gains are largest.
 #pragma once
 
 #include <cstddef>
@@ -42,14 +42,14 @@ class TileClasses {
 // column, then by row.
 std::vector<TransportGain> overlaps(const TileClasses& held, const TileClasses& wanted);
 
-// An assignment of devices to places. A place is a tile of the target with the device that it is given at first.
-// Classes of devices are the rows of a transport problem, places with equal tiles a column, and a device that gets a
-// tile is a unit shipped.
-class TileAssignment {
+// The order of devices, one for each place, in which the gains are largest. A place is a tile of the target with the
+// device that it is given at first. Classes of devices are the rows of a transport problem, places with equal tiles a
+// column, and a device that gets a tile is a unit shipped.
+class BestOrder {
  public:
   // `devices` has the device that each place is given; `held` are these devices' classes, `wanted` the classes of the
   // tiles. `gains` are sorted by column, then by row.
-  TileAssignment(std::vector<Device> devices, TileClasses held, TileClasses wanted, std::vector<TransportGain> gains);
+  BestOrder(std::vector<Device> devices, TileClasses held, TileClasses wanted, std::vector<TransportGain> gains);
 
   // The largest gain over all orders, which prices prove, and the gain of the given order.
   std::int64_t gained() const { return transport_.total; }
