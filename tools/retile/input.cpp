@@ -114,7 +114,10 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
 
 void check_foreign_usage(const ProblemArguments& arguments) {
   if (!arguments.shape) {
-    throw UsageError("--shape is needed beside shardings of other systems, as in --shape 'f32[16,1024,4096]'");
+    throw UsageError(
+        "--shape is needed beside shardings of other systems, as in --shape 'f32[16,1024,4096]'; a type of retile "
+        "begins "
+        "with [");
   }
   if (arguments.element_type) throw UsageError("--shape says the element type: no --dtype beside it");
   if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");
