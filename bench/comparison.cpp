@@ -14,7 +14,7 @@
 namespace retile::bench {
 
 void declare_comparison(CLI::App& app, ComparisonArguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; the paper's family unless told");
+  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; default: the paper's family");
   app.add_option("--count", arguments.count, "how many of them, from the first")->capture_default_str();
   app.add_option("--scale", arguments.scale, "how many times smaller to make the arrays")
       ->check(CLI::Range(1, 1000000))

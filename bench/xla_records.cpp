@@ -28,7 +28,7 @@ void fail_at(const SourceText& line, std::string message, std::string hint) {
 }
 
 void declare_xla_files(CLI::App& app, XlaFiles& files) {
-  app.add_option("PROBLEMS", files.problems, "problems, one a line as JSON; the paper's family unless told");
+  app.add_option("PROBLEMS", files.problems, "problems, one a line as JSON; default: the paper's family");
   app.add_option("PLANS", files.plans, "XLA's plan of each, one a line as JSON");
 }
 

@@ -99,8 +99,8 @@ void ByteRedistribution::prepare(const std::function<const Plan&()>& find_plan, 
 void ByteRedistribution::require_memory(std::span<const std::span<const std::byte>> sources,
                                         std::span<const std::span<std::byte>> targets) const {
   if (sources.size() != devices_.size() || targets.size() != devices_.size()) {
-    throw RuntimeError(fmt::format("there are {} sources and {} targets for {} devices", sources.size(), targets.size(),
-                                   devices_.size()));
+    throw RuntimeError(fmt::format("there are {} sources and {} targets for {} devices of this process", sources.size(),
+                                   targets.size(), devices_.size()));
   }
   RoomCheck check([&](std::size_t i, bool is_target) {
     return fmt::format("the {} of device {}", is_target ? "target" : "source", devices_[i]);

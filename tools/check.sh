@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The quick loop: builds, tests and lints what differs from BASE, which is where this branch left its upstream unless told.
+# The quick loop: builds, tests and lints what differs from BASE. By default, BASE is where this branch left its upstream.
 # A changed folder of the library is tested by the folder of the same name in tests/. `make test` runs everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -4,7 +4,7 @@
 #
 #   fresh-system.sh [--keep] [--repository DIR] [--wheel FILE]
 #     --keep            leave the system in place afterwards, and say where
-#     --repository DIR  the repository to clone; this one unless told
+#     --repository DIR  the repository to clone; by default, this one
 #     --wheel FILE      try this wheel instead, in a system that has Python and no compiler
 set -euo pipefail
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws the pictures of documents into a folder, docs/pictures unless told, with the retile on the PATH or of the release
+# Draws the pictures of documents into a folder (default: docs/pictures), with the retile on the PATH or of the release
 # build. `retile draw` writes pictures that follow the reader's setting; a page with its own switch needs one of each kind.
 set -euo pipefail
 folder=${1:-$(dirname "$0")/../docs/pictures}

@@ -306,16 +306,16 @@ The same command again goes on where a stopped run was.""",
     add("--output", type=Path, default=Path(f"build/{peer.name}.jsonl"), help=f"default: build/{peer.name}.jsonl")
     add("--limit", type=_positive(int), metavar="N", help="the first N problems alone")
     add("--scale", type=_positive(float), default=1.0, help="shrink arrays to this share of their elements")
-    add("--repeat", type=_positive(int), default=3, metavar="N", help="repetitions in a round, 3 unless told")
-    add("--rounds", type=_positive(int), default=2, metavar="N", help="turns of each contender, 2 unless told")
+    add("--repeat", type=_positive(int), default=3, metavar="N", help="repetitions in a round (default: 3)")
+    add("--rounds", type=_positive(int), default=2, metavar="N", help="turns of each contender (default: 2)")
     add(
         "--planners",
         type=lambda text: text.split(","),
         default=["auto", "paper", "wide"],
-        help="of ours: auto,paper,wide unless told",
+        help="of ours (default: auto,paper,wide)",
     )
-    add("--engine", default="threads", help="of ours: threads unless told")
-    add("--retile", default=ROOT / "build/release/retile", help="the command; build/release/retile unless told")
+    add("--engine", default="threads", help="of ours (default: threads)")
+    add("--retile", default=ROOT / "build/release/retile", help="the command (default: build/release/retile)")
     add("--timeout", type=_positive(float), default=600, help="most seconds that the peer may take for one turn")
     return parser.parse_args()
 

@@ -89,6 +89,8 @@ def redistribute(tiles: Any, plan: Plan, out: Any = None, *, comm: Any = None) -
         from retile._mpi import redistribute as redistribute_own
 
         return redistribute_own(tiles, plan, out, comm)
+    if getattr(tiles, "shape", None) == tuple(plan.source.shape):
+        raise InputError("tiles is the whole array\nhint: give a list with the tile of each device")
     tiles = _listed(tiles, "tiles")
     if any(map(is_on_gpu, tiles)):
         from retile._gpu import redistribute as redistribute_on_gpu

@@ -184,7 +184,9 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
             f"{mesh.size} of them" if isinstance(mesh, AbstractMesh) else [*map(str, mesh.devices.flat)]
             for mesh in (source.mesh, target.mesh)
         )
-        faults.append("source and target are on different devices: {} and {}".format(*devices))
+        faults.append(
+            "source and target are on different devices: {} and {} (retile.jax.Transfer moves arrays there)".format(*devices)
+        )
     elif is_traced and not movement.is_in_one_order():
         faults.append("inside jit, both meshes must list their devices in the same order")
     return faults

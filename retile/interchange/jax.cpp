@@ -77,6 +77,9 @@ class SpecScanner {
       axes.push_back(scan_axis());
     } else if (const std::string word = scanner_.name("an entry"); word == "UNCONSTRAINED") {
       scanner_.fail(scanner_.last(), "an unconstrained dimension does not say how it is cut", "name its axes, or None");
+    } else if (mesh_.mesh.find_axis(word)) {
+      scanner_.fail(scanner_.last(), fmt::format("axis {} stands without quotes", word),
+                    "in a shell, double quotes go around single ones: \"P('x', None)\"");
     } else if (word != "None") {
       fail_at_field(scanner_, "a PartitionSpec", word, {"None", "unreduced", "'AXIS'"});
     }

@@ -183,8 +183,10 @@ TEST(Explain, one_device_and_uneven_sizes_have_an_account_too) {
 
 TEST(Explain, usage) {
   EXPECT_EQ(run_retile({"plan", from, to}),
-            usage_fault("retile: shardings of other systems need --shape, as in --shape 'f32[16,1024,4096]'\n"
-                        "Try 'retile plan --help'.\n"));
+            usage_fault(
+                "retile: shardings of other systems need --shape, as in --shape 'f32[16,1024,4096]'; a type of retile "
+                "begins with [\n"
+                "Try 'retile plan --help'.\n"));
   EXPECT_EQ(run_retile({"plan", "--shape", "f32[8]", "--mesh", "x=2", "[4{x}8]", "[8]"}),
             usage_fault("retile: --shape goes with shardings of other systems; a type of retile has its own\n"
                         "Try 'retile plan --help'.\n"));

@@ -159,6 +159,9 @@ TEST(Usage, too_many_arguments) {
       {{"plan", "--mesh", "x=2", "[2{x}4,", "8]", "[4,", "8]"}, "one argument too many: [4," + quotes, "plan"},
       {{"plan", "--mesh", "x=2", "[2{x}4,", "8]"}, "SRC ends with a comma: [2{x}4," + quotes, "plan"},
       {{"run", "--mesh", "x=4", "[8]", "[8]", "plan"}, "one argument too many: plan", "run"},
+      {{"plan", "--mesh", "x=2", "y=4", "[8]", "[8]"},
+       "y=4 stands apart from the mesh: commas without spaces join its axes, as in --mesh x=2,y=4",
+       "plan"},
       {{"verify", "a.json", "b.json"}, "one argument too many: b.json", "verify"},
       {{"normalize", "a.txt", "b.txt"}, "one argument too many: b.txt", "normalize"},
   });

@@ -241,8 +241,10 @@ TEST(Redistribute, refuses_memory_that_does_not_fit_its_tiles) {
     change(sources, targets);
     return error_of([&] { redistribution.run(sources, targets); });
   };
-  EXPECT_EQ(fault([](auto& sources, auto&) { sources.pop_back(); }), "there are 1 sources and 2 targets for 2 devices");
-  EXPECT_EQ(fault([](auto&, auto& targets) { targets.clear(); }), "there are 2 sources and 0 targets for 2 devices");
+  EXPECT_EQ(fault([](auto& sources, auto&) { sources.pop_back(); }),
+            "there are 1 sources and 2 targets for 2 devices of this process");
+  EXPECT_EQ(fault([](auto&, auto& targets) { targets.clear(); }),
+            "there are 2 sources and 0 targets for 2 devices of this process");
   EXPECT_EQ(fault([](auto& sources, auto&) { sources[1] = sources[1].first(23); }),
             "the source of device 1 has 92 bytes of memory, and its tile takes 96");
   EXPECT_EQ(fault([](auto&, auto& targets) { targets[0] = {}; }),

@@ -87,7 +87,7 @@ def outcomes_of(report):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="PyTorch's test/distributed/tensor")
-    parser.add_argument("files", nargs="*", default=FILES, help="in it; those that redistribute unless told")
+    parser.add_argument("files", nargs="*", default=FILES, help="in it (default: those that redistribute)")
     parser.add_argument("-k", dest="select", help="tests whose names fit, as for pytest")
     parser.add_argument("--seconds", type=int, default=3600, help="for a file, after which it is given up (3600)")
     parser.add_argument("--cpu", action="store_true", help="hide GPUs")

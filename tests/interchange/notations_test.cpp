@@ -151,6 +151,15 @@ hint: did you mean date? the mesh has date, model
 )");
 }
 
+// A shell takes the quotes of 'P('x', None)'.
+TEST(JaxFault, axis_without_quotes) {
+  EXPECT_EQ(fault("P(x, None)", {8, 8}, "x=2"), R"f(sharding:1:3: error: axis x stands without quotes
+    1 | P(x, None)
+      |   ^
+hint: in a shell, double quotes go around single ones: "P('x', None)"
+)f");
+}
+
 TEST(JaxFault, unknown_fields_and_no_mesh) {
   EXPECT_EQ(fault("NamedSharding(mesh=Mesh('x': 2), spec=P('x'), kind=1)", {8}),
             R"(sharding:1:47: error: unknown field 'kind' of a NamedSharding

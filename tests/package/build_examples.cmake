@@ -40,19 +40,28 @@ if(LAUNCHER)
   endforeach()
 endif()
 
-# Nothing but the interface can be seen of the C library, and the programs and libraries that were installed need no fmt.
-file(GLOB_RECURSE c_library ${WORK}/prefix/*/libretile_c.so)
+# Nothing but the interface can be seen of the C libraries, and they need neither fmt nor the libraries of files.
 find_program(nm nm REQUIRED)
-execute_process(COMMAND ${nm} --dynamic --defined-only --format=posix ${c_library} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX REPLACE "(^|\n)retile_[^\n]*" "" others "${symbols}")
-string(STRIP "${others}" others)
-if(others)
-  message(FATAL_ERROR "libretile_c.so shows\n${others}")
-endif()
-execute_process(COMMAND ${nm} --dynamic --undefined-only ${c_library} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
-if(needed MATCHES "3fmt")
-  message(FATAL_ERROR "libretile_c.so needs fmt:\n${needed}")
-endif()
+find_program(readelf readelf REQUIRED)
+file(GLOB_RECURSE c_libraries ${WORK}/prefix/*/libretile_c*.so)
+foreach(c_library IN LISTS c_libraries)
+  execute_process(COMMAND ${nm} --dynamic --defined-only --format=posix ${c_library} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "(^|\n)retile_[^\n]*" "" others "${symbols}")
+  string(STRIP "${others}" others)
+  if(others)
+    message(FATAL_ERROR "${c_library} shows\n${others}")
+  endif()
+  execute_process(COMMAND ${nm} --dynamic --undefined-only ${c_library} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
+  if(needed MATCHES "3fmt")
+    message(FATAL_ERROR "${c_library} needs fmt:\n${needed}")
+  endif()
+  execute_process(COMMAND ${readelf} --dynamic ${c_library} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "NEEDED[^\n]*" needed "${needed}")
+  if(needed MATCHES "lib(blosc|zstd|lz4|z|hdf5)")
+    message(FATAL_ERROR "${c_library} needs libraries of files:\n${needed}")
+  endif()
+endforeach()
+file(GLOB_RECURSE c_library ${WORK}/prefix/*/libretile_c.so)
 find_program(python python3)
 if(python)
   expect_output(${SOURCE}/examples/07_ctypes.expected ${python} ${SOURCE}/examples/07_ctypes.py ${c_library})
@@ -63,6 +72,17 @@ if(pkg_config)
   execute_process(COMMAND ${pkg_config} --cflags --libs ${description} OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   run(cc ${SOURCE}/examples/05_c.c -o ${WORK}/build/05_c_by_pkg_config ${flags})
+endif()
+
+# A component that the package lacks is refused, with the reason.
+file(WRITE ${WORK}/refused/CMakeLists.txt
+  "cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES CXX)\nfind_package(retile REQUIRED COMPONENTS mpo)\n")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK}/refused -B ${WORK}/build/refused -G ${GENERATOR}
+  -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${WORK}/prefix
+  RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE errors)
+string(REGEX REPLACE "[ \n]+" " " errors "${errors}") # CMake breaks lines
+if(status EQUAL 0 OR NOT errors MATCHES "retile has no component mpo, only mpi, cuda, cuda_mpi, c, c_mpi, fortran")
+  message(FATAL_ERROR "component mpo: status ${status}\n${errors}")
 endif()
 
 # The blocks of documents as they stand there. find_package comes after add_executable, which does not mind.

@@ -445,7 +445,7 @@ def test_every_fault_of_every_array_is_named():
     devices = [str(device) for device in jax.devices()]
     faults = (
         "the target's P('x', None, 'y') names 3 dimensions of an array of 2\n"
-        f"source and target are on different devices: {devices} and {devices[:4]}"
+        f"source and target are on different devices: {devices} and {devices[:4]} (retile.jax.Transfer moves arrays there)"
     )
     assert message_of(reshard, put(mesh), few) == faults
     assert message_of(reshard, [put(mesh), put(mesh)], few) == f"x[0]: {faults}\nx[1]: {faults}"

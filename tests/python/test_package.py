@@ -439,6 +439,7 @@ def test_what_cannot_be_moved_as_it_lies_is_refused():
         ([tile.astype(object) for tile in tiles[:1]] + tiles[1:], None,
          "the source of device 0 has Python objects, which cannot be moved as bytes"),
         (None, None, "tiles must be arrays, one for each device, not NoneType"),
+        (array, None, "tiles is the whole array\nhint: give a list with the tile of each device"),
         (tiles, 8, "out must be arrays, one for each device, not int"),
     ]:  # fmt: skip
         assert message_of(retile.InputError, retile.redistribute, tiles_given, plan, out) == words

@@ -114,7 +114,8 @@ MemoryLimit memory_limit_of(const ProblemArguments& arguments) {
 
 void check_foreign_usage(const ProblemArguments& arguments) {
   if (!arguments.shape) {
-    throw UsageError("shardings of other systems need --shape, as in --shape 'f32[16,1024,4096]'");
+    throw UsageError(
+        "shardings of other systems need --shape, as in --shape 'f32[16,1024,4096]'; a type of retile begins with [");
   }
   if (arguments.element_type) throw UsageError("--shape has the element type: leave out --dtype");
   if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");

@@ -45,10 +45,22 @@ std::string explain_option(const CLI::App& command, const std::string& extra) {
   return fmt::format("unknown option {}{}", option, name.size() < 2 ? "" : suggestion(name, known, "--"));
 }
 
+// An axis in the place of SRC: "--mesh x=2 y=4" has a space too many.
+std::optional<std::string> axis_beside_mesh(const CLI::App& command) {
+  const CLI::Option* source = command.get_option_no_throw("SRC");
+  if (source == nullptr || source->empty()) return std::nullopt;
+  const std::string& text = source->results().front();
+  const bool is_axis = text.find('=') != std::string::npos && text.find_first_of("[({") == std::string::npos;
+  return is_axis ? std::optional(text) : std::nullopt;
+}
+
 std::string explain_extra(const CLI::App& app, const std::string& extra) {
   const CLI::App* command = chosen_command(app);
   if (extra.starts_with("-") && extra != "-") return explain_option(command == nullptr ? app : *command, extra);
   if (command != nullptr) {
+    if (const auto axis = axis_beside_mesh(*command))
+      return fmt::format("{} stands apart from the mesh: commas without spaces join its axes, as in --mesh x=2,y=4",
+                         *axis);
     const bool is_of_type = extra.find_first_of("[]") != std::string::npos;
     return fmt::format("one argument too many: {}{}", extra, is_of_type ? quoting_advice : "");
   }

@@ -57,7 +57,7 @@ void run(const Arguments& arguments) {
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
-  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; matrices unless told");
+  app.add_option("PROBLEMS", arguments.problems, "problems, one a line as JSON; default: matrices");
   app.add_option("--contenders", arguments.contenders,
                  fmt::format("of {}; {}", std::string(contender_names), peer_names()))
       ->delimiter(',')
