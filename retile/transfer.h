@@ -88,7 +88,7 @@ class Transfer {
   bool test();
   void wait();
 
-  // As ByteRedistribution::refuse().
+  // Tells the other processes that this one cannot run the transfer, see ByteRedistribution::refuse().
   void refuse(const std::string& why);
 
   // Totals of the last run over all processes. Collective.

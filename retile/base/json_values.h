@@ -11,7 +11,8 @@ namespace retile {
 // lines, so that its columns are those of the file. Nothing is parsed: a broken value is found when it is.
 std::vector<SourceText> split_values(const SourceText& file);
 
-// The same, where each is an object. Throws InputError where the text is of another kind; `what` are the values.
+// The values of a text, each of them an object. Throws InputError where the text is of another kind; `what` is the word
+// for the values in its message.
 std::vector<SourceText> split_objects(const SourceText& file, const std::string& what);
 
 }  // namespace retile

@@ -24,7 +24,7 @@ class NewFile {
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();  // removes the unfinished file
 
-  // Where the bytes go. Other processes may open it, too.
+  // The path that bytes are written to. Other processes may open it, too.
   const std::string& unfinished_path() const { return unfinished_; }
 
   void finish();

@@ -39,7 +39,7 @@ class BoxCopy {
   // Bytes that lie together on both sides, and how many such runs there are.
   std::int64_t run_bytes() const { return run_bytes_; }
   std::int64_t run_count() const { return run_count_; }
-  // Where a run lies in the tiles, in bytes from their first elements.
+  // The place of a run in the tiles, in bytes from their first elements.
   struct RunPlace {
     std::int64_t from = 0;
     std::int64_t to = 0;

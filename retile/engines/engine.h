@@ -27,7 +27,7 @@ struct RunStatistics {
   std::int64_t peak_measured = 0;
   double seconds = 0;  // from the first process's start to the last one's end
   std::int64_t staging_max = 0;
-  // By device of this process; none if the engine does not tell.
+  // One entry for each device of this process; empty if the engine does not measure it.
   std::vector<std::int64_t> received;
   std::vector<std::vector<std::int64_t>> staging;  // by stage, too: what one staged has gone when the next one starts
 };

@@ -65,7 +65,7 @@ class StagedRun : public PreparedRun, private Work {
   void add(RunPart part) { parts_.push_back(std::move(part)); }
   Sources sources() const { return sources_; }
   Targets targets() const { return targets_; }
-  // The same tiles, to be read.
+  // Tiles that are written, seen as tiles that are read.
   static Sources as_sources(Targets tiles);
 
   // Throws RuntimeError if the execution cannot go between these buffers. Makes what it needs.

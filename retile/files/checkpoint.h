@@ -49,7 +49,7 @@ Checkpoint open_checkpoint(const std::string& path);
 // A folder with a file for each rank, as `retile reshard` writes them: `layouts` are lines of JSON that say how ranks
 // hold the tensors (docs/checkpoints.md).
 Checkpoint open_checkpoint(const std::string& folder, const std::vector<SourceText>& layouts);
-// The same where the lines are a file's.
+// As above, with the lines of a file.
 Checkpoint open_checkpoint(const std::string& folder, const std::string& layouts);
 
 // Reads tensors of a checkpoint, whose files are open as long as it lives. May be used by several threads.

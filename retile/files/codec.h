@@ -33,7 +33,7 @@ bool is_compressor(CodecKind kind);
 // The most bytes of a chunk that it can encode.
 std::int64_t most_chunk_bytes(CodecKind kind);
 
-// What keeps a chain from being used, in words; empty where nothing does. The last codec is the only one that is looked
+// The fault of a chain, in words; empty where there is none. The last codec is the only one that is looked
 // at by itself, so that chains are checked as they grow.
 std::string fault_of(const std::vector<Codec>& chain);
 
@@ -55,7 +55,7 @@ class CodecChain {
   // The encoded bytes, valid until the next call. `room` has most_encoded_bytes().
   std::span<const std::byte> encode(std::span<const std::byte> chunk, std::span<std::byte> room);
 
-  // Where the chain is blosc alone, parts of a chunk can be decoded.
+  // Parts of a chunk can be decoded where the chain is blosc alone.
   bool has_blocks() const { return codecs_.size() == 1 && codecs_[0].kind == CodecKind::blosc; }
 
  private:

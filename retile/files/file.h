@@ -38,7 +38,7 @@ class File {
   std::int64_t size() const;
   // Fills the span. Throws RuntimeError where the file is shorter.
   void read(std::int64_t offset, std::span<std::byte> out) const;
-  // The same for bytes that are not read again soon, in rising order: what lies some way before them leaves the page
+  // Reads bytes that are not read again soon, in rising order: what lies some way before them leaves the page
   // cache from time to time, unless they are few.
   void read_once(std::int64_t offset, std::span<std::byte> out) const;
   // Whether most of the file is in the page cache, by a sample.

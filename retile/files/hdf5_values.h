@@ -51,11 +51,12 @@ std::vector<std::string> dimension_names(const Hdf5Handle& array, std::size_t ra
 // Whether it stands for a dimension of NetCDF that no variable goes with.
 bool is_bare_dimension(const Hdf5Handle& array);
 
-// What elements that were never written have; as a fill value of Zarr in JSON, null where it has no form for it.
+// The value of elements that were never written, as bytes, and as a fill value of Zarr in JSON: null where Zarr has no
+// form for it.
 std::vector<std::byte> read_fill(hid_t properties, hid_t type, std::int64_t bytes);
 std::string fill_json(const ElementKind& kind, const std::vector<std::byte>& bytes);
-// What NetCDF takes for missing, as xarray writes it into attributes of Zarr v3: integers as they are, other numbers as
-// the bytes of a double. JSON, null where there is none.
+// The value that NetCDF takes for missing, in JSON, as xarray writes it into attributes of Zarr v3: integers as they
+// are, other numbers as the bytes of a double. null where there is none.
 std::string missing_value(const Hdf5Handle& array, const ElementKind& kind);
 
 }  // namespace retile::files

@@ -1,4 +1,4 @@
-// What a pass reads, in order.
+// The items that a pass reads, in order.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Item {
   Box wanted;  // of it
 };
 
-// What is read of one dimension of a region, piece by piece. Pieces end where chunks do, and every chunk is cut anew.
+// The pieces of one dimension of a region that are read. Pieces end where chunks do, and every chunk is cut anew.
 class RegionCuts {
  public:
   RegionCuts() = default;

@@ -20,7 +20,7 @@ inline std::int64_t process_figure(const std::string& name) {
 // The most that has been in use since the process began.
 inline std::int64_t peak_memory() { return process_figure("VmHWM"); }
 
-// What a cap must leave to the program itself: code, libraries, stacks and small allocations.
+// Bytes that a cap must leave to the program itself: code, libraries, stacks and small allocations.
 inline std::int64_t program_memory() {
   constexpr std::int64_t least = 24 << 20;
   constexpr std::int64_t slack = 8 << 20;  // what grows while a run goes on

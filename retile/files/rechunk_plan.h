@@ -16,7 +16,7 @@ namespace retile::files {
 constexpr std::int64_t range_bytes = 1 << 20;
 constexpr std::int64_t most_range_bytes = range_bytes - (1 << 17);
 
-// What things cost on a disk. A value: other disks have other figures.
+// The costs of a disk. A value: other disks have other figures.
 struct FileCosts {
   double read_rate = 2e9;         // bytes a second
   double write_rate = 1e9;        // bytes a second
@@ -78,7 +78,7 @@ struct RechunkOptions {
   int processes = 1;  // that share the regions out
 };
 
-// What is proved of a plan.
+// Bounds that are proved for every plan.
 struct RechunkBounds {
   std::int64_t least_read_bytes = 0;     // every source element is read once, in units where they cannot be split
   std::int64_t least_written_bytes = 0;  // every target chunk is written once

@@ -1,11 +1,11 @@
-// What is asked of a run of rechunking beyond its plan, and what it says of itself.
+// Options of a run of rechunking beyond its plan, and its report.
 #pragma once
 
 #include <cstdint>
 
 namespace retile::files {
 
-// What to do where the target, or an unfinished one, is there.
+// What to do if the target exists, finished or not.
 enum class Existing {
   refuse,     // leave it alone
   overwrite,  // replace it when the new one is complete

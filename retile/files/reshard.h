@@ -33,7 +33,7 @@ struct TensorTiles {
   std::vector<Shape> shapes;
 };
 
-// What is in a file of the target. Files with tiles of the same shapes share it.
+// The contents of a file of the target. Files with tiles of the same shapes share it.
 struct FileContents {
   std::string header;                 // its first bytes
   std::vector<std::int64_t> offsets;  // by tensor, in bytes from the file's beginning

@@ -27,7 +27,7 @@ struct Shards {
   bool operator==(const Shards&) const = default;
 };
 
-// Where a chunk lies in a file that has all of them at places of its own.
+// The place of a chunk in a file that holds all chunks at places of its own choice.
 struct StoredChunk {
   std::int64_t offset = -1;   // bytes; below 0 where the chunk is missing
   std::int64_t bytes = 0;     // encoded
@@ -102,7 +102,7 @@ std::string metadata_file(const std::string& folder);
 // The attributes of an array, a JSON object.
 std::string attributes_text(const StoredArray& array);
 
-// What a target is to be beyond its chunks. What is not told is the source's.
+// Properties of a target beyond its chunks. Those that are not given are the source's.
 struct TargetOptions {
   std::optional<Format> format;
   std::optional<Shape> shards;

@@ -25,7 +25,7 @@ void do_once(const Processes& processes, const std::function<void()>& action);
 // Returns when all processes have called it. Collective.
 void wait_for_all(const Processes& processes);
 
-// Where a target grows.
+// The folder in which a target grows until it is complete.
 std::string unfinished_path(const std::string& target);
 
 // Gives the unfinished folder its name, once all that is in it is on the disk, and removes what had it. Where the file

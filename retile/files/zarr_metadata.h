@@ -1,4 +1,4 @@
-// What the metadata of both versions of Zarr share.
+// Metadata that both versions of Zarr have in common.
 #pragma once
 
 #include <cstdint>

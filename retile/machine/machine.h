@@ -42,10 +42,10 @@ struct Machine {
   Diagnostic hosts_place;  // where a file lists the hosts, without a message; without a place if there is no file
 
   std::int64_t device_count() const;
-  // By device.
+  // The number of each device's host.
   std::vector<std::int64_t> host_numbers() const;
-  // The rate for runs of so many bytes: as the nearest length says beyond the ends of the table, interpolated between
-  // its lengths, both on a logarithmic scale. Infinite without a table.
+  // The rate of copying runs of so many bytes, interpolated in the table on logarithmic scales; beyond its ends, the
+  // rate of the nearest length. Infinite without a table.
   double copy_rate(std::int64_t run_bytes) const;
 };
 

@@ -34,7 +34,7 @@ TileLayout layout_of(const Part& part, std::int64_t element_size);
 // Dimensions, outermost first.
 using DimensionOrder = std::vector<std::size_t>;
 
-// By falling strides; the dimensions as they come where the tile is packed.
+// The dimensions by falling strides; in their own order where the tile is packed.
 DimensionOrder order_of(const TileLayout& tile);
 
 // Strides of a box without gaps whose dimensions are in this order. Both throw RuntimeError where bytes do not fit in

@@ -17,7 +17,8 @@ std::string format_element(ElementType element, const std::byte* bytes);
 // The element's bits as a number.
 std::uint64_t bits_of_element(ElementType element, const std::byte* bytes);
 
-// Where the element with this row-major number lies in the global array: of all of it, or of the device's tile.
+// The place in the global array of the element with this row-major number, counted in the array or in the device's
+// tile.
 Shape element_index(const Shape& shape, std::int64_t number);
 Shape element_index(const Placement& placement, Device device, std::int64_t number);
 

@@ -10,7 +10,8 @@
 
 namespace retile {
 
-// Where pieces are taken from: source tiles; or target tiles, in which what came into a host is passed on.
+// The tiles that pieces are taken from: source tiles, or target tiles whose elements came into a host and are passed
+// on.
 enum class StreamPhase { from_sources, passed_on };
 
 // Lists of devices, ascending, each kept once.

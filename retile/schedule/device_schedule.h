@@ -1,4 +1,4 @@
-// What one device does in a run of a plan: for those who carry messages themselves, without an engine.
+// The work of one device in a run of a plan, for callers who carry messages themselves, without an engine.
 #pragma once
 
 #include <cstddef>

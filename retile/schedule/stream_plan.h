@@ -38,19 +38,19 @@ struct MessageForm {
   std::int64_t least_crossing = least_crossing_message_bytes;  // of a message to another host
 };
 
-// Where devices are: a number by device that those of one host have in common; none: all are on one host.
+// The host of each device, as a number that devices of one host share. Empty: all devices are on one host.
 using Hosts = std::vector<std::int64_t>;
 
-// So many hosts with equally many devices each, or nearly so, in the order of the devices.
+// `count` hosts with equally many devices each, or nearly so, in the order of the devices.
 Hosts even_hosts(std::int64_t devices, std::int64_t count);
 
-// What one device holds, sends, receives and stages, in bytes.
+// Bytes that one device holds, sends, receives and stages.
 struct DeviceLoad {
   std::int64_t source = 0;  // tiles
   std::int64_t target = 0;
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  std::int64_t lacking = 0;  // of its target: the floor on what it receives
+  std::int64_t lacking = 0;  // bytes of its target that it does not hold: it receives at least these
   std::int64_t staging = 0;
 
   std::int64_t peak() const { return source + target + staging; }
@@ -93,29 +93,29 @@ class StreamPlan {
     return phase == StreamPhase::passed_on ? relay_rounds_ : rounds_;
   }
   bool has_relays() const { return relay_rounds_ > 0; }
-  // What a device must stage at least: a byte of each stream in a round.
+  // The smallest cap that works: the busiest device stages a byte of each of its streams in a round.
   std::int64_t least_cap(StreamPhase phase) const;
-  // By device, of the streams that pass on.
+  // Bytes that each device stages for streams that pass on.
   std::vector<std::int64_t> relay_staging() const {
     return staging_at(std::max<std::int64_t>(1, relay_rounds_), StreamPhase::passed_on);
   }
-  // One per stream and round, empty ones not counted.
+  // The number of messages: one per stream and round, empty ones not counted.
   std::int64_t messages() const;
   // Bytes that come into each host from others; one entry where all devices are on one.
   const std::vector<std::int64_t>& crossing() const { return crossing_; }
 
-  // What a device sends another. The largest part that a round takes of it is what both stage.
+  // All that one device sends another. Both stage the largest part of it that a round takes.
   struct Stream {
     StreamPhase phase = StreamPhase::from_sources;
     Device from = 0;
     Device to = 0;
     std::int64_t bytes = 0;
   };
-  // Those from sources first; by sender, then receiver, without those from a device to itself.
+  // Streams from sources come first. Sorted by sender, then receiver; none goes from a device to itself.
   const std::vector<Stream>& streams() const { return streams_; }
   // The pieces of a stream in their order.
   void visit_pieces(const Stream& stream, const std::function<void(const Piece&)>& visit) const;
-  // What the device holds already and wants: copied from its source tiles to its target tiles.
+  // Pieces that the device holds already and wants: they are copied from its source tiles to its target tiles.
   void visit_kept(Device device, const std::function<void(const Piece&)>& visit) const;
 
   const std::vector<ArrayClass>& classes() const { return classes_; }

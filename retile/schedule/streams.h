@@ -61,7 +61,7 @@ struct StreamPiece {
   std::int64_t position = 0;  // of its first element, see Streams::position_strides
 };
 
-// What a device sends another, or itself: pieces one after the other.
+// A stream: the pieces that a device sends another device, or itself, one after the other.
 struct Stream {
   Device from = 0;
   Device to = 0;

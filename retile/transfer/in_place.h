@@ -54,7 +54,7 @@ struct InPlaceSchedule {
 
 InPlaceSchedule make_schedule(const Streams& streams, std::span<const Device> devices);
 
-// Where tiles are joined, also when pages of targets come: the first rounds that write them. By device of this process,
+// For joined tiles, also when pages of targets come: the first rounds that write them. By device of this process,
 // all pages of its tiles.
 struct JoinedSchedule {
   std::int64_t rounds = 1;

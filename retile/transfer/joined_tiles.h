@@ -15,7 +15,7 @@ namespace retile::transfer {
 // Bytes; joined tiles begin at multiples of it.
 constexpr std::int64_t joined_alignment = 256;
 
-// Where the tiles of one side lie, by device: array by array, in bytes from where the first one begins.
+// The places of one side's tiles, by device: array by array, in bytes from the beginning of the first.
 class JoinedTiles {
  public:
   // Sources for PageUse::last_read, targets for PageUse::first_write.

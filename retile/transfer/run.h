@@ -28,7 +28,7 @@ class PreparedTransfer {
   // The devices of this process, ascending.
   const std::vector<Device>& devices() const { return devices_; }
   const Processes& processes() const { return *processes_; }
-  // Where sources are donated.
+  // Figures of a run in place; nothing where sources are kept.
   const std::optional<InPlaceFigures>& in_place() const { return figures_; }
 
   // As in PreparedRun, from the memory of sources, whose first elements are at its start. No device stages more than
@@ -53,7 +53,7 @@ class PreparedTransfer {
   const Processes* processes_;  // lives as long as what is prepared
   std::optional<InPlaceFigures> figures_;
   InPlaceSchedule schedule_;
-  // Where tiles are joined.
+  // The state of joined tiles, for devices with memory of their own.
   struct Joined {
     JoinedSides sides;
     std::int64_t page = 0;  // bytes

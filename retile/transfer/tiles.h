@@ -16,7 +16,7 @@
 
 namespace retile::transfer {
 
-// Where elements of arrays come from that are not made up, and where results go. Called by several threads, for tiles
+// Sources of elements that are not made up, and destinations of results. Called by several threads, for tiles
 // in memory of the host; functions may be absent.
 struct ArrayContents {
   // Fills parts of an array, which is one of the manifest's, into a tile. False where the array is made up.

@@ -76,7 +76,7 @@ struct ChunkPiece {
   std::int64_t to_offset = 0;
 };
 
-// What a block of threads copies.
+// The work of a block of threads.
 struct Chunk {
   std::uint32_t piece = 0;
   std::uint32_t number = 0;  // among the chunks of the piece
@@ -272,7 +272,7 @@ RETILE_BOTH void copy_shifted(const ChunkRuns& chunk, Lanes lanes, std::uint32_t
   }
 }
 
-// What a chunk of a box covers: whole runs, or a part of one.
+// The part of a box that a chunk covers: whole runs, or a part of one.
 struct ChunkPart {
   std::uint32_t first_run = 0;
   std::uint32_t runs = 1;

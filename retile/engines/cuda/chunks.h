@@ -23,7 +23,8 @@ struct ChunkTable {
   void append(const ChunkTable& other);
 };
 
-// What a box of a shape becomes: several chunk shapes where its loops are cut, each so many bytes from the box's start.
+// The chunk shapes that boxes of a shape are cut into, each with its bytes from the box's start. There are several
+// where the box's loops are cut.
 struct ChunkBox {
   ChunkShape shape;
   std::int64_t from_offset = 0;
@@ -59,7 +60,7 @@ class ChunkLister {
   // The bytes of a range of the box. Places are where the whole box begins.
   void add(const PieceShape& shape, ByteRange range, TilePlace from, TilePlace to);
 
-  // What was added since the last launch.
+  // Chunks that were added since the last launch.
   ChunkRange end_launch();
   // Nothing is added after that.
   ChunkTable take() { return std::move(table_); }

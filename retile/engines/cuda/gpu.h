@@ -54,7 +54,7 @@ class StreamEvent final : public Work {
   bool is_reached_ = true;
 };
 
-// What all runs of an engine share.
+// State that all runs of an engine share.
 class Gpu final : public Backend::DeviceMemory {
  public:
   // Throws RuntimeError where there is no such GPU.
@@ -92,7 +92,7 @@ class Gpu final : public Backend::DeviceMemory {
 
   // Throws RuntimeError where a tile does not lie in memory of the GPU.
   void require_here(const void* tile) const;
-  // As Backend::combine(), on the stream.
+  // Backend::combine(), on the stream.
   void combine(const ReduceStep& reduce, std::span<const PartsToCombine> tiles) const;
 
  private:

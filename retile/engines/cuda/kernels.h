@@ -25,7 +25,7 @@ struct ChunkKernel {
 cudaError_t launch_copies(const ChunkKernel& kernel, const std::byte* const* sources, std::byte* const* targets,
                           cudaStream_t stream);
 
-// As combine_rows() in copies/combine.h, with the same bits.
+// Does what combine_rows() in copies/combine.h does, with the same bits.
 cudaError_t launch_combine(Reduction reduction, ElementType element, std::int64_t rows, std::int64_t row_elements,
                            const std::byte* in, std::byte* out, cudaStream_t stream);
 

@@ -20,7 +20,7 @@ struct OwnTile {
   std::size_t place = 0;
 };
 
-// What this process shows.
+// Tiles that this process shows to others.
 class ShownTiles {
  public:
   // The GPU outlives it.
@@ -54,7 +54,7 @@ class ShownTiles {
   std::vector<std::byte> message_;
 };
 
-// What another process has shown, mapped into this one.
+// Tiles that another process has shown, mapped into this one.
 class SeenTiles {
  public:
   explicit SeenTiles(int gpu) : gpu_(gpu) {}

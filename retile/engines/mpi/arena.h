@@ -32,10 +32,10 @@ class Arena {
   // When all that are to have it mapped have: the memory stays, and no file is open.
   void close_descriptor();
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
-  // Where an address lies in the arena, if it does.
+  // The offset of an address in the arena; nothing where it is not in it.
   std::optional<std::uint64_t> offset_of(const std::byte* address) const;
 
-  // What is freed from now on stays until the last process that has it mapped goes.
+  // From now on, freed memory stays until the last process that has it mapped is gone.
   void keep_pages() { keeps_pages_ = true; }
 
   // Memory for the owner of the arena, which lives as long as its buffers. Throws RuntimeError where it has no room.

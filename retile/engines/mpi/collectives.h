@@ -27,7 +27,8 @@ struct RankTeams {
   bool operator==(const RankTeams&) const = default;
 };
 
-// Where each team is one group with one device on each rank, ranks are in the order of the group's boxes.
+// The teams of a step's groups. If each team is one group with one device on each rank, its ranks are in the order of
+// the group's boxes.
 RankTeams rank_teams(const std::vector<std::vector<Device>>& groups, const Placement& held, const DeviceRanks& ranks,
                      int rank_count);
 
@@ -43,7 +44,7 @@ class TeamCommunicators {
   std::vector<std::pair<RankTeams, std::unique_ptr<Communicator>>> made_;
 };
 
-// What carries out a step for one rank.
+// A step that a collective of MPI carries out, for one rank.
 class StepCollective {
  public:
   StepCollective() = default;

@@ -24,7 +24,7 @@ class Host {
   bool is_shared() const { return member_count() > 1; }
   // Nothing for ranks of other hosts.
   std::optional<int> member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  // By rank: a number that ranks of one host have in common.
+  // The host of each rank, as a number that ranks of one host share.
   const std::vector<std::int64_t>& numbers() const { return numbers_; }
   const Communicator& team() const { return team_; }
   // Whether there are more members than cores for them.
@@ -40,7 +40,7 @@ class Host {
   }
   // Whether all members see what is at an address of this rank's.
   bool sees(const std::byte* address) const;
-  // Where an address of this rank's lies in its shared memory; nothing where it does not.
+  // The offset of an address of this rank in its shared memory; nothing where it is not in it.
   std::optional<std::uint64_t> shared_offset(const std::byte* address) const {
     return arena(team_.rank()).offset_of(address);
   }

@@ -1,4 +1,4 @@
-// What all runs of an MPI engine share. They outlive the engine.
+// State that all runs of an MPI engine share. Runs outlive the engine.
 #pragma once
 
 #include <mpi.h>

@@ -38,7 +38,7 @@ class PackedStreams {
   // From tile to tile.
   const BoxCopy& copy(const StreamPiece& piece) const { return copies_[piece.shape]; }
 
-  // Where a piece lies in the tiles of this rank.
+  // The place of a piece in the tiles of this rank.
   const std::byte* source(const TilePointers& tiles, const Stream& stream, const StreamPiece& piece) const {
     return tiles.sources[tile_of(stream.from, piece)] + piece.from_offset;
   }

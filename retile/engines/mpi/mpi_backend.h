@@ -1,5 +1,5 @@
-// What MPI ranks bring to the frame of runs: which devices they have, how they go on and fail together, and the memory
-// of their host.
+// The backend of MPI ranks for the frame of runs: which devices they have, how they go on and fail together, and the
+// memory of their host.
 #pragma once
 
 #include <cstddef>

@@ -59,7 +59,7 @@ class Boards {
 
   // This rank's tiles, for members that copy or read them.
   void publish(std::span<const std::byte* const> tiles);
-  // Where this rank sees a tile in the member's shared memory, and where the member itself sees it.
+  // The address of a tile in the member's shared memory, as this rank sees it and as the member does.
   const std::byte* mapped_tile(int member, std::size_t tile) const;
   const std::byte* remote_tile(int member, std::size_t tile) const;
 
@@ -83,7 +83,7 @@ class Boards {
   std::vector<std::uint64_t> offsets_;  // by member
 };
 
-// What this rank sends to members of its host.
+// The sending side of this rank's lanes to members of its host.
 class NearSender {
  public:
   NearSender(Boards& boards, const PackedStreams& packed, bool are_shapes_common)
@@ -140,7 +140,7 @@ class NearSender {
     std::uint64_t messages = 0;    // after which that one is through
   };
 
-  // What executions need, with sources of some kind.
+  // State of executions with sources of one kind.
   struct Rooms {
     std::int64_t own_bytes = 0;  // of lanes with room of their own
     std::int64_t shared_count = 0;
@@ -177,14 +177,14 @@ class NearSender {
   std::size_t open_ = 0;     // lanes
 };
 
-// What this rank receives from members of its host, but for what it copies or reads: see Pulls.
+// The receiving side of lanes from members of this rank's host. What the rank copies or reads itself is in Pulls.
 class NearReceiver {
  public:
   // `list_lanes` is called when a lane comes packed that is not listed.
   NearReceiver(Boards& boards, const PackedStreams& packed, Stores stores, std::function<void()> list_lanes)
       : boards_(boards), packed_(&packed), stores_(stores), list_lanes_(std::move(list_lanes)) {}
 
-  // As in NearSender.
+  // See NearSender.
   void add(int member, const Lane* lane);
   void list(const PackedStreams& packed, const std::function<const Lane*(int member)>& find_lane);
 

@@ -15,7 +15,8 @@
 
 namespace retile::mpi {
 
-// What a rank copies or reads itself in a stage. Executions go a part at a time: messages are looked at in between.
+// Pieces that a rank copies or reads itself in a stage. An execution does one part at a time, so that messages are
+// looked at in between.
 class Pulls {
  public:
   Pulls(NearReceiver& receiver, const PackedStreams& packed, Stores stores)

@@ -21,7 +21,7 @@ class CopyTasks {
   // Bytes that each device gets from others.
   const std::vector<std::int64_t>& received() const { return received_; }
 
-  // As PreparedStreams::execute() and execute_rounds().
+  // Does what PreparedStreams::execute() and execute_rounds() say.
   void run(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
   void run_rounds(WorkerPool& pool, std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                   const RoundDone& done) const;
@@ -51,7 +51,7 @@ class CopyTasks {
   void add_parts(std::vector<Part>& parts, Part whole, ByteRange range) const;
   std::int64_t position_in(const Shape& extent, std::int64_t element) const;
   Part whole_of(const Stream& stream, const StreamPiece& piece) const;
-  // Where tasks of about equal bytes begin, and the end.
+  // The beginnings of tasks of about equal bytes, and the end of the last.
   std::vector<std::size_t> tasks_of(const std::vector<Part>& parts) const;
   void run_parts(WorkerPool& pool, const std::vector<Part>& parts, const std::vector<std::size_t>& task_begins,
                  std::span<const std::byte* const> sources, std::span<std::byte* const> targets) const;
