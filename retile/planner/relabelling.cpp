@@ -115,8 +115,9 @@ class Relabeller {
     return {devices, std::move(held), std::move(wanted), std::move(gains)};
   }
 
-  // Swaps pairs of devices while that makes the plan faster: the least sum over all links need not have the least busy
-  // link. Stops if no swap helps, the time is proved to be the least, or enough orders were tried.
+  // Swaps pairs of devices while that makes the plan faster: the order with the least sum over all links need not have
+  // the least time on its busiest link. Stops if no swap helps, the time is proved to be the least, or enough orders
+  // were tried.
   void swap_devices(std::int64_t least, Choice& best) const {
     std::size_t left = most_tried / (given_.size() * given_.size());
     for (bool is_better = true; is_better;) {
