@@ -187,7 +187,7 @@ class LayoutScanner {
     scanner_.expect("]", "or ',' after a dimension");
   }
 
-  // The rule, the partial sums, the devices and the order, each at most once, in any order.
+  // Scans the rule, the parts of a sum, the devices and the order, each at most once, in any order.
   void scan_suffixes(bool has_order) {
     std::vector<bool (LayoutScanner::*)()> suffixes{&LayoutScanner::scan_rule, &LayoutScanner::scan_partial,
                                                     &LayoutScanner::scan_devices};
@@ -196,7 +196,8 @@ class LayoutScanner {
     }
   }
 
-  // Whether there is one, as in the functions that follow.
+  // Scans the rule, if it is next. This function, scan_order(), scan_partial() and scan_devices() return whether they
+  // scanned anything.
   bool scan_rule() {
     const auto accept = [&](const char* word, UnevenRule rule) {
       if (!scanner_.accept_word(word)) return false;

@@ -45,7 +45,7 @@ std::string explain_option(const CLI::App& command, const std::string& extra) {
   return fmt::format("unknown option {}{}", option, name.size() < 2 ? "" : suggestion(name, known, "--"));
 }
 
-// An axis in the place of SRC: "--mesh x=2 y=4" has a space too many.
+// An axis that was given as SRC, because "--mesh x=2 y=4" has a space too many; nothing where SRC is no axis.
 std::optional<std::string> axis_beside_mesh(const CLI::App& command) {
   const CLI::Option* source = command.get_option_no_throw("SRC");
   if (source == nullptr || source->empty()) return std::nullopt;
