@@ -71,7 +71,7 @@ struct Overlapped {
   }
 };
 
-// Of things that follow each other.
+// The time of things that follow each other.
 StepTime add_up(std::initializer_list<Longest> parts) {
   StepTime time;
   double seconds = 0;
@@ -181,7 +181,7 @@ std::vector<std::int64_t> SecondsModel::costs(const Movement& movement, std::int
   return costs;
 }
 
-// Of sizes alone: elements have at least a byte.
+// A bound by sizes alone: elements have at least a byte.
 std::int64_t SecondsModel::least_cost(std::int64_t received, std::int64_t target_size) const {
   return least_time({received, target_size, 0}, 1).picoseconds;
 }
