@@ -185,7 +185,9 @@ def _faults(movement: Movement, is_traced: bool) -> list[str]:
             for mesh in (source.mesh, target.mesh)
         )
         faults.append(
-            "source and target are on different devices: {} and {} (retile.jax.Transfer moves arrays there)".format(*devices)
+            "source and target are on different devices: {} and {} (retile.jax.Transfer moves arrays there)".format(
+                *devices
+            )
         )
     elif is_traced and not movement.is_in_one_order():
         faults.append("inside jit, both meshes must list their devices in the same order")
