@@ -118,15 +118,17 @@ class BlockLayout {
 };
 
 struct Layouts {
+  Layouts(const Problem& problem, MPI_Comm comm)
+      : source(*problem.source().cuts(), comm), target(*problem.target().cuts(), comm) {}
   BlockLayout source;
   BlockLayout target;
 };
 
 template <typename Element, typename Routine>
-TileMover mover(std::shared_ptr<Layouts> layouts, Routine routine) {
+TileMover mover(const std::shared_ptr<Layouts>& layouts, Routine routine) {
   return [layouts, routine](const std::byte* source, std::byte* target) {
     // Read only, but the interface does not say so. Tiles are aligned for their elements.
-    auto* from = reinterpret_cast<Element*>(const_cast<std::byte*>(source));
+    auto* from = reinterpret_cast<Element*>(const_cast<std::byte*>(source));  // NOLINT(*-const-cast)
     auto* to = reinterpret_cast<Element*>(target);
     routine(layouts->source.rows(), layouts->source.columns(), from, 1, 1, layouts->source.descriptor(), to, 1, 1,
             layouts->target.descriptor(), layouts->source.context());
@@ -138,10 +140,9 @@ TileMover mover(std::shared_ptr<Layouts> layouts, Routine routine) {
 evaluation::Contender make_scalapack_peer(const Problem& problem, MPI_Comm comm) {
   return make_peer("scalapack", problem, comm, [problem, comm]() -> TileMover {
     require_expressible(problem);
-    auto layouts = std::shared_ptr<Layouts>(
-        new Layouts{BlockLayout(*problem.source().cuts(), comm), BlockLayout(*problem.target().cuts(), comm)});
-    if (problem.element_type() == ElementType::f32) return mover<float>(std::move(layouts), Cpsgemr2d);
-    return mover<double>(std::move(layouts), Cpdgemr2d);
+    const auto layouts = std::make_shared<Layouts>(problem, comm);
+    if (problem.element_type() == ElementType::f32) return mover<float>(layouts, Cpsgemr2d);
+    return mover<double>(layouts, Cpdgemr2d);
   });
 }
 
