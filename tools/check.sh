@@ -33,24 +33,12 @@ for folder in "${!folders[@]}"; do
 done
 echo "${#changed[@]} files differ from $(git rev-parse --short "$base"): ${programs[*]}"
 
-# Suites that search or plan for many seconds whatever has changed.
-slow='PaperOptimality.*:WideOptimality.*:TransferOfModels.*'
-
-# run_tests PROGRAM: its other tests, dealt out to as many processes as there are cores.
-run_tests() {
-  local shards=() shard failed=0
-  for ((shard = 0; shard < jobs; ++shard)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard "build/release/tests/$1" --gtest_brief=1 --gtest_filter="-$slow" &
-    shards+=($!)
-  done
-  for shard in "${shards[@]}"; do wait "$shard" || failed=1; done
-  return "$failed"
-}
+# Tests that take many seconds whatever has changed.
+slow='PaperOptimality|WideOptimality|TransferOfModels|Cap.holds_for_headers'
 
 cmake --build --preset release --target "${programs[@]}" --parallel "$jobs"
-for program in "${programs[@]}"; do
-  run_tests "$program"
-done
+labels=$(printf '%s\n' "${!folders[@]}" | grep -vx mpi | paste -sd '|')
+ctest --preset release --label-regex "^($labels)\$" --exclude-regex "$slow" --parallel "$jobs" --progress
 echo "left to make test: $slow"
 if [[ -n ${folders[mpi]:-} ]]; then
   cmake --build --preset release --target retile_mpi_job retile_mpi_tests --parallel "$jobs"
