@@ -20,8 +20,8 @@ namespace retile::command {
 
 namespace {
 
-// The number in the first of these environment variables that is set; 0 where none is. One name is Open MPI's, the
-// other that of MPICH and its derivatives.
+// The number in the first of these variables of the environment that is set; else 0. One name is Open MPI's, the other
+// that of MPICH and its relatives.
 int environment_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* size = std::getenv(name)) return std::atoi(size);
@@ -29,7 +29,7 @@ int environment_number(std::initializer_list<const char*> names) {
   return 0;
 }
 
-// The number of processes that mpirun started; 0 where it did not start this one.
+// How many processes mpirun started; 0 where it did not.
 int launched_processes() { return environment_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}); }
 
 }  // namespace
@@ -46,8 +46,8 @@ int cores_of_rank() {
 
 namespace {
 
-// The session of MPI, which can be started once in a process's life. Only Job ends it: the destructor of a static would
-// run where MPI_Abort leaves by exit(), and wait there for ranks that are gone.
+// MPI can be started once in a process's life. Job alone ends it: a static's own destructor would do so where MPI_Abort
+// leaves by exit(), and wait there for ranks that are gone.
 std::unique_ptr<mpi::Session>& session() {
   static auto* const session = new std::unique_ptr<mpi::Session>;
   return *session;
@@ -90,7 +90,8 @@ Job::Job() = default;
 Job::~Job() = default;
 
 std::unique_ptr<Engine> make_job_engine(const mpi::MpiOptions&) {
-  throw RuntimeError("this retile was built without MPI; install MPI and rebuild it");
+  throw RuntimeError(
+      "this retile was built without MPI, as pip and make build do; docs/install.md says how to build it with MPI");
 }
 
 void report_failure(int, const char* message) { std::fputs(message, stderr); }
@@ -99,7 +100,7 @@ void report_failure(int, const char* message) { std::fputs(message, stderr); }
 
 namespace {
 
-// The argument of a list at this place, as "'--json'". Each argument in a list ends with a zero byte.
+// "'--json'", where lists hold each argument with a zero at its end.
 std::string argument_at(const std::string& list, std::size_t begin) {
   return begin == list.size() ? "missing" : fmt::format("'{}'", list.c_str() + begin);
 }
