@@ -108,8 +108,9 @@ void StagedRun::set_out() {
 
 void StagedRun::require_idle() {
   if (const char* failure = backend().failure()) throw RuntimeError(std::string("an earlier run failed: ") + failure);
-  if (is_begun_ && (is_done() || (next_ == parts_.size() && backend().may_queue_executions()))) leave();
-  if (thread_.valid() || is_begun_) throw RuntimeError("a run is started before the one before it is done");
+  const bool has_thread = thread_.valid();  // which changes what is asked here
+  if (!has_thread && is_begun_ && (is_done() || (next_ == parts_.size() && backend().may_queue_executions()))) leave();
+  if (has_thread || is_begun_) throw RuntimeError("a run is started before the one before it is done");
 }
 
 void StagedRun::launch() {
