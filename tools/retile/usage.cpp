@@ -58,9 +58,10 @@ std::string explain_extra(const CLI::App& app, const std::string& extra) {
   const CLI::App* command = chosen_command(app);
   if (extra.starts_with("-") && extra != "-") return explain_option(command == nullptr ? app : *command, extra);
   if (command != nullptr) {
-    if (const auto axis = axis_beside_mesh(*command))
+    if (const auto axis = axis_beside_mesh(*command)) {
       return fmt::format("{} stands apart from the mesh: commas without spaces join its axes, as in --mesh x=2,y=4",
                          *axis);
+    }
     const bool is_of_type = extra.find_first_of("[]") != std::string::npos;
     return fmt::format("one argument too many: {}{}", extra, is_of_type ? quoting_advice : "");
   }
