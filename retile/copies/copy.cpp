@@ -230,6 +230,7 @@ std::int64_t BoxCopy::range_length(std::int64_t about) const {
 
 void BoxCopy::copy_range(const Place& place, ByteRange range, Stores stores) const {
   ensure(0 <= range.begin && range.begin <= range.end && range.end <= bytes(), "a range lies in its copy");
+  if (range.size() == 0) return;  // there may be no memory
   if (!has_streaming) stores = Stores::cached;
   if (run_count_ == 1 && stores == Stores::cached) {
     copy_bytes(place.to + (place.to_offset + range.begin), place.from + (place.from_offset + range.begin),
