@@ -81,8 +81,10 @@ def main():
     parser.add_argument("--retile", default="build/release/retile")
     parser.add_argument("--folder", default="build/bench-files")
     parser.add_argument("--max-bytes", default="1GiB")
-    parser.add_argument("--layers", type=int, default=28, help="of about 300 MB with the usual width")
-    parser.add_argument("--hidden", type=int, default=3072, help="the width")
+    parser.add_argument(
+        "--layers", type=int, default=28, help="layers of the model, about 270 MB each at the usual width"
+    )
+    parser.add_argument("--hidden", type=int, default=3072, help="width of its matrices")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--repeat", type=int, default=2)
     arguments = parser.parse_args()
@@ -119,7 +121,7 @@ def main():
         print(f"  {name:12} {seconds:7.2f} s, {best['cp'] / seconds:5.2f} of cp's speed, peak {peak:5.0f} MiB")
     shutil.rmtree(ranks)
     shutil.rmtree(whole)
-    for path in (model, layouts):
+    for path in (model, layouts, copy):
         os.remove(path)
 
 
