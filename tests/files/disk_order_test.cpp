@@ -41,11 +41,7 @@ class Listener {
     folder_.clear();
   }
 
-  void write(int file) {
-    const std::string path = path_of(file);
-    const std::lock_guard lock(mutex_);
-    if (!folder_.empty() && path.starts_with(folder_)) lost_.insert(path);
-  }
+  void write(int file) { add(file, lost_); }
   std::set<std::string> lost() {
     const std::lock_guard lock(mutex_);
     return lost_;
@@ -57,11 +53,7 @@ class Listener {
   }
   void sync(int file) { sync(std::set<std::string>{path_of(file)}); }
 
-  void drop(int file) {
-    const std::string path = path_of(file);
-    const std::lock_guard lock(mutex_);
-    if (!folder_.empty() && path.starts_with(folder_)) dropped_.insert(path);
-  }
+  void drop(int file) { add(file, dropped_); }
   std::set<std::string> dropped() {
     const std::lock_guard lock(mutex_);
     return dropped_;
@@ -93,6 +85,12 @@ class Listener {
   }
 
  private:
+  void add(int file, std::set<std::string>& paths) {
+    const std::string path = path_of(file);
+    const std::lock_guard lock(mutex_);
+    if (!folder_.empty() && path.starts_with(folder_)) paths.insert(path);
+  }
+
   static std::string path_of(int file) {
     std::error_code ignored;
     return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file), ignored).string();
