@@ -79,6 +79,18 @@ TEST_F(OwnBuffers, are_moved_as_often_as_asked) {
   }
 }
 
+TEST_F(OwnBuffers, are_moved_on_a_machine_of_as_many_devices) {
+  TransferOptions options;
+  options.machine.emplace();
+  options.machine->hosts = {{0, 1}};
+  options.machine->inside_rate = 1e9;
+  Transfer(arrays(), options).run(memory());
+  EXPECT_EQ(columns_[1][0], 3);
+  options.machine->hosts = {{0, 1, 2}};
+  EXPECT_EQ(test::diagnostic_of([&] { Transfer(arrays(), options); }),
+            "error: the machine has 3 devices, and the problem 2\n");
+}
+
 TEST_F(OwnBuffers, may_have_halos_and_lie_columns_first) {
   std::vector<TransferArray> described = arrays();
   // Rows within 6 x 8, columns first in the target.
