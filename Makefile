@@ -55,7 +55,7 @@ fuzz: build-fuzz ## fuzz for FUZZ_SECONDS (600) in all, in an instrumented build
 	set -- build/fuzz/fuzzers/fuzz_*; \
 	for fuzzer; do tests/fuzz/run.sh "$$fuzzer" $$(( $(FUZZ_SECONDS) / $$# )); done
 
-soak: build ## random problems of every kind against NumPy, for SECONDS (600); make test has the first 20 seconds
+soak: build ## random problems of every kind against NumPy, for SECONDS (600); make test has the first 10 seconds
 	@tools/install-dependencies.sh python3-numpy
 	$(PYTHON) tests/soak/soak.py --seconds $(SECONDS)
 

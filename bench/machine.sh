@@ -23,8 +23,8 @@ prepare() {
   engine=mpi
   scale=${SCALE:-0.01}
   case $1 in
-    threads) start=() engine=threads scale=${SCALE:-0.03} ;;
-    ranks) start=("$root/bench/mpi/run.sh") scale=${SCALE:-0.03} ;;
+    threads) start=() engine=threads scale=${SCALE:-0.2} ;;
+    ranks) start=("$root/bench/mpi/run.sh") scale=${SCALE:-0.2} ;;
     hosts) start=("$root/bench/cluster/run.sh" --rate 400mbit) ;;
     unequal-hosts) start=("$root/bench/cluster/run.sh" --rate 100mbit,200mbit,400mbit,800mbit) ;;
     two-hosts) start=("$root/bench/cluster/run.sh" --hosts 2 --ranks-per-host 4 --rate 400mbit) ;;

@@ -40,6 +40,7 @@ class Plan:
     """What all contenders with one plan measured."""
 
     def __init__(self, results):
+        # None for a plan of others, such as XLA's own reshard
         self.predicted, self.least = results[0]["predicted"], results[0]["least_predicted"]
         self.time = statistics.median(seconds for result in results for seconds in result["seconds"])
         medians = [statistics.median(result["seconds"]) for result in results]
@@ -63,11 +64,10 @@ def row_of(path):
         regrets = [plans[name].time / min(p.time for p in plans.values()) for plans in every if name in plans]
         row.append(f"{geometric_mean(regrets):.3f} ({max(regrets):.2f})" if regrets else "-")
     distinct = [plan for plans in every for plan in set(plans.values())]
-    errors = [abs(plan.predicted / plan.time - 1) for plan in distinct]
+    errors = [abs(plan.predicted / plan.time - 1) for plan in distinct if plan.predicted is not None]
     row.append(f"{100 * statistics.median(errors):.0f} % ({100 * quantile(errors, 0.95):.0f} %)")
-    row.append(
-        f"{geometric_mean([plans['auto'].time / plans['auto'].least for plans in every if 'auto' in plans]):.2f}"
-    )
+    chosen = [plans["auto"] for plans in every if "auto" in plans]
+    row.append(f"{geometric_mean([plan.time / plan.least for plan in chosen if plan.least]):.2f}")
     noise = [plan.noise for plan in distinct if plan.noise is not None]
     row.append(f"{100 * statistics.median(noise):.0f} % ({100 * quantile(noise, 0.95):.0f} %)" if noise else "-")
     return row

@@ -198,7 +198,8 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
 // --- What is measured, in this order.
 
 constexpr std::int64_t small_bytes = 8;
-constexpr std::int64_t tile_bytes = std::int64_t{4} << 20U;
+// Beyond the caches, as the arrays are that plans are made for.
+constexpr std::int64_t tile_bytes = std::int64_t{16} << 20U;
 constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
 constexpr int least_repetitions = 3;         // however long they take
 constexpr double repetition_seconds = 2e-3;  // of consecutive runs whose median is one repetition

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from retile._retile import Machine
 
 RUNS = 16, 256, 4096, 65536  # bytes
-TILE_BYTES = 4 << 20  # per device
+TILE_BYTES = 16 << 20  # per device: beyond the caches
 REPETITIONS = 9
 
 # Times one redistribution (group size, rows, run), in seconds. In each group of devices, every device has `rows` rows
