@@ -1,7 +1,9 @@
 #include "retile/engines/staged_engine.h"
 
 #include <mutex>
+#include <new>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,7 +15,8 @@ namespace {
 
 class StagedEngine final : public Engine {
  public:
-  explicit StagedEngine(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit StagedEngine(std::shared_ptr<Backend> backend)
+      : backend_(std::move(backend)), out_of_memory_(backend_->where() + ": out of memory") {}
 
   const char* name() const override { return backend_->name(); }
   std::vector<Device> devices(std::int64_t device_count) const override { return backend_->devices(device_count); }
@@ -55,15 +58,28 @@ class StagedEngine final : public Engine {
 
   std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
                                        const BufferStrides& strides) override {
-    return make_movement_run(backend_, with_short_lists(movement), element_size, strides);
+    return prepared([&] { return make_movement_run(backend_, with_short_lists(movement), element_size, strides); });
   }
   std::unique_ptr<PreparedRun> prepare_transfer(std::vector<Streams> phases) override {
-    return make_transfer_run(backend_, std::move(phases));
+    return prepared([&] { return make_transfer_run(backend_, std::move(phases)); });
   }
   std::vector<bool> find_staged(const Streams& streams) const override { return backend_->find_staged(streams); }
 
  private:
+  // All other faults of a run are found by all processes together. A process without memory has to tell the others,
+  // which wait for it.
+  template <typename Make>
+  std::unique_ptr<PreparedRun> prepared(Make make) {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      backend_->tell_failure(out_of_memory_);
+      throw;
+    }
+  }
+
   const std::shared_ptr<Backend> backend_;
+  const std::string out_of_memory_;  // made while there is some
 };
 
 }  // namespace

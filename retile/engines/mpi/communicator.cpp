@@ -1,13 +1,32 @@
 #include "retile/engines/mpi/communicator.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
 #include <utility>
 
 #include "retile/base/error.h"
 
 namespace retile::mpi {
+namespace {
+
+// How often a call is asked whether it is done, between looks for failures, and before the core is left to others.
+constexpr int polls_between_looks = 64;
+constexpr int polls_before_yields = 256;
+// How long a call goes on after a failure is told: the rank may have failed after it took part.
+constexpr std::chrono::milliseconds grace{100};
+
+template <typename Number>
+std::span<std::byte> bytes_of(std::span<Number> numbers) {
+  return std::as_writable_bytes(numbers);
+}
+
+}  // namespace
+
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -51,13 +70,15 @@ Communicator::Communicator(Communicator&& other) noexcept
     : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
       rank_(other.rank_),
       size_(other.size_),
-      is_kept_(other.is_kept_) {}
+      is_kept_(other.is_kept_),
+      watch_(other.watch_) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(comm_, other.comm_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
   std::swap(is_kept_, other.is_kept_);
+  std::swap(watch_, other.watch_);
   return *this;
 }
 
@@ -68,7 +89,9 @@ Communicator::~Communicator() {
 Communicator Communicator::split(int color, int key) const {
   MPI_Comm part = MPI_COMM_NULL;
   check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
-  return Communicator(part);
+  Communicator made(part);
+  made.watch_ = watch_;
+  return made;
 }
 
 Communicator Communicator::split_by_host() const {
@@ -77,35 +100,90 @@ Communicator Communicator::split_by_host() const {
   return Communicator(part);
 }
 
-void Communicator::barrier() const { check(MPI_Barrier(comm_), "MPI_Barrier"); }
+// The bytes are copied: a call that is given up may still write to them.
+template <typename Start>
+void Communicator::call(const char* name, std::span<std::byte> bytes, Start start) const {
+  if (watch_ != nullptr) watch_->require_no_earlier_failure();
+  auto copy = std::make_unique<std::byte[]>(bytes.size());  // NOLINT(*-avoid-c-arrays)
+  std::copy(bytes.begin(), bytes.end(), copy.get());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(start(copy.get(), &request), name);
+  try {
+    wait(request, name);
+  } catch (...) {
+    (void)copy.release();
+    keep();
+    throw;
+  }
+  std::copy_n(copy.get(), bytes.size(), bytes.begin());
+}
+
+void Communicator::wait(MPI_Request request, const char* name) const {
+  using Clock = std::chrono::steady_clock;
+  std::exception_ptr failure;
+  Clock::time_point end;
+  for (int polls = 0;; ++polls) {
+    int is_done = 0;
+    check(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), name);
+    if (is_done != 0) return;
+    if (failure != nullptr && Clock::now() > end) std::rethrow_exception(failure);
+    if (polls > polls_before_yields) sched_yield();
+    if (watch_ == nullptr || failure != nullptr || polls % polls_between_looks != 0) continue;
+    try {
+      watch_->look_for_failure();
+    } catch (const RuntimeError&) {
+      failure = std::current_exception();
+      end = Clock::now() + grace;
+    }
+  }
+}
+
+void Communicator::barrier() const {
+  call("MPI_Ibarrier", {}, [&](void*, MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+}
 
 std::int64_t Communicator::least(std::int64_t value) const {
-  std::int64_t result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, MPI_MIN, comm_), "MPI_Allreduce");
-  return result;
+  call("MPI_Iallreduce", bytes_of(std::span(&value, 1)), [&](void* bytes, MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, bytes, 1, MPI_INT64_T, MPI_MIN, comm_, request);
+  });
+  return value;
 }
 
 void Communicator::add_up(std::span<std::uint64_t> numbers) const {
-  const auto count = static_cast<int>(numbers.size());
-  check(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), count, MPI_UINT64_T, MPI_SUM, comm_), "MPI_Allreduce");
+  call("MPI_Iallreduce", bytes_of(numbers), [&](void* bytes, MPI_Request* request) {
+    const auto count = static_cast<int>(numbers.size());
+    return MPI_Iallreduce(MPI_IN_PLACE, bytes, count, MPI_UINT64_T, MPI_SUM, comm_, request);
+  });
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
   constexpr std::size_t most_bytes = 1 << 30;  // at once: counts have 32 bits
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), most_bytes))) {
-    const auto count = static_cast<int>(std::min(bytes.size(), most_bytes));
-    check(MPI_Bcast(bytes.data(), count, MPI_BYTE, from, comm_), "MPI_Bcast");
+    const std::span<std::byte> part = bytes.first(std::min(bytes.size(), most_bytes));
+    call("MPI_Ibcast", part, [&](void* copy, MPI_Request* request) {
+      return MPI_Ibcast(copy, static_cast<int>(part.size()), MPI_BYTE, from, comm_, request);
+    });
   }
 }
 
 void Communicator::most(std::span<std::int64_t> values) const {
-  const auto count = static_cast<int>(values.size());
-  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_INT64_T, MPI_MAX, comm_), "MPI_Allreduce");
+  call("MPI_Iallreduce", bytes_of(values), [&](void* bytes, MPI_Request* request) {
+    const auto count = static_cast<int>(values.size());
+    return MPI_Iallreduce(MPI_IN_PLACE, bytes, count, MPI_INT64_T, MPI_MAX, comm_, request);
+  });
 }
 
 void Communicator::gather(std::int64_t value, std::span<std::int64_t> all) const {
   ensure(static_cast<int>(all.size()) == size_, "a gathered list has an entry for each rank");
-  check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm_), "MPI_Allgather");
+  all[static_cast<std::size_t>(rank_)] = value;
+  gather(all);
+}
+
+void Communicator::gather(std::span<std::int64_t> all) const {
+  call("MPI_Iallgather", bytes_of(all), [&](void* bytes, MPI_Request* request) {
+    const auto count = static_cast<int>(all.size()) / size_;
+    return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes, count, MPI_INT64_T, comm_, request);
+  });
 }
 
 }  // namespace retile::mpi

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "retile/base/error.h"
@@ -95,6 +96,7 @@ Job::Job(MPI_Comm comm, MpiOptions job_options)
   int is_known = 0;
   check(MPI_Comm_get_attr(world.get(), MPI_TAG_UB, &limit, &is_known), "MPI_Comm_get_attr");
   if (is_known != 0) tag_limit_ = *static_cast<const int*>(limit);
+  for (const Communicator* ranks : {&world, &host.team()}) ranks->watch_failures(*this);
 }
 
 // A slower rank may still read what this one has packed for it. After a failure, messages may be under way that nobody
@@ -155,6 +157,10 @@ void Job::tell_failure(std::string_view text) noexcept {
     const int code = MPI_Isend(failure_, static_cast<int>(length), MPI_CHAR, rank, failure_tag, world.get(), &request);
     if (code == MPI_SUCCESS && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
+}
+
+void Job::require_no_earlier_failure() const {
+  if (failure() != nullptr) throw RuntimeError(std::string("an earlier run failed: ") + failure_);
 }
 
 void Job::look_for_failure() {

@@ -20,7 +20,7 @@ namespace retile::mpi {
 // Throws RuntimeError in all processes where they have different options, or one's are wrong. Collective.
 void require_same_options(const Processes& processes, const MpiOptions& options);
 
-class Job {
+class Job final : private FailureWatch {
  public:
   // Collective.
   Job(MPI_Comm comm, MpiOptions job_options);
@@ -56,8 +56,8 @@ class Job {
 
   void tell_failure(std::string_view text) noexcept;
   const char* failure() const { return failure_[0] == '\0' ? nullptr : failure_; }
-  // Throws RuntimeError.
-  void look_for_failure();
+  void require_no_earlier_failure() const override;
+  void look_for_failure() override;
 
   const MpiOptions options;
   const Communicator world;

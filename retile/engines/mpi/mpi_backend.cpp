@@ -34,17 +34,17 @@ std::vector<std::int64_t> MpiBackend::hosts(std::int64_t device_count) const {
 }
 
 BufferStrides MpiBackend::require_same(const Movement& movement, std::int64_t element_size, const BufferStrides& own) {
+  job_->require_no_earlier_failure();
   const DeviceRanks ranks = ranks_of(movement.mesh.device_count());
   const std::int64_t number = fingerprint(movement, element_size);
   BufferStrides checked;
   std::optional<std::string> fault;
-  if (job_->failure() != nullptr) fault = std::string("an earlier run failed: ") + job_->failure();
   try {
     require_element_size(movement, element_size);
     checked =
         require_strides(own, movement.source, movement.target(), ranks.devices_of(job_->world.rank()), element_size);
   } catch (const RuntimeError& error) {
-    if (!fault) fault = error.what();
+    fault = error.what();
   }
   std::int64_t numbers[] = {number, -number, fault ? 1 : 0, checked.sources.empty() ? 0 : 1,
                             checked.targets.empty() ? 0 : 1};

@@ -1,0 +1,88 @@
+// A rank without memory while a run is prepared: wherever it fails, all ranks are told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/planner/planner.h"
+#include "tests/mpi/job/job.h"
+
+namespace {
+
+// Allocations until the first one that fails; below 0: none fails.
+std::int64_t allocations_left = -1;
+
+}  // namespace
+
+// Not inlined: compilers warn of memory of `new` that goes to free().
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
+
+namespace retile::mpi {
+namespace {
+
+// The movement is prepared while the last rank has memory for so many allocations. What the rank is told; empty where
+// the run was prepared.
+std::string prepare_within(std::int64_t allocations, const Movement& movement, const MpiOptions& options) {
+  const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
+  std::unique_ptr<PreparedRun> run;
+  std::string told;
+  if (differs()) allocations_left = allocations;
+  try {
+    run = engine->prepare(movement, 4);
+    allocations_left = -1;
+  } catch (const std::bad_alloc&) {
+    allocations_left = -1;
+    told = "out of memory";
+  } catch (const std::exception& error) {
+    allocations_left = -1;
+    told = error.what();
+  }
+  if (told.empty()) {
+    // This rank was through when the other one failed: it is told when it next waits for others.
+    try {
+      run->statistics();
+    } catch (const std::exception& error) {
+      told = error.what();
+    }
+  }
+  return told;
+}
+
+TEST(NoMemory, while_a_run_is_prepared_is_told_to_all_ranks) {
+  if (job_size() == 1) return;
+  const Mesh mesh({{"a", job_size()}});
+  const Problem problem("", DistributedType::cut(mesh, {24, 48}, {{mesh.whole(0)}, {}}),
+                        DistributedType::cut(mesh, {24, 48}, {{}, {mesh.whole(0)}}));
+  const Movement movement = make_plan(problem).movement;
+  const std::string expected =
+      differs() ? "out of memory" : "rank " + std::to_string(job_size() - 1) + ": out of memory";
+  for (const HostView hosts : {HostView::detected, HostView::every_rank_alone}) {
+    MpiOptions options;
+    options.hosts = hosts;
+    int failures = 0;
+    for (std::int64_t allocations = 0; allocations < 100000; allocations += 1 + allocations / 6) {
+      const std::string told = prepare_within(allocations, movement, options);
+      if (told.empty()) break;
+      EXPECT_THAT(told, testing::EndsWith(expected)) << allocations << " allocations";
+      ++failures;
+    }
+    EXPECT_GT(failures, 10);
+    EXPECT_EQ(prepare_within(-1, movement, options), "");
+  }
+}
+
+}  // namespace
+}  // namespace retile::mpi
