@@ -56,11 +56,30 @@ class RedistributeTest(TestCase):
 EXPECTTEST = "from unittest import TestCase"
 
 
+MODE = """
+import torch
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.testing._internal.common_utils import TestCase
+from test_api import is_enabled
+
+class ModeTest(TestCase):
+    def test_only_the_run_with_plans_is_unwatched(self):
+        with CommDebugMode() as mode:
+            assert torch._C._len_torch_dispatch_stack() == (0 if is_enabled() else 1)
+        assert mode.comm_module_counts["Global"]["forward"] == {}
+"""
+
+
+def compare(folder, *options):
+    (folder / "test_api.py").write_text(TESTS)
+    (folder / "test_mode.py").write_text(MODE)
+    (folder / "expecttest.py").write_text(EXPECTTEST)
+    command = [sys.executable, str(SCRIPT), str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_tests_are_compared_one_by_one_and_beyond_counts_of_collectives(tmp_path):
-    (tmp_path / "test_api.py").write_text(TESTS)
-    (tmp_path / "expecttest.py").write_text(EXPECTTEST)
-    command = [sys.executable, str(SCRIPT), str(tmp_path), "test_api.py"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = compare(tmp_path, "test_api.py")
     assert result.stdout.splitlines() == [
         "test_api.py: 5 pass without plans, 3 of them with",
         "  test_api.RedistributeTest::test_2_operations: AssertionError: another function",
@@ -70,3 +89,9 @@ def test_tests_are_compared_one_by_one_and_beyond_counts_of_collectives(tmp_path
         "5 pass without plans, 3 of them with",
     ], result.stdout + result.stderr
     assert result.returncode == 1
+
+
+def test_a_mode_that_counts_can_be_left_out_with_plans(tmp_path):
+    assert compare(tmp_path, "test_mode.py").returncode == 1
+    result = compare(tmp_path, "test_mode.py", "--unwatched")
+    assert result.returncode == 0, result.stdout + result.stderr
