@@ -36,6 +36,7 @@ fi
 
 export PATH="$PWD/$environment/bin:$PATH"
 rm -rf "$place/library" "$place"/*.whl
+cmake --build build/release --target retile_installed
 cmake --install build/release --prefix "$place/library" >/dev/null
 pip wheel . --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$place" \
   --config-settings=cmake.define.retile_ROOT="$PWD/$place/library"

@@ -478,7 +478,7 @@ def _moved_by_plan(
             if is_async and (is_watched() or not _agreement.has_thread(*ways)):
                 reason = "async_op on a GPU or in a graph"
         except InputError as error:
-            reason = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0].removeprefix("error: ")
     if reason:
         _statistics.left[reason] = _statistics.left.get(reason, 0) + 1
         return None

@@ -713,6 +713,9 @@ def redistributions_are_counted():
     product = put(tensor, mesh, [Partial("product")], tensor.clamp(max=1))
     _, moved, left = statistics_of(lambda: product.redistribute(mesh, [Replicate()]))
     assert (moved, left) == (0, {f"{Partial('product')!r} is no placement that retile knows": 1})
+    flags = put(tensor, mesh, [Partial("max")], tensor > 1)
+    _, moved, left = statistics_of(lambda: flags.redistribute(mesh, [Replicate()]))
+    assert (moved, left) == (0, {"parts of bool cannot be combined": 1})
     waited, moved, left = statistics_of(
         lambda: put(tensor, mesh, [Shard(0)]).redistribute(mesh, [Replicate()], async_op=True).to_local() + 0
     )
