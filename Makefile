@@ -89,7 +89,7 @@ bench-files: build ## retile rechunk against a plain loop, cp and packaged tools
 	tools/python-package.sh python bench/files/capped.py
 	tools/python-package.sh python bench/files/reshard.py
 
-bench-machine: build-bench build ## how well plans are chosen and predicted for a machine, within SECONDS (600): threads, ranks, hosts
+bench-machine: build-bench build ## how well plans are chosen and predicted for a machine, within SECONDS (600): threads, ranks, hosts, JAX, gloo
 	bench/machine.sh build/release build/machine $(SECONDS)
 
 bench-simgrid: build-bench ## predicted times against those that SimGrid simulates, on up to 1,024 devices

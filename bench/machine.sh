@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Measures how well plans are chosen for a machine: every plan that auto could have taken is run, in turn, on threads, on
-# MPI ranks and on hosts made of network namespaces. What was measured before is kept, so that a second run goes on.
+# MPI ranks, on hosts made of network namespaces, on JAX's devices and on ranks of PyTorch over gloo. What was measured
+# before is kept, so that a second run goes on; JAX and PyTorch start again.
 #
 #   bench/machine.sh BUILD RESULTS SECONDS
 #
 # BUILD holds the command; RESULTS takes a machine file and a results file for each part; SECONDS are for all parts
-# together. PARTS names some of: threads, ranks, hosts, unequal-hosts, two-hosts.
+# together. PARTS names some of: threads, ranks, hosts, unequal-hosts, two-hosts, jax, gloo.
 set -euo pipefail
 
 build=$1
 results=$2
 seconds=$3
 root=$(cd "$(dirname "$0")/.." && pwd)
-parts=(${PARTS:-threads ranks hosts unequal-hosts two-hosts})
+parts=(${PARTS:-threads ranks hosts unequal-hosts two-hosts jax gloo})
 commit=${COMMIT:-$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
 mkdir -p "$results"
 
@@ -32,6 +33,13 @@ prepare() {
   esac
 }
 
+measure_framework() {
+  note "$1, up to $((seconds / ${#parts[@]})) s, and for what it installs"
+  cd "$root"
+  FRAMEWORK=$2 tools/python-package.sh python bench/python/machine.py "$2" "$(realpath "$results")/$1.jsonl" \
+    --samples "${SAMPLES:-80}" --seconds $((seconds / ${#parts[@]}))
+}
+
 measure() {
   local machine=$results/$1.json
   if ! [[ -s $machine ]]; then
@@ -45,8 +53,11 @@ measure() {
 }
 
 for part in "${parts[@]}"; do
-  prepare "$part"
-  measure "$part" || note "$part is left out"
+  case $part in
+    jax) (measure_framework jax jax) || note "$part is left out" ;;
+    gloo) (measure_framework gloo torch) || note "$part is left out" ;;
+    *) prepare "$part" && measure "$part" || note "$part is left out" ;;
+  esac
 done
 shopt -s nullglob
 exec python3 "$root/bench/machine_report.py" "$results"/*.jsonl

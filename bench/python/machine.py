@@ -27,7 +27,9 @@ PLANNERS = "wide", "direct", "paper", "gather-slice"
 
 def with_dtensor_costs(machine):
     """The machine with the constants of _collective_utils.py in PyTorch's DTensor."""
-    return retile.Machine({"hosts": json.loads(machine.to_json())["hosts"], "inside": {"rate": 87.7e9, "latency": 6e-7}})
+    return retile.Machine(
+        {"hosts": json.loads(machine.to_json())["hosts"], "inside": {"rate": 87.7e9, "latency": 6e-7}}
+    )
 
 
 class Results:
@@ -122,8 +124,9 @@ def run_jax(options):
     machine = retile.jax.calibrate()
     print(machine.to_json(), file=sys.stderr)
     results = Results(options.results, "jax", machine)
+    end = time.monotonic() + options.seconds
     for problem in sample(options):
-        if problem["src"] != problem["dst"]:
+        if problem["src"] != problem["dst"] and time.monotonic() < end:
             measure_jax(problem, machine, options, results)
 
 
@@ -187,8 +190,12 @@ def run_rank(rank, port, options):
     if rank == 0:
         print(machine.to_json(), file=sys.stderr)
     results = Results(options.results, "gloo", machine) if rank == 0 else None
+    end = time.monotonic() + options.seconds
     for problem in sample(options):
-        measure_torch(problem, machine, options, results)
+        goes_on = torch.tensor(time.monotonic() < end)
+        dist.broadcast(goes_on, 0)  # one rank's clock decides
+        if goes_on:
+            measure_torch(problem, machine, options, results)
     dist.destroy_process_group()
 
 
@@ -208,6 +215,7 @@ def main():
     parser.add_argument("--samples", type=int, default=80, help="problems, about (80)")
     parser.add_argument("--megabytes", type=float, default=8, help="of an array, about (8)")
     parser.add_argument("--repetitions", type=int, default=9, help="of which the median counts (9)")
+    parser.add_argument("--seconds", type=float, default=600, help="after which no problem is begun (600)")
     options = parser.parse_args()
     (run_jax if options.framework == "jax" else run_torch)(options)
 
