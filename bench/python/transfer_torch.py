@@ -4,9 +4,9 @@ The trainers are FSDP x tensor parallel (2 x 2), the servers tensor parallel (4)
 run: buckets (all trainers gather, the first one broadcasts buckets of 64 MiB, servers take their slices), one
 `retile.torch.redistribute` for each tensor, one `retile.torch.Transfer`, with and without checksums, and the same once
 more, which shows the noise. Every server compares its slices before anything is timed. One line of JSON, then ratios:
-theirs over ours, above 1 we are faster; of the fastest runs, and of the processors' time of all ranks, which other work
-on the machine disturbs less (medians). The last rows are many small tensors against one message of the same bytes, and
-what commit() takes for many names.
+theirs over ours, above 1 we are faster, of medians and in parentheses of the fastest runs. Compared are the time from the
+first rank's start to the last one's end, and the processors' time of all ranks, which other work on the machine disturbs
+less. The last rows are many small tensors against one message of the same bytes, and what commit() takes for many names.
 """
 
 import argparse
@@ -162,9 +162,10 @@ def measured(contenders, repetitions):
             start, begin = time.perf_counter(), time.process_time()
             contenders[name]()
             used = torch.tensor(time.process_time() - begin, dtype=torch.float64)
-            dist.barrier()
-            seconds[name].append(time.perf_counter() - start)
+            ends = torch.tensor([-start, time.perf_counter()], dtype=torch.float64)  # ranks of a host have one clock
+            dist.all_reduce(ends, dist.ReduceOp.MAX)
             dist.all_reduce(used)
+            seconds[name].append(float(ends.sum()))
             processors[name].append(float(used))
     return seconds, processors
 
@@ -188,7 +189,7 @@ def small_tensors(options):
             dist.recv(message, 0)
 
     seconds, _ = measured({"one message": send, "1,000 tensors": lambda: t.start().wait()}, options.repetitions)
-    return {name: min(times) for name, times in seconds.items()}
+    return seconds
 
 
 def commit_seconds(count):
@@ -229,8 +230,6 @@ def run_rank(rank, port, options):
 
 def report(model, seconds, processors, small, commit, options):
     size = sum(2 * torch.Size(shape).numel() for shape, _ in model.table.values())
-    seconds = {name: min(times) for name, times in seconds.items()}
-    processors = {name: statistics.median(times) for name, times in processors.items()}
     result = {"tensors": len(model.table), "bytes": size, "seconds": seconds, "processor_seconds": processors}
     print(json.dumps(result | {"small": small, "commit": commit}), flush=True)
     print(
@@ -238,16 +237,23 @@ def report(model, seconds, processors, small, commit, options):
         f"{os.cpu_count()} cores",
         file=sys.stderr,
     )
-    for name, time_taken in seconds.items():
-        used, own = processors[name], processors["transfer"]
+    for name in seconds:
         print(
-            f"{name:18} {time_taken:8.4f} s, over ours {time_taken / seconds['transfer']:6.3f}; "
-            f"processors {used:8.4f} s, over ours {used / own:6.3f}",
+            f"{name:18} {compared(seconds[name], seconds['transfer'])}; "
+            f"processors {compared(processors[name], processors['transfer'])}",
             file=sys.stderr,
         )
-    times = list(small.values())
-    print(f"1,000 tensors of 64 KiB over one message {times[1] / times[0]:.2f}", file=sys.stderr)
+    one, many = small.values()
+    print(f"1,000 tensors of 64 KiB {compared(many, one)}, which is one message", file=sys.stderr)
     print(f"commit of {options.names} tensors {commit:.2f} s", file=sys.stderr)
+
+
+def compared(times, others):
+    """The median, and its ratio to that of others; in parentheses those of the fastest runs."""
+    median, fastest = statistics.median(times), min(times)
+    return (
+        f"{median:8.4f} s ({fastest:.4f}), over {median / statistics.median(others):6.3f} ({fastest / min(others):.3f})"
+    )
 
 
 def main():
@@ -256,7 +262,7 @@ def main():
     parser.add_argument("--layers", type=int, default=6, help="of nine tensors each (6)")
     parser.add_argument("--vocabulary", type=int, default=8192, help="elements (8192)")
     parser.add_argument("--max-bytes", type=int, default=64 << 20, help="that a rank stages (64 MiB)")
-    parser.add_argument("--repetitions", type=int, default=10, help="of which the fastest counts (10)")
+    parser.add_argument("--repetitions", type=int, default=10, help="of each contender (10)")
     parser.add_argument("--ours", action="store_true", help="only our transfers, with and without checksums")
     parser.add_argument("--names", type=int, default=20000, help="for commit() (20000)")
     options = parser.parse_args()
