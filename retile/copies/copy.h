@@ -24,6 +24,9 @@ enum class Stores {
   streaming,  // around the caches, where runs are long enough: for more data than caches hold
 };
 
+// The stores for tiles of which this many bytes are written: more have left the caches before they are read again.
+inline Stores stores_for(std::int64_t bytes) { return bytes >= 4 << 20 ? Stores::streaming : Stores::cached; }
+
 // After copies with such stores, before another thread or process reads what they wrote. Waits for the memory: once for
 // many copies.
 void finish_stores(Stores stores);

@@ -197,6 +197,7 @@ struct RankTransfer::State {
       add_pieces(lane, memory, pieces, is_sent && !is_passed_on ? TransferSide::source : TransferSide::target);
     }
     for (const StreamPhase phase : {StreamPhase::from_sources, StreamPhase::passed_on}) place_lanes(phase);
+    stores = stores_for(plan.received_bytes(rank));
   }
 
   void place_lanes(StreamPhase phase) {
@@ -264,7 +265,7 @@ struct RankTransfer::State {
   }
   void unpack_range(const Lane& lane, ByteRange range, const std::byte* in) const {
     visit_range(lane, range, [&](const LaidPiece& piece, ByteRange bytes, std::int64_t at) {
-      packings[piece.packing].box.unpack(in + at, bytes, piece.first);
+      packings[piece.packing].box.unpack(in + at, bytes, piece.first, stores);
     });
   }
 
@@ -287,7 +288,8 @@ struct RankTransfer::State {
   Lane kept_to;
   std::array<std::vector<Lane>, 2> sent;  // by phase
   std::array<std::vector<Lane>, 2> received;
-  std::int64_t round_bytes = 0;  // of the staging
+  Stores stores = Stores::cached;  // into target tiles
+  std::int64_t round_bytes = 0;    // of the staging
   std::shared_ptr<Staging> staging;
 };
 
@@ -342,6 +344,7 @@ void RankTransfer::copy_kept() const {
     state_->pack_range(state_->kept_from, range, block.data());
     state_->unpack_range(state_->kept_to, range, block.data());
   });
+  finish_stores(state_->stores);
 }
 
 std::int64_t RankTransfer::pack(std::int64_t round, Device peer, bool only_changed) {
@@ -380,6 +383,7 @@ void RankTransfer::unpack(std::int64_t round, Device peer) const {
     if (has_checksum) checksum = crc32c({in + at, static_cast<std::size_t>(block.size())}, checksum);
     state_->unpack_range(lane, block, in + at);
   });
+  finish_stores(state_->stores);
   if (header.checksum == checksum) return;
   throw RuntimeError(
       fmt::format("round {} from rank {} to rank {} did not arrive as it was sent: its checksum is wrong", round, peer,

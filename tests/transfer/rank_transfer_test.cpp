@@ -10,6 +10,7 @@
 
 #include "retile/checking/made_array.h"
 #include "retile/copies/convert.h"
+#include "retile/copies/copy.h"
 #include "retile/schedule/stream_plan.h"
 #include "retile/transfer/claims.h"
 #include "tests/support/diagnostic_of.h"
@@ -138,6 +139,14 @@ TEST(RankTransfer, gives_every_rank_its_slices_within_the_cap) {
       ASSERT_EQ(ranks.rank(rank).staged_bytes(), ranks.plan().staged_bytes(rank));
     }
   }
+}
+
+TEST(RankTransfer, moves_more_than_caches_hold) {
+  Ranks ranks(model_of(make_manifest({{"w", test::problem_of("a=2", "[2500{a}5000, 1010]", "[5000, 505{a}1010]")}})),
+              {1 << 20, 1 << 20, {}, true});
+  ASSERT_EQ(stores_for(ranks.plan().received_bytes(0)), Stores::streaming);
+  ranks.move();
+  EXPECT_EQ(ranks.difference(), std::nullopt);
 }
 
 TEST(RankTransfer, passes_on_what_has_come_into_a_host) {

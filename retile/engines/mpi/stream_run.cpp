@@ -18,9 +18,6 @@
 namespace retile::mpi {
 namespace {
 
-// Tiles that get more have left the caches before they are read again.
-constexpr std::int64_t least_streamed_bytes = 4 << 20;
-
 // Lanes to and from members of this host, by member.
 struct NearLanes {
   std::map<int, Lane> sent;
@@ -133,7 +130,7 @@ class StreamRun final : public PreparedStreams {
         count(piece.from, device, volume(piece.box) * streams_.stage->element_size());
       });
     }
-    if (*std::max_element(written.begin(), written.end()) >= least_streamed_bytes) stores_ = Stores::streaming;
+    stores_ = stores_for(*std::max_element(written.begin(), written.end()));
   }
 
   // Lists would take too much memory. Those of pieces to and from some devices.
