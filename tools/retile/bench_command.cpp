@@ -19,9 +19,9 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace bench_command {
@@ -62,7 +62,7 @@ struct Arguments {
   std::optional<std::string> machine;  // a file
   std::string commit = "unknown";
   std::string out = "results.jsonl";
-  const CLI::App* command = nullptr;  // knows which options were given
+  Command command;  // knows which options were given
 };
 
 // The ends of a range such as "1-6"; "4" is "4-4".
@@ -107,7 +107,7 @@ class ProblemList {
   ProblemList(const Arguments& arguments, const SampleOptions& sampling)
       : sampling_(sampling), samples_(arguments.problems ? 0 : arguments.samples) {
     for (const char* option : {"--samples", "--axes", "--rank", "--size", "--dtype"}) {
-      if (arguments.problems && arguments.command->count(option) > 0)
+      if (arguments.problems && arguments.command.is_given(option))
         throw UsageError(fmt::format("{} goes with sampled problems, not with --problems", option));
     }
     if (arguments.adversarial) listed_ = adversarial_problems();
@@ -231,31 +231,31 @@ int run(const Arguments& arguments) {
   return status;
 }
 
-void add_sampling_options(CLI::App& command, Arguments& arguments) {
+void add_sampling_options(Command command, Arguments& arguments) {
   add_value(command, "--samples", arguments.samples, "how many problems to sample", "N", whole_number(0, 1000000));
   command.add_option("--problems", arguments.problems, "a file of problems, one a line, instead of sampling")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag("--adversarial", arguments.adversarial, "the paper's P1 to P4 before all others");
   command.add_option("--axes", arguments.axes, "sizes of the mesh's axes (2,2,2)")
-      ->delimiter(',')
-      ->check(whole_number(1, INT32_MAX))
-      ->type_name("K,...");
-  command.add_option("--rank", arguments.rank, "dimensions of the arrays")->capture_default_str()->type_name("N-N");
-  command.add_option("--size", arguments.size, "bytes of the global arrays")->capture_default_str()->type_name("B-B");
+      .delimiter(',')
+      .check(whole_number(1, INT32_MAX))
+      .type_name("K,...");
+  command.add_option("--rank", arguments.rank, "dimensions of the arrays").capture_default_str().type_name("N-N");
+  command.add_option("--size", arguments.size, "bytes of the global arrays").capture_default_str().type_name("B-B");
   command.add_option("--dtype", arguments.element_type, "element type of the arrays")
-      ->check(known_name(element_type_names))
-      ->capture_default_str()
-      ->type_name("TYPE");
+      .check(known_name(element_type_names))
+      .capture_default_str()
+      .type_name("TYPE");
   add_value(command, "--seed", arguments.seed, "seed of problems and data", "N", whole_number(0, UINT64_MAX));
   add_value(command, "--scale", arguments.scale, "shrink arrays to this share of their size, layouts kept", "SHARE",
             number_between(1e-9, 1));
 }
 
-void add_measuring_options(CLI::App& command, Arguments& arguments) {
+void add_measuring_options(Command command, Arguments& arguments) {
   command.add_option("--contenders", arguments.contenders, "contenders to measure, from the list below")
-      ->delimiter(',')
-      ->check(known_name(contender_names))
-      ->type_name("NAME,...");
+      .delimiter(',')
+      .check(known_name(contender_names))
+      .type_name("NAME,...");
   add_value(command, "--repeat", arguments.repetitions, "timed runs of each contender", "N", whole_number(1, 1000000));
   add_value(command, "--time-limit", arguments.time_limit, "start no problem after so many seconds; 0: no limit", "S",
             number_between(0, 1e9));
@@ -263,21 +263,21 @@ void add_measuring_options(CLI::App& command, Arguments& arguments) {
       .add_option("--machine", arguments.machine,
                   "a machine file (docs/machines.md): auto takes the plan that is predicted to be the\n"
                   "fastest, and results say what was predicted")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_option("--commit", arguments.commit, "version that was built, recorded with the results")
-      ->type_name("TEXT");
+      .type_name("TEXT");
   command.add_option("--out", arguments.out, "file that results are appended to")
-      ->capture_default_str()
-      ->type_name("FILE");
+      .capture_default_str()
+      .type_name("FILE");
 }
 
 }  // namespace bench_command
 
-void add_bench_command(CLI::App& app, int* status) {
+void add_bench_command(Command app, int* status) {
   using namespace bench_command;
   const auto [command, arguments] =
       add_subcommand(app, "bench", "Measure planners against each other on real data", examples, run, status);
-  arguments.command = &command;
+  arguments.command = command;
   add_sampling_options(command, arguments);
   add_engine_options(command, arguments.engine);
   add_measuring_options(command, arguments);

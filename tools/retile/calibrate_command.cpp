@@ -10,9 +10,9 @@
 #include "retile/machine/machine.h"
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace calibrate_command {
@@ -67,17 +67,17 @@ int run(const Arguments& arguments) {
 
 }  // namespace calibrate_command
 
-void add_calibrate_command(CLI::App& app, int* status) {
+void add_calibrate_command(Command app, int* status) {
   using namespace calibrate_command;
   const auto [command, arguments] =
       add_subcommand(app, "calibrate", "Measure this machine and write it as a machine file", examples, run, status);
   add_engine_options(command, arguments.engine, EngineChoice::of_transfers);
   command.add_option("--devices", arguments.devices, "devices of the machine; by default one for each rank or core")
-      ->check(whole_number(2, most_devices))
-      ->type_name("N");
+      .check(whole_number(2, most_devices))
+      .type_name("N");
   add_value(command, "--seconds", arguments.seconds, "about how long to measure", "SECONDS", number_between(0.1, 3600));
   command.add_option("-o,--out", arguments.path, "file to write when all is measured, by default standard output")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
 }  // namespace retile::command

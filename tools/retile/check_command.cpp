@@ -10,8 +10,8 @@
 #include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace check_command {
@@ -63,10 +63,10 @@ int run(const Arguments& arguments) {
 
 }  // namespace check_command
 
-void add_check_command(CLI::App& app, int* status) {
+void add_check_command(Command app, int* status) {
   using namespace check_command;
   const auto [command, arguments] = add_subcommand(app, "check", "Check programs", examples, run, status);
-  command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");
+  command.add_option("FILE", arguments.paths, "programs; - is standard input").required().type_name("");
   command.add_flag("-v,--verbose", arguments.verbose, "say what was checked, one line a file, on standard error");
 }
 

@@ -1,7 +1,7 @@
 // The subcommands of retile: arguments in, library calls, results on standard output.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/retile/options.h"
 
 namespace retile::command {
 
@@ -15,25 +15,20 @@ enum ExitStatus : int {
 };
 
 // Each adds a subcommand. When it is chosen, *status becomes its exit status.
-void add_plan_command(CLI::App& app, int* status);
-void add_run_command(CLI::App& app, int* status);
-void add_transfer_command(CLI::App& app, int* status);
-void add_rechunk_command(CLI::App& app, int* status);
-void add_reshard_command(CLI::App& app, int* status);
-void add_explain_command(CLI::App& app, int* status);
-void add_draw_command(CLI::App& app, int* status);
-void add_emit_command(CLI::App& app, int* status);
-void add_verify_command(CLI::App& app, int* status);
-void add_normalize_command(CLI::App& app, int* status);
-void add_check_command(CLI::App& app, int* status);
-void add_fmt_command(CLI::App& app, int* status);
-void add_lower_command(CLI::App& app, int* status);
-void add_bench_command(CLI::App& app, int* status);
-void add_calibrate_command(CLI::App& app, int* status);
-
-// Subcommands that describe the others and the app itself; they are added last.
-void add_help_command(CLI::App& app);
-void add_complete_command(CLI::App& app);
-void add_man_command(CLI::App& app);
+void add_plan_command(Command app, int* status);
+void add_run_command(Command app, int* status);
+void add_transfer_command(Command app, int* status);
+void add_rechunk_command(Command app, int* status);
+void add_reshard_command(Command app, int* status);
+void add_explain_command(Command app, int* status);
+void add_draw_command(Command app, int* status);
+void add_emit_command(Command app, int* status);
+void add_verify_command(Command app, int* status);
+void add_normalize_command(Command app, int* status);
+void add_check_command(Command app, int* status);
+void add_fmt_command(Command app, int* status);
+void add_lower_command(Command app, int* status);
+void add_bench_command(Command app, int* status);
+void add_calibrate_command(Command app, int* status);
 
 }  // namespace retile::command

@@ -16,9 +16,9 @@
 #include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/plan_file.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace draw_command {
@@ -202,7 +202,7 @@ int run(const Arguments& arguments) {
 
 }  // namespace draw_command
 
-void add_draw_command(CLI::App& app, int* status) {
+void add_draw_command(Command app, int* status) {
   using namespace draw_command;
   const auto [command, arguments] =
       add_subcommand(app, "draw", "Draw a plan: a page, an SVG or text", examples, run, status);
@@ -210,11 +210,11 @@ void add_draw_command(CLI::App& app, int* status) {
   add_value(command, "--as", arguments.format,
             "html, svg or text; by default as --out ends, otherwise text on a terminal and html elsewhere", "FORMAT",
             known_name(format_names));
-  command.add_option("--out", arguments.path, "file to write, by default standard output")->type_name("FILE");
+  command.add_option("--out", arguments.path, "file to write, by default standard output").type_name("FILE");
   command
       .add_option("--dimensions", arguments.dimensions,
                   "up to three to draw: layers, rows and columns, e.g. 0,2; by default those that are cut")
-      ->type_name("LIST");
+      .type_name("LIST");
   add_value(command, "--step", arguments.step, "with svg and text: this step alone, before and after, from 1", "N",
             whole_number(1, 1 << 30));
   add_value(command, "--beside", arguments.beside, "draw this planner's plan beside it, or what XLA's rules do: xla",

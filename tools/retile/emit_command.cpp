@@ -8,9 +8,9 @@
 #include "retile/tensors/lowering.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/plan_file.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace emit_command {
@@ -77,22 +77,22 @@ int run(const Arguments& arguments) {
 
 }  // namespace emit_command
 
-void add_emit_command(CLI::App& app, int* status) {
+void add_emit_command(Command app, int* status) {
   using namespace emit_command;
   const auto [command, arguments] =
       add_subcommand(app, "emit", "Write the plan as code: JAX, MPI, StableHLO or MLIR", examples, run, status);
   add_problem_options(command, arguments.problem, PlannerChoice::with_xla);
   command.add_option("--as", arguments.target, fmt::format("what to write: {}", emission::target_names))
-      ->check(known_name(emission::target_names))
-      ->required()
-      ->type_name("TARGET");
+      .check(known_name(emission::target_names))
+      .required()
+      .type_name("TARGET");
   command
       .add_option("--form", arguments.form,
                   fmt::format("form of JAX's code: {} (retile.jax runs fast on CPU devices, collectives elsewhere)",
                               tensors::program_form_names))
-      ->check(known_name(tensors::program_form_names))
-      ->type_name("FORM");
-  command.add_option("--out", arguments.path, "file to write, by default standard output")->type_name("FILE");
+      .check(known_name(tensors::program_form_names))
+      .type_name("FORM");
+  command.add_option("--out", arguments.path, "file to write, by default standard output").type_name("FILE");
 }
 
 }  // namespace retile::command

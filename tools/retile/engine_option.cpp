@@ -15,7 +15,7 @@
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
-#include "tools/retile/usage.h"
+#include "tools/retile/options.h"
 
 namespace retile::command {
 namespace {
@@ -26,15 +26,15 @@ constexpr std::uint64_t most_threads = 4096;
 
 void check_engine_options(const EngineArguments& arguments) {
   const auto check = [&](const char* option, const char* engine) {
-    if (arguments.command->count(option) == 0 || arguments.engine == engine) return;
+    if (!arguments.command.is_given(option) || arguments.engine == engine) return;
     throw UsageError(fmt::format("{} goes with --engine {}, not {}", option, engine, arguments.engine));
   };
   check("--threads", "threads");
   for (const char* option : {"--transport", "--device-map", "--staging"}) check(option, "mpi");
 }
 
-void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice) {
-  arguments.command = &command;
+void add_engine_options(Command command, EngineArguments& arguments, EngineChoice choice) {
+  arguments.command = command;
   const bool has_all = choice == EngineChoice::all;
   add_value(command, "--engine", arguments.engine,
             fmt::format("threads: all devices in this process;{}\n"
@@ -43,8 +43,8 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
                         has_all ? " reference: slow and obviously right;" : "", has_all ? "; arrays only" : ""),
             "NAME", known_name(has_all ? "threads, reference, cuda, mpi" : "threads, cuda, mpi"));
   command.add_option("--threads", arguments.threads, "threads of the threads engine; by default one for each core")
-      ->check(whole_number(1, most_threads))
-      ->type_name("N");
+      .check(whole_number(1, most_threads))
+      .type_name("N");
   add_value(command, "--transport", arguments.transport,
             "how MPI ranks reach each other. auto: directly within a host, else as suits the step;\n"
             "collectives: alltoall and allgather are MPI's own; messages: everything is sent",
@@ -52,12 +52,12 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineCho
   command
       .add_option("--device-map", arguments.device_map,
                   "devices of the MPI ranks: row-major, or listed rank by rank, e.g. 0,2,1,3")
-      ->capture_default_str()
-      ->type_name("MAP");
+      .capture_default_str()
+      .type_name("MAP");
   command.add_option("--staging", arguments.staging, "the most bytes that an MPI rank may hold for messages under way")
-      ->transform(byte_count(mpi::least_staging, mpi::most_staging))
-      ->capture_default_str()
-      ->type_name("BYTES");
+      .transform(byte_count(mpi::least_staging, mpi::most_staging))
+      .capture_default_str()
+      .type_name("BYTES");
 }
 
 int thread_count(const EngineArguments& arguments) {

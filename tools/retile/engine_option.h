@@ -1,7 +1,6 @@
 // The option that names the engine of a run, and the options that belong to it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "retile/engines/engine.h"
 #include "retile/engines/mpi_options.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 
 namespace retile::command {
 
@@ -18,13 +18,13 @@ struct EngineArguments {
   std::string transport = "auto";
   std::string device_map = "row-major";
   std::int64_t staging = mpi::MpiOptions().staging_bytes;
-  const CLI::App* command = nullptr;  // knows which options were given
+  Command command;  // knows which options were given
 };
 
 // Which engines can be chosen. Transfers cannot use engines that move one array at a time.
 enum class EngineChoice { all, of_transfers };
 
-void add_engine_options(CLI::App& command, EngineArguments& arguments, EngineChoice choice = EngineChoice::all);
+void add_engine_options(Command command, EngineArguments& arguments, EngineChoice choice = EngineChoice::all);
 
 // Throws UsageError where an option belongs to another engine.
 void check_engine_options(const EngineArguments& arguments);

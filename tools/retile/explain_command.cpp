@@ -9,9 +9,9 @@
 #include "retile/interchange/compiler_log.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace explain_command {
@@ -117,7 +117,7 @@ int run(const Arguments& arguments) {
 
 }  // namespace explain_command
 
-void add_explain_command(CLI::App& app, int* status) {
+void add_explain_command(Command app, int* status) {
   using namespace explain_command;
   const auto [command, arguments] = add_subcommand(
       app, "explain", "Say what a compiler does with redistributions, and what could be done", examples, run, status);

@@ -11,8 +11,8 @@
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace fmt_command {
@@ -61,11 +61,11 @@ int run(const Arguments& arguments) {
 
 }  // namespace fmt_command
 
-void add_fmt_command(CLI::App& app, int* status) {
+void add_fmt_command(Command app, int* status) {
   using namespace fmt_command;
   const auto [command, arguments] =
       add_subcommand(app, "fmt", "Print programs in canonical form", examples, run, status);
-  command.add_option("FILE", arguments.paths, "programs; - is standard input")->required()->type_name("");
+  command.add_option("FILE", arguments.paths, "programs; - is standard input").required().type_name("");
   command.add_flag("--check", arguments.check, "print the names of files that fmt would change, and exit with 1");
   command.add_flag("-i,--in-place", arguments.in_place, "write the result back to the file");
 }

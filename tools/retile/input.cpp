@@ -23,9 +23,9 @@
 #include "retile/types/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
@@ -121,7 +121,7 @@ void check_foreign_usage(const ProblemArguments& arguments) {
   if (arguments.target_mesh) throw UsageError("--target-mesh goes with types of retile");
 }
 
-void add_cost_options(CLI::App& command, ProblemArguments& arguments, CostChoice choice) {
+void add_cost_options(Command command, ProblemArguments& arguments, CostChoice choice) {
   std::string names = cost_model_names();
   std::string description = "paper: elements sent per device, the default; volume: the most that a device receives";
   if (choice == CostChoice::seconds_too) {
@@ -131,9 +131,9 @@ void add_cost_options(CLI::App& command, ProblemArguments& arguments, CostChoice
         .add_option("--machine", arguments.machine,
                     "a file that says which devices are on which host and how fast bytes move\n"
                     "(docs/machines.md): plans are timed, and auto takes the fastest")
-        ->type_name("FILE");
+        .type_name("FILE");
   }
-  command.add_option("--cost", arguments.cost_model, description)->check(known_name(names))->type_name("MODEL");
+  command.add_option("--cost", arguments.cost_model, description).check(known_name(names)).type_name("MODEL");
 }
 
 void check_usage(const ProblemArguments& arguments) {
@@ -187,27 +187,27 @@ std::vector<SourceText> read_values(const std::string& path, const std::string& 
   return split_objects(read_file(path), what);
 }
 
-void add_problem_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice) {
+void add_problem_options(Command command, ProblemArguments& arguments, PlannerChoice choice) {
   command
       .add_option(
           "SRC", arguments.source,
           "type of the array as it is, e.g. '[4{a}8, 16]'; or a sharding as XLA, JAX, Shardy, DTensor or MLIR print it")
-      ->type_name("");
-  command.add_option("DST", arguments.target, "type of the array as it is wanted")->type_name("");
+      .type_name("");
+  command.add_option("DST", arguments.target, "type of the array as it is wanted").type_name("");
   command
       .add_option("--shape", arguments.shape,
                   "shape and element type of the array, for shardings that do not have them, e.g. 'f32[16,1024]'")
-      ->type_name("ARRAY");
+      .type_name("ARRAY");
   command.add_flag("--local-shape", arguments.is_local_shape,
                    "with --shape: the shape is that of a source tile, not of the array");
   add_value(command, "--notation", arguments.notation,
             fmt::format("print source and target in this notation too: {}", interchange::notation_names), "NAME",
             known_name(interchange::notation_names));
-  command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2")->type_name("AXES");
+  command.add_option("--mesh", arguments.mesh, "axes and their sizes, e.g. a=2,b=2,c=2").type_name("AXES");
   command.add_option("--target-mesh", arguments.target_mesh, "axes of the target's mesh, if it differs")
-      ->type_name("AXES");
+      .type_name("AXES");
   command.add_option("--problems", arguments.problems, "file with one problem a line as JSON; - is standard input")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_value(command, "--dtype", arguments.element_type,
             fmt::format("element type of SRC and DST, f32 by default: {}", element_type_names), "TYPE",
             known_name(element_type_names));
@@ -219,10 +219,10 @@ void add_problem_options(CLI::App& command, ProblemArguments& arguments, Planner
       .add_option("--memory-limit", arguments.memory_limit,
                   "most that a device may hold at once in a run, its source and target tiles included:\n"
                   "bytes (4096, 512MiB), or a factor of the larger of the two (2.5x)")
-      ->type_name("LIMIT");
+      .type_name("LIMIT");
 }
 
-void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice, CostChoice costs) {
+void add_planner_options(Command command, ProblemArguments& arguments, PlannerChoice choice, CostChoice costs) {
   const bool has_xla = choice == PlannerChoice::with_xla;
   const bool has_machine = costs == CostChoice::seconds_too;
   std::string names(planner_names);

@@ -1,7 +1,6 @@
 // The command's problems, from its arguments or from files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "retile/interchange/notation.h"
 #include "retile/planner/planner.h"
 #include "retile/planner/problem.h"
+#include "tools/retile/options.h"
 
 namespace retile::command {
 
@@ -52,12 +52,12 @@ struct ProblemArguments {
 enum class PlannerChoice { ours, with_xla };
 constexpr const char* xla_planner = "xla";
 
-void add_problem_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
+void add_problem_options(Command command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours);
 // Whether plans can be compared by seconds, too.
 enum class CostChoice { elements, seconds_too };
 
 // Adds the options that say how to plan: --planner, --cost, --machine if costs may be seconds, --no-exchange, --effort.
-void add_planner_options(CLI::App& command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours,
+void add_planner_options(Command command, ProblemArguments& arguments, PlannerChoice choice = PlannerChoice::ours,
                          CostChoice costs = CostChoice::elements);
 
 // The plan options for one problem. The memory limit depends on it, if it is a factor.

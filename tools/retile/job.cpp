@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "retile/base/error.h"
-#include "tools/retile/usage.h"
+#include "tools/retile/options.h"
 #ifdef RETILE_HAS_MPI
 #include "retile/engines/mpi/session.h"
 #endif

@@ -11,8 +11,8 @@
 #include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace lower_command {
@@ -96,11 +96,11 @@ int run(const Arguments& arguments) {
 
 }  // namespace lower_command
 
-void add_lower_command(CLI::App& app, int* status) {
+void add_lower_command(Command app, int* status) {
   using namespace lower_command;
   const auto [command, arguments] =
       add_subcommand(app, "lower", "Show what a program's redistributions become", examples, run, status);
-  command.add_option("FILE", arguments.path, "program; - is standard input")->required()->type_name("");
+  command.add_option("FILE", arguments.path, "program; - is standard input").required().type_name("");
   add_planner_options(command, arguments.planning);
   add_value(command, "--dump-after", arguments.pass,
             "print the program after a pass:\n"

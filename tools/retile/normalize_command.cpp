@@ -1,7 +1,7 @@
 // retile normalize
 #include <fmt/format.h>
 
-#include <memory>
+#include <string>
 
 #include "retile/collectives/rewriting.h"
 #include "retile/plan/text.h"
@@ -57,19 +57,22 @@ Examples:
   retile plan --planner gather-slice --mesh x=4 '[2{x}8, 8]' '[8, 2{x}8]' | retile normalize -
   printf '%s\n' 'mesh {x: 4}' '[2{x}8, 8]' '-> allgather(0; x)' '-> dynslice(1; x)' | retile normalize -)";
 
+struct Arguments {
+  std::string path;
+};
+
+int run(const Arguments& arguments) {
+  render_normalization(parse_sequence(read_file(arguments.path)), write_result);
+  return done;
+}
+
 }  // namespace normalize_command
 
-void add_normalize_command(CLI::App& app, int* status) {
+void add_normalize_command(Command app, int* status) {
   using namespace normalize_command;
-  CLI::App* command = app.add_subcommand("normalize", "Rewrite a sequence of collectives into normal form");
-  const auto path = std::make_shared<std::string>();
-  command->add_option("SEQUENCE", *path, "sequence file; - is standard input")->required()->type_name("");
-  command->footer(examples);
-  command->callback([path, status] {
-    const Sequence sequence = parse_sequence(read_file(*path));
-    render_normalization(sequence, write_result);
-    *status = done;
-  });
+  const auto [command, arguments] =
+      add_subcommand(app, "normalize", "Rewrite a sequence of collectives into normal form", examples, run, status);
+  command.add_option("SEQUENCE", arguments.path, "sequence file; - is standard input").required().type_name("");
 }
 
 }  // namespace retile::command

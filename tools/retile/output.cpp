@@ -12,8 +12,8 @@
 #include "retile/base/new_file.h"
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
@@ -54,10 +54,10 @@ int fail_at(const SourceText* line, int status, const std::string& message) {
 
 }  // namespace
 
-void add_color_option(CLI::App& command) {
+void add_color_option(Command command) {
   command.add_option("--color", color_choice(), "auto: on a terminal, unless NO_COLOR is set; always; never")
-      ->check(known_name("auto, always, never"))
-      ->type_name("WHEN");
+      .check(known_name("auto, always, never"))
+      .type_name("WHEN");
 }
 
 const Palette& palette_of(std::FILE* file) { return has_colors(file) ? colored : plain; }

@@ -1,7 +1,6 @@
 // The command's output: results to standard output, errors to standard error.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -9,11 +8,12 @@
 #include <string_view>
 
 #include "retile/base/diagnostic.h"
+#include "tools/retile/options.h"
 
 namespace retile::command {
 
 // Adds --color, which every subcommand has.
-void add_color_option(CLI::App& command);
+void add_color_option(Command command);
 
 // The colours for a file: none unless it is a terminal, or colours are requested.
 const Palette& palette_of(std::FILE* file);

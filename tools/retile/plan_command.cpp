@@ -8,8 +8,8 @@
 #include "retile/plan/text.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace plan_command {
@@ -78,7 +78,7 @@ int run(const Arguments& arguments) {
 
 }  // namespace plan_command
 
-void add_plan_command(CLI::App& app, int* status) {
+void add_plan_command(Command app, int* status) {
   using namespace plan_command;
   const auto [command, arguments] =
       add_subcommand(app, "plan", "Show the steps that lead from one layout to another", examples, run, status);

@@ -11,8 +11,8 @@
 #include "retile/base/error.h"
 #include "retile/plan/verify.h"
 #include "tools/retile/command.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {

@@ -9,9 +9,9 @@
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace rechunk_command {
@@ -71,36 +71,36 @@ int run(const Arguments& arguments) {
 
 }  // namespace rechunk_command
 
-void add_rechunk_command(CLI::App& app, int* status) {
+void add_rechunk_command(Command app, int* status) {
   using namespace rechunk_command;
   const auto [command, arguments] =
       add_subcommand(app, "rechunk", "Change the chunks of arrays in files, within a byte cap", examples, run, status);
-  command.add_option("SRC", arguments.settings.source, "Zarr store, .npy file or HDF5 file")->required()->type_name("");
-  command.add_option("DST", arguments.settings.target, "Zarr store or .npy file to write")->required()->type_name("");
+  command.add_option("SRC", arguments.settings.source, "Zarr store, .npy file or HDF5 file").required().type_name("");
+  command.add_option("DST", arguments.settings.target, "Zarr store or .npy file to write").required().type_name("");
   command
       .add_option("--chunks", arguments.settings.chunks,
                   "elements of a chunk: 8760,10,10 or time=8760,lat=10; -1 is the whole dimension")
-      ->required()
-      ->type_name("SIZES");
+      .required()
+      .type_name("SIZES");
   command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
-      ->capture_default_str()
-      ->type_name("BYTES");
+      .capture_default_str()
+      .type_name("BYTES");
   command.add_option("--shards", arguments.settings.shards, "elements of a shard of Zarr v3: whole chunks")
-      ->type_name("SIZES");
+      .type_name("SIZES");
   command.add_option("--codec", arguments.settings.codec, "keep, none, zstd:3, blosc:lz4:5, lz4, zlib:1, gzip:5")
-      ->capture_default_str()
-      ->type_name("CODEC");
+      .capture_default_str()
+      .type_name("CODEC");
   command
       .add_option("--format", arguments.settings.format,
                   "format of the store: zarr2 or zarr3; by default that of the source")
-      ->check(known_name("zarr2, zarr3"))
-      ->type_name("FORMAT");
+      .check(known_name("zarr2, zarr3"))
+      .type_name("FORMAT");
   command.add_option("--threads", arguments.settings.threads, "the most threads; by default one for each core")
-      ->check(whole_number(1, 1024))
-      ->type_name("N");
+      .check(whole_number(1, 1024))
+      .type_name("N");
   command
       .add_option("--scratch", arguments.settings.scratch, "folder for an intermediate array; by default that of DST")
-      ->type_name("FOLDER");
+      .type_name("FOLDER");
   command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written, and the least possible");
   command.add_flag("--overwrite", arguments.overwrite, "replace DST when the new one is complete");
   command.add_flag("--resume", arguments.resume, "continue a run that was stopped");

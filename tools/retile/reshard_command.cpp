@@ -10,9 +10,9 @@
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
 #include "tools/retile/job.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace reshard_command {
@@ -73,21 +73,21 @@ int run(const Arguments& arguments) {
 
 }  // namespace reshard_command
 
-void add_reshard_command(CLI::App& app, int* status) {
+void add_reshard_command(Command app, int* status) {
   using namespace reshard_command;
   const auto [command, arguments] = add_subcommand(
       app, "reshard", "Divide a checkpoint of safetensors among other ranks, within a byte cap", examples, run, status);
-  command.add_option("MODEL", arguments.model, "file, index or folder of safetensors")->required()->type_name("");
+  command.add_option("MODEL", arguments.model, "file, index or folder of safetensors").required().type_name("");
   command.add_option("--from", arguments.from, "layouts of the source's tensors, where it has a file for each rank")
-      ->type_name("FILE");
-  command.add_option("--to", arguments.to, "layouts of the target's tensors; by default one model")->type_name("FILE");
-  command.add_option("--out", arguments.out, "folder to write")->required()->type_name("DIR");
+      .type_name("FILE");
+  command.add_option("--to", arguments.to, "layouts of the target's tensors; by default one model").type_name("FILE");
+  command.add_option("--out", arguments.out, "folder to write").required().type_name("DIR");
   command.add_option("--max-bytes", arguments.max_bytes, "most memory that the process may hold")
-      ->capture_default_str()
-      ->type_name("BYTES");
+      .capture_default_str()
+      .type_name("BYTES");
   command.add_option("--threads", arguments.threads, "the most threads; by default one for each core")
-      ->check(whole_number(1, 1024))
-      ->type_name("N");
+      .check(whole_number(1, 1024))
+      .type_name("N");
   command.add_flag("--dry-run", arguments.dry_run, "plan, and print what is read and written");
   command.add_flag("--overwrite", arguments.running.overwrite, "replace DIR when the new one is complete");
   command.add_flag("--verify", arguments.running.verify, "read both sides again, and compare them");

@@ -11,9 +11,9 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/run_program.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace run_command {
@@ -108,7 +108,7 @@ int run(const Arguments& arguments) {
 
 }  // namespace run_command
 
-void add_run_command(CLI::App& app, int* status) {
+void add_run_command(Command app, int* status) {
   using namespace run_command;
   const auto [command, arguments] =
       add_subcommand(app, "run", "Plan, move real data, and check the result", examples, run, status);

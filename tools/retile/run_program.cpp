@@ -17,9 +17,9 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
 #include "tools/retile/progress.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace {
@@ -85,13 +85,13 @@ void print_report(const ProgramReport& report, bool json) {
 
 }  // namespace
 
-void add_program_options(CLI::App& command, ProgramArguments& arguments) {
+void add_program_options(Command command, ProgramArguments& arguments) {
   command
       .add_option("--arg", arguments.arguments,
                   "an argument of a program's main function, from a .npy file; others are made up from the seed")
-      ->type_name("NAME=FILE");
+      .type_name("NAME=FILE");
   command.add_option("--out", arguments.outputs, "write a value that the main function returns to a .npy file")
-      ->type_name("NAME=FILE");
+      .type_name("NAME=FILE");
   command.add_flag("--verify", arguments.verify,
                    "run the program once more without planner and engine, and compare all results bit by bit");
 }

@@ -1,13 +1,13 @@
 // retile run FILE.spmd
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "retile/engines/engine.h"
 #include "retile/runtime/program_report.h"
+#include "tools/retile/options.h"
 
 namespace retile::command {
 
@@ -18,7 +18,7 @@ struct ProgramArguments {
   bool verify = false;
 };
 
-void add_program_options(CLI::App& command, ProgramArguments& arguments);
+void add_program_options(Command command, ProgramArguments& arguments);
 
 // Whether one of them was given.
 bool is_given(const ProgramArguments& arguments);

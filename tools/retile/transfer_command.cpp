@@ -16,8 +16,8 @@
 #include "tools/retile/command.h"
 #include "tools/retile/engine_option.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace transfer_command {
@@ -115,7 +115,7 @@ std::vector<files::FiledTensor> filed_tensors(const transfer::Manifest& manifest
 }
 
 int plan_and_run(const Arguments& arguments) {
-  if (arguments.engine.command->count("--staging") > 0) {
+  if (arguments.engine.command.is_given("--staging")) {
     throw UsageError("--max-bytes bounds what a transfer stages: leave out --staging");
   }
   if (arguments.machine && arguments.hosts > 0) throw UsageError("--machine names the hosts: leave out --hosts");
@@ -154,16 +154,16 @@ int run(const Arguments& arguments) {
 
 }  // namespace transfer_command
 
-void add_transfer_command(CLI::App& app, int* status) {
+void add_transfer_command(Command app, int* status) {
   using namespace transfer_command;
   const auto [command, arguments] =
       add_subcommand(app, "transfer", "Move all arrays of a model at once, within a byte cap", examples, run, status);
   command.add_option("MANIFEST", arguments.manifest, "file with one array a line as JSON; - is standard input")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   command.add_option("--max-bytes", arguments.max_bytes, "most that a device may hold beyond the arrays' tiles")
-      ->capture_default_str()
-      ->type_name("BYTES");
+      .capture_default_str()
+      .type_name("BYTES");
   add_engine_options(command, arguments.engine, EngineChoice::of_transfers);
   command.add_flag("--dry-run", arguments.dry_run,
                    "plan and print what each device sends, receives and stages;\n"
@@ -172,14 +172,14 @@ void add_transfer_command(CLI::App& app, int* status) {
       .add_option("--hosts", arguments.hosts,
                   "number of hosts, with equally many devices each, in order: an element crosses into a host once;\n"
                   "by default those of the ranks under mpirun")
-      ->check(whole_number(1, 1U << 30U))
-      ->type_name("N");
+      .check(whole_number(1, 1U << 30U))
+      .type_name("N");
   command
       .add_option("--machine", arguments.machine,
                   "a file that says which devices are on which host and how fast bytes move (docs/machines.md):\n"
                   "messages are long enough for its links, and how long the transfer should take is printed;\n"
                   "a run keeps to the hosts of the ranks")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag("--in-place", arguments.in_place, "release sources page by page once rounds have read them");
   add_value(command, "--repeat", arguments.running.repetitions, "how often to run; the fastest counts", "N",
             whole_number(1, 1000000));

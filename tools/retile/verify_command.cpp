@@ -14,8 +14,8 @@
 #include "retile/planner/bound_check.h"
 #include "tools/retile/command.h"
 #include "tools/retile/input.h"
+#include "tools/retile/options.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
 
 namespace retile::command {
 namespace verify_command {
@@ -84,12 +84,12 @@ int run(const Arguments& arguments) {
 
 }  // namespace verify_command
 
-void add_verify_command(CLI::App& app, int* status) {
+void add_verify_command(Command app, int* status) {
   using namespace verify_command;
   const auto [command, arguments] = add_subcommand(app, "verify", "Check plans from a file", examples, run, status);
   command.add_option("PLAN", arguments.path, "file with one plan a line as JSON; - is standard input")
-      ->required()
-      ->type_name("");
+      .required()
+      .type_name("");
   command.add_flag("--json", arguments.json, "one report a line, as JSON");
 }
 

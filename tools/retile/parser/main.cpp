@@ -15,7 +15,7 @@
 #include "tools/retile/command.h"
 #include "tools/retile/job.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
+#include "tools/retile/parser/usage.h"
 
 namespace retile::command {
 namespace {
@@ -46,22 +46,23 @@ int run(int argument_count, char** arguments) {
   app.require_subcommand(1);
   app.footer(footer);
   int status = done;
-  add_plan_command(app, &status);
-  add_run_command(app, &status);
-  add_transfer_command(app, &status);
-  add_rechunk_command(app, &status);
-  add_reshard_command(app, &status);
-  add_explain_command(app, &status);
-  add_draw_command(app, &status);
-  add_emit_command(app, &status);
-  add_verify_command(app, &status);
-  add_normalize_command(app, &status);
-  add_check_command(app, &status);
-  add_fmt_command(app, &status);
-  add_lower_command(app, &status);
-  add_bench_command(app, &status);
-  add_calibrate_command(app, &status);
-  for (CLI::App* command : app.get_subcommands({})) add_color_option(*command);
+  const Command commands(app);
+  add_plan_command(commands, &status);
+  add_run_command(commands, &status);
+  add_transfer_command(commands, &status);
+  add_rechunk_command(commands, &status);
+  add_reshard_command(commands, &status);
+  add_explain_command(commands, &status);
+  add_draw_command(commands, &status);
+  add_emit_command(commands, &status);
+  add_verify_command(commands, &status);
+  add_normalize_command(commands, &status);
+  add_check_command(commands, &status);
+  add_fmt_command(commands, &status);
+  add_lower_command(commands, &status);
+  add_bench_command(commands, &status);
+  add_calibrate_command(commands, &status);
+  for (CLI::App* command : app.get_subcommands({})) add_color_option(Command(*command));
   add_help_command(app);
   add_complete_command(app);
   add_man_command(app);

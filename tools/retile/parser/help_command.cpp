@@ -7,7 +7,7 @@
 
 #include "tools/retile/command.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
+#include "tools/retile/parser/usage.h"
 
 namespace retile::command {
 
@@ -15,7 +15,7 @@ void add_help_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("help", "Show the help of a subcommand");
   const auto name = std::make_shared<std::optional<std::string>>();
   command->add_option("COMMAND", *name, "the subcommand; without one, the list of all")
-      ->check(known_name(fmt::format("{}", fmt::join(subcommand_names(app), ", "))))
+      ->check(*known_name(fmt::format("{}", fmt::join(subcommand_names(app), ", "))))
       ->type_name("");
   command->footer("");  // without the app's footer
   command->callback([&app, name] {

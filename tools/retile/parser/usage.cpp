@@ -1,4 +1,4 @@
-#include "tools/retile/usage.h"
+#include "tools/retile/parser/usage.h"
 
 #include <fmt/format.h>
 
@@ -104,7 +104,7 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-CLI::Validator known_name(std::string_view names) {
+Check known_name(std::string_view names) {
   const auto check = [names = std::string(names)](const std::string& name) {
     const std::vector<std::string> known = split_names(names);
     const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
@@ -112,7 +112,7 @@ CLI::Validator known_name(std::string_view names) {
     const std::string nearest = suggestion(name, known, "");
     return fmt::format("'{}' is unknown{} use one of: {}", name, nearest.empty() ? ";" : nearest, names);
   };
-  return CLI::Validator(check, "").name(std::string(names));
+  return std::make_shared<CLI::Validator>(CLI::Validator(check, "").name(std::string(names)));
 }
 
 std::vector<std::string> choices_of(CLI::Option& option) {
@@ -124,16 +124,16 @@ std::vector<std::string> choices_of(CLI::Option& option) {
 }
 
 // The parser's own check of ranges accepts NaN.
-CLI::Validator number_between(double least, double most) {
+Check number_between(double least, double most) {
   const auto check = [least, most](const std::string& text) {
     double number = 0;
     const bool fits = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
     return fits ? std::string() : fmt::format("'{}' is no number from {} to {}", text, least, most);
   };
-  return {check, ""};
+  return std::make_shared<CLI::Validator>(check, "");
 }
 
-CLI::Validator byte_count(std::int64_t least, std::int64_t most) {
+Check byte_count(std::int64_t least, std::int64_t most) {
   const auto check = [least, most](std::string& text) {
     try {
       const std::int64_t size = parse_byte_count({"size", text});
@@ -145,16 +145,16 @@ CLI::Validator byte_count(std::int64_t least, std::int64_t most) {
     }
     return fmt::format("'{}' is no size from {} to {} bytes; write 4096 or 8MiB", text, least, most);
   };
-  return {check, ""};
+  return std::make_shared<CLI::Validator>(check, "");
 }
 
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+Check whole_number(std::uint64_t least, std::uint64_t most) {
   const auto check = [least, most](const std::string& text) {
     const std::optional<std::uint64_t> value = parse_whole_number(text);
     const bool fits = value && *value >= least && *value <= most;
     return fits ? std::string() : fmt::format("'{}' is no whole number from {} to {}", text, least, most);
   };
-  return {check, ""};
+  return std::make_shared<CLI::Validator>(check, "");
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {

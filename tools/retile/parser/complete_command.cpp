@@ -9,7 +9,7 @@
 
 #include "tools/retile/command.h"
 #include "tools/retile/output.h"
-#include "tools/retile/usage.h"
+#include "tools/retile/parser/usage.h"
 
 namespace retile::command {
 namespace {
