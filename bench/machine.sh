@@ -35,8 +35,10 @@ prepare() {
 
 measure_framework() {
   note "$1, up to $((seconds / ${#parts[@]})) s, and for what it installs"
+  local file
+  file=$(realpath "$results")/$1.jsonl
   cd "$root"
-  FRAMEWORK=$2 tools/python-package.sh python bench/python/machine.py "$2" "$(realpath "$results")/$1.jsonl" \
+  FRAMEWORK=$2 tools/python-package.sh python bench/python/machine.py "$2" "$file" \
     --samples "${SAMPLES:-80}" --seconds $((seconds / ${#parts[@]}))
 }
 

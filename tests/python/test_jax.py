@@ -17,6 +17,7 @@ from problems import small_shape
 
 import retile
 import retile.jax
+from retile import _calibration
 from retile._programs import Movement, Program, plan_for
 from retile.jax import explain, lower_text, plan_of, reshard
 
@@ -75,7 +76,8 @@ def test_plans_are_made_for_machines(mesh):
     assert message_of(reshard, x, target, machine="fast") == "machine is a retile.Machine or None, not 'fast'"
 
 
-def test_machines_are_measured_with_the_devices_at_hand(mesh):
+def test_machines_are_measured_with_the_devices_at_hand(mesh, monkeypatch):
+    monkeypatch.setattr(_calibration, "TILE_BYTES", 1 << 20)
     machine = retile.jax.calibrate()
     assert machine.hosts == [list(range(8))]
     figures = json.loads(machine.to_json())

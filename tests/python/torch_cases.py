@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import retile
 import retile.torch
-from retile import _agreement, _movements, _point_to_point
+from retile import _agreement, _calibration, _movements, _point_to_point
 from retile.torch import enabled, explain, plan_of, redistribute
 
 CASES = []
@@ -443,7 +443,8 @@ def arguments_come_in_dtensors_order():
 
 @case
 def machines_are_measured_with_messages():
-    machine = retile.torch.calibrate()
+    with mock.patch.object(_calibration, "TILE_BYTES", 1 << 20):
+        machine = retile.torch.calibrate()
     machines = [None] * dist.get_world_size()
     dist.all_gather_object(machines, machine.to_json())
     assert len(set(machines)) == 1
