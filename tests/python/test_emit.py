@@ -65,6 +65,27 @@ def test_jax_moves_every_bit(problem, planner):
         np.testing.assert_array_equal(np.asarray(shard.data), x[shard.index])
 
 
+@pytest.fixture(scope="module")
+def run_script():
+    """Runs a script in a process that has imported JAX: its exit status, its output and its errors."""
+    command = [sys.executable, str(Path(__file__).parent / "forked_scripts.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+
+        def run(path):
+            process.stdin.write(f"{path}\n")
+            return json.loads(process.stdout.readline())
+
+        yield run
+        process.stdin.close()
+
+
+def test_the_emitted_jax_program_runs_by_itself(tmp_path):
+    path = tmp_path / "redistribute.py"
+    emit("jax", "--mesh", "x=2,y=4", "[4{x}8, 16]", "[8, 4{y}16]", "--out", str(path))
+    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
+
+
 @pytest.mark.parametrize(
     ("mesh", "source", "target", "form"),
     [
@@ -76,11 +97,11 @@ def test_jax_moves_every_bit(problem, planner):
         ("x=2,y=4", "[5{x,y}33, 8]", "[33, 1{y,x}8]", "lean"),
     ],
 )
-def test_the_emitted_jax_program_checks_itself(tmp_path, mesh, source, target, form):
+def test_the_emitted_jax_program_checks_itself(tmp_path, run_script, mesh, source, target, form):
     path = tmp_path / "redistribute.py"
     assert emit("jax", "--mesh", mesh, source, target, "--form", form, "--out", str(path)) == ""
-    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
+    status, output, errors = run_script(path)
+    assert (status, output) == (0, "verified on 8 devices\n"), errors
 
 
 LARGE = [
@@ -93,12 +114,12 @@ LARGE = [
 
 @pytest.mark.parametrize("form", ["collectives", "fast", "lean"])
 @pytest.mark.parametrize(("source", "target"), LARGE)
-def test_code_for_large_arrays_checks_itself_on_smaller_ones(tmp_path, source, target, form):
+def test_code_for_large_arrays_checks_itself_on_smaller_ones(tmp_path, run_script, source, target, form):
     path = tmp_path / "redistribute.py"
     emit("jax", "--mesh", "x=2,y=4", source, target, "--form", form, "--out", str(path))
-    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert result.returncode == 0 and "verified on 8 devices, on an array of (" in result.stdout, result.stderr
-    lengths = [int(one) for one in result.stdout.split("(")[1].split(")")[0].split(",")]
+    status, output, errors = run_script(path)
+    assert status == 0 and "verified on 8 devices, on an array of (" in output, errors
+    lengths = [int(one) for one in output.split("(")[1].split(")")[0].split(",")]
     assert math.prod(lengths) <= 2**20
 
 
@@ -117,11 +138,11 @@ MANY = "NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(('y', 'x')))
 
 @pytest.mark.parametrize(("source", "target"), [(ONE, MANY), (MANY, ONE)], ids=["out", "in"])
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i64", "bool", "f8e4m3fn"])
-def test_arrays_on_one_device_are_copied(tmp_path, source, target, dtype):
+def test_arrays_on_one_device_are_copied(tmp_path, run_script, source, target, dtype):
     path = tmp_path / "redistribute.py"
     emit("jax", "--shape", f"{dtype}[8, 16]", source, target, "--out", str(path))
-    result = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (0, "verified on 8 devices\n"), result.stderr
+    status, output, errors = run_script(path)
+    assert (status, output) == (0, "verified on 8 devices\n"), errors
 
 
 def as_replicas(code):
