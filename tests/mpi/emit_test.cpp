@@ -89,7 +89,7 @@ TEST(EmittedMpi, moves_types_by_every_planner) {
   Programs programs;
   RandomProblems random(7);
   for (const char* axes : {"x=2,y=2,z=2", "x=8", "x=2,y=3"}) {
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < (is_sweep() ? 3 : 2); ++i) {
       const Problem problem = random.problem(parse_mesh(axes), random.shape(3, {6, 8, 12, 24}));
       for (const PlannerKind planner :
            {PlannerKind::wide, PlannerKind::paper, PlannerKind::direct, PlannerKind::gather_slice}) {
@@ -103,7 +103,7 @@ TEST(EmittedMpi, moves_types_by_every_planner) {
 TEST(EmittedMpi, moves_any_layout) {
   Programs programs;
   RandomProblems random(11);
-  for (int i = 0; i < 24; ++i) programs.add(any_problem(random), PlannerKind::automatic);
+  for (int i = 0; i < (is_sweep() ? 24 : 12); ++i) programs.add(any_problem(random), PlannerKind::automatic);
   const Mesh mesh = parse_mesh("x=2,y=4");
   for (const ElementType element : {ElementType::i32, ElementType::u64, ElementType::f64, ElementType::c64}) {
     for (const char* source : {"[8, 16] sum {x}", "[7, 5] sum {x,y}", "[8, 2{y}8] sum {x}"}) {
