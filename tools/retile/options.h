@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the parser's
 class App;
 class Option;
 class Validator;

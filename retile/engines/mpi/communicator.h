@@ -23,13 +23,11 @@ void require_communicator(MPI_Comm comm);
 // Knows of ranks that have failed, for which others would wait forever.
 class FailureWatch {
  public:
+  virtual ~FailureWatch() = default;
   // Throws RuntimeError where a failure is known.
   virtual void require_no_earlier_failure() const = 0;
   // Throws RuntimeError where a failure is known, or is told now.
   virtual void look_for_failure() = 0;
-
- protected:
-  ~FailureWatch() = default;
 };
 
 // A communicator of our own: errors are returned, and no message of anybody else's is seen. Its making and its end are

@@ -26,7 +26,7 @@ class Job final : private FailureWatch {
   Job(MPI_Comm comm, MpiOptions job_options);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
-  ~Job();
+  ~Job() override;
 
   // Whether this rank and another one see each other's shared memory, and use it.
   bool is_near(int rank) const {
