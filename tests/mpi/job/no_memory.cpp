@@ -21,10 +21,13 @@ std::int64_t allocations_left = -1;
 }  // namespace
 
 // Not inlined: compilers warn of memory of `new` that goes to free().
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (allocations_left == 0) throw std::bad_alloc();
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  if (allocations_left == 0) return nullptr;
   if (allocations_left > 0) --allocations_left;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  return std::malloc(size == 0 ? 1 : size);
+}
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
