@@ -15,15 +15,10 @@ namespace retile::mpi {
 namespace {
 
 // How often a call is asked whether it is done, between looks for failures, and before the core is left to others.
-constexpr int polls_between_looks = 64;
-constexpr int polls_before_yields = 256;
+constexpr std::uint64_t polls_between_looks = 64;
+constexpr std::uint64_t polls_before_yields = 256;
 // How long a call goes on after a failure is told: the rank may have failed after it took part.
 constexpr std::chrono::milliseconds grace{100};
-
-template <typename Number>
-std::span<std::byte> bytes_of(std::span<Number> numbers) {
-  return std::as_writable_bytes(numbers);
-}
 
 }  // namespace
 
@@ -122,7 +117,7 @@ void Communicator::wait(MPI_Request request, const char* name) const {
   using Clock = std::chrono::steady_clock;
   std::exception_ptr failure;
   Clock::time_point end;
-  for (int polls = 0;; ++polls) {
+  for (std::uint64_t polls = 0;; ++polls) {
     int is_done = 0;
     check(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), name);
     if (is_done != 0) return;
@@ -143,14 +138,14 @@ void Communicator::barrier() const {
 }
 
 std::int64_t Communicator::least(std::int64_t value) const {
-  call("MPI_Iallreduce", bytes_of(std::span(&value, 1)), [&](void* bytes, MPI_Request* request) {
+  call("MPI_Iallreduce", std::as_writable_bytes(std::span(&value, 1)), [&](void* bytes, MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, bytes, 1, MPI_INT64_T, MPI_MIN, comm_, request);
   });
   return value;
 }
 
 void Communicator::add_up(std::span<std::uint64_t> numbers) const {
-  call("MPI_Iallreduce", bytes_of(numbers), [&](void* bytes, MPI_Request* request) {
+  call("MPI_Iallreduce", std::as_writable_bytes(numbers), [&](void* bytes, MPI_Request* request) {
     const auto count = static_cast<int>(numbers.size());
     return MPI_Iallreduce(MPI_IN_PLACE, bytes, count, MPI_UINT64_T, MPI_SUM, comm_, request);
   });
@@ -167,7 +162,7 @@ void Communicator::broadcast(std::span<std::byte> bytes, int from) const {
 }
 
 void Communicator::most(std::span<std::int64_t> values) const {
-  call("MPI_Iallreduce", bytes_of(values), [&](void* bytes, MPI_Request* request) {
+  call("MPI_Iallreduce", std::as_writable_bytes(values), [&](void* bytes, MPI_Request* request) {
     const auto count = static_cast<int>(values.size());
     return MPI_Iallreduce(MPI_IN_PLACE, bytes, count, MPI_INT64_T, MPI_MAX, comm_, request);
   });
@@ -180,7 +175,7 @@ void Communicator::gather(std::int64_t value, std::span<std::int64_t> all) const
 }
 
 void Communicator::gather(std::span<std::int64_t> all) const {
-  call("MPI_Iallgather", bytes_of(all), [&](void* bytes, MPI_Request* request) {
+  call("MPI_Iallgather", std::as_writable_bytes(all), [&](void* bytes, MPI_Request* request) {
     const auto count = static_cast<int>(all.size()) / size_;
     return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes, count, MPI_INT64_T, comm_, request);
   });
