@@ -8,9 +8,9 @@ machine; elements are compared before anything is timed. bench/machine_report.py
 """
 
 import argparse
+import contextlib
+import functools
 import json
-import os
-import socket
 import sys
 import time
 from pathlib import Path
@@ -21,7 +21,6 @@ from problems import problems, small_shape
 
 import retile
 
-DEVICES = 8
 PLANNERS = "wide", "direct", "paper", "gather-slice"
 
 
@@ -63,7 +62,7 @@ def steps_of(plan):
 
 
 def sample(options):
-    """Problems that move something, spread over all."""
+    """Problems spread over all of the family."""
     every = problems()
     return every[:: max(1, len(every) // options.samples)]
 
@@ -80,11 +79,9 @@ def programs_of(movement, machine):
     found = {"auto": chosen, "no-machine": program_for(movement)}
     found["dtensor-costs"] = Program(movement, form, plan_for(movement, with_dtensor_costs(machine)))
     for planner in PLANNERS:
-        try:
+        with contextlib.suppress(retile.InputError):  # there is no plan of this kind
             plan = retile.plan(*movement.layouts(), dtype=movement.dtype, planner=planner, machine=machine)
-        except retile.InputError:
-            continue
-        found[planner] = Program(movement, form, plan)
+            found[planner] = Program(movement, form, plan)
     for other in ("fast", "collectives", "xla"):
         found[f"auto-{other}"] = Program(movement, other, chosen.plan)
     return found
@@ -117,8 +114,8 @@ def measure_jax(problem, machine, options, results):
 
 
 def run_jax(options):
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={DEVICES}"
+    import reshard  # noqa: F401 (makes 8 devices, before JAX starts)
+
     import retile.jax
 
     machine = retile.jax.calibrate()
@@ -134,58 +131,34 @@ def run_jax(options):
 
 
 def measure_torch(problem, machine, options, results):
-    import math
-
-    import torch
-    import torch.distributed as dist
-    from redistribute_torch import CALLS, placements_of, slice_of
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import DTensor
+    from redistribute_torch import placed, require_moved, timed
 
     import retile.torch
 
-    sides = [placements_of(problem, side) for side in ("src", "dst")]
-    if None in sides or sides[0] == sides[1]:
+    found = placed(problem, options.megabytes)
+    if found is None:
         return
-    source, target = sides
-    mesh = init_device_mesh("cpu", tuple(problem["mesh"].values()), mesh_dim_names=tuple(problem["mesh"]))
-    shape = small_shape(problem, options.megabytes * 2**20 / 4)
-    tensor = torch.arange(math.prod(shape), dtype=torch.int32).view(torch.float32).reshape(shape)
-    tile, expected = (slice_of(tensor, mesh, side) for side in sides)
-    dt = DTensor.from_local(tile, mesh, source, run_check=False, shape=tensor.shape, stride=tensor.stride())
+    dt, target, expected = found
     wishes = {"auto": {"machine": machine}, "no-machine": {}, "dtensor-costs": {"machine": with_dtensor_costs(machine)}}
     wishes.update((planner, {"planner": planner, "machine": machine}) for planner in PLANNERS)
-    plans = {}
-    for name, wish in list(wishes.items()):
-        try:
-            plans[name] = retile.torch.plan_of(dt, target, **wish)
-        except retile.InputError:
-            del wishes[name]
+    plans, runs = {}, {}
     for name, wish in wishes.items():
-        moved = retile.torch.redistribute(dt, target, **wish).to_local()
-        assert torch.equal(moved.view(torch.int32), expected.view(torch.int32)), (problem["id"], name)
-    seconds = {name: [] for name in wishes}
-    for _ in range(options.repetitions):
-        for name, wish in wishes.items():
-            dist.barrier()
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                retile.torch.redistribute(dt, target, **wish)
-            dist.barrier()
-            seconds[name].append((time.perf_counter() - start) / CALLS)
+        with contextlib.suppress(retile.InputError):  # there is no plan of this kind
+            plans[name] = retile.torch.plan_of(dt, target, **wish)
+            runs[name] = functools.partial(retile.torch.redistribute, dt, target, **wish), contextlib.nullcontext
+    for name, (run, _) in runs.items():
+        require_moved(run, expected, (problem["id"], name))
+    seconds = timed(runs, options.repetitions)
     if results:
         results.append(problem, plans, dict.fromkeys(plans, "messages"), seconds)
 
 
-def run_rank(rank, port, options):
+def run_rank(rank, options):
     import torch
     import torch.distributed as dist
 
     import retile.torch
 
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=DEVICES)
     machine = retile.torch.calibrate()
     if rank == 0:
         print(machine.to_json(), file=sys.stderr)
@@ -196,16 +169,12 @@ def run_rank(rank, port, options):
         dist.broadcast(goes_on, 0)  # one rank's clock decides
         if goes_on:
             measure_torch(problem, machine, options, results)
-    dist.destroy_process_group()
 
 
 def run_torch(options):
-    import torch.multiprocessing
+    import ranks
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.start_processes(run_rank, (port, options), DEVICES, start_method="fork")
+    ranks.start(run_rank, options)
 
 
 def main():

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import socket
 import sys
 import time
 import warnings
@@ -20,7 +19,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, _collective_utils, _redistribute, placement_types
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -28,12 +26,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "python"))
+import ranks
 from problems import problems, small_shape
 
 import retile.torch
 from retile import _point_to_point
 
-RANKS = 8
 CALLS = 4  # between two barriers, which cost as much as a small call
 
 
@@ -134,26 +132,30 @@ def peak_tiles(run, source, larger):
 # --- Measuring.
 
 
-def measure(problem, options):
+def placed(problem, megabytes):
+    """A tensor with the source's placements, the target's placements, and this rank's slice there. None where nothing
+    moves, or where DTensor cannot say it."""
     sides = [placements_of(problem, side) for side in ("src", "dst")]
     if None in sides or sides[0] == sides[1]:
         return None
-    source, target = sides
     mesh = init_device_mesh("cpu", tuple(problem["mesh"].values()), mesh_dim_names=tuple(problem["mesh"]))
-    shape = small_shape(problem, options.megabytes * 2**20 / 4)
+    shape = small_shape(problem, megabytes * 2**20 / 4)
     tensor = torch.arange(math.prod(shape), dtype=torch.int32).view(torch.float32).reshape(shape)
     tile, expected = (slice_of(tensor, mesh, side) for side in sides)
-    dt = DTensor.from_local(tile, mesh, source, run_check=False, shape=tensor.shape, stride=tensor.stride())
-    found = contenders(dt, target)
-    seconds = {name: [] for name in found}
-    peaks = {}
-    for name, (run, setting) in found.items():
-        with setting():
-            moved = run().to_local()
-            assert torch.equal(moved.view(torch.int32), expected.view(torch.int32)), (problem["id"], name)
-            peaks[name] = peak_tiles(run, tile, max(tile.nbytes, expected.nbytes))
-    for _ in range(options.repetitions):
-        for name, (run, setting) in found.items():
+    dt = DTensor.from_local(tile, mesh, sides[0], run_check=False, shape=tensor.shape, stride=tensor.stride())
+    return dt, sides[1], expected
+
+
+def require_moved(run, expected, what):
+    moved = run().to_local()
+    assert torch.equal(moved.view(torch.int32), expected.view(torch.int32)), what
+
+
+def timed(contenders, repetitions):
+    """The seconds of each repetition, by contender: what runs, and the setting in which it does."""
+    seconds = {name: [] for name in contenders}
+    for _ in range(repetitions):
+        for name, (run, setting) in contenders.items():
             with setting():
                 dist.barrier()
                 start = time.perf_counter()
@@ -161,20 +163,33 @@ def measure(problem, options):
                     run()
                 dist.barrier()
                 seconds[name].append((time.perf_counter() - start) / CALLS)
+    return seconds
+
+
+def measure(problem, options):
+    found = placed(problem, options.megabytes)
+    if found is None:
+        return None
+    dt, target, expected = found
+    tile = dt.to_local()
+    runs = contenders(dt, target)
+    peaks = {}
+    for name, (run, setting) in runs.items():
+        with setting():
+            require_moved(run, expected, (problem["id"], name))
+            peaks[name] = peak_tiles(run, tile, max(tile.nbytes, expected.nbytes))
+    seconds = timed(runs, options.repetitions)
     return {
         "id": problem["id"],
-        "shape": list(shape),
+        "shape": list(dt.shape),
         "seconds": {name: min(times) for name, times in seconds.items()},
         "peak_tiles": peaks,
     }
 
 
-def run_rank(rank, port, options):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
+def run_rank(rank, options):
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     results = []
     for problem in problems()[:: options.every]:
         result = measure(problem, options)
@@ -184,7 +199,6 @@ def run_rank(rank, port, options):
                 print(json.dumps(result), flush=True)
     if rank == 0:
         report(results, options)
-    dist.destroy_process_group()
 
 
 def mean_of(values):
@@ -215,10 +229,7 @@ def main():
     parser.add_argument("--megabytes", type=float, default=16, help="of a tensor, about (16)")
     parser.add_argument("--repetitions", type=int, default=30, help="of which the fastest counts (30)")
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.start_processes(run_rank, (port, options), RANKS, start_method="fork")
+    ranks.start(run_rank, options)
 
 
 if __name__ == "__main__":

@@ -12,21 +12,19 @@ less. The last rows are many small tensors against one message of the same bytes
 import argparse
 import json
 import os
-import socket
 import statistics
 import sys
 import time
 import warnings
 
+import ranks
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 import retile.torch
 
-RANKS = 8
 BUCKET = 64 << 20  # bytes
 COLUMNS, ROWS, WHOLE = "columns", "rows", "whole"  # what tensor parallelism cuts: the outputs, the inputs, nothing
 
@@ -203,11 +201,8 @@ def commit_seconds(count):
     return time.perf_counter() - start
 
 
-def run_rank(rank, port, options):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
+def run_rank(rank, options):
     warnings.simplefilter("ignore")
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     model = Model(options)
     contenders = {
         "buckets": model.move_in_buckets,
@@ -225,7 +220,6 @@ def run_rank(rank, port, options):
     small, commit = small_tensors(options), commit_seconds(options.names)
     if rank == 0:
         report(model, seconds, processors, small, commit, options)
-    dist.destroy_process_group()
 
 
 def report(model, seconds, processors, small, commit, options):
@@ -266,10 +260,7 @@ def main():
     parser.add_argument("--ours", action="store_true", help="only our transfers, with and without checksums")
     parser.add_argument("--names", type=int, default=20000, help="for commit() (20000)")
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.start_processes(run_rank, (port, options), RANKS, start_method="fork")
+    ranks.start(run_rank, options)
 
 
 if __name__ == "__main__":
