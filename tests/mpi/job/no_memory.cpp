@@ -12,6 +12,7 @@
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/planner/planner.h"
 #include "tests/mpi/job/job.h"
+#include "tests/support/error_of.h"
 
 namespace {
 
@@ -36,32 +37,30 @@ std::int64_t allocations_left = -1;
 namespace retile::mpi {
 namespace {
 
-// The movement is prepared while the last rank has memory for so many allocations. What the rank is told; empty where
+// While it lives, this rank has memory for so many allocations; below 0: for all.
+class FewAllocations {
+ public:
+  explicit FewAllocations(std::int64_t allocations) { allocations_left = allocations; }
+  FewAllocations(const FewAllocations&) = delete;
+  FewAllocations& operator=(const FewAllocations&) = delete;
+  ~FewAllocations() { allocations_left = -1; }
+};
+
+// What this rank is told when the movement is prepared while the last rank has memory for so many allocations; "" where
 // the run was prepared.
 std::string prepare_within(std::int64_t allocations, const Movement& movement, const MpiOptions& options) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD, options);
   std::unique_ptr<PreparedRun> run;
-  std::string told;
-  if (differs()) allocations_left = allocations;
   try {
+    const FewAllocations few(differs() ? allocations : -1);
     run = engine->prepare(movement, 4);
-    allocations_left = -1;
   } catch (const std::bad_alloc&) {
-    allocations_left = -1;
-    told = "out of memory";
-  } catch (const std::exception& error) {
-    allocations_left = -1;
-    told = error.what();
+    return "out of memory";
+  } catch (const RuntimeError& error) {
+    return error.what();
   }
-  if (told.empty()) {
-    // This rank was through when the other one failed: it is told when it next waits for others.
-    try {
-      run->statistics();
-    } catch (const std::exception& error) {
-      told = error.what();
-    }
-  }
-  return told;
+  // This rank may have been through when the other one failed: it is told when it next waits for others.
+  return test::error_of([&] { run->statistics(); });
 }
 
 TEST(NoMemory, while_a_run_is_prepared_is_told_to_all_ranks) {
