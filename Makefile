@@ -155,7 +155,7 @@ lint: build/clang/configured ## check format (clang-format, ruff) and code (clan
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@tools/lint-python.sh
 	@$(FORMATTED_FILES) | xargs -0 clang-format --dry-run -Werror
-	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|c|evaluation|tools|bench)/.*'
+	run-clang-tidy -quiet -j $(JOBS) -p build/clang '^$(CURDIR)/(retile|c|evaluation|tools|bench)/.*\.cpp$$'
 
 format: ## format all sources in place
 	@tools/install-dependencies.sh clang-format

@@ -131,9 +131,10 @@ void run(const Arguments& arguments) {
   }
   if (!speaks) return;
   fmt::print("\nTB/s read and written by IPC   {}\n", rates.text());
-  if (nccl)
+  if (nccl) {
     fmt::print("TB/s read and written by NCCL  {}\nNCCL over IPC                  {}\n", nccl_rates.text(),
                ratios.text());
+  }
 }
 
 void declare(CLI::App& app, Arguments& arguments) {

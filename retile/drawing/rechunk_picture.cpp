@@ -21,9 +21,10 @@ namespace {
 Shape shape_of(const JsonReader& reader, std::size_t rank) {
   Shape shape;
   for (const JsonReader& size : reader.elements()) shape.push_back(size.size());
-  if (shape.size() != rank)
+  if (shape.size() != rank) {
     reader.fail(
         fmt::format("{} for an array of rank {}", count_of(static_cast<std::int64_t>(shape.size()), "size"), rank));
+  }
   return shape;
 }
 

@@ -256,9 +256,10 @@ Levels levels_of(CodecKind kind) {
 
 std::string settings_fault(const Codec& codec) {
   const Levels levels = levels_of(codec.kind);
-  if (codec.level < levels.least || codec.level > levels.most)
+  if (codec.level < levels.least || codec.level > levels.most) {
     return fmt::format("{} has no level {}: they are {} to {}", name_of(codec.kind), codec.level, levels.least,
                        levels.most);
+  }
   if (codec.kind != CodecKind::blosc) return "";
   const std::array inner{"blosclz", "lz4", "lz4hc", "zlib", "zstd", "snappy"};
   if (std::find(inner.begin(), inner.end(), codec.inner) == inner.end())
@@ -311,9 +312,8 @@ std::int64_t most_chunk_bytes(CodecKind kind) {
 
 std::string fault_of(const std::vector<Codec>& chain) {
   const Codec& codec = chain.back();
-  const std::string fault = !is_available(codec.kind)
-                                ? fmt::format("this retile was built without {}", name_of(codec.kind))
-                                : settings_fault(codec);
+  std::string fault = !is_available(codec.kind) ? fmt::format("this retile was built without {}", name_of(codec.kind))
+                                                : settings_fault(codec);
   if (!fault.empty()) return fault;
   const auto count = [&](auto is_one) { return std::count_if(chain.begin(), chain.end(), is_one); };
   const auto is_checksum = [](const Codec& one) { return one.kind == CodecKind::crc32c; };
@@ -348,9 +348,10 @@ std::int64_t CodecChain::encoding_bytes() const {
   for (const Codec& codec : codecs_) {
     if (codec.kind == CodecKind::zstd) bytes += zstd_context_bytes(codec.level, chunk_bytes_);
     // Of blosc's nine levels the last one is the highest of zstd, and the others are every other one.
-    if (codec.inner == "zstd")
+    if (codec.inner == "zstd") {
       bytes += zstd_context_bytes(codec.level < 9 ? std::max(1, 2 * codec.level - 1) : levels_of(CodecKind::zstd).most,
                                   std::min(chunk_bytes_, most_block_bytes));
+    }
   }
   return bytes;
 }

@@ -41,6 +41,8 @@ class StreamEvent final : public Work {
  public:
   explicit StreamEvent(int gpu);
   ~StreamEvent() override;
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
 
   // All that stands in the stream now is before it.
   void record(cudaStream_t stream);
@@ -85,7 +87,7 @@ class Gpu final : public Backend::DeviceMemory {
 
   // --- In place.
 
-  Buffer allocate_pages(std::size_t bytes, Engine::Pages pages) const override;
+  Buffer allocate_pages(std::size_t bytes, Engine::Pages kind) const override;
   std::int64_t page_bytes() const override { return pages().page_bytes(); }
   std::int64_t resident_bytes(const Buffer& memory) const override { return pages().resident_bytes(memory); }
   GpuPages& pages() const;

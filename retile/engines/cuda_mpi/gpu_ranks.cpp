@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -23,12 +24,13 @@ std::vector<int> find_copiers(const mpi::Communicator& world, int gpu) {
   GpuId mine;
   std::memcpy(&mine, &properties.uuid, sizeof mine);
   std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(world.size()));
-  std::copy(mine.begin(), mine.end(), all.begin() + 2 * world.rank());
+  const auto id_of = [&](int rank) { return all.begin() + 2 * std::ptrdiff_t{rank}; };
+  std::copy(mine.begin(), mine.end(), id_of(world.rank()));
   world.add_up(all);
   std::vector<int> copiers;
   for (int rank = 0; rank < world.size(); ++rank) {
     int first = 0;
-    while (!std::equal(all.begin() + 2 * first, all.begin() + 2 * first + 2, all.begin() + 2 * rank)) ++first;
+    while (!std::equal(id_of(first), id_of(first + 1), id_of(rank))) ++first;
     copiers.push_back(first);
   }
   return copiers;

@@ -53,6 +53,8 @@ class RankStreams final : public PreparedStreams {
     });
   }
   ~RankStreams() override { free_requests(); }
+  RankStreams(const RankStreams&) = delete;
+  RankStreams& operator=(const RankStreams&) = delete;
 
   const std::vector<std::int64_t>& received() const override { return received_; }
   const std::vector<std::int64_t>& staging(SourceMemory) override { return staging_; }

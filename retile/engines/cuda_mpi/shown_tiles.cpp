@@ -28,7 +28,7 @@ std::span<const std::byte> allocation_of(const std::byte* address) {
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
   require_driver(function(&begin, &bytes, reinterpret_cast<CUdeviceptr>(address)), "cuMemGetAddressRange");
-  return {reinterpret_cast<const std::byte*>(begin), bytes};
+  return {reinterpret_cast<const std::byte*>(begin), bytes};  // NOLINT(performance-no-int-to-ptr)
 }
 
 // --- Messages: a header, allocations, tiles of sources, tiles of targets.
@@ -60,7 +60,7 @@ void put(std::vector<std::byte>& message, const Value& value) {
 template <typename Value>
 Value take(std::span<const std::byte>& message) {
   ensure(message.size() >= sizeof(Value), "a message about tiles is whole");
-  Value value;
+  Value value{};
   std::memcpy(&value, message.data(), sizeof value);
   message = message.subspan(sizeof value);
   return value;
