@@ -151,6 +151,7 @@ bench-torch: build ## our redistribute of DTensors against PyTorch's own, in 8 p
 	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_torch.py $(TRANSFER_BENCH_OPTIONS)
 	FRAMEWORK=torch tools/python-package.sh python bench/python/transfer_mpi.py
 
+# Kernels (.cu) are left to their compiler: clang-tidy does not know the options of nvcc.
 lint: build/clang/configured ## check format (clang-format, ruff) and code (clang-tidy, ruff)
 	@tools/install-dependencies.sh clang-format clang-tidy
 	@tools/lint-python.sh

@@ -84,7 +84,7 @@ class CudaRanksBackend final : public mpi::MpiBackend {
     abort_messages();
   }
 
-  // What MPI's backend says of tiles in memory of hosts does not hold for those on GPUs.
+  // Answers for tiles on GPUs: the general ones, since MpiBackend's are for tiles in memory of hosts.
   // NOLINTBEGIN(bugprone-parent-virtual-call)
   EngineMemory memory() const override { return {Backend::memory().between, nccl_ ? job().options.staging_bytes : 0}; }
   Executor executor(TileOwner owner) const override { return Backend::executor(owner); }
