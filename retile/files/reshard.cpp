@@ -285,13 +285,14 @@ void write_target(const ReshardJob& job, const std::string& folder, const Reshar
     }
   });
   for (const TargetFile& file : job.target_files) targets.emplace_back(folder + "/" + file.name, File::Mode::update);
+  const std::int64_t all_bytes = job.read_bytes();
   std::mutex mutex;  // guards the sum
   std::int64_t read = 0;
   for_each_slab(job, source, targets, [&](SlabWorker& worker, const Slab& slab) {
     worker.move(slab);
     const std::lock_guard lock(mutex);
     read += bytes_of(job.source.tensors[slab.tensor], slab.box);
-    if (options.report) options.report(std::min(read * processes.size(), job.read_bytes()));  // the others alike
+    if (options.report) options.report(std::min(read * processes.size(), all_bytes));  // the others alike
   });
   if (options.verify) {
     for_each_slab(job, source, targets, [&](SlabWorker& worker, const Slab& slab) {
