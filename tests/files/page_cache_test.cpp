@@ -135,29 +135,24 @@ using Pending = test::RechunkTest;
 // Names are given by a thread of its own: soon, or never where too few files are complete.
 TEST_F(Pending, files_are_named_in_batches_and_at_the_end) {
   PendingFiles pending(folder_);
-  const auto named = [&] {
-    int count = 0;
-    for (const auto& entry : fs::directory_iterator(folder_)) count += entry.path().extension() == ".part" ? 0 : 1;
-    return count;
+  std::vector<std::string> names;
+  // Each name is looked up: a listing may show a file twice, or not at all, that gets its name meanwhile.
+  const auto named = [&] { return std::ranges::count_if(names, [](const auto& name) { return fs::exists(name); }); };
+  const auto create = [&](const std::string& name, std::string_view bytes) {
+    names.push_back(path(name));
+    const File file(names.back() + ".part", File::Mode::create);
+    file.write(0, std::as_bytes(std::span(bytes)));
+    pending.add(file, names.back());
   };
   const auto named_soon = [&](int wanted) {
     for (int i = 0; i < 2000 && named() < wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return named();
   };
-  for (int i = 0; i < 1500; ++i) {
-    const std::string name = path(fmt::format("f{}", i));
-    const File file(name + ".part", File::Mode::create);
-    file.write(0, std::as_bytes(std::span("bytes", 5)));
-    pending.add(file, name);
-  }
+  for (int i = 0; i < 1500; ++i) create(fmt::format("f{}", i), "bytes");
   EXPECT_GE(named_soon(1024), 1024);
-  const File large(path("large.part"), File::Mode::create);
-  const std::string many(1 << 26, 'x');
-  large.write(0, std::as_bytes(std::span(many)));
-  pending.add(large, path("large"));
+  create("large", std::string(1 << 26, 'x'));
   EXPECT_EQ(named_soon(1501), 1501);
-  const File last(path("last.part"), File::Mode::create);
-  pending.add(last, path("last"));
+  create("last", "");
   EXPECT_EQ(named(), 1501);
   pending.finish();
   EXPECT_EQ(named(), 1502);
