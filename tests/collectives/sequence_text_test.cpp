@@ -11,7 +11,7 @@
 namespace retile::test {
 namespace {
 
-// The same types, kinds, dimensions and prime axes.
+// Both sequences have equal types, kinds, dimensions and prime axes.
 void expect_same(const Sequence& a, const Sequence& b) {
   ASSERT_EQ(a.types(), b.types());
   ASSERT_EQ(kinds(a), kinds(b));

@@ -42,7 +42,7 @@ std::byte nearest(float value) {
 
 const std::byte* bytes_of(const std::vector<float>& values) { return std::as_bytes(std::span(values)).data(); }
 
-// Of one block, which is as long as the values.
+// Values scaled as one block, which is as long as they are.
 std::vector<std::byte> converted(const std::vector<float>& values, float* inverse = nullptr) {
   const auto count = static_cast<std::int64_t>(values.size());
   BlockScales scales({{0}, {count}}, {count});

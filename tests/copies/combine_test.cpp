@@ -102,7 +102,7 @@ TEST(Combine, a_half_by_itself_keeps_its_bits) {
   }
 }
 
-// Of all halves that sums of two may round to, the result is the nearest to the sum, or the even one of two as near.
+// A sum of two halves is the half nearest to the exact sum; of two that are equally near, the even one.
 TEST(Combine, halves_are_rounded_to_the_nearest) {
   for (std::uint32_t a = 1; a < 0x7C00U; a += 37) {
     for (std::uint32_t b = 3; b < 0x7C00U; b += 1571) {

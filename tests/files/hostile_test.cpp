@@ -121,7 +121,7 @@ TEST_F(Hostile, attributes_that_are_no_object_are_refused) {
             "\"attributes\" must be an object, not an array");
 }
 
-// Of an object that a store is made of; nothing of it crashes, hangs or says that it is a bug.
+// No damaged byte of a store's metadata leads to a crash, an endless loop or a message that speaks of a bug.
 TEST_F(Hostile, every_damaged_byte_of_metadata_is_answered) {
   const auto try_damaged = [&](const std::string& file, const auto& action) {
     const std::string text = read_bytes(file);

@@ -15,7 +15,7 @@ namespace retile::test {
 
 constexpr std::int64_t tile_element_size = 4;  // bytes
 
-// Of the engine's devices of this process. The engine outlives them.
+// The tiles of the engine's devices of this process. The engine outlives them.
 class DeviceTiles {
  public:
   // Memory whose bytes are not set.

@@ -12,7 +12,7 @@ namespace retile::test {
 // All diagnostics of a program, printed; empty for one that is right.
 std::string faults_of(const std::string& text);
 
-// Of a program that is right.
+// `text` is a program without faults.
 language::CheckedProgram checked(const std::string& text);
 language::SyntaxTree parsed(const std::string& text);
 

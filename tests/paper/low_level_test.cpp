@@ -339,7 +339,7 @@ DistributedType merged_type(const DistributedType& type, const Mesh& merged, con
   return DistributedType::cut(merged, type.global_shape(), cuts);
 }
 
-// The same devices under the coordinates of the merged mesh: m counts the axes, the first fastest.
+// `map`, with each device under its coordinates in the merged mesh: m counts the axes, the first fastest.
 DeviceMap merged_map(const DeviceMap& map, const Mesh& mesh, const Mesh& merged, const Parts& axes) {
   std::vector<Device> devices(static_cast<std::size_t>(map.device_count()));
   for (Device logical = 0; logical < map.device_count(); ++logical) {

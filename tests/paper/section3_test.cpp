@@ -136,8 +136,8 @@ TEST(Section3, example_factor_decomposition_the_printed_label_does_not_apply) {
   EXPECT_EQ(fault->message, "the local size 1 of dimension 0 does not divide by 2");
 }
 
-// The same on the mesh as declared, with parts of axes: primes ascend from major to minor, so that y = 6 is y:(1)2 then
-// y:(2)3, and y2, y1 of the text are these two.
+// The example on the mesh as declared, with parts of axes: primes ascend from major to minor, so that y = 6 is y:(1)2
+// then y:(2)3, and y2, y1 of the text are these two.
 TEST(Section3, example_factor_decomposition_with_parts_of_axes) {
   const Sequence sequence = checked_sequence(R"(mesh {"x": 4, "y": 6}
     [3{x}12, 2{y}12]

@@ -117,7 +117,7 @@ TEST(Auto, takes_exchanges_of_few_rounds) {
   EXPECT_GT(plan.cost.total, 8) << "one exchange would do, in more rounds";
 }
 
-// Of the plans that fit a limit, no cheaper one is left out.
+// No other plan that fits the limit costs less.
 TEST(Auto, is_the_cheapest_that_fits) {
   RandomProblems random(72);
   int limited = 0;

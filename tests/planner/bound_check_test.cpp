@@ -16,7 +16,7 @@ std::string check(const Plan& plan) {
   return std::string(name_of(bound.verdict)) + ": " + bound.reason;
 }
 
-// Of the planner's own plans.
+// A plan of the planner's, with another lower bound.
 Plan claiming(Plan plan, std::int64_t bound) {
   plan.cost.lower_bound = bound;
   plan.cost.over.clear();

@@ -119,7 +119,7 @@ struct Loads {
   std::int64_t least = 0;  // what the most loaded device sends where all share as well as they can
 };
 
-// Of a plan of one exchange, from devices that hold one box each.
+// Loads of a plan of one exchange, from devices that hold one box each.
 Loads loads_of(const Plan& plan) {
   const Placement& source = plan.movement.source;
   const Placement& target = plan.movement.target();

@@ -52,7 +52,7 @@ def fits(problem):
     return math.prod(problem["mesh"].values()) <= len(jax.devices())
 
 
-# Of the paper, its adversarial problems among them; sampled from its family; on meshes of other sizes.
+# Problems of the paper, its adversarial ones among them; problems sampled from its family; problems on other meshes.
 SAMPLE = [one for one in problems("../../examples/paper.jsonl") if fits(one)] + problems()[3::50]
 SAMPLE += [one for one in problems("xla_other_problems.jsonl") if fits(one)][::20]
 

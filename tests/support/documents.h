@@ -18,7 +18,7 @@ struct ShownCommand {
   }
 };
 
-// Of blocks that begin with "$ ", in a file of the repository.
+// The commands of a file of the repository: lines in blocks that begin with "$ ".
 std::vector<ShownCommand> commands_in(const std::string& path);
 
 // In what is shown, … stands for anything within a line.

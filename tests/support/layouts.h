@@ -43,7 +43,7 @@ Layout with_halo(RandomProblems& random, const Layout& layout, GhostZones ghosts
 // Between any two of these, in a world of at most so many devices, of some hundred elements at most. May be empty.
 // Ghost zones end where the array does.
 Problem any_problem(RandomProblems& random, std::int64_t world);
-// Of up to 8 devices.
+// A problem on up to 8 devices.
 Problem any_problem(RandomProblems& random);
 
 }  // namespace retile::test

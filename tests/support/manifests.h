@@ -9,9 +9,9 @@
 
 namespace retile::test {
 
-// Of up to six kinds of arrays with up to four of each, in any layouts of a world of so many devices.
+// A manifest of up to six kinds of arrays with up to four of each, in any layouts of `world` devices.
 transfer::Manifest any_manifest(RandomProblems& random, std::int64_t world);
-// Of up to eight devices.
+// A manifest on up to eight devices.
 transfer::Manifest any_manifest(RandomProblems& random);
 
 // Bytes of target tiles that each device does not hold, counted element by element.

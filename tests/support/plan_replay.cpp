@@ -52,7 +52,7 @@ class Replay {
   }
 
  private:
-  // The same elements of an array of other sizes, as far as they are in it.
+  // The elements' numbers in an array of other sizes, without those that are outside it.
   static Elements renumbered(const Elements& elements, const Shape& from, const Shape& to) {
     std::int64_t count = 1;
     for (const std::int64_t size : to) count *= size;

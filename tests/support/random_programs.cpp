@@ -51,7 +51,7 @@ class ProgramWriter {
     Layout type;
   };
 
-  // Of any array but those that all layouts divide: cut unevenly, perhaps in factors.
+  // A type of an array that not all layouts divide is cut unevenly, perhaps in factors.
   Layout random_type() {
     if (divides_) return random_.type(mesh_, shape_);
     MeshLayout layout{mesh_, {}, static_cast<UnevenRule>(random_.number(3)), {}, Reduction::sum, {}};
@@ -157,7 +157,7 @@ class ProgramWriter {
     }
   }
 
-  // Of a function that perhaps calls another one, keeps one argument and gives one back.
+  // A call of a function that perhaps calls another one, keeps one argument and gives one back.
   void call() {
     const Value first = random_.pick(values_);
     const Value second = like(first);

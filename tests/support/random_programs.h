@@ -6,7 +6,7 @@
 
 namespace retile::test {
 
-// The same for the same seed.
+// The text of a program, which depends on the seed alone.
 std::string random_program(std::uint32_t seed);
 // Whether all types of this program divide their arrays.
 bool divides_everywhere(std::uint32_t seed);

@@ -27,7 +27,7 @@ Table corners_of(const Placement& placement) {
   return corners;
 }
 
-// The same placement, without its type.
+// The placement without its type.
 Placement as_table(const Placement& placement) {
   return {placement.global_shape(), placement.local_shape(), corners_of(placement)};
 }
@@ -272,7 +272,7 @@ TEST(Placement, finds_the_part_around_a_box_whatever_the_order_of_parts) {
   expect_parts_around_boxes(Placement({4, 4}, {{packed_part({{0, 2}, {4, 4}}), packed_part({{1, 0}, {2, 2}})}}));
 }
 
-// Of all tables on the grid, exactly those of the mesh's types have one.
+// Exactly the tables of the mesh's types are found to be of a type, among all tables on the grid.
 void expect_found_tables_are_those_of_types(const Mesh& mesh, const Shape& global, const Shape& local) {
   std::map<Table, DistributedType> types;
   for (const DistributedType& type : test::all_prime_types(mesh, global)) {

@@ -116,7 +116,6 @@ TEST(Transfers, in_place_peak_at_one_tile_and_the_cap) {
   EXPECT_LE(report.peak_bytes_measured, tile + cap);
 }
 
-// Of the engine, which ranks of a host share, and of this rank alone.
 TEST(Transfers, in_place_refuse_a_cap_that_they_would_not_keep) {
   if (job_size() == 1) return;
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
@@ -125,6 +124,7 @@ TEST(Transfers, in_place_refuse_a_cap_that_they_would_not_keep) {
   EXPECT_THROW(run_transfer(plan, *engine), MemoryLimitError);
 }
 
+// Sources are memory of the engine, which ranks of a host share, or memory of this rank alone.
 TEST(Transfers, in_place_give_back_memory_of_any_kind) {
   const auto engine = make_mpi_engine(MPI_COMM_WORLD);
   const std::int64_t size = 128 * job_size();
