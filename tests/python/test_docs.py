@@ -48,12 +48,19 @@ def test_the_pages_commands_for_python_run(tmp_path):
     assert len(commands) == 1
 
 
+def shown_below(block, page):
+    """What the page says that a block of code prints."""
+    return re.match(r"```\n\n```\n((?:.*\n)*?)```", page[page.index(block) + len(block) :])[1]
+
+
 def test_the_warning_goes_away_in_the_readmes_program():
-    block = blocks_of((ROOT / "README.md").read_text())[0]
+    page = (ROOT / "README.md").read_text()
+    block = blocks_of(page)[0]
     theirs = block.replace("retile.jax.reshard", "jax.sharding.reshard")
     assert theirs != block
     warned = []
     for program in (block, theirs):
         result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         warned.append("Involuntary full rematerialization" in result.stderr)
+        assert result.stdout == shown_below(block, page)
     assert warned == [False, True]

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch i
 
 import torch_agreement_cases
 import torch_cases
-from test_docs import DOCS, ROOT, blocks_of
+from test_docs import DOCS, ROOT, blocks_of, shown_below
 from torch_ranks import run_cases
 
 CASES = torch_cases.CASES + torch_agreement_cases.CASES
@@ -27,12 +27,17 @@ def test_in_all_ranks(outcomes, name):
     assert outcomes[name] == ""
 
 
-def test_the_readmes_program_runs(tmp_path):
-    (tmp_path / "columns.py").write_text(blocks_of((ROOT / "README.md").read_text())[1])
-    subprocess.run(
+def test_the_readmes_program_prints_what_it_says(tmp_path):
+    page = (ROOT / "README.md").read_text()
+    block = blocks_of(page)[1]
+    (tmp_path / "columns.py").write_text(block)
+    command, expected = shown_below(block, page).split("\n", 1)
+    assert command == "$ torchrun --nproc-per-node 8 columns.py"
+    result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "8", "columns.py"],
-        cwd=tmp_path, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    assert result.stdout == expected
 
 
 def test_the_pages_script_prints_what_the_page_says(tmp_path):
