@@ -69,6 +69,9 @@ class Plots:
 
 
 def series_section(series, title, plots):
+    if series.models:
+        models = tables.table(tables.MODELS_HEADER, tables.model_rows(series))
+        return [f"## {title}", tables.circumstances(series), models]
     rivals = [name for name in figures.in_order(series.contenders) if name not in (*figures.OURS, figures.FLOOR)]
     return [
         f"## {title}",

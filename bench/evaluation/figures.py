@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PARTS = ("paper", "wide", "direct")  # planners that auto chooses from
 OURS = ("auto", *PARTS)  # the best of ours is the fastest of these on each problem
-RIVALS = ("xla", "jax", "dtensor", "alltoallw", "scalapack", "fftw", "gather-slice")
+RIVALS = ("xla", "jax", "dtensor", "min-cost", "alltoallw", "scalapack", "fftw", "gather-slice")
 FLOOR = "memcpy"
 CONTENDERS = OURS + RIVALS + (FLOOR,)
 ADVERSARIAL = ("P1", "P2", "P3", "P4")  # chosen for being hard: reported by themselves, in no average
@@ -89,6 +89,12 @@ def compare(problems, contender, base):
         if theirs and ours:
             comparisons[id] = Comparison(theirs, ours)
     return comparisons
+
+
+def repeated(series):
+    """Ratios of equal plans: those of other planners that have the steps of ours over ours. They show the noise."""
+    compared = (compare(moving(series), part, "auto") for part in PARTS)
+    return [c.ratio for some in compared for c in some.values() if c.theirs.steps == c.ours.steps]
 
 
 def main_rival(series):

@@ -7,7 +7,16 @@ import re
 import statistics
 
 from evaluation.results_file import FileError
-from evaluation.tables import duration, number, percent, problem_text, steps_text, table
+from evaluation.tables import (
+    MODELS_HEADER,
+    duration,
+    model_rows,
+    number,
+    percent,
+    problem_text,
+    steps_text,
+    table,
+)
 
 from evaluation import figures
 
@@ -15,6 +24,7 @@ PEERS = {  # in the words of people who use them
     "xla": "XLA's rules on our engine",
     "jax": "XLA with its runtime",
     "dtensor": "PyTorch's DTensor over gloo",
+    "min-cost": "DTensor's min-cost planner over gloo",
     "alltoallw": "one `MPI_Alltoallw`",
     "scalapack": "ScaLAPACK `p?gemr2d`",
     "fftw": "FFTW-MPI transpose",
@@ -22,11 +32,37 @@ PEERS = {  # in the words of people who use them
     "memcpy": "*copying each target tile once*",
 }
 PLANNERS = {name: f"our planner *{name}* alone" for name in figures.PARTS}
+OURS = {  # what runs our plans
+    "mpi": "ranks",
+    "threads": "threads",
+    "cuda": "one GPU",
+    "jax": "`retile.jax.reshard`",
+    "gloo": "`retile.torch.redistribute`",
+}
 
 
-def _large(all_series):
-    """Those with enough problems for shares of them to mean something."""
-    return {name: series for name, series in all_series.items() if len(figures.moving(series)) >= 30}
+def _large(all_series, contender):
+    """Those with enough problems of a contender's for shares of them to mean something."""
+    counts = {name: len(_ratios_to(series, contender)) for name, series in all_series.items()}
+    return {name: series for name, series in all_series.items() if counts[name] >= 30}
+
+
+def _ratios_to(series, contender):
+    compared = figures.compare(figures.moving(series), contender, figures.main_base(series))
+    return [comparison.ratio for comparison in compared.values()]
+
+
+def _ours(series):
+    """What runs our plans, and whose memory the tiles are in."""
+    run = series.runs[-1]
+    words = OURS.get(series.engine, series.engine)
+    if series.engine in ("mpi", "threads"):
+        words = f"{max(run['ranks'], run['threads'])} {words}"
+    if series.engine != "mpi":
+        return words
+    options = run["options"]
+    of_mpi = options.get("transport") == "collectives"
+    return f"{words}, MPI's collectives" if of_mpi else f"{words}, {options.get('memory', 'engine')}'s memory"
 
 
 def _measured(all_series):
@@ -39,7 +75,8 @@ def _measured(all_series):
         transport = f", transport {options['transport']}" if "transport" in options else ""
         rows.append(
             (name, f"{run['engine']}, {workers}{transport}")
-            + (len(figures.sampled(series)), len(figures.moving(series)), run["scale"], run["repetitions"])
+            + (len(figures.sampled(series)), len(figures.moving(series)))
+            + (run.get("scale", "–"), run.get("repetitions", "–"))
             + (f"{machine['cpu']}, {machine['cores']} cores", run["commit"][:7], run["date"][:10])
         )
     header = ["results", "engine", "problems", "that move data", "scale", "repetitions", "machine", "commit", "date"]
@@ -60,18 +97,23 @@ def _planning(all_series):
 def _ratios(all_series):
     rows = []
     for peer, words in (PEERS | PLANNERS).items():
-        for name, series in (_large(all_series) if peer in PLANNERS else all_series).items():
-            ratios = [
-                c.ratio for c in figures.compare(figures.moving(series), peer, figures.main_base(series)).values()
-            ]
-            summary = figures.summarize(ratios)
-            if summary:
-                span = f"{number(summary.least)} to {number(summary.most)}"
-                rows.append((words, name, summary.count, f"{number(summary.mean)} ({span})", *_slower(ratios)))
-    return table(["against", "results", "problems", "over ours", *SLOWER], rows)
+        for name, series in all_series.items():
+            rows += _ratio_row(words, name, series, _ratios_to(series, peer))
+    for name, series in all_series.items():
+        rows += _ratio_row("*the plan of `auto`, by another planner*", name, series, figures.repeated(series))
+    return table(["against", "ours", "results", "problems", "over ours", *SLOWER], rows)
 
 
-SLOWER = ["ours is slower on", "by over a tenth on"]
+def _ratio_row(words, name, series, ratios):
+    """None where there are no ratios."""
+    summary = figures.summarize(ratios)
+    if not summary:
+        return []
+    span = f"{number(summary.least)} to {number(summary.most)}"
+    return [(words, _ours(series), name, summary.count, f"{number(summary.mean)} ({span})", *_slower(ratios))]
+
+
+SLOWER = ["ours is slower on", "by more than a tenth on"]
 
 
 def _slower(ratios):
@@ -83,13 +125,16 @@ def _peers(all_series):
     """The ratios in short, without those that nobody would choose."""
     rows = []
     for peer, words in PEERS.items():
-        for name, series in all_series.items():
-            ratios = [
-                c.ratio for c in figures.compare(figures.moving(series), peer, figures.main_base(series)).values()
-            ]
+        for series in all_series.values():
+            ratios = _ratios_to(series, peer)
             if ratios and peer not in ("gather-slice", figures.FLOOR):
-                rows.append((words, name, len(ratios), number(figures.summarize(ratios).mean), *_slower(ratios)))
-    return table(["against", "results", "problems", "over ours", *SLOWER], rows)
+                mean = number(figures.summarize(ratios).mean)
+                rows.append((words, _ours(series), len(ratios), mean, *_slower(ratios)))
+    return table(["against", "ours", "problems", "over ours", *SLOWER], rows)
+
+
+def _models(all_series):
+    return table(MODELS_HEADER, [row for series in all_series.values() for row in model_rows(series)])
 
 
 def _cause(comparison):
@@ -104,7 +149,7 @@ def _cause(comparison):
 def _losses(all_series):
     """A row for each cause, a column for each series, and in each cell how many, how bad, and how many another planner
     of ours wins."""
-    large = _large(all_series)
+    large = _large(all_series, "xla")
     losses = {cause: {name: [] for name in large} for cause in ("the same steps", "fewer alltoalls", "other steps")}
     for name, series in large.items():
         for comparison in figures.compare(figures.moving(series), "xla", figures.main_base(series)).values():
@@ -118,7 +163,7 @@ def _losses(all_series):
             best = [figures.our_result(large[name].results[loss.ours.id], "best") for loss in found]
             won = sum(loss.theirs.time >= ours.time for loss, ours in zip(found, best, strict=True))
             worst = number(min((loss.ratio for loss in found), default=None))
-            cells.append(f"{len(found)}, {clear} by over a tenth, worst {worst}; our fastest wins {won}")
+            cells.append(f"{len(found)}, {clear} by more than a tenth, worst {worst}; our fastest wins {won}")
         losses_of_all = [loss for found in by_series.values() for loss in found]
         if not losses_of_all:
             continue
@@ -129,25 +174,25 @@ def _losses(all_series):
 
 
 def _adversarial(all_series):
+    """A column for each series that has some of the problems."""
+    compared = {
+        name: figures.compare({id: series.results.get(id, {}) for id in figures.ADVERSARIAL}, "xla", base)
+        for name, series in all_series.items()
+        for base in [figures.main_base(series)]
+    }
+    compared = {name: found for name, found in compared.items() if found}
     rows = []
     for id in figures.ADVERSARIAL:
-        row = [id]
-        for series in all_series.values():
-            results = series.results.get(id, {})
-            for comparison in figures.compare({id: results}, "xla", figures.main_base(series)).values():
-                row.append(number(comparison.ratio))
-        shown = next(series.results[id] for series in all_series.values() if id in series.results)
-        rows.append((*row, steps_text(shown["auto" if "auto" in shown else "paper"]), steps_text(shown["xla"])))
-    header = ["problem"]
-    for name, series in all_series.items():
-        if "P1" in series.results:
-            header.append(f"{name}: over ours")
-    return table(header + ["ours", "XLA's rules"], rows)
+        shown = next((found[id] for found in compared.values() if id in found), None)
+        if shown:
+            ratios = (number(found[id].ratio if id in found else None) for found in compared.values())
+            rows.append((id, *ratios, steps_text(shown.ours), steps_text(shown.theirs)))
+    return table(["problem", *(f"{name}: over ours" for name in compared), "ours", "XLA's rules"], rows)
 
 
 def _cost(all_series):
     rows = []
-    for name, series in _large(all_series).items():
+    for name, series in _large(all_series, "paper").items():
         problems = figures.moving(series)
         cells = []
         for model in ("paper", "volume"):
@@ -174,7 +219,7 @@ def _memory(all_series):
 
 
 TABLES = {"measured": _measured, "planning": _planning, "ratios": _ratios, "losses": _losses}
-TABLES |= {"peers": _peers, "adversarial": _adversarial, "cost": _cost, "memory": _memory}
+TABLES |= {"peers": _peers, "models": _models, "adversarial": _adversarial, "cost": _cost, "memory": _memory}
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 

@@ -85,6 +85,7 @@ class Series:
     engine: str
     runs: list = field(default_factory=list)
     results: dict = field(default_factory=dict)  # problem id -> contender -> Result
+    models: dict = field(default_factory=dict)  # name of a whole model -> contender -> seconds
     replaced: int = 0  # results that a later one of the same problem and contender took the place of
 
     def add(self, result):
@@ -187,13 +188,18 @@ def check_problem(value):
     _check(dtype in ELEMENT_BYTES, f'unknown "dtype" {dtype!r}')
 
 
-def _result_of(value):
-    check_problem(value)
+def _check_times(value):
+    """Of a contender, on a problem or on a whole model."""
     for key in ("engine", "contender"):
         _check(isinstance(value.get(key), str), f'no "{key}"')
     seconds, skipped = value.get("seconds", []), value.get("skipped")
     _check(isinstance(seconds, list) and all(_is_amount(s) for s in seconds), '"seconds" must be a list of times')
     _check(bool(seconds) != isinstance(skipped, str), 'expected either "seconds" or the reason "skipped"')
+
+
+def _result_of(value):
+    check_problem(value)
+    seconds, skipped = value.get("seconds", []), value.get("skipped")
     if skipped is None and value.get("verified") is not True:
         seconds, skipped = [], "the result was not verified"
     steps = value.get("steps", [])
@@ -231,15 +237,19 @@ def _read_file(path, reading):
         if run is None:
             raise FileError(f"{path}:{number}: a result before the first run")
         try:
-            result = _result_of(value)
+            _check_times(value)
+            result = None if "model" in value else _result_of(value)
         except ValueError as error:
             raise FileError(f"{path}:{number}: {error}") from error
         lasting = {key: part for key, part in run.items() if key not in OCCASION}
-        key = (result.engine, json.dumps(lasting, sort_keys=True))
-        series = by_circumstances.setdefault(key, Series(name, result.engine))
+        key = (value["engine"], json.dumps(lasting, sort_keys=True))
+        series = by_circumstances.setdefault(key, Series(name, value["engine"]))
         if run not in series.runs:
             series.runs.append(run)
-        series.add(result)
+        if result:
+            series.add(result)
+        else:
+            series.models.setdefault(value["model"], {})[value["contender"]] = value["seconds"]
     if not by_circumstances:
         reading.warnings.append(f"{name} holds no results")
     reading.series += by_circumstances.values()

@@ -209,6 +209,20 @@ def adversarial(series):
     return [table(header, rows)]
 
 
+MODELS_HEADER = ["model", "moved by", "runs", "median", "over ours"]
+
+
+def model_rows(series):
+    """Each way to move a whole model."""
+    rows = []
+    for model, contenders in series.models.items():
+        ours = statistics.median(contenders[series.runs[-1]["options"]["ours"]])
+        for contender, seconds in contenders.items():
+            time = statistics.median(seconds)
+            rows.append((model, contender, len(seconds), duration(time), number(time / ours)))
+    return rows
+
+
 def cost_model(series):
     problems = figures.moving(series)
     rows = []

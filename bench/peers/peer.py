@@ -1,15 +1,11 @@
 """What the peers share: arguments, problems, turns, and a results file that a stopped run goes on with."""
 
 import argparse
-import datetime
 import importlib.metadata
 import importlib.util
-import json
 import math
 import os
-import platform
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
+from evaluation.output import Output, run_line, said_by  # noqa: E402
 from evaluation.results_file import FileError, axis_size, check_problem, parse_lines  # noqa: E402
 from layout import device_count  # noqa: E402
 from ours import CommandFailure, Ours, UsageFailure  # noqa: E402
@@ -90,80 +87,17 @@ class Input:
         self.problems = list(problems.values())
 
 
-class Output:
-    """Results are appended; those that are there count as done."""
-
-    def __init__(self, path):
-        self.path = Path(path)
-        self.done = {}  # what a problem is told apart by -> contenders
-        if self.path.is_file():  # a device may have no end
-            values, cut_off = parse_lines(path)
-            for _, value in values:
-                if "run" not in value:
-                    self.done.setdefault(self._key(value), set()).add(value.get("contender"))
-            self._end_last_line(cut_off)
-
-    @staticmethod
-    def _key(line):
-        return json.dumps([line.get(key) for key in ("id", "shape", "engine")])
-
-    def has(self, problem, engine, contenders):
-        return contenders <= self.done.get(self._key(problem | {"engine": engine}), set())
-
-    def _end_last_line(self, cut_off):
-        with self.path.open("r+b") as file:
-            content = file.read()
-            if cut_off:
-                file.truncate(content.rfind(b"\n") + 1)
-            elif content and not content.endswith(b"\n"):
-                file.write(b"\n")
-
-    def append(self, *values):
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write("".join(json.dumps(value) + "\n" for value in values))
-
-
-def _machine():
-    cpu = "unknown"
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
-    except OSError:
-        pass
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "system": f"{platform.system()} {platform.release()}",
-    }
-
-
-def _said_by(command):
-    """Nothing where the command fails or is not there."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _run_record(peer, arguments, given, version):
-    devices = max(map(device_count, given.problems))
-    # The command that is measured may come from elsewhere than the tree around this script: COMMIT says what it is.
-    commit = os.environ.get("COMMIT") or _said_by(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"])
-    return {
-        "version": version.removeprefix("retile "),
-        "commit": commit or "unknown",
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": _machine(),
-        "engine": arguments.engine,
-        "devices": devices,
-        "ranks": 1,
-        "threads": os.cpu_count() if arguments.engine == "threads" else 1,
-        "seed": given.seed,
-        "scale": given.scale,
-        "repetitions": arguments.repeat * arguments.rounds,
-        "options": {"peer": f"{peer.name} {peer.version()}", "problems": Path(arguments.problems).name},
-    }
+def _run_line(peer, arguments, given, version):
+    return run_line(
+        version.removeprefix("retile "),
+        arguments.engine,
+        devices=max(map(device_count, given.problems)),
+        threads=os.cpu_count() if arguments.engine == "threads" else 1,
+        seed=given.seed,
+        scale=given.scale,
+        repetitions=arguments.repeat * arguments.rounds,
+        options={"peer": f"{peer.name} {peer.version()}", "problems": Path(arguments.problems).name},
+    )
 
 
 class Turns:
@@ -251,7 +185,7 @@ def _check_prerequisites(peer, arguments):
     for package in peer.packages:
         if importlib.util.find_spec(package) is None:
             raise FileError(f"{sys.executable} has no {package}; install it there (pip install {package})")
-    version = _said_by([arguments.retile, "--version"])
+    version = said_by([arguments.retile, "--version"])
     if version is None:
         raise FileError(f"{arguments.retile} does not run; build it (make build), or name it with --retile")
     return version
@@ -269,7 +203,7 @@ def _measure_all(peer, arguments):
     left = [problem for problem in problems if not output.has(problem, arguments.engine, turns.contenders)]
     print(f"{peer.name}: {len(left)} of {len(problems)} problems to do, into {arguments.output}", file=sys.stderr)
     if left:
-        output.append({"format": 1, "run": _run_record(peer, arguments, given, version)})
+        output.append(_run_line(peer, arguments, given, version))
     try:
         for position, problem in enumerate(left, 1):
             results = turns.measure(problem)

@@ -28,6 +28,15 @@ def result(id, contender, seconds, **parts):
     return {key: value for key, value in (line | parts).items() if value is not None}
 
 
+def model(contender, seconds):
+    return {"model": "trainer to server", "engine": "gloo", "contender": contender, "seconds": seconds}
+
+
+COMPLETE = RUN["run"] | {"threads": 1, "machine": {"cpu": "one", "cores": 2}, "commit": "c"}
+MODELS = [{"run": COMPLETE | {"options": {"ours": "transfer"}}}]
+MODELS += [model("buckets", [2.5, 3.5]), model("transfer", [2.0])]
+
+
 def cost(paper, floor=1):
     return {"paper": paper, "volume": paper, "lower_bound": 0, "floor": floor, "optimal": False}
 
@@ -77,8 +86,15 @@ class Report(Folder):
         self.assertIn("## threads, 2 devices (2)\n", document)
         self.assertEqual(document.count("No problem was measured for both paper and another contender."), 2)
 
+    def test_whole_models_have_a_table(self):
+        process, document = self.report(self.write(*MODELS), "--no-plots")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("| trainer to server | buckets | 2 | 3.00 s | 1.50 |\n", document)
+        self.assertIn("| trainer to server | transfer | 1 | 2.00 s | 1.00 |\n", document)
+
     def test_faults_are_told_by_place(self):
         good = result("p", "paper", [1.0])
+        self.check_fault([*MODELS, MODELS[1] | {"seconds": []}], 'results.jsonl:4: expected either "seconds" or the')
         self.check_fault([], "there are no results in")
         self.check_fault([RUN], "there are no results in")
         self.check_fault([RUN, "{\n", good], "results.jsonl:2: this is no JSON")
@@ -202,6 +218,11 @@ class Figures(Folder):
         series = self.series(result("p", "paper", [1, 100, 2]), result("p", "xla", [4, 0.1, 5]))
         self.assertEqual(figures.compare(series.results, "xla", "paper")["p"].ratio, 2)
 
+    def test_equal_plans_show_the_noise(self):
+        plans = (("auto", 2, ["exchange"]), ("wide", 1, ["exchange"]), ("paper", 8, ["allgather"]))
+        series = self.series(*(result("p", name, [time], steps=steps) for name, time, steps in plans))
+        self.assertEqual(figures.repeated(series), [0.5])
+
     def test_rank_correlation(self):
         self.assertAlmostEqual(figures.rank_correlation([1, 2, 3], [10, 200, 3000]), 1)
         self.assertAlmostEqual(figures.rank_correlation([1, 2, 3], [3, 2, 1]), -1)
@@ -249,11 +270,11 @@ class PageOfResults(Folder):
 
     RESULTS = sorted((ROOT / "docs/evaluation/results").iterdir())
 
-    def fill(self, text):
+    def fill(self, text, results=RESULTS):
         """The finished process, and the page as it is afterwards."""
         path = self.folder / "evaluation.md"
         path.write_text(text, encoding="utf-8")
-        command = [sys.executable, ROOT / "bench/report.py", *self.RESULTS, "--page", path, "--no-plots"]
+        command = [sys.executable, ROOT / "bench/report.py", *results, "--page", path, "--no-plots"]
         process = subprocess.run(command, capture_output=True, text=True)
         return process, path.read_text(encoding="utf-8")
 
@@ -266,9 +287,23 @@ class PageOfResults(Folder):
             self.assertEqual(process.returncode, 0, process.stderr)
             self.assertEqual(filled, page, "make evaluation-page was not run")
 
+    def test_tables_are_made_of_whatever_results_are_there(self):
+        blocks = re.findall(r"there are ([a-z, ]+)", self.fill("<!-- magic -->\n<!-- /magic -->\n")[0].stderr)[0].split(
+            ", "
+        )
+        page = "".join(f"<!-- {block} -->\n<!-- /{block} -->\n" for block in blocks)
+        jax = {"run": COMPLETE | {"engine": "jax", "scale": 1, "repetitions": 1, "options": {}}}
+        times = [
+            result(str(i), name, [time], engine="jax") for i in range(40) for name, time in (("auto", 1), ("jax", 2))
+        ]
+        process, filled = self.fill(page, [self.write(*MODELS), self.write(jax, *times, name="jax.jsonl")])
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("| XLA with its runtime | `retile.jax.reshard` | jax | 40 | 2.00 (2.00 to 2.00) |", filled)
+        self.assertIn("| trainer to server | buckets | 2 | 3.00 s | 1.50 |", filled)
+
     def test_the_evaluation_is_one_page_with_its_plots(self):
         page = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
-        self.assertLessEqual(len(page.splitlines()), 125)
+        self.assertLessEqual(len(page.splitlines()), 150)
         shown = sorted(re.findall(r"\]\(evaluation/(.*svg)\)", page))
         self.assertEqual(shown, sorted(path.name for path in (ROOT / "docs/evaluation").glob("*.*")))
         self.assertLessEqual(len(shown), 8)
