@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing: those that building and testing need, or with --command those that the
-# library and the command need, and those named as arguments. Silent and quick when nothing is missing.
+# library and the command need, and those named as arguments. Silent and quick when nothing is missing. Where packages
+# cannot be installed, fails only if one of those named is missing, or what CMake cannot begin without: CMake finds
+# libraries in other places, or fetches them.
 set -euo pipefail
 
 packages=(
@@ -18,22 +20,26 @@ else
     libhdf5-dev # files of HDF5 and NetCDF-4
   )
 fi
-packages+=("$@")
+named=("$@")
+packages+=("${named[@]}")
 
 fail() {
   echo "$*" >&2
   exit 1
 }
 
-# Not a Debian system: we cannot install, but can name what is missing. CMake looks for the libraries.
-if ! command -v dpkg-query >/dev/null; then
-  missing=()
+# require_programs HINT: what CMake cannot begin without.
+require_programs() {
+  local missing=()
   for program in cmake ninja c++; do
     command -v "$program" >/dev/null || missing+=("$program")
   done
-  if ((${#missing[@]})); then
-    fail "Please install: ${missing[*]} (and the development files of CLI11, Eigen, fmt, nlohmann-json, GoogleTest, RapidCheck)"
-  fi
+  ((${#missing[@]} == 0)) || fail "Please install: ${missing[*]} ($1)"
+}
+
+# Not a Debian system: we cannot install, but can name what is missing.
+if ! command -v dpkg-query >/dev/null; then
+  require_programs "and the development files of CLI11, Eigen, fmt, nlohmann-json, GoogleTest, RapidCheck"
   exit 0
 fi
 
@@ -47,18 +53,19 @@ if ((${#missing[@]} == 0)); then
   exit 0
 fi
 
-if ((EUID == 0)); then
-  as_root=()
-elif command -v sudo >/dev/null; then
-  as_root=(sudo)
-else
-  fail "Please run as root: apt-get install --no-install-recommends ${missing[*]}"
-fi
-
+as_root=()
+((EUID == 0)) || as_root=(sudo)
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >/dev/null
 }
-echo "Installing ${missing[*]}" >&2
-apt update
-apt install --yes --no-install-recommends "${missing[@]}"
+if ((EUID == 0)) || command -v sudo >/dev/null; then
+  echo "Installing ${missing[*]}" >&2
+  if apt update && apt install --yes --no-install-recommends "${missing[@]}"; then exit 0; fi
+fi
+by_hand="as root: apt-get install --no-install-recommends ${missing[*]}"
+for package in "${named[@]}"; do
+  ! printf '%s\n' "${missing[@]}" | grep -qxF -- "$package" || fail "Please run $by_hand"
+done
+require_programs "$by_hand"
+echo "Packages are missing that CMake may find elsewhere, or fetch. To install them, run $by_hand" >&2
