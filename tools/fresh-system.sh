@@ -165,9 +165,22 @@ for codec in ("blosc", "zstd", "lz4", "zlib", "gzip"):
     assert (np.load(f"{codec}.npy") == array).all()
 print("the wheel works")
 END
-  in_system /root/environment/bin/retile run --mesh x=2,y=4 '[2{y,x}16, 16]' '[16, 4{y}16]'
+  local ends=(--mesh "x=2,y=4" '[2{y,x}16, 16]' '[16, 4{y}16]')
+  in_system /root/environment/bin/retile run "${ends[@]}"
+  in_system /root/environment/bin/retile draw "${ends[@]}" --out /root/plan.svg
+  in_system /root/environment/bin/python -m retile plan "${ends[@]}"
   in_system bash -c 'cd /root && environment/bin/python try.py'
-  in_system bash -c 'cd /root/environment && ! find . -path "*retile*" -type f -exec ldd {} + 2>/dev/null | grep "not found"'
+  in_system bash -c 'cd /root/environment && find . -path "*retile*" -type f -exec ldd {} + 2>/dev/null' >"$work/linked" || true # not all are programs
+  require_system_libraries "$work/linked"
+}
+
+# What ldd prints may name the system's C and C++ libraries, and what the wheel brings.
+require_system_libraries() {
+  local allowed='libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux-[a-z0-9-]+|linux-vdso'
+  grep -qE '[[:space:]]libc\.so' "$1" || fail "ldd printed nothing of the wheel's programs"
+  local others
+  others=$(grep '=>\|\.so' "$1" | grep -vE "^[[:space:]]+(/[^ ]*/)?($allowed)\.so|/retile[^ ]*\.libs/|:$" || true)
+  [[ -z $others ]] || fail "the wheel needs more than the system's C and C++ libraries:"$'\n'"$others"
 }
 
 timed "debootstrap $release" make_system
