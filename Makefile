@@ -116,7 +116,7 @@ evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.1
 pictures: build ## draw the pictures of documents anew
 	tools/pictures.sh
 
-docs: python ## make a site of the documents, with a reference of the interfaces: build/docs/site
+docs: python ## make a site of the documents, with a reference of the interfaces of all languages: build/docs/site
 	tools/docs.sh
 
 report: ## write build/report/evaluation.md and its plots from RESULTS (those of docs/evaluation)

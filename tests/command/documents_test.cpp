@@ -117,6 +117,23 @@ TEST(Documents, link_to_what_exists) {
   EXPECT_GE(count, 100);
 }
 
+// What is below reference/ is made with the site.
+TEST(Documents, are_pages_of_the_site) {
+  static const std::regex entry(R"(- (?:[^:\n]+: )?([\w./-]+\.md)\n)");
+  const std::string site = read_source("docs/site/mkdocs.yml");
+  std::set<std::string> pages;
+  for (std::sregex_iterator match(site.begin(), site.end(), entry), end; match != end; ++match) {
+    pages.insert((*match)[1]);
+  }
+  for (const std::string& page : pages) {
+    const bool exists = std::filesystem::exists(std::string(RETILE_SOURCE_DIR) + "/" + page);
+    EXPECT_TRUE(exists || page.starts_with("reference/")) << "the site has no " << page;
+  }
+  for (const std::string& path : documents()) {
+    if (path.starts_with("docs/")) EXPECT_TRUE(pages.contains(path)) << path << " is missing in docs/site/mkdocs.yml";
+  }
+}
+
 TEST(Documents, have_the_pictures_that_are_drawn) {
   const std::string source = RETILE_SOURCE_DIR;
   const std::string folder = testing::TempDir() + "retile_pictures";
