@@ -4,72 +4,141 @@
 #
 #   bench/evaluate.sh BUILD RESULTS SECONDS SCALE
 #
-# BUILD holds the programs, RESULTS takes the results files, SECONDS are for all measurements together, SCALE is the
-# share of each array's size that is measured. PARTS names what to measure: mpi, threads, peers.
+# BUILD holds the programs, RESULTS takes a results file for each part, SECONDS are for all parts together, SCALE is the
+# share of each array's size that is measured. No part needs a network. A part that cannot be measured here is left out,
+# with the reason. PARTS names some of
+#
+#   mpi-collectives mpi  our plans and XLA's rules on 8 ranks, with MPI's collectives and with our engine
+#   threads cuda         the same on threads, and on a GPU
+#   hosts                the same on four hosts that are network namespaces (bench/cluster/run.sh)
+#   matrices cyclic      ranks beside MPI_Alltoallw, ScaLAPACK and FFTW: matrices in blocks, and block-cyclic ones
+#   own-memory           ranks beside MPI_Alltoallw, with tiles in the program's own memory
+#   jax_reshard dtensor  threads beside XLA with its runtime, and beside DTensor
+#   jax torch            the Python package's reshard beside JAX's own, its redistribute beside DTensor's
+#   models model-ranks   whole models: over gloo, and on MPI ranks from Python beside the library
+#
+# The last three rows need the environments that `make test-python` and `make test-torch` make.
 set -euo pipefail
 
-build=$1
-results=$2
+if (($# != 4)); then
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+build=$(realpath "$1")
+mkdir -p "$2"
+results=$(realpath "$2")
 seconds=$3
 scale=$4
 samples=${SAMPLES:-1000}
+repeat=${REPEAT:-5}
 root=$(cd "$(dirname "$0")/.." && pwd)
-parts=${PARTS:-mpi threads peers}
-commit=${COMMIT:-$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
-export COMMIT=$commit # for the peers
-mkdir -p "$results"
+COMMIT=${COMMIT:-$(git -C "$root" rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
+export COMMIT # for what is written in Python
+cd "$root"
 
-# Open MPI asks for permission where root runs it, and to be told where ranks outnumber cores.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-ranks=8
-placement=(--bind-to core)
-if (($(nproc) < ranks)); then
-  placement=(--oversubscribe --bind-to none)
-fi
+# The share of the time for each part.
+declare -A shares=([mpi-collectives]=25 [mpi]=15 [threads]=8 [cuda]=4 [hosts]=8 [matrices]=4 [cyclic]=4 [own-memory]=5
+  [jax_reshard]=4 [dtensor]=4 [jax]=6 [torch]=6 [models]=4 [model-ranks]=3)
+read -ra parts <<<"${PARTS:-mpi-collectives mpi threads cuda hosts matrices cyclic own-memory jax_reshard dtensor jax torch models model-ranks}"
+total=0
+for part in "${parts[@]}"; do
+  [[ -v shares[$part] ]] || { echo "evaluate: there is no part '$part'" >&2 && exit 2; }
+  ((total += shares[$part]))
+done
 
 note() { echo "== $*" >&2; }
 
+require() {
+  "$@" >/dev/null 2>&1 || { note "there is no ${*: -1}" && return 1; }
+}
+
+# Ranks have a core each where there are enough; bench/mpi/run.sh lets them share some.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+ranks=8
+on_ranks=("$root/bench/mpi/run.sh")
+if (($(nproc) >= ranks)); then on_ranks=(mpirun -np "$ranks" --bind-to core); fi
+
+# Programs begin no problem after a part's time. One that hangs is ended; so is one that knows no time, after `patience`.
+bounded() { timeout --signal=INT --kill-after=30 "${patience:-$((2 * limit + 60))}" "$@"; }
+
+# sampled CONTENDERS START...: our command, started so, on problems that are sampled as in the paper.
 sampled() {
-  local file=$1 share=$2
+  local contenders=$1
+  shift
+  bounded "$@" --samples "$samples" --adversarial --scale "$part_scale" --repeat "$repeat" --time-limit "$limit" \
+    --commit "$COMMIT" --contenders "$contenders" --out "$file"
+}
+
+# peers PROBLEMS CONTENDERS OPTION...
+peers() {
+  require test -x "$build/bench/mpi/mpi_peers" || return
+  local problems=$1 contenders=$2
   shift 2
-  note "$file, up to $((seconds * share / 100)) s"
-  "$@" --samples "$samples" --adversarial --scale "$scale" --repeat 5 --time-limit $((seconds * share / 100)) \
-    --commit "$commit" --out "$results/$file"
+  bounded "${on_ranks[@]}" "$build/bench/mpi/mpi_peers" "$problems" --contenders "$contenders" --repeat "$repeat" \
+    --time-limit "$limit" --commit "$COMMIT" --out "$file" "$@"
 }
 
-measure_mpi() {
-  if ! command -v mpirun >/dev/null || ! [ -x "$build/bench/mpi/mpi_peers" ]; then
-    note "no MPI: its measurements are left out"
-    return
-  fi
-  local mpi=(mpirun -np "$ranks" "${placement[@]}")
-  sampled mpi-collectives.jsonl 40 "${mpi[@]}" "$build/retile" bench --engine mpi --transport collectives \
-    --contenders auto,paper,xla,wide,gather-slice,memcpy
-  sampled mpi.jsonl 20 "${mpi[@]}" "$build/retile" bench --engine mpi --contenders auto,paper,xla,wide,direct,memcpy
-  note "peers on matrices, cut into blocks and block-cyclic"
+# Ours, and of the named peers those that were built.
+with_peers() {
   local contenders=auto,memcpy,direct,wide,paper,alltoallw
-  for peer in scalapack fftw; do
-    if "$build/bench/mpi/mpi_peers" --help | grep -q "$peer"; then contenders=$contenders,$peer; fi
+  for peer in "$@"; do
+    if "$build/bench/mpi/mpi_peers" --help 2>/dev/null | grep -q "$peer"; then contenders+=,$peer; fi
   done
-  "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/matrices.jsonl" --contenders "$contenders" \
-    --scale 0.25 --time-limit $((seconds * 5 / 100)) --commit "$commit" --out "$results/matrices.jsonl"
-  "${mpi[@]}" "$build/bench/mpi/mpi_peers" "$root/bench/mpi/peers/cyclic.jsonl" --contenders "${contenders%,fftw}" \
-    --time-limit $((seconds * 5 / 100)) --commit "$commit" --out "$results/cyclic.jsonl"
+  echo "$contenders"
 }
 
-measure_threads() {
-  sampled threads.jsonl 15 "$build/retile" bench --engine threads --threads "$ranks" \
-    --contenders auto,paper,xla,wide,direct,memcpy
+# Our command beside a framework's program.
+beside_peer() {
+  patience=$limit in_environment "$1" "bench/peers/$part.py" tests/data/problems.jsonl --retile "$build/retile" --scale "$scale" \
+    --limit 100 --output "$file"
 }
 
-# Each is there where its Python package is.
-measure_peers() {
-  for peer in jax_reshard dtensor; do
-    note "$peer, up to $((seconds * 7 / 100)) s"
-    timeout --signal=INT $((seconds * 7 / 100)) python3 "$root/bench/peers/$peer.py" \
-      "$root/tests/data/problems.jsonl" --retile "$build/retile" --scale "$scale" --limit 100 \
-      --output "$results/$peer.jsonl" || note "$peer: stopped, or not there"
-  done
+# in_environment FRAMEWORK SCRIPT ARGUMENT...: as `make python` has made it; nothing is installed here.
+in_environment() {
+  local python=$root/build/python/$1/bin/python
+  shift
+  require test -x "$python" || return
+  "$python" -c 'import retile' || { note "retile is not installed there: $python" && return 1; }
+  PATH="$(dirname "$python"):$PATH" bounded "$python" "$@"
 }
 
-for part in $parts; do "measure_$part"; done
+whole_model() { # ENGINE NAME OURS FRAMEWORK SCRIPT ARGUMENT...
+  [[ ! -s $file ]] || return 0
+  local engine=$1 name=$2 ours=$3 framework=$4 printed
+  printed=$(in_environment "${@:4}") || return
+  in_environment "$framework" bench/python/recorded.py "$file" "$engine" "$name" "$ours" <<<"$printed"
+}
+
+measure() {
+  local file=$results/$1.jsonl limit=$((seconds * shares[$1] / total)) part_scale=$scale
+  local ours=auto,paper,xla,wide,direct,memcpy
+  note "$1, up to $limit s"
+  case $1 in
+    mpi-collectives)
+      require command -v mpirun && sampled auto,paper,xla,wide,gather-slice,memcpy "${on_ranks[@]}" \
+        "$build/retile" bench --engine mpi --transport collectives
+      ;;
+    mpi) require command -v mpirun && sampled "$ours" "${on_ranks[@]}" "$build/retile" bench --engine mpi ;;
+    threads) sampled "$ours" "$build/retile" bench --engine threads --threads "$ranks" ;;
+    cuda) require nvidia-smi && sampled "$ours" "$build/retile" bench --engine cuda ;;
+    hosts)
+      part_scale=${HOSTS_SCALE:-0.01} # their links have 1 Gbit/s
+      sampled "$ours" "$root/bench/cluster/run.sh" "$build/retile" bench --engine mpi
+      ;;
+    matrices) peers bench/mpi/peers/matrices.jsonl "$(with_peers scalapack fftw)" --scale "$(awk "BEGIN { print 2 * $scale < 1 ? 2 * $scale : 1 }")" ;;
+    cyclic) peers bench/mpi/peers/cyclic.jsonl "$(with_peers scalapack)" ;;
+    own-memory) peers tests/data/problems.jsonl "$(with_peers)" --own-memory --scale "$scale" ;;
+    jax_reshard) beside_peer jax ;;
+    dtensor) beside_peer torch ;;
+    jax) in_environment jax bench/python/reshard.py --every 4 --seconds "$limit" --out "$file" >/dev/null ;;
+    torch) in_environment torch bench/python/redistribute_torch.py --every 6 --seconds "$limit" --out "$file" >/dev/null ;;
+    models) whole_model gloo "trainers to servers, PyTorch" transfer torch bench/python/transfer_torch.py ;;
+    model-ranks)
+      RETILE_COMMAND=$build/retile whole_model mpi "Qwen3-30B-A3B, MPI ranks" Python jax bench/python/transfer_mpi.py
+      ;;
+  esac
+}
+
+for part in "${parts[@]}"; do
+  (measure "$part") || note "$part: stopped, or left out"
+done

@@ -79,7 +79,7 @@ class CampaignRun {
       }
     }
     if (!contenders.empty()) {
-      const MeasureOptions options{campaign_.repetitions, campaign_.record.seed};
+      const MeasureOptions options{campaign_.repetitions, campaign_.record.seed, campaign_.owner};
       const std::vector<Measurement> measurements = measure(problem, contenders, engine_, options);
       for (std::size_t i = 0; i < contenders.size(); ++i) {
         lines.push_back(to_json(problem, engine_.name(), contenders[i], measurements[i]));

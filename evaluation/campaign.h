@@ -28,6 +28,7 @@ struct Campaign {
   // Throws where a contender cannot do the problem: the refusal is recorded, and the other contenders continue.
   std::function<Contender(const std::string& name, const Problem& problem)> make_contender;
   int repetitions = 5;
+  TileOwner owner = TileOwner::engine;
   double time_limit = 0;                // no problem begins after so many seconds; 0: no limit
   std::string results;                  // path of the file; only the speaking process reads and writes it
   RunRecord record;                     // engine, devices, processes and repetitions are filled in

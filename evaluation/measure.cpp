@@ -15,11 +15,11 @@ namespace {
 // The tiles of this process's devices.
 class TileSet {
  public:
-  TileSet(const Placement& placement, const MadeArray& array, Engine& engine)
+  TileSet(const Placement& placement, const MadeArray& array, Engine& engine, TileOwner owner)
       : placement_(placement), array_(array), devices_(engine.devices(placement.device_count())) {
     for (const Device device : devices_) {
-      const std::int64_t bytes = checked_bytes(placement.size(device), array.element_size);
-      tiles_.push_back(engine.allocate(static_cast<std::size_t>(bytes)));
+      const auto bytes = static_cast<std::size_t>(checked_bytes(placement.size(device), array.element_size));
+      tiles_.push_back(owner == TileOwner::engine ? engine.allocate(bytes) : Buffer(bytes));
     }
     engine.for_each(tiles_.size(),
                     [&](std::size_t i) { make_parts(array, placement.parts(devices_[i]), tiles_[i].data()); });
@@ -66,7 +66,7 @@ class Race {
         engine_(engine),
         options_(options),
         array_{problem.source().global_shape(), bytes_of(problem.element_type()), options.seed},
-        targets_(problem.target().placement(problem.device_count()), array_, engine),
+        targets_(problem.target().placement(problem.device_count()), array_, engine, options.owner),
         prepared_(contenders.size()),
         measurements_(contenders.size()) {}
 
@@ -98,7 +98,7 @@ class Race {
     for (const auto& set : sources_) {
       if (set->placement() == contender.source) return *set;
     }
-    sources_.push_back(std::make_unique<TileSet>(contender.source, array_, engine_));
+    sources_.push_back(std::make_unique<TileSet>(contender.source, array_, engine_, options_.owner));
     return *sources_.back();
   }
 

@@ -8,6 +8,7 @@
 
 #include "evaluation/contender.h"
 #include "retile/engines/engine.h"
+#include "retile/plan/executor.h"
 #include "retile/planner/problem.h"
 
 namespace retile::evaluation {
@@ -15,6 +16,7 @@ namespace retile::evaluation {
 struct MeasureOptions {
   int repetitions = 5;
   std::uint64_t seed = 0;  // of the data
+  TileOwner owner = TileOwner::engine;
 };
 
 struct Measurement {

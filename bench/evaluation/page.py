@@ -125,12 +125,12 @@ def _peers(all_series):
     """The ratios in short, without those that nobody would choose."""
     rows = []
     for peer, words in PEERS.items():
-        for series in all_series.values():
+        for name, series in all_series.items():
             ratios = _ratios_to(series, peer)
             if ratios and peer not in ("gather-slice", figures.FLOOR):
                 mean = number(figures.summarize(ratios).mean)
-                rows.append((words, _ours(series), len(ratios), mean, *_slower(ratios)))
-    return table(["against", "ours", "problems", "over ours", *SLOWER], rows)
+                rows.append((words, _ours(series), name, len(ratios), mean, *_slower(ratios)))
+    return table(["against", "ours", "results", "problems", "over ours", *SLOWER], rows)
 
 
 def _models(all_series):

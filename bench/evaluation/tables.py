@@ -60,7 +60,8 @@ def series_title(series):
     transport = f", transport {options['transport']}" if options.get("transport", "auto") != "auto" else ""
     problems = f", {options['problems']}" if options.get("problems") else ""
     peer = f", beside {options['peer']}" if options.get("peer") else ""
-    return f"{series.engine}, {run.get('devices', '?')} devices{ranks}{transport}{problems}{peer}"
+    memory = f", in the {options['memory']}'s memory" if options.get("memory") else ""
+    return f"{series.engine}, {run.get('devices', '?')} devices{ranks}{transport}{problems}{memory}{peer}"
 
 
 def distinct_titles(all_series):

@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "python"))
 import ranks
 from problems import problems, small_shape
+from recorded import Recorded
 
 import retile.torch
 from retile import _point_to_point
@@ -191,13 +192,23 @@ def run_rank(rank, options):
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     results = []
-    for problem in problems()[:: options.every]:
+    recorded = Recorded(options.out, "gloo", f"torch {torch.__version__}", options)
+    chosen = [problem for problem in problems()[:: options.every] if recorded.wants(problem)]
+    dist.barrier()  # all ranks have read the file
+    for problem in chosen:
+        is_over = torch.tensor(recorded.is_time_up())
+        dist.broadcast(is_over, 0)  # one rank's clock decides
+        if is_over:
+            break
         result = measure(problem, options)
         if result:
             results.append(result)
             if rank == 0:
                 print(json.dumps(result), flush=True)
-    if rank == 0:
+                names = {"ours": "auto", "shipped": "dtensor"}
+                seconds = {names.get(name, name): time for name, time in result["seconds"].items()}
+                recorded.append(problem | {"shape": result["shape"]}, seconds)
+    if rank == 0 and results:
         report(results, options)
 
 
@@ -228,6 +239,10 @@ def main():
     parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
     parser.add_argument("--megabytes", type=float, default=16, help="of a tensor, about (16)")
     parser.add_argument("--repetitions", type=int, default=30, help="of which the fastest counts (30)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no problem is begun")
+    parser.add_argument(
+        "--out", type=Path, help="a results file for bench/report.py; problems that are in it are left out"
+    )
     options = parser.parse_args()
     ranks.start(run_rank, options)
 

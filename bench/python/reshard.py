@@ -26,6 +26,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "python"))
 from problems import small_shape
+from recorded import Recorded
 
 import retile
 from retile._programs import Program, axes_of, plan_for, program_for
@@ -127,6 +128,10 @@ def main():
     parser.add_argument("--megabytes", type=float, default=8, help="of an array, about (8)")
     parser.add_argument("--repetitions", type=int, default=45, help="of which the fastest counts (45)")
     parser.add_argument("--reports", action="store_true", help="the layouts of public reports instead")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no problem is begun")
+    parser.add_argument(
+        "--out", type=Path, help="a results file for bench/report.py; problems that are in it are left out"
+    )
     options = parser.parse_args()
     results = []
     if options.reports:
@@ -134,10 +139,23 @@ def main():
         chosen = list(filter(None, (problem_of(json.loads(line)) for line in lines)))
     else:
         chosen = [json.loads(line) for line in options.problems.read_text().splitlines()[:: options.every]]
+    recorded = Recorded(options.out, "jax", f"jax {jax.__version__}", options)
     for problem in chosen:
+        if recorded.is_time_up():
+            break
+        if not recorded.wants(problem):
+            continue
         result = measure(problem, options.megabytes * 2**20 / 4, options.repetitions)
         results.append(result)
+        seconds = result["seconds"]
+        theirs = {"jax" if form == "xla" else form: time for form, time in seconds.items()}
+        recorded.append(problem | {"shape": result["shape"]}, {"auto": seconds[result["chosen"]]} | theirs)
         print(json.dumps(result), flush=True)
+    if results:
+        report(results, options)
+
+
+def report(results, options):
     print(
         f"{len(results)} problems, {options.megabytes} MB, JAX {jax.__version__}, {os.cpu_count()} cores",
         file=sys.stderr,

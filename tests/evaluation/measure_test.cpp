@@ -30,6 +30,38 @@ TEST(Measure, runs_every_contender_on_sampled_problems) {
   }
 }
 
+// Counts the tiles that the engine is asked for.
+class CountingEngine final : public Engine {
+ public:
+  const char* name() const override { return engine_->name(); }
+  std::vector<Device> devices(std::int64_t device_count) const override { return engine_->devices(device_count); }
+  Buffer allocate(std::size_t bytes) override {
+    ++allocated;
+    return engine_->allocate(bytes);
+  }
+  std::unique_ptr<PreparedRun> prepare(const Movement& movement, std::int64_t element_size,
+                                       const BufferStrides& strides) override {
+    return engine_->prepare(movement, element_size, strides);
+  }
+
+  int allocated = 0;
+
+ private:
+  const std::unique_ptr<Engine> engine_ = make_reference_engine();
+};
+
+TEST(Measure, has_tiles_in_the_memory_that_is_asked_for) {
+  const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
+  const std::vector<Contender> contenders{make_contender("wide", problem)};
+  for (const auto& [owner, allocated] : {std::pair{TileOwner::engine, 16}, {TileOwner::caller, 0}}) {
+    CountingEngine engine;
+    MeasureOptions options;
+    options.owner = owner;
+    EXPECT_EQ(measure(problem, contenders, engine, options).front().skipped, std::nullopt);
+    EXPECT_EQ(engine.allocated, allocated);
+  }
+}
+
 TEST(Measure, skips_a_contender_that_is_wrong) {
   const auto engine = make_reference_engine();
   const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);

@@ -27,6 +27,7 @@ struct Arguments {
   double scale = 1;
   int repetitions = 5;
   double time_limit = 0;
+  bool own_memory = false;
   std::string commit = "unknown";
   std::string out = "peers.jsonl";
 };
@@ -39,7 +40,8 @@ void run(const Arguments& arguments) {
   campaign.problem = [&](std::size_t index) { return scale_problem(problems[index], arguments.scale); };
   campaign.contenders = arguments.contenders;
   PlanOptions options;
-  options.executor = engine->executor(TileOwner::engine);
+  campaign.owner = arguments.own_memory ? TileOwner::caller : TileOwner::engine;
+  options.executor = engine->executor(campaign.owner);
   campaign.make_contender = [&](const std::string& name, const Problem& problem) {
     return is_peer(name) ? make_named_peer(name, problem, MPI_COMM_WORLD) : make_contender(name, problem, options);
   };
@@ -49,6 +51,7 @@ void run(const Arguments& arguments) {
   campaign.record.commit = arguments.commit;
   campaign.record.scale = arguments.scale;
   campaign.record.options = {{"transport", "auto"}};
+  if (arguments.own_memory) campaign.record.options.emplace_back("memory", "caller");
   campaign.record.problems = arguments.problems.substr(arguments.problems.rfind('/') + 1);
   const CampaignSummary summary = run_campaign(campaign, *engine);
   if (engine->processes().is_speaker()) {
@@ -67,6 +70,7 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--scale", arguments.scale, "shrink arrays to this share of their size")->check(CLI::Range(1e-9, 1.0));
   app.add_option("--repeat", arguments.repetitions, "timed runs of each contender")->check(CLI::PositiveNumber);
   app.add_option("--time-limit", arguments.time_limit, "start no problem after so many seconds");
+  app.add_flag("--own-memory", arguments.own_memory, "tiles in memory of this program, and not in the engine's");
   app.add_option("--commit", arguments.commit, "what was built, for the record");
   app.add_option("--out", arguments.out, "the file of results, added to");
 }
