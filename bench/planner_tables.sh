@@ -12,6 +12,7 @@ trap 'rm -rf "$work"' EXIT
 times_table() {
   "$programs/planner_benchmark" --benchmark_format=csv >"$work/times.csv"
   awk -F, '
+    function cell(name, form, factor) { return $column[name] == "" ? "–" : sprintf(form, factor * $column[name]) }
     { gsub(/"/, "") }
     $1 == "name" { for (i = 1; i <= NF; ++i) column[$i] = i; known = 1; next }
     !known { next }
@@ -23,9 +24,10 @@ times_table() {
     }
     {
       split($1, name, "/")
-      printf "| %s | %s | %d | %.1f | %.1f | %.1f | %.1f %% | %.2f %% | %.0f |\n", name[1], name[2], \
-        $column["problems"], $column["median_us"], $column["p99_us"], $column["max_us"], \
-        100 * $column["proved"], 100 * $column["mean_gap"], $column["peak_heap_kb"]
+      if (name[2] ~ /^iterations/) name[2] = "–"
+      printf "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", name[1], name[2], $column["problems"], \
+        cell("median_us", "%.1f", 1), cell("p99_us", "%.1f", 1), cell("max_us", "%.1f", 1), \
+        cell("proved", "%.1f %%", 100), cell("mean_gap", "%.2f %%", 100), cell("peak_heap_kb", "%.0f", 1)
     }' "$work/times.csv"
 }
 
