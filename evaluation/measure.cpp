@@ -12,29 +12,26 @@
 namespace retile::evaluation {
 namespace {
 
-// The tiles of this process's devices.
+// The tiles of this process's devices. The engine outlives them.
 class TileSet {
  public:
   TileSet(const Placement& placement, const MadeArray& array, Engine& engine, TileOwner owner)
-      : placement_(placement), array_(array), devices_(engine.devices(placement.device_count())) {
+      : placement_(placement), array_(array), engine_(engine), devices_(engine.devices(placement.device_count())) {
     for (const Device device : devices_) {
       const auto bytes = static_cast<std::size_t>(checked_bytes(placement.size(device), array.element_size));
       tiles_.push_back(owner == TileOwner::engine ? engine.allocate(bytes) : Buffer(bytes));
     }
-    engine.for_each(tiles_.size(),
-                    [&](std::size_t i) { make_parts(array, placement.parts(devices_[i]), tiles_[i].data()); });
+    engine.for_each(tiles_.size(), [&](std::size_t i) { fill(i); });
   }
 
   // Clears the tiles, so that an earlier contender's result cannot pass for the next one's.
   void clear() {
-    for (Buffer& tile : tiles_) std::fill(tile.begin(), tile.end(), std::byte{0});
+    for (Buffer& tile : tiles_) engine_.clear({tile.begin(), tile.end()});
   }
 
-  std::optional<std::string> difference(Engine& engine) const {
+  std::optional<std::string> difference() const {
     std::vector<std::optional<std::string>> differences(tiles_.size());
-    engine.for_each(tiles_.size(), [&](std::size_t i) {
-      differences[i] = find_difference(array_, tiles_[i].data(), devices_[i], placement_.parts(devices_[i]));
-    });
+    engine_.for_each(tiles_.size(), [&](std::size_t i) { differences[i] = difference_of(i); });
     const auto first = std::find_if(differences.begin(), differences.end(), [](const auto& one) { return one; });
     return first == differences.end() ? std::nullopt : *first;
   }
@@ -53,8 +50,25 @@ class TileSet {
   }
 
  private:
+  void fill(std::size_t i) {
+    const std::vector<Part> parts = placement_.parts(devices_[i]);
+    if (engine_.has_host_memory()) return make_parts(array_, parts, tiles_[i].data());
+    Buffer host(tiles_[i].size());
+    make_parts(array_, parts, host.data());
+    engine_.store({host.begin(), host.end()}, tiles_[i].data());
+  }
+
+  std::optional<std::string> difference_of(std::size_t i) const {
+    const std::vector<Part> parts = placement_.parts(devices_[i]);
+    if (engine_.has_host_memory()) return find_difference(array_, tiles_[i].data(), devices_[i], parts);
+    Buffer host(tiles_[i].size());
+    engine_.load(tiles_[i].data(), {host.begin(), host.end()});
+    return find_difference(array_, host.data(), devices_[i], parts);
+  }
+
   const Placement placement_;
   const MadeArray array_;
+  Engine& engine_;
   const std::vector<Device> devices_;
   std::vector<Buffer> tiles_;
 };
@@ -121,7 +135,7 @@ class Race {
     if (measurement.skipped) return;
     targets_.clear();
     measurement.statistics = execute(i);
-    measurement.skipped = engine_.processes().first_text(targets_.difference(engine_));
+    measurement.skipped = engine_.processes().first_text(targets_.difference());
     if (measurement.skipped) measurement.skipped = "the result is wrong: " + *measurement.skipped;
   }
 

@@ -15,8 +15,8 @@ namespace retile::evaluation {
 
 struct MeasureOptions {
   int repetitions = 5;
-  std::uint64_t seed = 0;  // of the data
-  TileOwner owner = TileOwner::engine;
+  std::uint64_t seed = 0;               // of the data
+  TileOwner owner = TileOwner::engine;  // `caller` only for engines with host memory
 };
 
 struct Measurement {

@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "evaluation/sampler.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
@@ -30,9 +37,11 @@ TEST(Measure, runs_every_contender_on_sampled_problems) {
   }
 }
 
-// Counts the tiles that the engine is asked for.
+// Counts the tiles that it is asked for. With memory of a device, bytes are other ones there: a host that reads or
+// writes tiles by itself gets them wrong.
 class CountingEngine final : public Engine {
  public:
+  explicit CountingEngine(bool has_host_memory = true) : has_host_memory_(has_host_memory) {}
   const char* name() const override { return engine_->name(); }
   std::vector<Device> devices(std::int64_t device_count) const override { return engine_->devices(device_count); }
   Buffer allocate(std::size_t bytes) override {
@@ -44,11 +53,26 @@ class CountingEngine final : public Engine {
     return engine_->prepare(movement, element_size, strides);
   }
 
+  bool has_host_memory() const override { return has_host_memory_; }
+  void load(const std::byte* tile, std::span<std::byte> to) const override {
+    std::transform(tile, tile + to.size(), to.begin(), [](std::byte byte) { return ~byte; });
+  }
+  void store(std::span<const std::byte> from, std::byte* tile) const override {
+    std::transform(from.begin(), from.end(), tile, [](std::byte byte) { return ~byte; });
+  }
+
   int allocated = 0;
 
  private:
+  const bool has_host_memory_;
   const std::unique_ptr<Engine> engine_ = make_reference_engine();
 };
+
+TEST(Measure, asks_the_engine_for_what_is_in_memory_of_a_device) {
+  const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
+  CountingEngine engine(false);
+  EXPECT_EQ(measure(problem, {make_contender("wide", problem)}, engine, {}).front().skipped, std::nullopt);
+}
 
 TEST(Measure, has_tiles_in_the_memory_that_is_asked_for) {
   const Problem problem = scale_problem(adversarial_problems().front(), 1e-3);
