@@ -98,9 +98,10 @@ list=
 for ((i = 0; i < hosts; ++i)); do list+=${list:+,}$subnet.$((i + 1)):$ranks_per_host; done
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# The cores are fewer than these hosts pretend, so ranks that wait must yield.
+# The cores are fewer than these hosts pretend, so ranks that wait must yield to each other. Linux lets them do so within
+# a session.
 ip netns exec "$name-host0" unshare --uts bash -c 'hostname host0; exec "$@"' bash \
   "$mpirun" --quiet --bind-to none --mca plm_rsh_agent "$folder/agent" --mca plm_rsh_no_tree_spawn 1 \
   --mca oob_tcp_if_include "$subnet.0/24" --mca btl_tcp_if_include "$subnet.0/24" \
-  --mca pml ob1 --mca btl tcp,vader,self --mca mpi_yield_when_idle 1 \
+  --mca orte_leave_session_attached 1 --mca pml ob1 --mca btl tcp,vader,self --mca mpi_yield_when_idle 1 \
   --host "$list" -np "$((hosts * ranks_per_host))" "$@"

@@ -85,14 +85,14 @@ StepTime add_up(std::initializer_list<Longest> parts) {
   return time;
 }
 
-// Rows of a copy between tiles: in each dimension a piece is as long as the shorter tile, and rows go on as long as it
-// fills both.
-std::int64_t row_elements(const Shape& from, const Shape& to) {
+// Rows of a copy between tiles, of which no more than `held` is read: in each dimension a piece is as long as the
+// shorter tile, and rows go on as long as it fills both tiles in memory.
+std::int64_t row_elements(const Shape& from, const Shape& held, const Shape& to) {
   std::int64_t row = 1;
   for (std::size_t i = from.size(); i-- > 0;) {
-    const std::int64_t shared = std::max<std::int64_t>(1, std::min(from[i], to[i]));
+    const std::int64_t shared = std::max<std::int64_t>(1, std::min(held[i], to[i]));
     row *= shared;
-    if (from[i] != to[i]) break;
+    if (from[i] != shared || to[i] != shared) break;
   }
   return row;
 }
@@ -107,7 +107,12 @@ SecondsModel::SecondsModel(Machine machine)
     : machine_(std::move(machine)), host_of_(machine_.host_numbers()), fastest_copy_(machine_.copy_rate(1)) {
   for (const CopyRate& copy : machine_.copy) fastest_copy_ = std::max(fastest_copy_, copy.rate);
   if (machine_.hosts.size() == 1) return;
-  for (const LinkRates& link : machine_.links) fastest_link_ = std::max(fastest_link_, link.in);
+  std::vector<double> out;
+  for (const LinkRates& link : machine_.links) {
+    fastest_link_ = std::max(fastest_link_, link.in);
+    out.push_back(link.out);
+  }
+  link_weights_ = sender_weights(out);
 }
 
 double SecondsModel::least_latency() const {
@@ -154,9 +159,13 @@ StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t elem
   return add_up({before.bytes, after.bytes, before.messages, after.messages, {Kind::step, 0, machine_.step}});
 }
 
-StepTime SecondsModel::stage_time(const Placement& before, const Placement& after, std::int64_t element_size) const {
-  const auto run = checked_multiply(row_elements(tile_of(before), tile_of(after)), element_size);
-  return stage_time(find_traffic(before, after, host_map()), element_size, run.value_or(INT64_MAX));
+// Slices are views of the tiles before them. Between hosts, senders are chosen among all that hold an element, whatever
+// the views; on one host, among those whose views have it.
+StepTime SecondsModel::stage_time(const Placement& before, const Placement& held, const Placement& after,
+                                  std::int64_t element_size) const {
+  const Placement& read = machine_.hosts.size() > 1 ? before : held;
+  const auto run = checked_multiply(row_elements(tile_of(before), tile_of(read), tile_of(after)), element_size);
+  return stage_time(find_traffic(read, after, host_map()), element_size, run.value_or(INT64_MAX));
 }
 
 std::int64_t SecondsModel::cost(const StepWork& work) const {
@@ -194,7 +203,7 @@ std::vector<StepTime> SecondsModel::step_times(const Movement& movement, std::in
     if (op_of(step) == StepOp::reduce) {
       times[stage.last] = reduction_time(before, step.after, element_size);
     } else {
-      times[stage.last] = stage_time(before, step.after, element_size);
+      times[stage.last] = stage_time(before, movement.before(stage.last), step.after, element_size);
     }
   }
   return times;

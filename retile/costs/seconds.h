@@ -39,8 +39,9 @@ class SecondsModel final : public CostModel {
   // receive (cost_model.h). Throws InputError where a time does not fit in 63 bits.
   PlanTime time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
 
-  // The time of one copy from tiles to tiles. `element_size` is in bytes.
-  StepTime stage_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
+  // The time of one copy from tiles to tiles, of which the slices before it leave `held`. `element_size` is in bytes.
+  StepTime stage_time(const Placement& before, const Placement& held, const Placement& after,
+                      std::int64_t element_size) const;
   // The time of a stage with this traffic, in which rows of `run_bytes` bytes are copied.
   StepTime stage_time(const StageTraffic& traffic, std::int64_t element_size, std::int64_t run_bytes) const;
 
@@ -54,7 +55,7 @@ class SecondsModel final : public CostModel {
   std::int64_t least_stage() const;
 
  private:
-  HostMap host_map() const { return {machine_.hosts, host_of_}; }
+  HostMap host_map() const { return {machine_.hosts, host_of_, link_weights_}; }
   std::vector<StepTime> step_times(const Movement& movement, std::int64_t element_size) const;
   StepTime reduction_time(const Placement& before, const Placement& after, std::int64_t element_size) const;
   StepTime least_time(const Movement& movement, std::int64_t floor, std::int64_t element_size) const;
@@ -63,6 +64,7 @@ class SecondsModel final : public CostModel {
 
   const Machine machine_;
   const std::vector<std::int64_t> host_of_;  // by device
+  SenderWeights link_weights_;               // of links out, by host
   double fastest_copy_ = 0;                  // bytes a second, for the best run length and the best link in
   double fastest_link_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "retile/costs/traffic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -109,10 +110,48 @@ std::int64_t most_met_by_share(std::int64_t receivers, std::int64_t senders) {
   return receivers == 0 ? 0 : divide_up(receivers + senders - std::gcd(receivers, senders), senders);
 }
 
+// Elements that hosts send to others, each from any of the hosts that hold it. Hosts go by their numbers.
+class CrossingShares {
+ public:
+  explicit CrossingShares(const HostMap& map) : map_(map) {}
+
+  // `hosts` are ascending.
+  void add(const std::vector<std::int64_t>& hosts, double elements) {
+    if (elements > 0) elements_[hosts] += elements;
+  }
+
+  // Adds to each host's traffic what it sends.
+  void write(std::vector<HostTraffic>& hosts) const {
+    double all = 0;
+    for (const auto& [holders, elements] : elements_) all += elements;
+    if (all == 0) return;
+    const double unit = std::exp2(std::ceil(std::log2(all)) - unit_bits);
+    std::vector<SenderDemand> demands;
+    for (const auto& [holders, elements] : elements_) {
+      if (holders.size() == 1) at(hosts, holders[0]).out += elements;  // whatever the others do
+      demands.push_back({{holders.begin(), holders.end()}, std::llround(elements / unit)});
+    }
+    const auto shares = share_sending(demands, static_cast<std::int64_t>(hosts.size()), map_.weights).shares;
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      if (demands[i].holders.size() == 1) continue;
+      for (std::size_t j = 0; j < shares[i].size(); ++j) {
+        at(hosts, demands[i].holders[j]).out += static_cast<double>(shares[i][j]) * unit;
+      }
+    }
+  }
+
+ private:
+  // All amounts together are less than two to the power of this, in units, so that what is shared can be cut finely.
+  static constexpr double unit_bits = 52;
+
+  const HostMap& map_;
+  std::map<std::vector<std::int64_t>, double> elements_;  // by the hosts that hold them
+};
+
 // What is known of a tile before the stage, over all hosts.
 struct HeldTile {
   std::int64_t holders = 0;
-  std::int64_t hosts = 0;
+  std::vector<std::int64_t> hosts;
   Device holder = 0;     // some
   double near = 0;       // elements that holders' hosts want, once for each
   double own = 0;        // of these, what no other host wants
@@ -124,7 +163,7 @@ struct HeldTile {
 class GridTraffic {
  public:
   GridTraffic(const Placement& before, const Placement& after, const HostMap& map)
-      : map_(map), held_(before), wanted_(after) {}
+      : map_(map), held_(before), wanted_(after), crossing_(map) {}
 
   // Nothing where tiles have no holders, or some are on more devices or hosts than others: then cells are counted.
   std::optional<StageTraffic> find() {
@@ -139,6 +178,7 @@ class GridTraffic {
     } else {
       for (std::size_t host = 0; host < map_.hosts.size(); ++host) add_host(host);
       for (Device device = 0; device < devices; ++device) add_crossing(device);
+      crossing_.write(traffic_.hosts);
     }
     return std::move(traffic_);
   }
@@ -149,14 +189,13 @@ class GridTraffic {
     std::vector<std::int64_t> wanting_devices(static_cast<std::size_t>(wanted_.tile_count()));
     std::vector<std::int64_t> wanting_hosts(wanting_devices.size());
     std::vector<std::int64_t> last_wanting(wanting_devices.size(), -1);  // host, by tile
-    std::vector<std::int64_t> last_holding(held_tiles_.size(), -1);
     for (std::size_t host = 0; host < map_.hosts.size(); ++host) {
       const auto number = static_cast<std::int64_t>(host);
       for (const Device device : map_.hosts[host]) {
         HeldTile& tile = at(held_tiles_, held_.number(device));
         ++tile.holders;
         tile.holder = device;
-        if (std::exchange(at(last_holding, held_.number(device)), number) != number) ++tile.hosts;
+        if (tile.hosts.empty() || tile.hosts.back() != number) tile.hosts.push_back(number);
         ++at(wanting_devices, wanted_.number(device));
         if (std::exchange(at(last_wanting, wanted_.number(device)), number) != number) {
           ++at(wanting_hosts, wanted_.number(device));
@@ -241,9 +280,10 @@ class GridTraffic {
     const HeldTile& tile = at(held_tiles_, held_.number(device));
     const double size = held_.size(device);
     const double crossing = size * static_cast<double>(wanting_hosts_) - tile.near;
-    HostTraffic& host = at(traffic_.hosts, at(map_.host_of, device));
-    host.out += crossing / static_cast<double>(tile.holders);
-    if (tile.hosts == 1 && tile.holder == device) host.only += size - tile.own;
+    if (tile.holder == device) {  // once for each tile
+      crossing_.add(tile.hosts, crossing);
+      if (tile.hosts.size() == 1) at(traffic_.hosts, tile.hosts[0]).only += size - tile.own;
+    }
     const std::int64_t sent = held_.count_met(device, wanted_) * wanting_devices_ - tile.met;
     DeviceTraffic& of_device = at(traffic_.devices, device);
     of_device.crossing_messages = std::max(of_device.crossing_messages, most_met_by_share(sent, tile.holders));
@@ -255,6 +295,7 @@ class GridTraffic {
   std::vector<HeldTile> held_tiles_;
   std::int64_t wanting_devices_ = 0;  // of each tile after the stage
   std::int64_t wanting_hosts_ = 0;
+  CrossingShares crossing_;
   StageTraffic traffic_;
 };
 
@@ -267,7 +308,7 @@ bool is_grid(const Placement& placement) {
 class CellTraffic {
  public:
   CellTraffic(const Placement& before, const Placement& after, const HostMap& map)
-      : map_(map), held_(held_boxes(before)), wanted_(held_boxes(after)) {
+      : map_(map), held_(held_boxes(before)), wanted_(held_boxes(after)), shares_(map) {
     traffic_.hosts.resize(map.hosts.size());
     traffic_.devices.resize(map.host_of.size());
     const auto array = static_cast<double>(product(before.global_shape()));
@@ -284,6 +325,7 @@ class CellTraffic {
         add_cell(held_[held].holders, wanted.holders, static_cast<double>(volume(shared)));
       });
     }
+    shares_.write(traffic_.hosts);
     count_messages(inside_, &DeviceTraffic::messages);
     count_messages(crossing_, &DeviceTraffic::crossing_messages);
     count_messages(passed_, &DeviceTraffic::passed_messages);
@@ -303,6 +345,8 @@ class CellTraffic {
     std::map<std::int64_t, std::vector<Device>> near_holders;  // by host
     std::map<std::int64_t, std::vector<Device>> receivers;
     for (const Device device : holders) near_holders[at(map_.host_of, device)].push_back(device);
+    std::vector<std::int64_t> holding_hosts;
+    for (const auto& [host, devices] : near_holders) holding_hosts.push_back(host);
     bool is_wanted_elsewhere = false;
     for (const Device device : wanting) {
       const std::int64_t host = at(map_.host_of, device);
@@ -317,6 +361,7 @@ class CellTraffic {
       } else {
         at(traffic_.hosts, host).in += size;
         add_crossing(holders, devices, size);
+        shares_.add(holding_hosts, size);
       }
     }
   }
@@ -333,9 +378,6 @@ class CellTraffic {
 
   // To devices of one host.
   void add_crossing(const std::vector<Device>& holders, const std::vector<Device>& receivers, double size) {
-    for (const Device device : holders) {
-      at(traffic_.hosts, at(map_.host_of, device)).out += size / count_of(holders);
-    }
     const double part = size / count_of(receivers);
     for (std::size_t i = 0; i < receivers.size(); ++i) {
       DeviceTraffic& device = at(traffic_.devices, receivers[i]);
@@ -367,6 +409,7 @@ class CellTraffic {
   Pairs inside_;
   Pairs crossing_;
   Pairs passed_;
+  CrossingShares shares_;
   StageTraffic traffic_;
 };
 

@@ -1,13 +1,15 @@
 // The traffic of a stage: what a copy from tiles to tiles moves between hosts and inside them.
 //
 // An element enters a host once. If several devices of the host want it and none of them holds it, each receives an
-// equal part and passes it on to the others. Holders on the receiver's own host come first, and all devices that can
-// send an element share it evenly. Engines run stages in this way (schedule/cells.h).
+// equal part and passes it on to the others. Holders on the receiver's own host come first, and share it evenly. Other
+// hosts that hold it share what crosses so that the busiest link is done first, and their devices evenly what falls to
+// their host. Engines run stages in this way (schedule/stream_plan.h).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "retile/plan/senders.h"
 #include "retile/types/placement.h"
 
 namespace retile {
@@ -42,10 +44,11 @@ struct StageTraffic {
   bool are_tiles_apart = true;
 };
 
-// The devices of each host, and the host of each device.
+// The devices of each host, the host of each device, and how much hosts send in relation to each other, by host.
 struct HostMap {
   const std::vector<std::vector<Device>>& hosts;
   const std::vector<std::int64_t>& host_of;
+  const SenderWeights weights = {};
 };
 
 // The traffic between two placements of one array on the devices of the map.

@@ -104,6 +104,8 @@ class Backend {
   virtual std::int64_t devices_on_machine(std::int64_t device_count) const { return device_count; }
   // Whether stages between hosts go in phases: what crosses, then what is passed on.
   virtual bool passes_on_in_hosts() const { return true; }
+  // The rate of the link out of each device's host; empty where links are alike, or unknown.
+  virtual std::vector<double> link_rates(std::int64_t /*device_count*/) const { return {}; }
   virtual const Processes& processes() const { return one_process(); }
   // The lock of the run that executes; other runs wait for it.
   virtual std::unique_lock<std::mutex> take_turn() { return {}; }

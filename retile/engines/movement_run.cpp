@@ -119,8 +119,10 @@ class MovementRun final : public StagedRun {
     if (!is_between_hosts || !backend().passes_on_in_hosts() || stage.after().device_count() > most_devices_by_hosts) {
       return add({prepare(std::move(stage)), {}, stop, stop + 1, step});
     }
+    MessageForm form;
+    form.link_rates = backend().link_rates(stage.after().device_count());
     const StreamPlan plan({{stage.before(), stage.after(), element_size_, {0}}}, stage.after().device_count(),
-                          no_memory_limit, hosts, TileUse::kept);
+                          no_memory_limit, hosts, TileUse::kept, form);
     const auto add_phase = [&](StreamPhase phase, std::size_t from) {
       Streams streams = make_streams(plan, devices(), {{&stage.strides(), 1}, true}, phase);
       streams.rounds = Streams::any_rounds;

@@ -58,6 +58,9 @@ struct MpiOptions {
   Reading reading = Reading::measured;
   NearMessages near = {};
   std::int64_t listed_bytes = usual_listed_bytes;  // at most, of a prepared run's lists of copies on a rank
+  // The rate of the link out of each device's host (Machine::link_rates()): hosts that hold the same elements share
+  // what crosses in proportion. Empty, or of another number of devices: equally.
+  std::vector<double> link_rates = {};
 
   bool operator==(const MpiOptions&) const = default;
 };

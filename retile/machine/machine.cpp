@@ -171,6 +171,13 @@ std::vector<std::int64_t> Machine::host_numbers() const {
   return numbers;
 }
 
+std::vector<double> Machine::link_rates() const {
+  std::vector<double> rates;
+  if (hosts.size() == 1) return rates;
+  for (const std::int64_t host : host_numbers()) rates.push_back(at(links, host).out);
+  return rates;
+}
+
 double Machine::copy_rate(std::int64_t run_bytes) const {
   if (copy.empty()) return std::numeric_limits<double>::infinity();
   const auto above =

@@ -44,6 +44,8 @@ struct Machine {
   std::int64_t device_count() const;
   // The number of each device's host.
   std::vector<std::int64_t> host_numbers() const;
+  // The rate of the link out of each device's host. Empty where there is one host.
+  std::vector<double> link_rates() const;
   // The rate of copying runs of so many bytes, interpolated in the table on logarithmic scales; beyond its ends, the
   // rate of the nearest length. Infinite without a table.
   double copy_rate(std::int64_t run_bytes) const;

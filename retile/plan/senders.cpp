@@ -1,6 +1,7 @@
 #include "retile/plan/senders.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "retile/base/arithmetic.h"
@@ -9,12 +10,38 @@
 namespace retile {
 namespace {
 
-// A flow of bytes from demands to their holders, each of which takes at most a limit. Dinic's algorithm; raising the
-// limit keeps the flow found so far.
+// The largest weight: cuts between senders are as exact as this.
+constexpr double most_weight = 1024;
+
+// What is sent by each unit of weight.
+class Weights {
+ public:
+  explicit Weights(const SenderWeights& weights) : weights_(weights) {}
+
+  std::int64_t of(std::size_t device) const { return weights_.empty() ? 1 : weights_[device]; }
+  std::int64_t of(const std::vector<Device>& devices) const {
+    std::int64_t sum = 0;
+    for (const Device device : devices) sum += of(static_cast<std::size_t>(device));
+    return sum;
+  }
+  // The most that a device sends where every unit of weight sends at most `limit`.
+  std::int64_t limit_of(std::size_t device, std::int64_t limit) const {
+    return checked_multiply(limit, of(device)).value_or(INT64_MAX);
+  }
+
+ private:
+  const SenderWeights& weights_;
+};
+
+// A flow of bytes from demands to their holders, each of which takes at most a limit, times its weight. Dinic's
+// algorithm; raising the limit keeps the flow found so far.
 class SenderFlow {
  public:
-  SenderFlow(const std::vector<SenderDemand>& demands, std::int64_t device_count)
-      : demands_(demands), edges_at_(static_cast<std::size_t>(device_count)), sent_(edges_at_.size()) {
+  SenderFlow(const std::vector<SenderDemand>& demands, std::int64_t device_count, const SenderWeights& weights)
+      : demands_(demands),
+        weights_(weights),
+        edges_at_(static_cast<std::size_t>(device_count)),
+        sent_(edges_at_.size()) {
     for (std::size_t i = 0; i < demands.size(); ++i) {
       first_edge_.push_back(edges_.size());
       for (const Device device : demands[i].holders) {
@@ -26,14 +53,17 @@ class SenderFlow {
     first_edge_.push_back(edges_.size());
   }
 
-  // Starts with even shares, as far as the limit allows.
+  // Starts with shares by weight, as far as the limit allows. What division leaves over goes to the first holders.
   void start(std::int64_t limit) {
     for (std::size_t i = 0; i < demands_.size(); ++i) {
-      const auto count = static_cast<std::int64_t>(demands_[i].holders.size());
-      for (std::size_t edge = first_edge_[i]; edge < first_edge_[i + 1]; ++edge) {
-        const auto place = static_cast<std::int64_t>(edge - first_edge_[i]);
-        const std::int64_t even = demands_[i].amount / count + (place < demands_[i].amount % count ? 1 : 0);
-        push(edge, std::min(even, limit - sent_[edges_[edge].device]));
+      const std::int64_t all = weights_.of(demands_[i].holders);
+      const std::int64_t whole = demands_[i].amount / all;
+      const std::int64_t rest = demands_[i].amount % all;
+      std::int64_t left = rest;
+      for (const Device device : demands_[i].holders) left -= rest * weights_.of(index(device)) / all;
+      for (std::size_t edge = first_edge_[i]; edge < first_edge_[i + 1]; ++edge, --left) {
+        const std::int64_t weight = weights_.of(edges_[edge].device);
+        push(edge, std::min(whole * weight + rest * weight / all + (left > 0 ? 1 : 0), room_at(edge, limit)));
       }
     }
   }
@@ -57,7 +87,7 @@ class SenderFlow {
     std::int64_t bytes = 0;
     std::int64_t devices = 0;
     for (std::size_t i = 0; i < demands_.size(); ++i) bytes += demand_level_[i] >= 0 ? demands_[i].amount : 0;
-    for (const int level : device_level_) devices += level >= 0 ? 1 : 0;
+    for (std::size_t i = 0; i < sent_.size(); ++i) devices += device_level_[i] >= 0 ? weights_.of(i) : 0;
     return divide_up(bytes, devices);
   }
 
@@ -75,6 +105,12 @@ class SenderFlow {
   };
 
   static std::size_t index(Device device) { return static_cast<std::size_t>(device); }
+
+  // What the edge's device may still send.
+  std::int64_t room_at(std::size_t edge, std::int64_t limit) const {
+    const std::size_t device = edges_[edge].device;
+    return weights_.limit_of(device, limit) - sent_[device];
+  }
 
   void push(std::size_t edge, std::int64_t bytes) {
     edges_[edge].bytes += bytes;
@@ -100,7 +136,7 @@ class SenderFlow {
         const std::size_t device = edges_[edge].device;
         if (device_level_[device] >= 0) continue;
         device_level_[device] = demand_level_[demand] + 1;
-        has_room = has_room || sent_[device] < limit;
+        has_room = has_room || room_at(edge, limit) > 0;
         for (const std::size_t back : edges_at_[device]) {
           if (edges_[back].bytes == 0 || demand_level_[edges_[back].demand] >= 0) continue;
           demand_level_[edges_[back].demand] = device_level_[device] + 1;
@@ -119,7 +155,7 @@ class SenderFlow {
       const std::size_t edge = first_edge_[demand] + next;
       const std::size_t device = edges_[edge].device;
       if (device_level_[device] != demand_level_[demand] + 1) continue;
-      std::int64_t sent = std::min(bytes, limit - sent_[device]);
+      std::int64_t sent = std::min(bytes, room_at(edge, limit));
       if (sent <= 0) sent = relieve(device, bytes, limit);
       if (sent <= 0) continue;
       push(edge, sent);
@@ -143,6 +179,7 @@ class SenderFlow {
   }
 
   const std::vector<SenderDemand>& demands_;
+  const Weights weights_;
   std::vector<Edge> edges_;              // demand by demand, in the order of its holders
   std::vector<std::size_t> first_edge_;  // by demand, and the end
   std::vector<std::vector<std::size_t>> edges_at_;
@@ -155,7 +192,7 @@ class SenderFlow {
 };
 
 // A lower bound: all bytes divided among all devices that hold any, and each demand divided among its holders.
-std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t device_count) {
+std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t device_count, const Weights& weights) {
   std::vector<bool> holds(static_cast<std::size_t>(device_count));
   std::int64_t bytes = 0;
   std::int64_t bound = 0;
@@ -163,18 +200,31 @@ std::int64_t simple_bound(const std::vector<SenderDemand>& demands, std::int64_t
     ensure(!demand.holders.empty(), "somebody holds what is sent");
     if (demand.amount == 0) continue;
     bytes += demand.amount;
-    bound = std::max(bound, divide_up(demand.amount, static_cast<std::int64_t>(demand.holders.size())));
+    bound = std::max(bound, divide_up(demand.amount, weights.of(demand.holders)));
     for (const Device device : demand.holders) at(holds, device) = true;
   }
   if (bytes == 0) return 0;
-  return std::max(bound, divide_up(bytes, std::count(holds.begin(), holds.end(), true)));
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < holds.size(); ++i) all += holds[i] ? weights.of(i) : 0;
+  return std::max(bound, divide_up(bytes, all));
 }
 
 }  // namespace
 
-SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count) {
-  SenderFlow flow(demands, device_count);
-  std::int64_t bound = simple_bound(demands, device_count);
+SenderWeights sender_weights(const std::vector<double>& rates) {
+  SenderWeights weights;
+  const auto [slowest, fastest] = std::minmax_element(rates.begin(), rates.end());
+  if (rates.empty() || *slowest == *fastest) return weights;
+  for (const double rate : rates) {
+    weights.push_back(std::max<std::int64_t>(1, std::llround(most_weight * rate / *fastest)));
+  }
+  return weights;
+}
+
+SenderShares share_sending(const std::vector<SenderDemand>& demands, std::int64_t device_count,
+                           const SenderWeights& weights) {
+  SenderFlow flow(demands, device_count, weights);
+  std::int64_t bound = simple_bound(demands, device_count, Weights(weights));
   flow.start(bound);
   while (!flow.fill(bound)) bound = flow.least_limit();
   return {bound, flow.shares()};

@@ -438,7 +438,10 @@ Plan make_plan(const Problem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.machine != nullptr) require_devices(options.machine->machine(), problem.device_count());
   PlanOptions weighed = options;
-  if (is_timed(options)) weighed.executor.exchange_weight = 1;  // the machine tells what exchanges take
+  if (is_timed(options)) {  // the machine tells what steps take
+    weighed.executor.exchange_weight = 1;
+    weighed.executor.first_weight = 1;
+  }
   Plan plan =
       problem.source().is_partial()
           ? plan_partial(problem, weighed)

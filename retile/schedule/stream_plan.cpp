@@ -48,6 +48,7 @@ StreamPlan::StreamPlan(std::vector<ArrayClass> classes, std::int64_t device_coun
   if (hosts_.empty()) hosts_.resize(loads_.size());
   for (std::size_t i = hosts_.size(); i-- > 0;) first_on_host_[hosts_[i]] = static_cast<Device>(i);
   ensure(hosts_.size() == loads_.size(), "every device is on a host");
+  ensure(form_.link_rates.empty() || form_.link_rates.size() == loads_.size(), "every device's host has a link");
   for (std::size_t i = 0; i < classes_.size(); ++i) add_class(i);
   add_wants();
   choose_senders();
@@ -124,11 +125,11 @@ void StreamPlan::choose_senders() {
   add_stretches(has_hosts() ? share_by_hosts() : std::move(shares.shares));
 }
 
-// Links are what is scarce: hosts share what crosses between them, then the devices of each host share what falls to
-// it.
+// Links are what is scarce: hosts share what crosses between them by the rates of their links, then the devices of each
+// host share what falls to it.
 std::vector<std::vector<std::int64_t>> StreamPlan::share_by_hosts() const {
   const std::vector<SenderDemand> of_hosts = crossing_demands();
-  const auto host_shares = share_sending(of_hosts, device_count()).shares;
+  const auto host_shares = share_sending(of_hosts, device_count(), sender_weights(form_.link_rates)).shares;
   std::vector<SenderDemand> of_devices;  // by supply and host
   for (std::size_t i = 0; i < supplies_.size(); ++i) {
     for (std::size_t j = 0; j < of_hosts[i].holders.size(); ++j) {

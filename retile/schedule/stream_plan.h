@@ -30,12 +30,15 @@ constexpr std::int64_t most_message_bytes = 256 << 10;
 constexpr std::int64_t most_crossing_bytes = 512 << 10;
 constexpr std::int64_t least_crossing_message_bytes = 64 << 10;
 
-// How what devices send each other is cut into messages, where the cap allows messages that long.
+// How what devices send each other is shared among holders, and cut into messages where the cap allows messages that
+// long.
 struct MessageForm {
   std::int64_t header_bytes = 0;                               // staged with each message
   std::int64_t most_bytes = most_message_bytes;                // of a message between devices of one host
   std::int64_t most_crossing = most_crossing_bytes;            // of a round, from a device to other hosts
   std::int64_t least_crossing = least_crossing_message_bytes;  // of a message to another host
+  // The rate of the link out of each device's host. Hosts share what crosses in proportion. Empty: equally.
+  std::vector<double> link_rates = {};
 };
 
 // The host of each device, as a number that devices of one host share. Empty: all devices are on one host.

@@ -90,6 +90,7 @@ MessageForm message_form(const Machine& machine, MessageForm form) {
     form.least_crossing = std::max(form.least_crossing, hiding_bytes(machine.link_latency, rate));
   }
   form.most_crossing = std::max(form.most_crossing, form.least_crossing);
+  form.link_rates = machine.link_rates();
   return form;
 }
 

@@ -94,6 +94,32 @@ TEST(Seconds, of_copies_depend_on_the_length_of_rows) {
   EXPECT_EQ(total("[4{x}8, 4]", "[8, 4]"), "2 s");      // 128 bytes in rows of 4 x 4: 64 bytes a second
 }
 
+// Both devices hold all of it, cut it in halves, and get the other one's. On one host an engine reads the cut tiles;
+// between hosts it sees that nothing has to move.
+TEST(Seconds, of_a_stage_are_those_of_what_its_slices_leave) {
+  const Problem cut = problem_of("x=2", "[8]", "[4{x}8]");
+  const Problem swapped = problem_of("x=2", "[8]", "[4{x}8] on [1, 0]");
+  const Movement movement{world_mesh(2),
+                          cut.source().placement(2),
+                          {{SliceStep{}, cut.target().placement(2)}, {ExchangeStep{}, swapped.target().placement(2)}}};
+  const auto total = [&](const char* hosts) {
+    const SecondsModel model(machine_of(std::string(R"({"link": {"out": 10, "in": 10}, "inside": {"rate": 100}, )") +
+                                        R"("hosts": )" + hosts + "}"));
+    return model.time(movement, 0, 4).total;
+  };
+  EXPECT_EQ(total("[[0, 1]]"), 16 * second / 100);
+  EXPECT_EQ(total("[[0], [1]]"), 0);
+}
+
+// What is sent is shared by the links out: of 9 parts, the fast host sends 8.
+TEST(Seconds, of_replicas_on_hosts_of_unequal_links_are_those_of_links_that_end_together) {
+  const Machine machine = machine_of(R"({"hosts": [[0], [1], [2]], "link": {"out": [10, 80, 10], "in": 90},
+    "inside": {"rate": 1000}})");
+  const Problem problem = parse_problem({"mesh", "x=2"}, {"source", "[900] on [0, 1]"}, {"target", "[900] on [2]"},
+                                        ElementType::f32, SourceText{"target mesh", "y=1"});
+  EXPECT_EQ(duration_text(time_of(problem, machine).total), "40 s");
+}
+
 TEST(Seconds, of_nothing_are_none) {
   const PlanTime time = time_of(problem_of("x=4", "[2{x}8]", "[2{x}8]"), two_hosts());
   EXPECT_EQ(time.total, 0);

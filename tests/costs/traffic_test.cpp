@@ -5,13 +5,17 @@
 
 #include <random>
 
+#include "retile/base/arithmetic.h"
 #include "retile/base/list.h"
 #include "retile/planner/problem.h"
+#include "retile/schedule/stream_plan.h"
 
 namespace retile {
 namespace {
 
 using ::testing::ElementsAre;
+
+constexpr std::int64_t bytes_of_element = 256;
 
 // So many devices on hosts, and the map of them.
 struct Machines {
@@ -26,7 +30,7 @@ struct Machines {
       for (const Device device : hosts[host]) at(host_of, device) = static_cast<std::int64_t>(host);
     }
   }
-  HostMap map() const { return {hosts, host_of}; }
+  HostMap map(SenderWeights weights = {}) const { return {hosts, host_of, std::move(weights)}; }
 };
 
 struct Ends {
@@ -156,6 +160,83 @@ TEST(Traffic, of_grids_is_what_their_cells_say) {
         EXPECT_NEAR(fast.devices[i].entered, cells.devices[i].entered, 1e-9);
         EXPECT_NEAR(fast.devices[i].passed_received, cells.devices[i].passed_received, 1e-9);
         EXPECT_NEAR(fast.devices[i].passed_sent, cells.devices[i].passed_sent, 1e-9);
+      }
+    }
+  }
+}
+
+// Elements that a plan of streams moves, as traffic.
+StageTraffic traffic_of_streams(const StreamPlan& plan, const Machines& machines) {
+  StageTraffic traffic;
+  traffic.hosts.resize(machines.hosts.size());
+  traffic.devices.resize(machines.host_of.size());
+  for (const StreamPlan::Stream& stream : plan.streams()) {
+    const auto elements = static_cast<double>(stream.bytes) / bytes_of_element;
+    const std::int64_t from = at(machines.host_of, stream.from);
+    const std::int64_t to = at(machines.host_of, stream.to);
+    DeviceTraffic& receiver = at(traffic.devices, stream.to);
+    if (from != to) {
+      at(traffic.hosts, from).out += elements;
+      at(traffic.hosts, to).in += elements;
+      receiver.entered += elements;
+    } else if (stream.phase == StreamPhase::passed_on) {
+      receiver.passed_received += elements;
+    } else {
+      receiver.received += elements;
+      at(traffic.devices, stream.from).sent += elements;
+    }
+  }
+  return traffic;
+}
+
+double busiest_link(const StageTraffic& traffic, const SenderWeights& weights) {
+  double most = 0;
+  for (std::size_t host = 0; host < traffic.hosts.size(); ++host) {
+    most = std::max(most, traffic.hosts[host].out / static_cast<double>(weights[host]));
+  }
+  return most;
+}
+
+// Cuts between senders are moved to where rows begin.
+constexpr double cut_tolerance = 0.01;
+
+TEST(Traffic, is_what_engines_move) {
+  std::mt19937 random(8);
+  const std::vector<Ends> all{
+      ends_of("x=4", "[128{x}512, 512]", "[512, 128{x}512]"),
+      ends_of("x=4,y=2", "[128{x}512, 256{y}512]", "[256{y}512, 512]"),
+      ends_of("x=2,y=2,z=2", "[512, 128{z}256]", "[64{x,y,z}512, 256]"),
+      ends_of("x=2,y=2,z=2", "[256{x}512, 256]", "[512, 128{y}256]"),
+      ends_of("x=2,y=3", "[360{x}720, 60]", "[240{y}720, 30{x}60]"),
+      ends_of("x=2,y=3", "[720, 60]", "[240{y}720, 60]"),
+      ends_of("x=3,y=2", "[240{x}720, 60]", "[720, 30{y}60]"),
+      ends_of("x=3,y=2", "[234{x}700, 62]", "[700, 31{y}62]"),  // tiles that are clipped
+      ends_of("x=4,y=2", "[128{x}512, 512]", "[128{x}512 halo 8, 512]"),
+  };
+  for (const Ends& ends : all) {
+    for (const Machines& machines : machines_of(ends.before.device_count(), random)) {
+      if (machines.hosts.size() == 1) continue;
+      std::vector<double> rates;
+      for (std::size_t i = 0; i < machines.hosts.size(); ++i)
+        rates.push_back(1e8 * static_cast<double>(1 + random() % 8));
+      MessageForm form;
+      for (const std::int64_t host : machines.host_of) form.link_rates.push_back(at(rates, host));
+      const SenderWeights weights = sender_weights(rates);
+      const StreamPlan plan({{ends.before, ends.after, bytes_of_element, {0}}}, ends.before.device_count(),
+                            no_memory_limit, machines.host_of, TileUse::kept, form);
+      const StageTraffic moved = traffic_of_streams(plan, machines);
+      const StageTraffic found = find_traffic(ends.before, ends.after, machines.map(weights));
+      const double some = cut_tolerance * static_cast<double>(product(ends.before.global_shape()));
+      for (std::size_t host = 0; host < found.hosts.size(); ++host) {
+        EXPECT_NEAR(found.hosts[host].in, moved.hosts[host].in, 1e-9);
+      }
+      const SenderWeights compared = weights.empty() ? SenderWeights(rates.size(), 1) : weights;
+      EXPECT_NEAR(busiest_link(found, compared), busiest_link(moved, compared),
+                  cut_tolerance * busiest_link(moved, compared));
+      for (std::size_t i = 0; i < found.devices.size(); ++i) {
+        EXPECT_NEAR(found.devices[i].received, moved.devices[i].received, 1e-9);
+        EXPECT_NEAR(found.devices[i].entered, moved.devices[i].entered, some);
+        EXPECT_NEAR(found.devices[i].passed_received, moved.devices[i].passed_received, some);
       }
     }
   }

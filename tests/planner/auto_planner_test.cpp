@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "retile/base/list.h"
 #include "retile/plan/memory.h"
 #include "retile/plan/verify.h"
 #include "retile/types/text.h"
@@ -92,6 +93,18 @@ TEST(Auto, weighs_the_first_step) {
   const Plan plan = plan_with(problem, options_for(executor));
   EXPECT_EQ(plan.planner, "wide");
   EXPECT_EQ(plan.cost.total, 10) << "weights choose the plan, they are no part of its cost";
+}
+
+// Seconds are what steps take, whatever memory they begin in.
+TEST(Auto, weighs_nothing_where_costs_are_times) {
+  const Problem problem = gathering_problem();
+  Machine machine;
+  machine.hosts = {numbers_below<Device>(static_cast<std::size_t>(problem.device_count()))};
+  machine.inside_rate = 100;
+  PlanOptions options = on_machine(machine);
+  EXPECT_EQ(make_plan(problem, options).planner, "direct");
+  options.executor.first_weight = 2;
+  EXPECT_EQ(make_plan(problem, options).planner, "direct");
 }
 
 TEST(Auto, weighs_exchanges) {

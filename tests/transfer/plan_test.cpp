@@ -189,16 +189,44 @@ TEST(TransferPlanOfHosts, has_hosts_of_equally_many_devices) {
   EXPECT_THAT(even_hosts(7, 3), ElementsAre(0, 0, 0, 1, 1, 2, 2));
 }
 
+// The host with the faster link sends more, in proportion.
+TEST(TransferPlanOfHosts, lets_hosts_share_what_crosses_by_their_links) {
+  const Manifest manifest = manifest_of({{"x=2,y=2", "[512{x}1024, 16] on [0, 1, 2, 3]", "a=1", "[1024, 16] on [4]"}});
+  MessageForm form;
+  form.link_rates = {1e7, 8e7, 1e7, 8e7, 1};
+  const TransferPlan plan(manifest, plenty, {0, 1, 2, 3, 4}, TileUse::kept, form);
+  ASSERT_THAT(find_faults(plan), IsEmpty());
+  const double all = 512 * 16 * 4;
+  for (std::size_t device = 0; device < 4; ++device) {
+    EXPECT_NEAR(static_cast<double>(plan.loads()[device].sent), all * (device % 2 == 0 ? 1 : 8) / 9, all / 100);
+  }
+}
+
+TEST(SharedSending, has_weights_in_proportion_to_rates) {
+  EXPECT_THAT(sender_weights({1e8, 8e8, 4e8}), ElementsAre(128, 1024, 512));
+  EXPECT_THAT(sender_weights({1, 1e9}), ElementsAre(1, 1024));
+  EXPECT_THAT(sender_weights({5, 5}), IsEmpty());
+  EXPECT_THAT(sender_weights({}), IsEmpty());
+}
+
+TEST(SharedSending, is_by_weights_among_holders_that_are_alike) {
+  EXPECT_THAT(share_sending({{{0, 1, 2}, 80}, {{0, 1, 2}, 9}}, 3, {1, 2, 5}).shares,
+              ElementsAre(ElementsAre(10, 20, 50), ElementsAre(2, 2, 5)));
+}
+
 TEST(SharedSending, is_least_for_demands_of_any_holders) {
   RandomProblems random(5);
   for (int i = 0; i < 500; ++i) {
+    SenderWeights weights;
+    for (int j = 0; j < (i % 2 == 0 ? 0 : 6); ++j) weights.push_back(1 + static_cast<std::int64_t>(random.number(9)));
+    const auto weight = [&](std::size_t device) { return weights.empty() ? 1 : weights[device]; };
     std::vector<SenderDemand> demands;
     for (std::size_t j = 0; j < 1 + random.number(12); ++j) {
       std::vector<Device> holders = random.permutation(6);
       holders.resize(1 + random.number(6));
       demands.push_back({holders, static_cast<std::int64_t>(random.number(1000))});
     }
-    const SenderShares shares = share_sending(demands, 6);
+    const SenderShares shares = share_sending(demands, 6, weights);
     std::vector<std::int64_t> sent(6);
     for (std::size_t j = 0; j < demands.size(); ++j) {
       std::int64_t sum = 0;
@@ -218,11 +246,15 @@ TEST(SharedSending, is_least_for_demands_of_any_holders) {
         });
         bytes += is_inside ? demand.amount : 0;
       }
-      const std::int64_t devices = __builtin_popcount(set);
-      least = std::max(least, (bytes + devices - 1) / devices);
+      std::int64_t all = 0;
+      for (std::size_t device = 0; device < 6; ++device) all += (set >> device & 1U) == 1 ? weight(device) : 0;
+      least = std::max(least, (bytes + all - 1) / all);
     }
     ASSERT_EQ(shares.bound, least);
-    ASSERT_EQ(*std::max_element(sent.begin(), sent.end()), least);
+    for (std::size_t device = 0; device < 6; ++device) ASSERT_LE(sent[device], least * weight(device));
+    if (weights.empty()) {
+      ASSERT_EQ(*std::max_element(sent.begin(), sent.end()), least);
+    }
   }
 }
 

@@ -191,7 +191,7 @@ int run(const Arguments& arguments) {
   }
   const SampleOptions sampling = sample_options(arguments);
   const ProblemList problems(arguments, sampling);
-  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine, arguments.machine);
   Progress progress("measuring", engine->processes().is_speaker() ? problems.size() : 0);
   Campaign campaign;
   campaign.problem_count = problems.size();

@@ -15,6 +15,7 @@
 #include "retile/engines/mpi_options.h"
 #include "retile/engines/reference/reference.h"
 #include "retile/engines/threads/threads.h"
+#include "tools/retile/input.h"
 #include "tools/retile/options.h"
 
 namespace retile::command {
@@ -79,13 +80,14 @@ std::unique_ptr<Engine> make_gpu_engine() {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_engine(const EngineArguments& arguments) {
+std::unique_ptr<Engine> make_engine(const EngineArguments& arguments, const std::optional<std::string>& machine) {
   check_engine_options(arguments);
   if (arguments.engine == "mpi") {
     mpi::MpiOptions options;
     options.transport = *mpi::find_transport(arguments.transport);
     options.staging_bytes = arguments.staging;
     options.device_map = mpi::parse_device_map({"argument --device-map", arguments.device_map});
+    if (machine) options.link_rates = machine_of(*machine).link_rates();
     return make_job_engine(options);
   }
   if (arguments.engine == "reference") return make_reference_engine();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "retile/engines/engine.h"
@@ -32,9 +33,10 @@ void check_engine_options(const EngineArguments& arguments);
 // The number of threads of the threads engine.
 int thread_count(const EngineArguments& arguments);
 
-// Starts the engine. Throws UsageError where an option belongs to another engine, InputError where an argument is at
-// fault, and RuntimeError where the engine cannot start.
-std::unique_ptr<Engine> make_engine(const EngineArguments& arguments);
+// Starts the engine. MPI ranks share what crosses between hosts by the links of `machine`, a file, where one is given.
+// Throws UsageError where an option belongs to another engine, InputError where an argument is at fault, and
+// RuntimeError where the engine cannot start.
+std::unique_ptr<Engine> make_engine(const EngineArguments& arguments, const std::optional<std::string>& machine = {});
 
 // Throws UsageError where the engine's processes cannot divide so many devices among them: the user chooses the number
 // of ranks and the devices of each.

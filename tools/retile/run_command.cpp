@@ -78,7 +78,7 @@ int run_program(const Arguments& arguments) {
   runtime::ProgramRunOptions options;
   options.repetitions = arguments.repetitions;
   options.seed = arguments.seed;
-  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine, arguments.problem.machine);
   run_program_file(*arguments.problem.source, arguments.program, arguments.problem.memory_limit,
                    planner_options(arguments.problem), options, arguments.json, *engine);
   return done;
@@ -94,7 +94,7 @@ int run(const Arguments& arguments) {
   options.running.tiles = arguments.donate ? TileUse::donated : TileUse::kept;
   options.running.repetitions = arguments.repetitions;
   options.running.seed = arguments.seed;
-  const std::unique_ptr<Engine> engine = make_engine(arguments.engine);
+  const std::unique_ptr<Engine> engine = make_engine(arguments.engine, arguments.problem.machine);
   return for_each_problem(arguments.problem, "running", [&](const Problem& problem) {
     require_ranks(*engine, problem.device_count());
     options.planning = plan_options(arguments.problem, problem);

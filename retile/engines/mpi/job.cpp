@@ -81,6 +81,7 @@ void require_same_options(const Processes& processes, const MpiOptions& options)
       {"the view of hosts", name_of(options.hosts)},
       {"reading", name_of(options.reading)},
       {"the memory for lists", fmt::format("{} bytes", options.listed_bytes)},
+      {"the rates of links", fmt::format("{}", fmt::join(options.link_rates, ", "))},
       {"the device map",
        options.device_map.empty() ? "row-major" : fmt::format("{}", fmt::join(options.device_map, ","))}};
   processes.require_same("options", named);

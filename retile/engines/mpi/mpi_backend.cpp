@@ -84,6 +84,11 @@ std::shared_ptr<PreparedStreams> MpiBackend::prepare(Streams streams) {
   return make_stream_run(*job_, std::move(streams), std::move(ranks));
 }
 
+std::vector<double> MpiBackend::link_rates(std::int64_t device_count) const {
+  const std::vector<double>& rates = job_->options.link_rates;
+  return static_cast<std::int64_t>(rates.size()) == device_count ? rates : std::vector<double>();
+}
+
 Executor MpiBackend::executor(TileOwner owner) const {
   Executor executor = Backend::executor(owner);
   if (owner == TileOwner::caller) executor.first_weight = 2;

@@ -26,6 +26,7 @@ class MpiBackend : public Backend {
   std::int64_t devices_on_machine(std::int64_t device_count) const override;
   std::vector<std::int64_t> hosts(std::int64_t device_count) const override;
   bool passes_on_in_hosts() const override { return job_->options.transport != Transport::collectives; }
+  std::vector<double> link_rates(std::int64_t device_count) const override;
   const Processes& processes() const override { return job_->world; }
   std::string where() const override;
   double seconds_between(std::int64_t start, std::int64_t end) const override {
