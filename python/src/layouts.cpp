@@ -83,45 +83,6 @@ std::vector<BoxCorners> boxes_of(const PythonLayout& self, Device device) {
   return boxes;
 }
 
-// The shape of a device's array: what it holds of each dimension, factor by factor.
-Shape tile_shape(const MeshLayout& layout, Device device) {
-  Shape shape(layout.view.size());
-  if (!layout.devices.empty()) {
-    const auto found = std::find(layout.devices.begin(), layout.devices.end(), device);
-    device = static_cast<Device>(found - layout.devices.begin());
-  }
-  if (device < 0 || device >= layout.mesh.device_count()) return shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    shape[i] = 1;
-    for (const Factor& factor : layout.view[i]) {
-      std::int64_t coordinate = 0;
-      for (std::size_t axis = factor.axes.size(); axis-- > 0;) {
-        coordinate = coordinate * factor.axes[axis].size + layout.mesh.coordinate(device, factor.axes[axis]);
-      }
-      shape[i] *= held_size(factor, layout.rule, coordinate);
-    }
-  }
-  return shape;
-}
-
-nb::tuple tile_shape(const PythonLayout& self, Device device) {
-  const std::optional<MeshLayout> cuts = self.layout.cuts();
-  if (cuts && cuts->halo.empty() && cuts->order.empty()) return nb::tuple(nb::cast(tile_shape(*cuts, device)));
-  const std::vector<BoxCorners> boxes = boxes_of(self, device);
-  Shape shape(self.layout.global_shape().size());
-  if (boxes.size() == 1) {
-    // The array's dimensions are in the order of memory.
-    const std::vector<int>& order = cuts ? cuts->order : self.layout.listed()->order;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      const std::size_t dimension = order.empty() ? i : static_cast<std::size_t>(order[i]);
-      shape[i] = boxes[0].second[dimension] - boxes[0].first[dimension];
-    }
-  } else if (!boxes.empty()) {
-    shape = {self.layout.placement().size(device)};
-  }
-  return nb::tuple(nb::cast(shape));
-}
-
 // --- Layouts of other systems.
 
 std::pair<PythonLayout, PythonLayout> read_ends(Argument<"source", std::string> source,
@@ -271,7 +232,9 @@ void bind_layout(nb::module_& module) {
           "The axes along which devices hold parts of a sum or the like.")
       .def(
           "tile_shape",
-          [](const PythonLayout& self, Argument<"device", Device> device) { return tile_shape(self, *device); },
+          [](const PythonLayout& self, Argument<"device", Device> device) {
+            return nb::tuple(nb::cast(self.layout.local_shape(*device)));
+          },
           "device"_argument, nb::sig("def tile_shape(self, device: int) -> tuple[int, ...]"),
           "The shape of the array that the device holds; for several listed boxes, the number of elements.")
       .def_prop_ro(

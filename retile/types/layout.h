@@ -153,6 +153,10 @@ class Layout {
   int rank() const { return static_cast<int>(global_shape().size()); }
   // The number of elements on the device that holds the most.
   std::int64_t local_size() const;
+  // The shape of a device's own array, ghost zones included: a row-major array without gaps, whose dimensions are in
+  // the order of memory. Block-cyclic tiles and wrapped halos are one array, of several boxes. Listed boxes lie one
+  // after the other: several of them have one dimension together. Zeros where the device holds nothing.
+  Shape local_shape(Device device) const;
   // The number of devices in the smallest world that the layout fits in.
   std::int64_t device_count() const;
   // The boxes that each of `world` devices holds; for a partial layout, boxes of stacked().

@@ -70,7 +70,14 @@ std::vector<Interval> held_intervals(const MeshLayout& layout, const std::vector
 
 // --- Ghost zones, and arrays that go on beyond their ends.
 
-// One tile with its ghost zones, which are clipped at the array's ends or wrapped round.
+// The length of a tile with its ghost zones, which are clipped at the array's ends or wrapped round.
+std::int64_t size_with_halo(const Interval& tile, const Halo& halo, std::int64_t size) {
+  if (tile.size() == 0) return 0;
+  const Interval grown{tile.lo - halo.before, tile.hi + halo.after};
+  return halo.wraps ? grown.size() : intersect(grown, {0, size}).size();
+}
+
+// One tile with its ghost zones.
 std::vector<HeldRun> runs_with_halo(const Interval& tile, const Halo& halo, std::int64_t size) {
   const Interval grown{tile.lo - halo.before, tile.hi + halo.after};
   if (!halo.wraps) return joined_runs({intersect(grown, {0, size})});
@@ -181,15 +188,48 @@ std::int64_t most_held(const MeshLayout& layout, std::size_t dimension) {
   std::int64_t most = 1;
   for (const Factor& factor : factors) most *= most_held(factor, layout.rule);
   if (layout.halo.empty()) return most;
-  const Halo& halo = layout.halo[dimension];
-  if (halo.wraps) return most + halo.before + halo.after;
   for (std::int64_t i = 0; i < tile_count(factors[0].axes) && factors.size() == 1 && factors[0].block == 0; ++i) {
     const Interval tile = tile_of(factors[0], layout.rule, i);
-    if (tile.size() == 0) continue;
-    most =
-        std::max(most, intersect(Interval{tile.lo - halo.before, tile.hi + halo.after}, {0, factors[0].size}).size());
+    most = std::max(most, size_with_halo(tile, layout.halo[dimension], factors[0].size));
   }
   return most;
+}
+
+// The shape of a device's own array, its dimensions as those of the whole array.
+Shape local_shape_of(const MeshLayout& layout, Device device) {
+  Shape shape(layout.view.size());
+  const auto found = std::find(layout.devices.begin(), layout.devices.end(), device);
+  const Device index = layout.devices.empty() ? device : static_cast<Device>(found - layout.devices.begin());
+  if (index < 0 || index >= layout.mesh.device_count()) return shape;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::vector<Factor>& factors = layout.view[i];
+    shape[i] = 1;
+    for (const Factor& factor : factors) {
+      shape[i] *= held_size(factor, layout.rule, coordinate_along(layout.mesh, factor.axes, index));
+    }
+    if (layout.halo.empty() || factors.size() > 1 || factors[0].block > 0) continue;
+    const Interval tile = tile_of(factors[0], layout.rule, coordinate_along(layout.mesh, factors[0].axes, index));
+    shape[i] = size_with_halo(tile, layout.halo[i], factors[0].size);
+  }
+  return shape;
+}
+
+// As above. Several boxes lie one after the other: the shape has one dimension, of all their elements.
+Shape local_shape_of(const BoxLayout& layout, Device device) {
+  Shape shape(layout.shape.size());
+  if (device < 0 || device >= static_cast<std::int64_t>(layout.boxes.size())) return shape;
+  std::vector<Box> boxes = layout.boxes[static_cast<std::size_t>(device)];
+  std::erase_if(boxes, [](const Box& box) { return volume(box) == 0; });
+  if (boxes.size() > 1) {
+    std::int64_t elements = 0;
+    for (const Box& box : boxes) elements += volume(box);
+    return {elements};
+  }
+  for (std::size_t i = 0; i < shape.size() && !boxes.empty(); ++i) {
+    const Halo halo = layout.halo.empty() ? Halo{} : layout.halo[i];
+    shape[i] = size_with_halo({boxes[0].lo[i], boxes[0].hi[i]}, halo, layout.shape[i]);
+  }
+  return shape;
 }
 
 }  // namespace
@@ -201,6 +241,15 @@ std::int64_t Layout::local_size() const {
   std::int64_t largest = 1;
   for (std::size_t i = 0; i < layout.view.size(); ++i) largest *= most_held(layout, i);
   return largest;
+}
+
+Shape Layout::local_shape(Device device) const {
+  const BoxLayout* boxes = listed();
+  const Shape shape = boxes != nullptr ? local_shape_of(*boxes, device) : local_shape_of(*cuts(), device);
+  if (order().empty() || shape.size() != order().size()) return shape;
+  Shape in_memory;
+  for (const int dimension : order()) in_memory.push_back(shape[static_cast<std::size_t>(dimension)]);
+  return in_memory;
 }
 
 Placement Layout::placement(std::int64_t world) const { return placement(world, {}); }

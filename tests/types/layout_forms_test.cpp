@@ -172,6 +172,50 @@ TEST(Order, is_that_of_memory) {
   EXPECT_FALSE(placement.has_single_boxes()) << "it is not packed row-major";
 }
 
+// --- The shape of a device's own array.
+
+TEST(LocalShape, is_of_one_array_whatever_its_boxes) {
+  EXPECT_EQ(layout_of("[12{p}36, 8]").local_shape(5), (Shape{12, 8}));
+  EXPECT_EQ(layout_of("[2*9{p}27, 8] sum {q}").local_shape(0), (Shape{18, 8}));
+  EXPECT_EQ(layout_of("[10 cyclic 2{p}, 7 cyclic 3{q}] order [1, 0]").local_shape(1), (Shape{3, 4}));
+  EXPECT_EQ(layout_of("[10 cyclic 2{p}, 7 cyclic 3{q}]").local_shape(4), (Shape{2, 4}));
+  EXPECT_EQ(layout_of("[4{p}10 halo (1,2) wrap, 3]").local_shape(0), (Shape{7, 3}));
+  EXPECT_EQ(layout_of("[4{p}10 halo (1,2), 3 halo 1 wrap]").local_shape(4), (Shape{3, 5}));
+  EXPECT_EQ(layout_of("[(5,3,2){p}10, 4] order [1, 0] on [6, 5, 4, 3, 2, 1]").local_shape(4), (Shape{4, 3}));
+  EXPECT_EQ(layout_of("[4{p}10]").local_shape(4), (Shape{2}));
+}
+
+TEST(LocalShape, is_of_boxes_one_after_the_other_where_several_are_listed) {
+  const Layout layout = layout_of("[8, 4] order [1, 0] boxes {[0:3, 0:4] [4:8, 0:4]; [3:4, 0:4]; ; [3:3, 0:4]}");
+  EXPECT_EQ(layout.local_shape(0), (Shape{28}));
+  EXPECT_EQ(layout.local_shape(1), (Shape{4, 1}));
+  EXPECT_EQ(layout_of("[10 halo 1 wrap] boxes {[0:3]; ; [3:10]}").local_shape(2), (Shape{9}));
+}
+
+TEST(LocalShape, is_of_zeros_where_a_device_holds_nothing) {
+  EXPECT_EQ(layout_of("[2{p}4 halo 1, 3]").local_shape(4), (Shape{0, 3}));
+  EXPECT_EQ(layout_of("[4{p}10, 3] on [6, 5, 4, 3, 2, 1]").local_shape(0), (Shape{0, 0}));
+  EXPECT_EQ(layout_of("[8] boxes {[0:8]; }").local_shape(1), (Shape{0}));
+  EXPECT_EQ(layout_of("[8] boxes {[0:8]; }").local_shape(2), (Shape{0}));
+}
+
+TEST(LocalShape, has_as_many_elements_as_the_device) {
+  RandomProblems random(13);
+  for (int i = 0; i < 600; ++i) {
+    const Shape shape = random.shape(static_cast<int>(1 + random.number(2)), {1, 2, 5, 7, 12, 16});
+    const Layout form = i % 3 == 0 ? test::listed_layout(random, shape, 4) : test::any_form(random, shape, 6);
+    const Layout layout = test::with_halo(random, form, i % 2 == 0 ? test::GhostZones::end : test::GhostZones::wrap);
+    SCOPED_TRACE(describe(layout));
+    const Placement placement = layout.placement();
+    std::int64_t most = 0;
+    for (Device device = 0; device < layout.device_count(); ++device) {
+      ASSERT_EQ(product(layout.local_shape(device)), placement.size(device)) << device;
+      most = std::max(most, placement.size(device));
+    }
+    EXPECT_EQ(layout.local_size(), most);
+  }
+}
+
 // --- Any view shows the same elements in the same memory.
 
 using Memory = std::map<std::int64_t, std::int64_t>;  // by place in memory, the number of the element
