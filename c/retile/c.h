@@ -126,7 +126,8 @@ void retile_engine_free(retile_engine* engine);
 /* ---- Runs. With several processes, making a run and asking for its statistics is collective, and what one process is
  * refused there all are: also a plan or a transfer that is NULL because one process failed to make it. Executions are
  * not: a process waits for those whose data it needs. Where one cannot execute a run, those that wait for it fail as
- * well, and nothing can be run with the engine after that. */
+ * well, and nothing can be run with the engine's communicator after that: a duplicate of it has an engine of its own.
+ */
 
 /* How the tiles of this process's devices lie in their buffers; NULL: row-major and packed. In bytes. */
 typedef struct retile_memory {

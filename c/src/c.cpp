@@ -52,14 +52,6 @@ namespace {
 
 SourceText text_of(const char* text, const char* name) { return {name, &require(text, name)}; }
 
-// A list of `count` values; null where there are none.
-template <typename T>
-std::span<const T> list_of(const T* values, std::int64_t count, const char* name) {
-  if (count < 0) throw InputError(std::string("there are fewer than no ") + name, "");
-  if (count > 0) require(values, name);
-  return {values, static_cast<std::size_t>(count)};
-}
-
 void write_text(std::string_view from, char* text, std::size_t capacity, std::size_t* length) {
   if (length != nullptr) *length = from.size();
   if (capacity == 0) return;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -28,7 +29,7 @@ struct retile_plan {
 };
 
 struct retile_engine {
-  std::unique_ptr<retile::Engine> value;
+  std::shared_ptr<retile::Engine> value;  // of ranks: kept by their communicator
   std::map<void*, retile::Buffer> allocated = {};
 };
 
@@ -90,6 +91,14 @@ template <typename T>
 T& require(T* argument, const char* name) {
   if (argument == nullptr) throw InputError(std::string("the argument ") + name + " is NULL", "");
   return *argument;
+}
+
+// A list of `count` values, which may be null where there are none. Throws InputError.
+template <typename T>
+std::span<const T> list_of(const T* values, std::int64_t count, const char* name) {
+  if (count < 0) throw InputError(std::string("there are fewer than no ") + name, "");
+  if (count > 0) require(values, name);
+  return {values, static_cast<std::size_t>(count)};
 }
 
 // Makes a handle of what `make` gives; leaves `handle` alone where that throws.

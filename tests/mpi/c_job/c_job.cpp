@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "retile/c_mpi.h"
@@ -22,37 +24,61 @@ using testing::HasSubstr;
 
 bool differs() { return job_rank() == job_size() - 1; }
 
-EngineHandle engine_of_ranks() {
+// A communicator with an engine of its own, for what ends an engine or counts it.
+struct Copy {
+  MPI_Comm comm = MPI_COMM_NULL;
+
+  Copy() { MPI_Comm_dup(MPI_COMM_WORLD, &comm); }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  ~Copy() { MPI_Comm_free(&comm); }
+};
+
+EngineHandle engine_of_ranks(MPI_Comm comm = MPI_COMM_WORLD, const retile_mpi_options* options = nullptr) {
   retile_engine* engine = nullptr;
-  EXPECT_EQ(retile_engine_mpi(MPI_COMM_WORLD, &engine), RETILE_OK) << retile_error_message();
+  EXPECT_EQ(retile_engine_mpi_with(comm, options, &engine), RETILE_OK) << retile_error_message();
   return EngineHandle(engine);
 }
 
-// A row of elements for each rank, to be gathered on all; null where the type is none.
-PlanHandle gathering_plan(const char* element) {
+struct GatheringLayouts {
+  LayoutHandle rows;
+  LayoutHandle whole;
+};
+
+// A row of elements for each rank, to be gathered on all.
+GatheringLayouts gathering_layouts() {
   retile_mesh* mesh = nullptr;
   retile_layout* source = nullptr;
   retile_layout* target = nullptr;
-  retile_plan* plan = nullptr;
   const std::string ranks = std::to_string(job_size());
   EXPECT_EQ(retile_mesh_parse(("a=" + ranks).c_str(), &mesh), RETILE_OK);
   const MeshHandle on(mesh);
   EXPECT_EQ(retile_layout_parse(mesh, ("[1{a}" + ranks + ", 3]").c_str(), &source), RETILE_OK);
   EXPECT_EQ(retile_layout_parse(mesh, ("[" + ranks + ", 3]").c_str(), &target), RETILE_OK);
-  const LayoutHandle rows(source);
-  const LayoutHandle whole(target);
-  retile_plan_create(source, target, element, nullptr, &plan);
+  return {LayoutHandle(source), LayoutHandle(target)};
+}
+
+// Null where there is no such type.
+PlanHandle gathering_plan(const char* element) {
+  const GatheringLayouts layouts = gathering_layouts();
+  retile_plan* plan = nullptr;
+  retile_plan_create(layouts.rows.get(), layouts.whole.get(), element, nullptr, &plan);
   return PlanHandle(plan);
 }
 
+std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
+  std::vector<std::int32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
 struct Gathering {
-  EngineHandle engine = engine_of_ranks();
+  EngineHandle engine;
   RunHandle run;
-  std::vector<std::int32_t> row = std::vector<std::int32_t>(3);
+  std::vector<std::int32_t> row = numbers_from(3 * job_rank(), 3);
   std::vector<std::int32_t> all = std::vector<std::int32_t>(static_cast<std::size_t>(3 * job_size()), -1);
 
-  Gathering() {
-    std::iota(row.begin(), row.end(), 3 * job_rank());
+  explicit Gathering(EngineHandle on = engine_of_ranks()) : engine(std::move(on)) {
     retile_run* made = nullptr;
     EXPECT_EQ(retile_run_create(gathering_plan("i32").get(), engine.get(), nullptr, nullptr, &made), RETILE_OK)
         << retile_error_message();
@@ -64,8 +90,7 @@ TEST(CInterfaceOnRanks, gathers) {
   Gathering gathering;
   const void* const source = gathering.row.data();
   void* const target = gathering.all.data();
-  std::vector<std::int32_t> expected(gathering.all.size());
-  std::iota(expected.begin(), expected.end(), 0);
+  const std::vector<std::int32_t> expected = numbers_from(0, gathering.all.size());
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(retile_run_execute(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
     EXPECT_EQ(gathering.all, expected);
@@ -74,6 +99,94 @@ TEST(CInterfaceOnRanks, gathers) {
   ASSERT_EQ(retile_run_start(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
   ASSERT_EQ(retile_run_wait(gathering.run.get()), RETILE_OK) << retile_error_message();
   EXPECT_EQ(gathering.all, expected);
+  gathering.all.assign(expected.size(), -1);
+  ASSERT_EQ(retile_run_start(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
+  int done = 0;
+  while (done == 0) ASSERT_EQ(retile_run_test(gathering.run.get(), &done), RETILE_OK) << retile_error_message();
+  EXPECT_EQ(gathering.all, expected);
+  retile_statistics statistics{};
+  ASSERT_EQ(retile_run_statistics(gathering.run.get(), &statistics), RETILE_OK) << retile_error_message();
+  EXPECT_EQ(statistics.received_max, 12 * (job_size() - 1));
+}
+
+TEST(CInterfaceOnRanks, moves_several_arrays_in_one_run) {
+  const EngineHandle engine = engine_of_ranks();
+  const GatheringLayouts layouts = gathering_layouts();
+  retile_transfer* made = nullptr;
+  ASSERT_EQ(retile_transfer_create(&made), RETILE_OK);
+  const TransferHandle transfer(made);
+  const retile_layout* const rows = layouts.rows.get();
+  const retile_layout* const whole = layouts.whole.get();
+  ASSERT_EQ(retile_transfer_add(made, "gathered", rows, whole, "i32", nullptr, nullptr), RETILE_OK);
+  ASSERT_EQ(retile_transfer_add(made, "cut", whole, rows, "i32", nullptr, nullptr), RETILE_OK);
+  retile_run* prepared = nullptr;
+  ASSERT_EQ(retile_transfer_run(made, engine.get(), 1 << 16, &prepared), RETILE_OK) << retile_error_message();
+  const RunHandle run(prepared);
+  const std::vector<std::int32_t> row = numbers_from(3 * job_rank(), 3);
+  const std::vector<std::int32_t> all = numbers_from(0, static_cast<std::size_t>(3 * job_size()));
+  std::vector<std::int32_t> gathered(all.size());
+  std::vector<std::int32_t> cut(3);
+  const std::array<const void*, 2> sources{row.data(), all.data()};
+  const std::array<void*, 2> targets{gathered.data(), cut.data()};
+  ASSERT_EQ(retile_run_execute(prepared, sources.data(), targets.data()), RETILE_OK) << retile_error_message();
+  EXPECT_EQ(gathered, all);
+  EXPECT_EQ(cut, row);
+}
+
+// --- Engines.
+
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+TEST(CInterfaceOnRanks, keeps_one_engine_for_a_communicator) {
+  const Copy copy;
+  const EngineHandle first = engine_of_ranks(copy.comm);
+  const std::ptrdiff_t before = open_files();
+  std::vector<EngineHandle> engines;
+  for (int i = 0; i < 10; ++i) engines.push_back(engine_of_ranks(copy.comm));
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST(CInterfaceOnRanks, outlives_the_handle_that_asked_for_the_engine) {
+  for (int i = 0; i < 3; ++i) Gathering{};
+  Gathering gathering;
+  gathering.engine.reset();
+  const void* const source = gathering.row.data();
+  void* const target = gathering.all.data();
+  ASSERT_EQ(retile_run_execute(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
+}
+
+TEST(CInterfaceOnRanks, takes_options) {
+  std::vector<std::int64_t> map;
+  for (int rank = job_size(); rank-- > 0;) map.push_back(rank);
+  const retile_mpi_options options{"messages", 1 << 16, map.data(), job_size()};
+  Gathering gathering(engine_of_ranks(MPI_COMM_WORLD, &options));
+  std::int64_t device = -1;
+  EXPECT_EQ(retile_engine_devices(gathering.engine.get(), job_size(), &device, 1, nullptr), RETILE_OK);
+  EXPECT_EQ(device, job_size() - 1 - job_rank());
+  gathering.row = numbers_from(static_cast<std::int32_t>(3 * device), 3);
+  const void* const source = gathering.row.data();
+  void* const target = gathering.all.data();
+  ASSERT_EQ(retile_run_execute(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
+  EXPECT_EQ(gathering.all, numbers_from(0, gathering.all.size()));
+  const retile_mpi_options zero{};
+  engine_of_ranks(MPI_COMM_WORLD, &zero);
+}
+
+TEST(CInterfaceOnRanks, refuses_options_that_are_wrong) {
+  retile_engine* engine = nullptr;
+  const retile_mpi_options pigeons{"pigeons", 0, nullptr, 0};
+  EXPECT_EQ(retile_engine_mpi_with(MPI_COMM_WORLD, &pigeons, &engine), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(),
+               "error: unknown transport 'pigeons'\nhint: transports are auto, collectives, messages");
+  const retile_mpi_options short_map{nullptr, 0, nullptr, 2};
+  EXPECT_EQ(retile_engine_mpi_with(MPI_COMM_WORLD, &short_map, &engine), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(), "error: the argument device_map is NULL");
+  const retile_mpi_options little{nullptr, 1, nullptr, 0};
+  EXPECT_EQ(retile_engine_mpi_with(MPI_COMM_WORLD, &little, &engine), RETILE_RUN_ERROR);
+  EXPECT_THAT(retile_error_message(), HasSubstr("staging of 1 bytes is not between "));
+  EXPECT_EQ(engine, nullptr);
 }
 
 TEST(CInterfaceOnRanks, refuses_communicators_that_are_none) {
@@ -123,10 +236,11 @@ TEST(CInterfaceOnRanks, refuses_together_what_one_rank_lacks) {
                                                 std::to_string(job_size() - 1)));
 }
 
-// One rank cannot execute a run: the others, which need its row, hear why.
+// One rank cannot execute a run: the others, which need its row, hear why. The engine ends with it.
 TEST(CInterfaceOnRanks, fails_together_where_one_rank_has_no_memory) {
   for (const bool has_lists : {true, false}) {
-    Gathering gathering;
+    const Copy copy;
+    Gathering gathering(engine_of_ranks(copy.comm));
     const void* const source = differs() ? nullptr : gathering.row.data();
     void* const target = gathering.all.data();
     const bool gives_lists = has_lists || !differs();
