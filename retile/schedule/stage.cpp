@@ -264,10 +264,14 @@ Movement with_short_lists(Movement movement) {
 
 std::vector<Stage> make_schedule(const Movement& movement, std::int64_t element_size, const BufferStrides& strides) {
   const Movement listed = with_short_lists(movement);
+  // Reductions combine rows of tiles that are row-major, and leave fewer dimensions.
+  const bool has_reductions = std::any_of(listed.steps.begin(), listed.steps.end(), [](const Step& step) {
+    return std::holds_alternative<ReduceStep>(step.operation);
+  });
   const auto packed_as_sources = [&](const Placement& placement) {
     std::vector<Strides> packed;
     const bool are_single = listed.source.has_single_boxes() && placement.has_single_boxes();
-    for (std::size_t i = 0; are_single && i < strides.sources.size(); ++i) {
+    for (std::size_t i = 0; are_single && !has_reductions && i < strides.sources.size(); ++i) {
       const auto device = static_cast<Device>(i);
       const DimensionOrder order = order_of({listed.source.box(device), strides.sources[i]});  // of single boxes
       packed.push_back(packed_strides(placement.box(device), element_size, order));
