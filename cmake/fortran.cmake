@@ -14,7 +14,7 @@ if(NOT MPI_Fortran_HAVE_F08_MODULE)
 endif()
 
 target_sources(retile_c_mpi PRIVATE c/src/fortran.cpp)
-add_library(retile_fortran c/fortran/retile.f90)
+add_library(retile_fortran c/fortran/interfaces.f90 c/fortran/retile.f90)
 add_library(retile::fortran ALIAS retile_fortran)
 set(retile_module_directory ${CMAKE_INSTALL_INCLUDEDIR}/retile/fortran)
 set_target_properties(retile_fortran PROPERTIES
@@ -24,4 +24,5 @@ set_target_properties(retile_fortran PROPERTIES
 target_include_directories(retile_fortran INTERFACE
   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/fortran> $<INSTALL_INTERFACE:${retile_module_directory}>)
 target_link_libraries(retile_fortran PUBLIC retile_c_mpi MPI::MPI_Fortran)
-install(FILES ${PROJECT_BINARY_DIR}/fortran/retile.mod c/fortran/retile.f90 DESTINATION ${retile_module_directory})
+install(FILES ${PROJECT_BINARY_DIR}/fortran/retile.mod ${PROJECT_BINARY_DIR}/fortran/retile_interfaces.mod c/fortran/retile.f90
+  DESTINATION ${retile_module_directory})

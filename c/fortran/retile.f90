@@ -1,4 +1,4 @@
-! retile for Fortran 2008 with assumed-type arrays (as mpi_f08 has them): over retile/c.h, for MPI programs with one device on each rank.
+! retile for Fortran 2008 with assumed-type arrays (as mpi_f08 has them): over retile/c.h, for MPI programs.
 !
 !   call retile_mesh_create(mesh, [4, 2])                                  ! 4 x 2 ranks, the second dimension fastest
 !   call retile_layout_create(source, mesh, [12, 8, 10], [1, 2, 0])        ! dimension 1 cut along axis 1, 2 along 2, 3 not
@@ -12,14 +12,12 @@
 ! in which they are declared. Every subroutine has an optional last argument ierror: retile_ok, or why it failed, with
 ! retile_error_message(). Without it, a failure prints the message and stops all ranks.
 module retile
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t, &
-    c_associated, c_f_pointer, c_loc
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_null_char, c_null_ptr, c_ptr, c_size_t, c_f_pointer, c_loc
   use, intrinsic :: iso_fortran_env, only: error_unit
   use mpi_f08, only: MPI_Abort, MPI_Comm, MPI_COMM_WORLD
+  use retile_interfaces
   implicit none
   private
-
-  integer, parameter, public :: retile_ok = 0, retile_input_error = 1, retile_run_error = 3, retile_internal_error = 70
 
   type, public :: retile_mesh
     private
@@ -37,6 +35,10 @@ module retile
     private
     type(c_ptr) :: handle = c_null_ptr
   end type
+  type, public :: retile_tiles
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type
   type, public :: retile_transfer
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -46,21 +48,32 @@ module retile
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! The last execution, over all ranks: bytes of the device that received the most, and that had the most beyond its tiles.
-  type, public, bind(c) :: retile_statistics
-    integer(c_int64_t) :: received_max, staging_max
-    real(c_double) :: seconds
+  ! Options of the engine: those that are not given are as without options. All ranks give the same.
+  type, public :: retile_mpi_options
+    character(:), allocatable :: transport   ! "auto", "collectives", "messages"
+    integer(c_int64_t) :: staging_bytes = 0  ! the most bytes that a rank has besides tiles; 0: 8 MiB
+    integer, allocatable :: device_map(:)    ! devices rank by rank
   end type
 
+  public :: retile_ok, retile_input_error, retile_run_error, retile_internal_error, retile_statistics
   public :: retile_error_message, retile_version
-  public :: retile_mesh_create, retile_mesh_parse, retile_mesh_free
-  public :: retile_layout_create, retile_layout_parse, retile_layout_tile, retile_layout_text, retile_layout_free
-  public :: retile_plan_create, retile_plan_verify, retile_plan_cost, retile_plan_lower_bound, retile_plan_text, retile_plan_free
-  public :: retile_engine_create, retile_engine_free
+  public :: retile_mesh_create, retile_mesh_parse, retile_mesh_devices, retile_mesh_free
+  public :: retile_layout_create, retile_layout_parse, retile_layout_boxes, retile_layout_from_descriptor
+  public :: retile_layout_rank, retile_layout_devices, retile_layout_tile, retile_layout_local_shape, retile_layout_size
+  public :: retile_layout_text, retile_layout_free
+  public :: retile_plan_create, retile_plan_parse, retile_plan_verify, retile_plan_devices, retile_plan_cost
+  public :: retile_plan_lower_bound, retile_plan_text, retile_plan_json, retile_plan_free
+  public :: retile_engine_create, retile_engine_threads, retile_engine_devices, retile_engine_allocate, retile_engine_release
+  public :: retile_engine_free
+  public :: retile_tiles_add, retile_tiles_free
   public :: retile_transfer_create, retile_transfer_add, retile_transfer_free
-  public :: retile_run_create, retile_run_execute, retile_run_start, retile_run_test, retile_run_wait, retile_run_statistics
+  public :: retile_run_create, retile_run_of_tiles, retile_run_arrays, retile_run_devices, retile_run_bytes
+  public :: retile_run_execute, retile_run_start, retile_run_test, retile_run_wait, retile_run_statistics
   public :: retile_run_free
 
+  interface retile_engine_create
+    module procedure engine_of_ranks, engine_with_options
+  end interface
   ! A run of a plan between two arrays, or of the arrays of a transfer.
   interface retile_run_create
     module procedure run_of_plan, run_of_transfer
@@ -72,129 +85,6 @@ module retile
   interface retile_run_start
     module procedure start_bound, start_others
   end interface
-
-  interface
-    function c_error_message() bind(c, name="retile_error_message") result(message)
-      import; type(c_ptr) :: message
-    end function
-    function c_version() bind(c, name="retile_version") result(version)
-      import; type(c_ptr) :: version
-    end function
-    pure function c_strlen(text) bind(c, name="strlen") result(length)
-      import; type(c_ptr), value :: text; integer(c_size_t) :: length
-    end function
-    function c_mesh_parse(text, mesh) bind(c, name="retile_mesh_parse") result(status)
-      import; character(kind=c_char), intent(in) :: text(*); type(c_ptr), intent(inout) :: mesh; integer(c_int) :: status
-    end function
-    function c_mesh_create(axes, sizes, names, mesh) bind(c, name="retile_mesh_create") result(status)
-      import; integer(c_int), value :: axes; integer(c_int64_t), intent(in) :: sizes(*); type(c_ptr), value :: names
-      type(c_ptr), intent(inout) :: mesh; integer(c_int) :: status
-    end function
-    subroutine c_mesh_free(mesh) bind(c, name="retile_mesh_free")
-      import; type(c_ptr), value :: mesh
-    end subroutine
-    function c_layout_parse(mesh, text, layout) bind(c, name="retile_layout_parse") result(status)
-      import; type(c_ptr), value :: mesh; character(kind=c_char), intent(in) :: text(*)
-      type(c_ptr), intent(inout) :: layout; integer(c_int) :: status
-    end function
-    function c_layout_create(mesh, rank, shape, axis_counts, axes, layout) bind(c, name="retile_layout_create") result(status)
-      import; type(c_ptr), value :: mesh; integer(c_int), value :: rank; integer(c_int64_t), intent(in) :: shape(*)
-      integer(c_int), intent(in) :: axis_counts(*), axes(*); type(c_ptr), intent(inout) :: layout; integer(c_int) :: status
-    end function
-    function c_layout_rank(layout) bind(c, name="retile_layout_rank") result(rank)
-      import; type(c_ptr), value :: layout; integer(c_int) :: rank
-    end function
-    function c_layout_tile(layout, device, first, end) bind(c, name="retile_layout_tile") result(status)
-      import; type(c_ptr), value :: layout; integer(c_int64_t), value :: device
-      integer(c_int64_t), intent(inout) :: first(*), end(*); integer(c_int) :: status
-    end function
-    function c_layout_text(layout, text, capacity, length) bind(c, name="retile_layout_text") result(status)
-      import; type(c_ptr), value :: layout, text; integer(c_size_t), value :: capacity
-      integer(c_size_t), intent(inout) :: length; integer(c_int) :: status
-    end function
-    subroutine c_layout_free(layout) bind(c, name="retile_layout_free")
-      import; type(c_ptr), value :: layout
-    end subroutine
-    function c_plan_create(source, target, element, options, plan) bind(c, name="retile_plan_create") result(status)
-      import; type(c_ptr), value :: source, target, options; character(kind=c_char), intent(in) :: element(*)
-      type(c_ptr), intent(inout) :: plan; integer(c_int) :: status
-    end function
-    function c_plan_verify(plan) bind(c, name="retile_plan_verify") result(status)
-      import; type(c_ptr), value :: plan; integer(c_int) :: status
-    end function
-    function c_plan_cost(plan) bind(c, name="retile_plan_cost") result(cost)
-      import; type(c_ptr), value :: plan; integer(c_int64_t) :: cost
-    end function
-    function c_plan_lower_bound(plan) bind(c, name="retile_plan_lower_bound") result(bound)
-      import; type(c_ptr), value :: plan; integer(c_int64_t) :: bound
-    end function
-    function c_plan_text(plan, text, capacity, length) bind(c, name="retile_plan_text") result(status)
-      import; type(c_ptr), value :: plan, text; integer(c_size_t), value :: capacity
-      integer(c_size_t), intent(inout) :: length; integer(c_int) :: status
-    end function
-    subroutine c_plan_free(plan) bind(c, name="retile_plan_free")
-      import; type(c_ptr), value :: plan
-    end subroutine
-    function c_engine_mpi(comm, engine) bind(c, name="retile_engine_mpi_fortran") result(status)
-      import; integer(c_int), value :: comm; type(c_ptr), intent(inout) :: engine; integer(c_int) :: status
-    end function
-    subroutine c_engine_free(engine) bind(c, name="retile_engine_free")
-      import; type(c_ptr), value :: engine
-    end subroutine
-    function c_transfer_create(transfer) bind(c, name="retile_transfer_create") result(status)
-      import; type(c_ptr), intent(inout) :: transfer; integer(c_int) :: status
-    end function
-    function c_transfer_add(transfer, name, source_layout, target_layout, element, engine, source, target) &
-      bind(c, name="retile_fortran_transfer_add") result(status)
-      import; type(c_ptr), value :: transfer, source_layout, target_layout, engine
-      character(kind=c_char), intent(in) :: name(*), element(*)
-      type(*), dimension(..), intent(in), asynchronous :: source
-      type(*), dimension(..), asynchronous :: target
-      integer(c_int) :: status
-    end function
-    function c_transfer_run(transfer, engine, max_bytes, run) bind(c, name="retile_transfer_run") result(status)
-      import; type(c_ptr), value :: transfer, engine; integer(c_int64_t), value :: max_bytes
-      type(c_ptr), intent(inout) :: run; integer(c_int) :: status
-    end function
-    subroutine c_transfer_free(transfer) bind(c, name="retile_transfer_free")
-      import; type(c_ptr), value :: transfer
-    end subroutine
-    function c_run_create(plan, engine, source, target, run) bind(c, name="retile_fortran_run_create") result(status)
-      import; type(c_ptr), value :: plan, engine
-      type(*), dimension(..), intent(in), asynchronous :: source
-      type(*), dimension(..), asynchronous :: target
-      type(c_ptr), intent(inout) :: run; integer(c_int) :: status
-    end function
-    function c_run_bind(run, source, target) bind(c, name="retile_fortran_run_bind") result(status)
-      import; type(c_ptr), value :: run
-      type(*), dimension(..), intent(in), asynchronous :: source
-      type(*), dimension(..), asynchronous :: target
-      integer(c_int) :: status
-    end function
-    function c_run_execute(run) bind(c, name="retile_fortran_run_execute") result(status)
-      import; type(c_ptr), value :: run; integer(c_int) :: status
-    end function
-    function c_run_start(run) bind(c, name="retile_fortran_run_start") result(status)
-      import; type(c_ptr), value :: run; integer(c_int) :: status
-    end function
-    function c_run_test(run, done) bind(c, name="retile_run_test") result(status)
-      import; type(c_ptr), value :: run; integer(c_int), intent(inout) :: done; integer(c_int) :: status
-    end function
-    function c_run_wait(run) bind(c, name="retile_run_wait") result(status)
-      import; type(c_ptr), value :: run; integer(c_int) :: status
-    end function
-    function c_run_statistics(run, statistics) bind(c, name="retile_run_statistics") result(status)
-      import; type(c_ptr), value :: run; type(retile_statistics), intent(inout) :: statistics; integer(c_int) :: status
-    end function
-    subroutine c_run_free(run) bind(c, name="retile_run_free")
-      import; type(c_ptr), value :: run
-    end subroutine
-  end interface
-
-  type, bind(c) :: plan_options
-    type(c_ptr) :: planner = c_null_ptr, cost = c_null_ptr
-    integer(c_int64_t) :: memory_limit = 0
-  end type
 
 contains
 
@@ -224,7 +114,7 @@ contains
     end do
   end function
 
-  ! What a function of c.h that gives text says of a handle.
+  ! What a function of c.h that gives text writes about a handle.
   function text_of(ask, handle) result(text)
     procedure(c_plan_text) :: ask
     type(c_ptr), intent(in) :: handle
@@ -274,6 +164,12 @@ contains
     call finish(c_mesh_parse(c_text(text), mesh%handle), ierror)
   end subroutine
 
+  function retile_mesh_devices(mesh) result(devices)
+    type(retile_mesh), intent(in) :: mesh
+    integer :: devices
+    devices = int(c_mesh_devices(mesh%handle))
+  end function
+
   subroutine retile_mesh_free(mesh)
     type(retile_mesh), intent(inout) :: mesh
     call c_mesh_free(mesh%handle)
@@ -303,6 +199,43 @@ contains
     call finish(c_layout_parse(mesh%handle, c_text(text), layout%handle), ierror)
   end subroutine
 
+  ! Any boxes: device i has counts(i) of them, device by device. Box k has the elements bounds(1, i, k) to bounds(2, i, k) of
+  ! dimension i. Several boxes of a device lie in a one-dimensional array, one after the other, and each of them row-major:
+  ! its last dimension fastest.
+  subroutine retile_layout_boxes(layout, shape, counts, bounds, ierror)
+    type(retile_layout), intent(inout) :: layout
+    integer, intent(in) :: shape(:), counts(:), bounds(2, size(shape), sum(counts))
+    integer, optional, intent(out) :: ierror
+    integer(c_int64_t) :: from_zero(2, size(shape), sum(counts))
+    from_zero(1, :, :) = bounds(1, :, :) - 1
+    from_zero(2, :, :) = bounds(2, :, :)
+    call finish(c_layout_boxes(int(size(shape), c_int), int(shape, c_int64_t), int(size(counts), c_int64_t), &
+                               int(counts, c_int64_t), from_zero, layout%handle), ierror)
+  end subroutine
+
+  ! A dense matrix of ScaLAPACK by its descriptor, on a grid of rows x columns processes. Ranks are numbered along the grid's rows
+  ! ("R") or columns ("C"), as the order of BLACS_GRIDINIT says.
+  subroutine retile_layout_from_descriptor(layout, descriptor, rows, columns, order, ierror)
+    type(retile_layout), intent(inout) :: layout
+    integer, intent(in) :: descriptor(9), rows, columns
+    character(*), intent(in) :: order
+    integer, optional, intent(out) :: ierror
+    call finish(c_layout_from_descriptor(int(descriptor, c_int), int(rows, c_int), int(columns, c_int), c_text(order), &
+                                         layout%handle), ierror)
+  end subroutine
+
+  function retile_layout_rank(layout) result(rank)
+    type(retile_layout), intent(in) :: layout
+    integer :: rank
+    rank = int(c_layout_rank(layout%handle))
+  end function
+
+  function retile_layout_devices(layout) result(devices)
+    type(retile_layout), intent(in) :: layout
+    integer :: devices
+    devices = int(c_layout_devices(layout%handle))
+  end function
+
   ! The first and the last element, in each dimension, of what a device (rank + 1) holds; the last is before the first where it
   ! holds nothing.
   subroutine retile_layout_tile(layout, device, first, last, ierror)
@@ -323,6 +256,32 @@ contains
     call finish(status, ierror)
   end subroutine
 
+  ! The shape of a device's own array: also where it holds several boxes, as of a block-cyclic matrix or with ghost zones that wrap.
+  ! Several listed boxes have one dimension.
+  subroutine retile_layout_local_shape(layout, device, shape, ierror)
+    type(retile_layout), intent(in) :: layout
+    integer, intent(in) :: device
+    integer, allocatable, intent(out) :: shape(:)
+    integer, optional, intent(out) :: ierror
+    integer(c_int64_t), allocatable :: sizes(:)
+    integer(c_int) :: dimensions, status
+    dimensions = 0
+    allocate (sizes(c_layout_rank(layout%handle)))
+    status = c_layout_local_shape(layout%handle, int(device - 1, c_int64_t), dimensions, sizes)
+    shape = int(sizes(:dimensions))
+    call finish(status, ierror)
+  end subroutine
+
+  ! Elements that a device holds.
+  subroutine retile_layout_size(layout, device, elements, ierror)
+    type(retile_layout), intent(in) :: layout
+    integer, intent(in) :: device
+    integer(c_int64_t), intent(out) :: elements
+    integer, optional, intent(out) :: ierror
+    elements = 0
+    call finish(c_layout_size(layout%handle, int(device - 1, c_int64_t), elements), ierror)
+  end subroutine
+
   function retile_layout_text(layout) result(text)
     type(retile_layout), intent(in) :: layout
     character(:), allocatable :: text
@@ -337,22 +296,35 @@ contains
 
   ! ---- Plans.
 
-  ! planner: "auto", "wide", "paper", "direct", "lean"; memory_limit: bytes that a device may hold at once.
-  subroutine retile_plan_create(plan, source, target, element, planner, memory_limit, ierror)
+  ! planner: "auto", "wide", "paper", "direct", "lean", "gather-slice", "two-level"; memory_limit: bytes that a device may hold at
+  ! once; cost: "paper", "volume".
+  subroutine retile_plan_create(plan, source, target, element, planner, memory_limit, cost, ierror)
     type(retile_plan), intent(inout) :: plan
     type(retile_layout), intent(in) :: source, target
     character(*), intent(in) :: element
-    character(*), optional, intent(in) :: planner
+    character(*), optional, intent(in) :: planner, cost
     integer(c_int64_t), optional, intent(in) :: memory_limit
     integer, optional, intent(out) :: ierror
     type(plan_options), target :: options
-    character(:, kind=c_char), allocatable, target :: planner_text
+    character(:, kind=c_char), allocatable, target :: planner_text, cost_text
     if (present(planner)) then
       planner_text = c_text(planner)
       options%planner = c_loc(planner_text)
     end if
+    if (present(cost)) then
+      cost_text = c_text(cost)
+      options%cost = c_loc(cost_text)
+    end if
     if (present(memory_limit)) options%memory_limit = memory_limit
     call finish(c_plan_create(source%handle, target%handle, c_text(element), c_loc(options), plan%handle), ierror)
+  end subroutine
+
+  ! A plan as retile_plan_json or `retile plan --json` writes it.
+  subroutine retile_plan_parse(plan, json, element, ierror)
+    type(retile_plan), intent(inout) :: plan
+    character(*), intent(in) :: json, element
+    integer, optional, intent(out) :: ierror
+    call finish(c_plan_parse(c_text(json), c_text(element), plan%handle), ierror)
   end subroutine
 
   ! Replays the plan box by box.
@@ -361,6 +333,12 @@ contains
     integer, optional, intent(out) :: ierror
     call finish(c_plan_verify(plan%handle), ierror)
   end subroutine
+
+  function retile_plan_devices(plan) result(devices)
+    type(retile_plan), intent(in) :: plan
+    integer :: devices
+    devices = int(c_plan_devices(plan%handle))
+  end function
 
   function retile_plan_cost(plan) result(cost)
     type(retile_plan), intent(in) :: plan
@@ -381,25 +359,116 @@ contains
     text = text_of(c_plan_text, plan%handle)
   end function
 
+  function retile_plan_json(plan) result(json)
+    type(retile_plan), intent(in) :: plan
+    character(:), allocatable :: json
+    json = text_of(c_plan_json, plan%handle)
+  end function
+
   subroutine retile_plan_free(plan)
     type(retile_plan), intent(inout) :: plan
     call c_plan_free(plan%handle)
     plan%handle = c_null_ptr
   end subroutine
 
-  ! ---- The engine: the ranks of a communicator. Collective.
+  ! ---- Engines.
 
-  subroutine retile_engine_create(engine, comm, ierror)
+  ! The ranks of a communicator, which keeps its engine: ask for it as often as you like. Collective.
+  subroutine engine_of_ranks(engine, comm, ierror)
     type(retile_engine), intent(inout) :: engine
     type(MPI_Comm), intent(in) :: comm
     integer, optional, intent(out) :: ierror
-    call finish(c_engine_mpi(int(comm%mpi_val, c_int), engine%handle), ierror)
+    call engine_with_options(engine, comm, retile_mpi_options(), ierror)
+  end subroutine
+
+  subroutine engine_with_options(engine, comm, options, ierror)
+    type(retile_engine), intent(inout) :: engine
+    type(MPI_Comm), intent(in) :: comm
+    type(retile_mpi_options), intent(in) :: options
+    integer, optional, intent(out) :: ierror
+    type(mpi_options) :: given
+    character(:, kind=c_char), allocatable, target :: transport
+    integer(c_int64_t), allocatable, target :: device_map(:)
+    if (allocated(options%transport)) then
+      transport = c_text(options%transport)
+      given%transport = c_loc(transport)
+    end if
+    given%staging_bytes = options%staging_bytes
+    if (allocated(options%device_map)) then
+      device_map = int(options%device_map - 1, c_int64_t)
+      if (size(device_map) > 0) given%device_map = c_loc(device_map)
+      given%device_map_size = size(device_map)
+    end if
+    call finish(c_engine_mpi(int(comm%mpi_val, c_int), given, engine%handle), ierror)
+  end subroutine
+
+  ! All devices in this process; threads: one for each core unless given.
+  subroutine retile_engine_threads(engine, threads, ierror)
+    type(retile_engine), intent(inout) :: engine
+    integer, optional, intent(in) :: threads
+    integer, optional, intent(out) :: ierror
+    integer(c_int) :: count
+    count = 0
+    if (present(threads)) count = int(threads, c_int)
+    call finish(c_engine_threads(count, engine%handle), ierror)
+  end subroutine
+
+  ! The devices, out of `count`, whose tiles this process has: ascending.
+  subroutine retile_engine_devices(engine, count, devices, ierror)
+    type(retile_engine), intent(in) :: engine
+    integer, intent(in) :: count
+    integer, allocatable, intent(out) :: devices(:)
+    integer, optional, intent(out) :: ierror
+    integer(c_int64_t) :: numbers(max(1, count))
+    integer(c_size_t) :: number
+    integer(c_int) :: status
+    number = 0
+    status = c_engine_devices(engine%handle, int(count, c_int64_t), numbers, int(max(1, count), c_size_t), number)
+    devices = int(numbers(:number)) + 1
+    call finish(status, ierror)
+  end subroutine
+
+  ! Memory of the kind that the engine moves fastest: c_f_pointer makes it an array. It ends with retile_engine_release or with the
+  ! engine.
+  subroutine retile_engine_allocate(engine, bytes, memory, ierror)
+    type(retile_engine), intent(in) :: engine
+    integer(c_int64_t), intent(in) :: bytes
+    type(c_ptr), intent(inout) :: memory
+    integer, optional, intent(out) :: ierror
+    call finish(c_engine_allocate(engine%handle, int(bytes, c_size_t), memory), ierror)
+  end subroutine
+
+  subroutine retile_engine_release(engine, memory, ierror)
+    type(retile_engine), intent(in) :: engine
+    type(c_ptr), intent(inout) :: memory
+    integer, optional, intent(out) :: ierror
+    integer(c_int) :: status
+    status = c_engine_release(engine%handle, memory)
+    if (status == retile_ok) memory = c_null_ptr
+    call finish(status, ierror)
   end subroutine
 
   subroutine retile_engine_free(engine)
     type(retile_engine), intent(inout) :: engine
     call c_engine_free(engine%handle)
     engine%handle = c_null_ptr
+  end subroutine
+
+  ! ---- Tiles: the source and the target array of each device of this process, in the order of retile_engine_devices. For processes
+  ! with one device, retile_run_create takes both arrays.
+
+  subroutine retile_tiles_add(tiles, source, target, ierror)
+    type(retile_tiles), intent(inout) :: tiles
+    type(*), dimension(..), intent(in), asynchronous :: source
+    type(*), dimension(..), asynchronous :: target
+    integer, optional, intent(out) :: ierror
+    call finish(c_tiles_add(tiles%handle, source, target), ierror)
+  end subroutine
+
+  subroutine retile_tiles_free(tiles)
+    type(retile_tiles), intent(inout) :: tiles
+    call c_tiles_free(tiles%handle)
+    tiles%handle = c_null_ptr
   end subroutine
 
   ! ---- Transfers: several arrays in one run.
@@ -418,8 +487,13 @@ contains
     type(*), dimension(..), intent(in), asynchronous :: source
     type(*), dimension(..), asynchronous :: target
     integer, optional, intent(out) :: ierror
-    call finish(c_transfer_add(transfer%handle, c_text(name), source_layout%handle, target_layout%handle, c_text(element), &
-                               engine%handle, source, target), ierror)
+    type(retile_tiles) :: tiles
+    integer(c_int) :: status
+    status = c_tiles_add(tiles%handle, source, target)
+    if (status == retile_ok) status = c_transfer_add(transfer%handle, c_text(name), source_layout%handle, target_layout%handle, &
+                                                     c_text(element), engine%handle, tiles%handle)
+    call retile_tiles_free(tiles)
+    call finish(status, ierror)
   end subroutine
 
   subroutine retile_transfer_free(transfer)
@@ -428,7 +502,8 @@ contains
     transfer%handle = c_null_ptr
   end subroutine
 
-  ! ---- Runs. All calls but retile_run_test are collective.
+  ! ---- Runs. Making a run and asking for its statistics is collective. Executions are not: a rank waits for those whose data it
+  ! needs. Where one rank cannot execute a run, those that wait for it fail as well.
 
   subroutine run_of_plan(run, plan, engine, source, target, ierror)
     type(retile_run), intent(inout) :: run
@@ -437,7 +512,22 @@ contains
     type(*), dimension(..), intent(in), asynchronous :: source
     type(*), dimension(..), asynchronous :: target
     integer, optional, intent(out) :: ierror
-    call finish(c_run_create(plan%handle, engine%handle, source, target, run%handle), ierror)
+    type(retile_tiles) :: tiles
+    integer :: status
+    call retile_tiles_add(tiles, source, target)
+    call retile_run_of_tiles(run, plan, engine, tiles, status)
+    call retile_tiles_free(tiles)
+    call finish(int(status, c_int), ierror)
+  end subroutine
+
+  ! A run of a plan where processes may have several devices. The tiles may be freed; their arrays are kept.
+  subroutine retile_run_of_tiles(run, plan, engine, tiles, ierror)
+    type(retile_run), intent(inout) :: run
+    type(retile_plan), intent(in) :: plan
+    type(retile_engine), intent(in) :: engine
+    type(retile_tiles), intent(in) :: tiles
+    integer, optional, intent(out) :: ierror
+    call finish(c_run_create(plan%handle, engine%handle, tiles%handle, run%handle), ierror)
   end subroutine
 
   ! max_bytes: the most that a device may hold beyond its tiles; 256 MiB unless given.
@@ -453,6 +543,31 @@ contains
     call finish(c_transfer_run(transfer%handle, engine%handle, cap, run%handle), ierror)
   end subroutine
 
+  ! How many arrays a run moves.
+  function retile_run_arrays(run) result(arrays)
+    type(retile_run), intent(in) :: run
+    integer :: arrays
+    arrays = int(c_run_arrays(run%handle))
+  end function
+
+  ! How many devices this process has.
+  function retile_run_devices(run) result(devices)
+    type(retile_run), intent(in) :: run
+    integer :: devices
+    devices = int(c_run_devices(run%handle))
+  end function
+
+  ! Bytes from the first to the last element, of an array on this process's n-th device.
+  subroutine retile_run_bytes(run, array, device, source, target, ierror)
+    type(retile_run), intent(in) :: run
+    integer, intent(in) :: array, device
+    integer(c_int64_t), intent(out) :: source, target
+    integer, optional, intent(out) :: ierror
+    source = 0
+    target = 0
+    call finish(c_run_bytes(run%handle, int(array - 1, c_size_t), int(device - 1, c_size_t), source, target), ierror)
+  end subroutine
+
   subroutine execute_bound(run, ierror)
     type(retile_run), intent(in) :: run
     integer, optional, intent(out) :: ierror
@@ -465,10 +580,21 @@ contains
     type(*), dimension(..), asynchronous :: target
     integer, optional, intent(out) :: ierror
     integer(c_int) :: status
-    status = c_run_bind(run%handle, source, target)
+    status = bind_again(run, source, target)
     if (status == retile_ok) status = c_run_execute(run%handle)
     call finish(status, ierror)
   end subroutine
+
+  function bind_again(run, source, target) result(status)
+    type(retile_run), intent(in) :: run
+    type(*), dimension(..), intent(in), asynchronous :: source
+    type(*), dimension(..), asynchronous :: target
+    type(retile_tiles) :: tiles
+    integer(c_int) :: status
+    status = c_tiles_add(tiles%handle, source, target)
+    if (status == retile_ok) status = c_run_bind(run%handle, tiles%handle)
+    call retile_tiles_free(tiles)
+  end function
 
   ! In the background: until retile_run_wait, or retile_run_test says that it is done, the arrays may not be touched; declare them
   ! asynchronous.
@@ -484,7 +610,7 @@ contains
     type(*), dimension(..), asynchronous :: target
     integer, optional, intent(out) :: ierror
     integer(c_int) :: status
-    status = c_run_bind(run%handle, source, target)
+    status = bind_again(run, source, target)
     if (status == retile_ok) status = c_run_start(run%handle)
     call finish(status, ierror)
   end subroutine

@@ -79,6 +79,14 @@ int64_t retile_layout_devices(const retile_layout* layout);
 /* The box of a device: first and end (exclusive) of each dimension, `rank` numbers each. An input error if it has
  * several boxes. Of a sum, the box of the part that the device holds. */
 retile_status retile_layout_tile(const retile_layout* layout, int64_t device, int64_t* first, int64_t* end);
+/* A dense matrix of ScaLAPACK by the nine integers of its descriptor, on a grid of `rows` x `columns` processes. Ranks
+ * are numbered along the grid's rows ("R") or columns ("C"), as `order` of Cblacs_gridinit() says. */
+retile_status retile_layout_from_descriptor(const int* descriptor, int rows, int columns, const char* order,
+                                            retile_layout** layout);
+/* The shape of a device's own array, ghost zones included, its dimensions in the order of memory: also where it holds
+ * several boxes, as of a block-cyclic matrix. Several listed boxes have one dimension; otherwise there are `rank`, for
+ * which `shape` has room. */
+retile_status retile_layout_local_shape(const retile_layout* layout, int64_t device, int* dimensions, int64_t* shape);
 /* Elements that a device holds. */
 retile_status retile_layout_size(const retile_layout* layout, int64_t device, int64_t* elements);
 retile_status retile_layout_text(const retile_layout* layout, char* text, size_t capacity, size_t* length);
@@ -135,6 +143,11 @@ typedef struct retile_memory {
   const int64_t* offsets; /* from the buffer to the tile's first element, `count` numbers; NULL: 0 */
   const int64_t* strides; /* from an element to the next, `count` times rank numbers; NULL: row-major and packed */
 } retile_memory;
+
+/* How this process's part of a matrix of ScaLAPACK lies: column by column, LLD_ elements apart. Writes two strides,
+ * which `memory` then points to. */
+retile_status retile_memory_from_descriptor(const int* descriptor, const char* element, int64_t* strides,
+                                            retile_memory* memory);
 
 retile_status retile_run_create(const retile_plan* plan, retile_engine* engine, const retile_memory* sources,
                                 const retile_memory* targets, retile_run** run);

@@ -31,17 +31,6 @@ ElementType retile::c::element_of(const char* name) {
                    "element types are " + std::string(element_type_names));
 }
 
-std::optional<Box> retile::c::box_of(const Layout& layout, Device device, std::int64_t world) {
-  const std::vector<Part> parts = layout.placement(world).parts(device);
-  if (parts.size() > 1) throw InputError("device " + std::to_string(device) + " has several boxes", "");
-  if (parts.empty()) return std::nullopt;
-  Box box = parts.front().box;
-  const auto stacked = static_cast<std::ptrdiff_t>(box.lo.size()) - layout.rank();
-  box.lo.erase(box.lo.begin(), box.lo.begin() + stacked);
-  box.hi.erase(box.hi.begin(), box.hi.begin() + stacked);
-  return box;
-}
-
 const char* retile_error_message() { return last_message.c_str(); }
 
 const char* retile_version() { return RETILE_VERSION; }
@@ -60,16 +49,16 @@ void write_text(std::string_view from, char* text, std::size_t capacity, std::si
   text[written] = '\0';
 }
 
-std::vector<MemoryLayout> memory_of(const retile_memory* memory, int rank) {
+std::vector<MemoryLayout> memory_of(const retile_memory* memory, const Layout& layout) {
   if (memory == nullptr) return {};
   if (memory->count < 1) throw InputError("a layout of memory has a count below 1", "pass NULL where tiles are packed");
   std::vector<MemoryLayout> layouts(static_cast<std::size_t>(memory->count));
-  const auto dimensions = static_cast<std::size_t>(rank);
+  const auto dimensions = static_cast<std::size_t>(layout.rank());
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     if (memory->offsets != nullptr) layouts[i].offset = memory->offsets[i];
     if (memory->strides == nullptr) continue;
     const std::int64_t* strides = memory->strides + i * dimensions;
-    layouts[i].strides.assign(strides, strides + dimensions);
+    layouts[i].strides = tile_strides(layout, Strides(strides, strides + dimensions));
   }
   return layouts;
 }
@@ -165,16 +154,41 @@ retile_status retile_layout_boxes(int rank, const int64_t* shape, int64_t device
   });
 }
 
+namespace {
+
+MatrixDescriptor descriptor_of(const int* descriptor) {
+  return MatrixDescriptor(&require(descriptor, "descriptor"), 9);
+}
+
+MemoryOrder grid_order(const char* order) {
+  const std::string name = &require(order, "order");
+  if (name == "R") return MemoryOrder::row_major;
+  if (name == "C") return MemoryOrder::column_major;
+  throw InputError("unknown order of a grid '" + name + "'", "orders are R, C");
+}
+
+}  // namespace
+
+retile_status retile_layout_from_descriptor(const int* descriptor, int rows, int columns, const char* order,
+                                            retile_layout** layout) {
+  return create(layout, [&] {
+    return layout_from_descriptor(descriptor_of(descriptor), {rows, columns, grid_order(order)});
+  });
+}
+
 int retile_layout_rank(const retile_layout* layout) { return layout == nullptr ? 0 : layout->value.rank(); }
 
 int64_t retile_layout_devices(const retile_layout* layout) {
   return layout == nullptr ? 0 : layout->value.device_count();
 }
 
-namespace {
+// Parts of a sum are side by side along dimensions in front, of which a device has one element: any stride does.
+Strides retile::c::tile_strides(const Layout& layout, Strides strides) {
+  strides.insert(strides.begin(), layout.partial().size(), 1);
+  return strides;
+}
 
-// The layout. Throws InputError where it has no such device.
-const Layout& require_device(const retile_layout* layout, int64_t device) {
+const Layout& retile::c::require_device(const retile_layout* layout, Device device) {
   const Layout& value = require(layout, "layout").value;
   if (device < 0 || device >= value.device_count()) {
     throw InputError("there is no device " + std::to_string(device),
@@ -183,17 +197,43 @@ const Layout& require_device(const retile_layout* layout, int64_t device) {
   return value;
 }
 
+namespace {
+
+// The box of the array that a device holds, of a sum in one of its parts; nothing where it holds nothing. Throws
+// InputError where it has several boxes.
+std::optional<Box> box_of(const Layout& layout, Device device) {
+  const std::vector<Part> parts = layout.placement().parts(device);
+  if (parts.size() > 1) {
+    throw InputError("device " + std::to_string(device) + " has several boxes",
+                     "retile_layout_local_shape gives the shape of its array");
+  }
+  if (parts.empty()) return std::nullopt;
+  Box box = parts.front().box;
+  const auto stacked = static_cast<std::ptrdiff_t>(box.lo.size()) - layout.rank();
+  box.lo.erase(box.lo.begin(), box.lo.begin() + stacked);
+  box.hi.erase(box.hi.begin(), box.hi.begin() + stacked);
+  return box;
+}
+
 }  // namespace
 
 retile_status retile_layout_tile(const retile_layout* layout, int64_t device, int64_t* first, int64_t* end) {
   return guarded([&] {
     const Layout& value = require_device(layout, device);
     const auto rank = static_cast<std::size_t>(value.rank());
-    const std::optional<Box> box = box_of(value, device, value.device_count());
+    const std::optional<Box> box = box_of(value, device);
     if (rank == 0) return;
     const Box shown = box.value_or(Box{Shape(rank), Shape(rank)});
     std::copy(shown.lo.begin(), shown.lo.end(), &require(first, "first"));
     std::copy(shown.hi.begin(), shown.hi.end(), &require(end, "end"));
+  });
+}
+
+retile_status retile_layout_local_shape(const retile_layout* layout, int64_t device, int* dimensions, int64_t* shape) {
+  return guarded([&] {
+    const Shape sizes = require_device(layout, device).local_shape(device);
+    require(dimensions, "dimensions") = static_cast<int>(sizes.size());
+    if (!sizes.empty()) std::copy(sizes.begin(), sizes.end(), &require(shape, "shape"));
   });
 }
 
@@ -296,6 +336,16 @@ void retile_engine_free(retile_engine* engine) {
 
 // --- Runs.
 
+retile_status retile_memory_from_descriptor(const int* descriptor, const char* element, int64_t* strides,
+                                            retile_memory* memory) {
+  return guarded([&] {
+    const MemoryLayout layout = memory_from_descriptor(descriptor_of(descriptor), bytes_of(element_of(element)));
+    retile_memory& described = require(memory, "memory");
+    std::copy(layout.strides.begin(), layout.strides.end(), &require(strides, "strides"));
+    described = {1, nullptr, strides};
+  });
+}
+
 retile_status retile_run_create(const retile_plan* plan, retile_engine* engine, const retile_memory* sources,
                                 const retile_memory* targets, retile_run** run) {
   return guarded([&] {
@@ -304,8 +354,8 @@ retile_status retile_run_create(const retile_plan* plan, retile_engine* engine, 
     options.engine->processes().do_together([&] {
       require(run, "run");
       const Plan& given = require(plan, "plan").value;
-      options.sources = memory_of(sources, given.source.rank());
-      options.targets = memory_of(targets, given.target.rank());
+      options.sources = memory_of(sources, given.source);
+      options.targets = memory_of(targets, given.target);
     });
     *run = new retile_run{ByteRedistribution(plan->value, bytes_of(plan->element), options), {""}};
   });
@@ -322,8 +372,8 @@ retile_status retile_transfer_add(retile_transfer* transfer, const char* name, c
     std::string id = &require(name, "name");
     Problem problem(id, require(source, "source").value, require(target, "target").value, element_of(element));
     require(transfer, "transfer")
-        .arrays.push_back({std::move(id), std::move(problem), memory_of(sources, source->value.rank()),
-                           memory_of(targets, target->value.rank())});
+        .arrays.push_back(
+            {std::move(id), std::move(problem), memory_of(sources, source->value), memory_of(targets, target->value)});
   });
 }
 

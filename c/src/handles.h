@@ -60,9 +60,11 @@ namespace retile::c {
 // The element type of this name. Throws InputError.
 ElementType element_of(const char* name);
 
-// The box of the array that a device of a world holds, of a sum in one of its parts; nothing where it holds nothing.
-// Throws InputError where it has several boxes.
-std::optional<Box> box_of(const Layout& layout, Device device, std::int64_t world);
+// The layout. Throws InputError where it has no such device.
+const Layout& require_device(const retile_layout* layout, Device device);
+
+// The strides of a tile, in bytes: of a sum, those of the one part that the device holds.
+Strides tile_strides(const Layout& layout, Strides strides);
 
 // Keeps the message for retile_error_message() and gives the status back.
 retile_status fail(retile_status status, std::string message) noexcept;

@@ -178,7 +178,86 @@ TEST(CInterface, takes_listed_boxes) {
   EXPECT_THAT(b, ElementsAre(3, 4, 5));
   std::int64_t bound = 0;
   EXPECT_EQ(retile_layout_tile(source.get(), 0, &bound, &bound), RETILE_INPUT_ERROR);
-  EXPECT_STREQ(retile_error_message(), "error: device 0 has several boxes");
+  EXPECT_STREQ(retile_error_message(),
+               "error: device 0 has several boxes\nhint: retile_layout_local_shape gives the shape of its array");
+}
+
+std::vector<std::int64_t> local_shape(const LayoutHandle& layout, std::int64_t device) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(retile_layout_rank(layout.get())));
+  int dimensions = -1;
+  EXPECT_EQ(retile_layout_local_shape(layout.get(), device, &dimensions, shape.data()), RETILE_OK)
+      << retile_error_message();
+  shape.resize(static_cast<std::size_t>(dimensions));
+  return shape;
+}
+
+TEST(CInterface, gives_the_shape_of_each_devices_array) {
+  const MeshHandle mesh = mesh_of("a=2");
+  EXPECT_THAT(local_shape(layout_of(mesh, "[10 cyclic 3{a}, 5]"), 0), ElementsAre(6, 5));
+  EXPECT_THAT(local_shape(layout_of(mesh, "[10 cyclic 3{a}, 5]"), 1), ElementsAre(4, 5));
+  EXPECT_THAT(local_shape(layout_of(mesh, "[4{a}8 halo 1 wrap, 5]"), 1), ElementsAre(6, 5));
+  EXPECT_THAT(local_shape(layout_of(mesh, "[4{a}8, 5] order [1, 0]"), 1), ElementsAre(5, 4));
+  EXPECT_THAT(local_shape(layout_of(mesh, "[8, 4] boxes {[0:4, 0:4] [6:8, 0:4]; [4:6, 0:4]}"), 0), ElementsAre(24));
+  std::int64_t size = 0;
+  int dimensions = 0;
+  EXPECT_EQ(retile_layout_local_shape(layout_of(mesh, "[4{a}8]").get(), 2, &dimensions, &size), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(), "error: there is no device 2\nhint: the layout's 2 devices count from 0");
+}
+
+TEST(CInterface, takes_descriptors_of_matrices) {
+  // On 1 x 2 processes: blocks of one column, the first one on process 1; columns are 4 elements apart.
+  const std::array<int, 9> descriptor{1, 0, 3, 4, 2, 1, 0, 1, 4};
+  retile_layout* made = nullptr;
+  ASSERT_EQ(retile_layout_from_descriptor(descriptor.data(), 1, 2, "R", &made), RETILE_OK) << retile_error_message();
+  const LayoutHandle matrix(made);
+  EXPECT_EQ(text_of(retile_layout_text, matrix), "[3{row}3, 4 cyclic 1{column} from 1]");
+  std::array<std::int64_t, 2> strides{};
+  retile_memory memory{};
+  ASSERT_EQ(retile_memory_from_descriptor(descriptor.data(), "f32", strides.data(), &memory), RETILE_OK);
+  EXPECT_THAT(strides, ElementsAre(4, 16));
+  EXPECT_EQ(memory.strides, strides.data());
+  EXPECT_EQ(memory.count, 1);
+  const RunHandle run = run_of(plan_of(matrix, layout_of(mesh_of("a=2"), "[3, 2{a}4]"), "f32"), threads(), &memory);
+  const std::vector<float> first{1, 11, 21, -1, 3, 13, 23, -1};
+  const std::vector<float> second{0, 10, 20, -1, 2, 12, 22, -1};
+  std::vector<float> a(6);
+  std::vector<float> b(6);
+  const std::array<const void*, 2> sources{first.data(), second.data()};
+  const std::array<void*, 2> targets{a.data(), b.data()};
+  ASSERT_EQ(retile_run_execute(run.get(), sources.data(), targets.data()), RETILE_OK) << retile_error_message();
+  EXPECT_THAT(a, ElementsAre(0, 1, 10, 11, 20, 21));
+  EXPECT_THAT(b, ElementsAre(2, 3, 12, 13, 22, 23));
+}
+
+// Columns of processes are numbered first: device 1 has the second row of blocks.
+TEST(CInterface, numbers_the_processes_of_a_grid_by_its_order) {
+  const std::array<int, 9> descriptor{1, 0, 4, 6, 2, 3, 0, 0, 2};
+  for (const bool by_columns : {false, true}) {
+    retile_layout* made = nullptr;
+    ASSERT_EQ(retile_layout_from_descriptor(descriptor.data(), 2, 2, by_columns ? "C" : "R", &made), RETILE_OK);
+    const LayoutHandle matrix(made);
+    std::array<std::int64_t, 2> first{};
+    std::array<std::int64_t, 2> end{};
+    ASSERT_EQ(retile_layout_tile(made, 1, first.data(), end.data()), RETILE_OK) << retile_error_message();
+    EXPECT_THAT(first, by_columns ? ElementsAre(2, 0) : ElementsAre(0, 3));
+  }
+}
+
+TEST(CInterface, refuses_descriptors_that_are_wrong) {
+  const std::array<int, 9> sparse{501, 0, 4, 6, 2, 3, 0, 0, 2};
+  retile_layout* layout = nullptr;
+  EXPECT_EQ(retile_layout_from_descriptor(sparse.data(), 2, 2, "R", &layout), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(),
+               "error: DTYPE_ of a matrix's descriptor is 501\nhint: 1 stands for a dense matrix");
+  EXPECT_EQ(retile_layout_from_descriptor(sparse.data(), 2, 2, "row", &layout), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(), "error: unknown order of a grid 'row'\nhint: orders are R, C");
+  EXPECT_EQ(retile_layout_from_descriptor(nullptr, 2, 2, "R", &layout), RETILE_INPUT_ERROR);
+  EXPECT_STREQ(retile_error_message(), "error: the argument descriptor is NULL");
+  EXPECT_EQ(layout, nullptr);
+  std::array<std::int64_t, 2> strides{};
+  retile_memory memory{7, nullptr, nullptr};
+  EXPECT_EQ(retile_memory_from_descriptor(sparse.data(), "f64", strides.data(), &memory), RETILE_INPUT_ERROR);
+  EXPECT_EQ(memory.count, 7);
 }
 
 TEST(CInterface, moves_tiles_as_they_lie) {
@@ -198,6 +277,29 @@ TEST(CInterface, moves_tiles_as_they_lie) {
   ASSERT_EQ(retile_run_execute(run.get(), sources.data(), targets.data()), RETILE_OK) << retile_error_message();
   EXPECT_THAT(a, ElementsAre(0, 10, 20, 30));
   EXPECT_THAT(b, ElementsAre(1, 11, 21, 31));
+}
+
+// Column by column. The tiles that are reduced have fewer dimensions than the parts, which are side by side.
+TEST(CInterface, moves_parts_of_sums_as_they_lie) {
+  const MeshHandle mesh = mesh_of("a=4");
+  const PlanHandle plan = plan_of(layout_of(mesh, "[8, 8] sum {a}"), layout_of(mesh, "[8, 8]"), "f32");
+  const std::array<std::int64_t, 2> by_columns{4, 32};
+  const retile_memory memory{1, nullptr, by_columns.data()};
+  const std::vector<float> part = numbers(64, 1);
+  const std::array<const void*, 4> sources{part.data(), part.data(), part.data(), part.data()};
+  for (const bool is_target_packed : {false, true}) {
+    const RunHandle run = run_of(plan, threads(), &memory, is_target_packed ? nullptr : &memory);
+    std::array<std::vector<float>, 4> sums;
+    std::array<void*, 4> targets{};
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i].resize(64);
+      targets[i] = sums[i].data();
+    }
+    ASSERT_EQ(retile_run_execute(run.get(), sources.data(), targets.data()), RETILE_OK) << retile_error_message();
+    for (std::size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(sums[3][i], 4 * part[is_target_packed ? i % 8 * 8 + i / 8 : i]) << i;
+    }
+  }
 }
 
 TEST(CInterface, moves_several_arrays_in_one_run) {

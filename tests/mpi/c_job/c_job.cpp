@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <numeric>
@@ -13,6 +14,7 @@
 
 #include "retile/c_mpi.h"
 #include "tests/c/handles.h"
+#include "tests/mpi/c_job/collective_calls.h"
 #include "tests/mpi/job/job.h"
 
 namespace retile::c::test {
@@ -131,6 +133,36 @@ TEST(CInterfaceOnRanks, moves_several_arrays_in_one_run) {
   ASSERT_EQ(retile_run_execute(prepared, sources.data(), targets.data()), RETILE_OK) << retile_error_message();
   EXPECT_EQ(gathered, all);
   EXPECT_EQ(cut, row);
+}
+
+// But for MPI's own collectives, where they are asked for.
+TEST(CInterfaceOnRanks, executions_make_no_collective_call) {
+  for (const char* transport : {"auto", "messages", "collectives"}) {
+    const retile_mpi_options options{transport, 0, nullptr, 0};
+    Gathering gathering(engine_of_ranks(MPI_COMM_WORLD, &options));
+    const void* const source = gathering.row.data();
+    void* const target = gathering.all.data();
+    const int before = collective_calls();
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(retile_run_execute(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
+      ASSERT_EQ(retile_run_start(gathering.run.get(), &source, &target), RETILE_OK) << retile_error_message();
+      ASSERT_EQ(retile_run_wait(gathering.run.get()), RETILE_OK) << retile_error_message();
+    }
+    const int made = collective_calls() - before;
+    EXPECT_EQ(made > 0, std::string(transport) == "collectives" && job_size() > 1) << transport << ": " << made;
+    retile_statistics statistics{};
+    ASSERT_EQ(retile_run_statistics(gathering.run.get(), &statistics), RETILE_OK) << retile_error_message();
+    EXPECT_GT(collective_calls(), before + made) << "statistics are collective";
+  }
+}
+
+// The struct of c_mpi.h, where pointers have 8 bytes; those of c.h are in tests/c/abi.txt.
+TEST(CInterfaceOnRanks, has_the_options_that_programs_were_compiled_with) {
+  EXPECT_EQ(sizeof(retile_mpi_options), 32U);
+  EXPECT_EQ(offsetof(retile_mpi_options, transport), 0U);
+  EXPECT_EQ(offsetof(retile_mpi_options, staging_bytes), 8U);
+  EXPECT_EQ(offsetof(retile_mpi_options, device_map), 16U);
+  EXPECT_EQ(offsetof(retile_mpi_options, device_map_size), 24U);
 }
 
 // --- Engines.

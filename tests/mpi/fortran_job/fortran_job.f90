@@ -2,6 +2,7 @@
 program fortran_job
   use mpi_f08
   use retile
+  use expectations
   implicit none
   type(retile_mesh) :: mesh
   type(retile_layout) :: rows, columns, none
@@ -57,15 +58,5 @@ program fortran_job
   call retile_run_free(run)
   call retile_engine_free(engine)
   call MPI_Finalize()
-
-contains
-
-  subroutine expect(is_right, what)
-    logical, intent(in) :: is_right
-    character(*), intent(in) :: what
-    if (is_right) return
-    print "(a, i0, 2a)", "rank ", rank, ": not so: ", what
-    call MPI_Abort(MPI_COMM_WORLD, 1)
-  end subroutine
 
 end program
