@@ -15,9 +15,15 @@ constexpr std::string_view opening = "nvoluntary full";
 constexpr std::string_view from_name = "from";
 constexpr std::string_view to_name = "to";
 
+// Whether a place is in a comment: a line of retile's own output in the same stream.
+bool is_in_comment(std::string_view text, std::size_t place) {
+  return text.substr(text.rfind('\n', place) + 1).starts_with("//");
+}
+
 // The start of the next warning, which may have line breaks anywhere.
 std::size_t find_warning(std::string_view text, std::size_t begin) {
   for (; (begin = text.find(opening, begin)) != std::string_view::npos; ++begin) {
+    if (is_in_comment(text, begin)) continue;
     const std::size_t word = text.find_first_not_of(" \t\r\n", begin + opening.size());
     if (word != std::string_view::npos && text.substr(word).starts_with("rematerialization")) return begin;
   }

@@ -101,5 +101,14 @@ hint: where 2 devices hold each tile: [2,2,2], and last_tile_dim_replicate
 )");
 }
 
+TEST(CompilerLog, comments_of_plans_in_the_same_stream_are_no_warnings) {
+  const std::string comment = "// XLA makes the whole array on every device (involuntary full rematerialization)\n";
+  const CompilerLog read = read_compiler_log(
+      {"log", comment + warning("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}", "f32[4,8]") + comment});
+  EXPECT_EQ(read.reshards.size(), 1U);
+  EXPECT_TRUE(read.faults.empty());
+  EXPECT_FALSE(has_warning(comment));
+}
+
 }  // namespace
 }  // namespace retile::interchange
