@@ -18,6 +18,7 @@ from retile._collectives import run_program
 from retile._elements import element_type
 from retile._errors import InputError, MemoryLimitError
 from retile._retile import Layout, Machine, Plan, TensorProgram
+from retile._shardings import annotated
 
 # How an array is moved: by a plan's tensor program in one of three forms, or by XLA's own reshard.
 FORMS = ("collectives", "fast", "lean", "xla")
@@ -192,14 +193,30 @@ class Program:
             return "XLA's own reshard"
         return f"these steps, in the {self.form} form: {self.tensors.collectives or 'nothing is sent'}"
 
+    @property
+    def sent_bytes(self) -> int | None:
+        """The most bytes that a device sends to others, and receives from others: collectives are symmetric. For XLA's
+        own reshard by the model of its rules, and None where the model does not cover the movement."""
+        if self.form != "xla":
+            return self.tensors.received * self.movement.dtype.itemsize
+        xla = _retile.xla_program(*self.movement.layouts()) if self.movement.is_on_one_mesh() else None
+        return None if xla is None else xla.received * self.movement.dtype.itemsize
+
     def explain(self, inside_jit: "Program | None" = None) -> str:
-        """Describes the program, and the one inside `jit` if that differs."""
-        text = f"{self.plan.explain()}// moved by {self.moved_by}\n"
+        """Describes the program with a PartitionSpec beside each type, and the one inside `jit` if that differs."""
+        movement = self.movement
+        ends, mesh = (movement.source.spec, movement.target.spec), movement.layouts()[0].mesh
+        lines = annotated(self.plan, ends, mesh, "jax")
+        if self.sent_bytes is not None:
+            lines.append(f"// each device sends, and receives, at most {self.sent_bytes:,} bytes")
+        lines.append(f"// moved by {self.moved_by}")
         if inside_jit is not None and inside_jit.moved_by != self.moved_by:
-            text += f"// inside jit by {inside_jit.moved_by}\n"
-        if self.movement.is_on_one_mesh() and retile.explain(*self.movement.layouts()).rematerializes:
-            text += "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
-        return text
+            lines.append(f"// inside jit by {inside_jit.moved_by}")
+        if movement.is_on_one_mesh() and retile.explain(*movement.layouts()).rematerializes:
+            lines.append(
+                "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)"
+            )
+        return "\n".join(lines) + "\n"
 
 
 def _per_device(function: Callable, mesh: Any, in_spec: PartitionSpec, out_spec: PartitionSpec) -> Callable:

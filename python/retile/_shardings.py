@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retile._errors import InputError
-from retile._retile import Layout, Mesh
+from retile._retile import Layout, Mesh, Plan
 from retile._retile import dtensor_layout as _dtensor_layout
 
 
@@ -76,3 +76,24 @@ def device_mesh_values(device_mesh: Any) -> tuple[tuple[str, ...], tuple[int, ..
 def unless_in_order(devices: Sequence[int]) -> list[int]:
     """The devices, or an empty list for 0, 1, 2, …"""
     return [] if list(devices) == list(range(len(devices))) else list(devices)
+
+
+def annotated(plan: Plan, ends: Sequence[Any], mesh: Mesh, notation: str) -> list[str]:
+    """The lines of a plan, each type with what a framework calls it. `ends` are the framework's own source and target.
+    A type that the notation cannot express stays as it is. The plan's peak is called the largest tile."""
+    lines = plan.explain().splitlines()
+    stops = [number for number, line in enumerate(lines) if line.startswith("  [")]
+    for number in stops:
+        if number in (stops[0], stops[-1]):
+            name = str(ends[number == stops[-1]])
+        else:
+            name = _name_of(lines[number].split("//")[0].strip(), mesh, notation)
+        lines[number] += f", {name}" if name else ""
+    return [line.replace("// peak ", "// largest tile ", 1) if line.startswith("// peak ") else line for line in lines]
+
+
+def _name_of(type_text: str, mesh: Mesh, notation: str) -> str:
+    try:
+        return Layout(type_text, mesh).to_notation(notation)[1].replace("PartitionSpec", "P")
+    except InputError:
+        return ""

@@ -10,11 +10,12 @@
 True
 >>> print(retile.jax.explain(x, columns), end="")
 mesh {x: 2, y: 4}  // planner wide
-  [1{y,x}8, 8]    // 8 elements per device
+  [1{y,x}8, 8]    // 8 elements per device, P(('x', 'y'),)
     -> exchange  // cost 8
-  [2{y}8, 4{x}8]  // 8
+  [2{y}8, 4{x}8]  // 8, P('y', 'x')
 // cost 8 (paper, optimal over all plans), floor 8
-// peak 8 elements per device, no more than the larger of source and target
+// largest tile 8 elements per device, no more than the larger of source and target
+// each device sends, and receives, at most 32 bytes
 // moved by these steps, in the collectives form: 2 ppermute
 """
 
@@ -291,7 +292,14 @@ def _choices_by_mesh(requests: list[Request | None], wishes: Wishes) -> list[tup
     ]
 
 
-def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes, donate: bool) -> list[Any]:
+def _at(path: Any, error: InputError) -> str:
+    """The error's text, with the leaf's path in the tree if there is one."""
+    return f"x{jax.tree_util.keystr(path)}: {error}" if path else str(error)
+
+
+def _move_all(
+    paths: list[Any], arrays: list[Any], requests: list[Request | None], wishes: Wishes, donate: bool
+) -> list[Any]:
     moved: dict[int, Any] = {}
     for numbers, choice in _choices_by_mesh(requests, wishes):
         programs = dict(zip(numbers, choice.programs, strict=True))
@@ -309,7 +317,10 @@ def _move_all(arrays: list[Any], requests: list[Request | None], wishes: Wishes,
         if request is None:
             moved[number] = jax.device_put(array)
         elif request.is_traced:
-            moved[number] = _move_traced(array, request, wishes)
+            try:
+                moved[number] = _move_traced(array, request, wishes)
+            except InputError as error:  # while batching, too
+                raise type(error)(_at(paths[number], error)) from error
         else:
             one = moved[number] if number in moved else _move_by_jax(array, request.asked, donate)
             # The exact spec and memory that were asked for: on explicit axes JAX writes specs at full length.
@@ -355,12 +366,12 @@ def reshard(
         try:
             requests.append(None if given[0] is None else _request(leaf, *given, wishes))
         except InputError as error:
-            faults.append(f"x{jax.tree_util.keystr(path)}: {error}" if path else str(error))
+            faults.append(_at(path, error))
     if faults:
         raise InputError("\n".join(faults))
     if any(request is not None and request.is_traced for request in requests):
         wishes = dataclasses.replace(wishes, is_alone=False)
-    return jax.tree.unflatten(tree, _move_all(leaves, requests, wishes, donate))
+    return jax.tree.unflatten(tree, _move_all(paths, leaves, requests, wishes, donate))
 
 
 def calibrate(devices: Sequence[Any] | None = None) -> Machine:
@@ -419,8 +430,8 @@ def explain(
     form: str | None = None,
     machine: Machine | None = None,
 ) -> str:
-    """What `reshard` would do, as text: the plan, its form, the collectives that it becomes, and those inside `jit` if
-    they differ."""
+    """What `reshard` would do, as text: the plan with PartitionSpecs beside its types, its form, the collectives that
+    it becomes, the bytes that a device sends, and the collectives inside `jit` if they differ."""
     wishes = _wishes(memory_limit, form, machine)
     return _planned(x, sharding, wishes).explain(_planned(x, sharding, wishes, is_alone=False))
 

@@ -49,7 +49,8 @@ from retile._movements import (
     request_text,
     values_of,
 )
-from retile._retile import Layout, Machine, Plan
+from retile._retile import Machine, Plan
+from retile._shardings import annotated
 
 __all__ = [
     "AgreementError",
@@ -306,10 +307,11 @@ def plan_of(
     memory_limit: int | None = None,
     planner: str = "auto",
     machine: Machine | None = None,
+    group: dist.ProcessGroup | None = None,
     max_bytes: int | None = None,
 ) -> Plan:
     """The plan by which `redistribute` would move a tensor. Nothing moves."""
-    options = _options(planner, memory_limit, machine, max_bytes)
+    options = _options(planner, memory_limit, machine, group, max_bytes)
     return _planned(dt, *_arguments(dt, device_mesh, placements, mesh), options).plan
 
 
@@ -322,15 +324,17 @@ def explain(
     memory_limit: int | None = None,
     planner: str = "auto",
     machine: Machine | None = None,
+    group: dist.ProcessGroup | None = None,
     max_bytes: int | None = None,
 ) -> str:
     """What `redistribute` would do, as text: the plan with placements beside its types, and what this rank sends."""
-    options = _options(planner, memory_limit, machine, max_bytes)
+    options = _options(planner, memory_limit, machine, group, max_bytes)
     return _explained(_planned(dt, *_arguments(dt, device_mesh, placements, mesh), options), dt._local_tensor)
 
 
-def _options(planner: Any, memory_limit: Any, machine: Any, max_bytes: Any) -> Options:
-    return Options(planner, max_bytes if memory_limit is None else memory_limit, machine=_json_of(machine))
+def _options(planner: Any, memory_limit: Any, machine: Any, group: Any, max_bytes: Any) -> Options:
+    limit = max_bytes if memory_limit is None else memory_limit
+    return Options(planner, limit, _group_name(group), machine=_json_of(machine))
 
 
 def _planned(dt: DTensor, mesh: DeviceMesh | None, placements: tuple[Any, ...], options: Options) -> Movement:
@@ -341,21 +345,9 @@ def _planned(dt: DTensor, mesh: DeviceMesh | None, placements: tuple[Any, ...], 
 
 
 def _explained(movement: Movement, tile: torch.Tensor) -> str:
-    lines = movement.plan.explain().splitlines()
-    stops = [number for number, line in enumerate(lines) if line.startswith("  [")]
-    for number in stops:
-        end = {stops[0]: movement.request.source, stops[-1]: movement.request.target}.get(number)
-        placements = _placements_of(lines[number], movement) if end is None else str(end)
-        lines[number] += f", {placements}" if placements else ""
+    ends = movement.request.source, movement.request.target
+    lines = annotated(movement.plan, ends, movement.layouts[0].mesh, "dtensor")
     return "\n".join([*lines, *_traffic(movement, tile)]) + "\n"
-
-
-def _placements_of(line: str, movement: Movement) -> str:
-    """The placements of a type between source and target; empty where DTensor cannot express it."""
-    try:
-        return Layout(line.split("//")[0].strip(), movement.layouts[0].mesh).to_notation("dtensor")[1]
-    except InputError:
-        return ""
 
 
 def _traffic(movement: Movement, tile: torch.Tensor) -> Iterator[str]:

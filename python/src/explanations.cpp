@@ -68,10 +68,10 @@ void bind_account(nb::module_& module) {
   nb::class_<Account>(module, "Account", "What a plan does to a device.")
       .def_ro("steps", &Account::steps)
       .def_ro("moved_bytes", &Account::moved_bytes, "By the cost model.")
-      .def_ro("peak_bytes", &Account::peak_bytes, "Of the largest tile on the way.")
+      .def_ro("peak_bytes", &Account::peak_bytes, "The bytes of the largest tile on the way.")
       .def("__repr__", [](const Account& self) {
         return "<Account: " + std::to_string(self.moved_bytes) + " bytes moved, " + std::to_string(self.peak_bytes) +
-               " at the peak>";
+               " in the largest tile>";
       });
 }
 

@@ -33,6 +33,8 @@ def test_the_pages_code_runs(page, blocks, capsys):
         (shown,) = re.findall(r"^16 arrays .*?^donated.*?\n", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
         both = (re.sub("peak .*", "", text) for text in (shown, printed))
         assert next(both) in next(both)
+        (explained,) = re.findall(r"```\n(mesh (?:.*\n)*?)```", (DOCS / page).read_text())
+        assert explained in printed
 
 
 def test_the_pages_commands_for_python_run(tmp_path):

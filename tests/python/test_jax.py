@@ -5,6 +5,8 @@ import json
 import math
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -312,6 +314,38 @@ def test_plans_can_be_seen_before_they_run():
         "// inside jit by these steps, in the collectives form: 2 ppermute\n"
     )
     assert "collective-permute" in lower_text(x, target)
+
+
+def test_plans_are_explained_in_specs_and_bytes():
+    mesh = mesh_of({"x": 2, "y": 4})
+    assert explain(put(mesh), NamedSharding(mesh, P(None, "y"))) == (
+        "mesh {x: 2, y: 4}  // planner wide\n"
+        "  [8{y,x}64, 16]     // 128 elements per device, P(('x', 'y'),)\n"
+        "    -> alltoall(0 -> 1; 4)  // cost 128\n"
+        "  [32{x}64, 4{y}16]  // 128, P('x', 'y')\n"
+        "    -> allgather(0; 2)  // cost 256\n"
+        "  [64, 4{y}16]       // 256, P(None, 'y')\n"
+        "// cost 384 (paper, optimal over wide plans), floor 224\n"
+        "// largest tile 256 elements per device, no more than the larger of source and target\n"
+        "// each device sends, and receives, at most 896 bytes\n"
+        "// moved by these steps, in the collectives form: all_to_all, all_gather\n"
+        "// XLA's own reshard makes the whole array on every device (involuntary full rematerialization)\n"
+    )
+    other = NamedSharding(mesh_of({"p": 4, "q": 2}), P(None, ("q", "p")))
+    assert "  [16{y:(1)2,x}64, 8{y:(2)2}16]  // 128\n" in explain(put(mesh, P("x")), other)  # no PartitionSpec has it
+
+
+def test_plans_and_warnings_may_be_in_one_stream():
+    mesh = mesh_of({"a": 4, "b": 2})
+    shape = jax.ShapeDtypeStruct((16, 16, 16), np.float32, sharding=NamedSharding(mesh, P("b", None, "a")))
+    log = explain(shape, NamedSharding(mesh, P(None, ("a", "b")))) + (
+        "[SPMD] Involuntary full rematerialization. The compiler cannot go from sharding {devices=[2,1,4]<=[4,2]T(1,0)} "
+        "to {devices=[1,8,1]<=[8]} efficiently for HLO operation %copy.1 = f32[8,16,4]{2,1,0} copy(%x)\n"
+    )
+    command = [sys.executable, "-m", "retile", "explain", "-"]
+    result = subprocess.run(command, input=log, capture_output=True, text=True, check=False)
+    assert result.returncode == 0 and "names no shardings" not in result.stdout + result.stderr, result.stderr
+    assert len(retile.explain(log)) == 1
 
 
 def test_it_says_where_xla_would_make_the_whole_array():

@@ -97,10 +97,13 @@ def test_a_memory_limit_needs_the_axis_of_a_batch():
     def move(x):
         return reshard(x, NamedSharding(mesh, P("y")), source=NamedSharding(mesh, P(None, "y")), memory_limit=10**9)
 
-    assert message_of(jax.jit(jax.vmap(move)), put(mesh, P("x", None, "y"), BATCH)) == (
+    fault = (
         "a memory limit cannot be kept under vmap, where XLA chooses how the batch is cut\n"
         "hint: name its axis: jax.vmap(…, spmd_axis_name=…)"
     )
+    batch = put(mesh, P("x", None, "y"), BATCH)
+    assert message_of(jax.jit(jax.vmap(move)), batch) == fault
+    assert message_of(jax.jit(jax.vmap(lambda x: move({"w": [x]}))), batch) == f"x['w'][0]: {fault}"
     explicit = mesh_of({"x": 2, "y": 4}, EXPLICIT)  # types tell
     moved = jax.jit(jax.vmap(lambda x: reshard(x, NamedSharding(explicit, P("y")), memory_limit=10**9)))(
         put(explicit, P("x", None, "y"), BATCH)
@@ -417,6 +420,22 @@ def test_it_can_take_the_place_of_jaxs_own(mesh, monkeypatch):
             jax.jit(lambda x, t=target: jax.sharding.reshard(x, t, source=source_for(mesh)))(put(mesh)), ARRAY, target
         )
         assert_moved(jax.lax.with_sharding_constraint(put(mesh), target), ARRAY, target)
+
+
+def test_faults_of_batches_name_the_array():
+    mesh = mesh_of({"x": 2, "y": 4})
+    by_x = NamedSharding(mesh, P("x"))
+    program = jax.vmap(
+        lambda x: reshard({"w": x}, by_x, source=NamedSharding(mesh, P(None, "y"))), axis_name="i", spmd_axis_name="x"
+    )
+    with pytest.raises(
+        ValueError, match="spmd_axis_name .*'x'.* cannot appear|x\\['w'\\]: vmap cuts the batch along x"
+    ):
+        jax.jit(program)(put(mesh, P(None, None, "y"), BATCH))
+    columns = NamedSharding(mesh, P(None, "x"))
+    limited = jax.vmap(lambda x: reshard([x], columns, source=by_x, memory_limit=9000), spmd_axis_name="y")
+    with pytest.raises(retile.MemoryLimitError, match=r"^x\[0\]: a memory limit of 9000 bytes per device is too small"):
+        jax.jit(limited)(put(mesh, P("y", "x"), BATCH))
 
 
 def test_errors_come_from_the_callers_line(mesh):

@@ -830,12 +830,18 @@ def plans_can_be_seen_before_they_run():
         "    -> allgather(0; 2)  // cost 192\n"
         "  [16, 24]       // 384, (Replicate(), Replicate())\n"
         "// cost 192 (volume, optimal over all plans), floor 192\n"
-        "// peak 384 elements per device, no more than the larger of source and target\n"
+        "// largest tile 384 elements per device, no more than the larger of source and target\n"
         f"// rank {rank} sends 768 bytes in 1 message, and receives 768 bytes in 1 message\n"
     )
     alone = put(tensor, mesh_of(2, ranks=[1, 2]), [Shard(0)], None if rank in (1, 2) else torch.empty(0))
     taken = "sends 384 bytes in 1 message, and receives 384 bytes in 1 message" if rank in (1, 2) else "takes no part"
     assert explain(alone, [Shard(1)]).endswith(f"// rank {rank} {taken}\n")
+    some = dist.new_group([0, 1])
+    if rank < 2:
+        for function in (plan_of, explain):
+            assert message_of(function, dt, [Shard(1), Shard(1)], group=some) == (
+                "the process group of ranks 0 to 1 has no ranks 2 to 7, which a mesh names"
+            )
 
 
 @case
