@@ -3,8 +3,12 @@
 A call has a number, counted by the ranks that take part, and a fingerprint of what is moved. Both are in the tag of its
 messages, so that messages of different calls never meet, and while ranks agree nothing else is needed. A rank that has
 waited for PATIENCE seconds writes what it does on a board, the store of the process group, and reads what the others
-wrote. So all ranks learn within seconds that they disagree, and after the time limit which rank is missing. A call that
-fails breaks the connections of its process group, because nothing else ends the wait for a message.
+wrote. So all ranks learn within seconds that they disagree, and after the time limit which ranks are missing. A call
+that fails breaks the connections of its process group, because nothing else ends the wait for a message.
+
+Messages of backends like NCCL have no tags, and nobody waits for them in Python. There, ranks meet before they move
+something for the first time. Later a thread posts the number of this rank's calls with a digest of all of them, compares
+it with what its two neighbours among the participants post, and breaks the connections where they differ or stay behind.
 """
 
 import concurrent.futures
@@ -14,6 +18,7 @@ import datetime
 import functools
 import hashlib
 import json
+import logging
 import os
 import threading
 import time
@@ -62,11 +67,37 @@ class Participants:
         self.ranks = ranks
         self.name = hashlib.blake2b(json.dumps(ranks).encode(), digest_size=8).hexdigest()
         self.calls = 0
+        self.digest = 0  # of all calls
+        self.posted = 0  # the number of calls that the board was told
+        self.agreed = 0  # without tags: the number of calls in which the neighbours do the same
+        self.latest = Progress(0, 0, "")
         self.met: set[int] = set()  # fingerprints of subjects that were moved before
+        self.trail: dict[int, Call] = {}  # without tags: the last calls in which they do, and those since
+        self.verdict = ""  # without tags: the reason why no further call can be made
         self.positions = {rank: dist.get_group_rank(group, rank) for rank in ranks}
 
     def __str__(self) -> str:
         return named(self.ranks)
+
+    def place(self, name: Any) -> str:
+        """The place on the board of what concerns all calls."""
+        return f"retile/{self.name}/{name}"
+
+    def neighbours(self) -> set[int]:
+        """The ranks before and behind this one: if all agree with theirs, all agree."""
+        rank = dist.get_rank()
+        position = self.ranks.index(rank)
+        return {self.ranks[position - 1], self.ranks[(position + 1) % len(self.ranks)]} - {rank}
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How many calls a rank has made with the same participants, a digest of all of them, and what the last one
+    moves."""
+
+    number: int
+    digest: int
+    text: str
 
 
 class Call:
@@ -78,6 +109,9 @@ class Call:
         self.group = participants.group
         self.subject = subject
         self.number = participants.calls
+        participants.digest = (participants.digest * 0x100000001B3 + subject.fingerprint) % 2**63
+        participants.latest = Progress(self.number, participants.digest, subject.text)
+        self.digest = participants.digest
         self.tag = (subject.fingerprint + self.number * 0x9E3779B1) % TAGS
         self.time_limit = time_limit
         self.began = time.monotonic()
@@ -247,9 +281,10 @@ def calling(participants: Participants, subject: Subject, time_limit: float, dev
             _start_watcher()
     try:
         call.is_watched = has_tags(participants.group, device_type)
-        if not call.is_watched:
-            meet(call)
-        yield call
+        if call.is_watched:
+            yield call
+        else:
+            yield from _without_tags(call)
     except BaseException as error:
         call.verdict = call.verdict or str(error) or type(error).__name__
         with contextlib.suppress(RuntimeError):
@@ -259,14 +294,50 @@ def calling(participants: Participants, subject: Subject, time_limit: float, dev
         state.call = None
 
 
+def _without_tags(call: Call) -> Iterator[Call]:
+    """The call over a backend without tags. Raises AgreementError, also if it was an earlier call that failed."""
+    participants = call.participants
+    if participants.verdict:
+        raise AgreementError(participants.verdict)
+    participants.trail[call.number] = call
+    try:
+        meet(call)
+        yield call
+    except AgreementError:
+        raise
+    except RuntimeError as error:
+        end = time.monotonic() + GRACE
+        while not participants.verdict and time.monotonic() < end:  # another rank broke the connection for a reason
+            time.sleep(PERIOD / 5)
+        if participants.verdict:
+            raise AgreementError(participants.verdict) from error
+        raise
+
+
 # --- The board. Records are rewritten while they are true, so that an old one means nothing.
 
 
 def write(call: Call) -> None:
     store = store_of(call.group)
     store.set(f"retile/{dist.get_rank()}", json.dumps(call.record()))
-    if call.verdict:
-        store.compare_set(call.place("failure"), "", json.dumps(call.record()))  # the first failure is the reason
+    if call.verdict:  # the first failure is the reason
+        store.compare_set(call.place("failure"), "", json.dumps(call.record()))
+        if not call.is_watched:
+            give_up(call.participants, call.verdict)
+
+
+def post(participants: Participants) -> None:
+    latest = participants.latest
+    if latest.number != participants.posted:
+        place = participants.place(f"progress/{dist.get_rank()}")
+        store_of(participants.group).set(place, json.dumps(dataclasses.astuple(latest)))
+        participants.posted = latest.number
+
+
+def progress_of(participants: Participants, rank: int) -> Progress:
+    """What a rank last posted, within PERIOD of its last call."""
+    store, place = store_of(participants.group), participants.place(f"progress/{rank}")
+    return Progress(*json.loads(store.get(place))) if store.check([place]) else Progress(0, 0, "")
 
 
 def read(store: dist.Store, place: str, oldest: float = OLDEST) -> dict[str, Any] | None:
@@ -303,20 +374,20 @@ def find_disagreement(call: Call, peer: dict[str, Any]) -> str:
 
 
 def find_missing(call: Call) -> str:
-    """Names the rank outside the call for which the others wait, directly or indirectly."""
-    store, chain = store_of(call.group), [dist.get_rank()]
-    rank, record = call.waits_for, None
-    while rank is not None and rank not in chain:
-        record = read(store, f"retile/{rank}")
-        if record is None or [record["participants"], record["number"]] != [call.participants.name, call.number]:
-            break
-        chain.append(rank)
-        rank = record["waits_for"]
-    if rank is None or rank in chain:
+    """Names all ranks that have not made the call, and what they do instead."""
+    store, participants = store_of(call.group), call.participants
+    others = [rank for rank in participants.ranks if rank != dist.get_rank()]
+    missing = [rank for rank in others if progress_of(participants, rank).number < call.number]
+    if not missing:
         return f"ranks waited for each other for {call.time_limit:g} s"
-    elsewhere = "" if record is None else f"\n  rank {rank} is in call {record['number']} of {named(record['ranks'])}"
+    records = [read(store, f"retile/{rank}") for rank in missing]
+    elsewhere = "".join(
+        f"\n  rank {record['rank']} is in call {record['number']} of {named(record['ranks'])}"
+        for record in records
+        if record is not None
+    )
     return (
-        f"rank {rank} did not take part within {call.time_limit:g} s{elsewhere}\n"
+        f"{named(missing)} did not take part within {call.time_limit:g} s{elsewhere}\n"
         "hint: every rank of both meshes makes the call, and enabled() is entered by all ranks or by none"
     )
 
@@ -355,34 +426,97 @@ def _watch() -> None:
     while True:
         time.sleep(PERIOD)
         for state in list(_states.values()):
-            call = state.call
-            if call is None or not call.is_watched or call.verdict or not state.has_board:
-                continue
-            if time.monotonic() - call.began > PATIENCE:
+            if state.has_board:
                 try:
-                    _look_after(call, state)
-                except (RuntimeError, KeyError):
+                    _look_after(state)
+                except (RuntimeError, KeyError, ValueError):  # the store, the group or all of them are gone
                     state.has_board = False
 
 
-def _look_after(call: Call, state: GroupState) -> None:
-    write(call)
-    judge(call, is_over=time.monotonic() - call.began > call.time_limit)
-    if call.verdict and state.call is call:
+def _look_after(state: GroupState) -> None:
+    for participants in list(state.participants.values()):
+        post(participants)
+        if not participants.verdict:
+            compare(participants)
+    call = state.call
+    if call is not None and call.is_watched and not call.verdict and time.monotonic() - call.began > PATIENCE:
         write(call)
-        break_connections(call)
+        judge(call, is_over=time.monotonic() - call.began > call.time_limit)
+        if call.verdict and state.call is call:
+            write(call)
+            break_connections(call.participants)
 
 
-def break_connections(call: Call) -> None:
-    """Ends this rank's waits: a backend in which one message times out gives up all of them."""
+def break_connections(participants: Participants) -> None:
+    """Ends this rank's waits. Over gloo, one message that times out gives up all of them."""
+    if "gloo" not in _group_state(participants.group).backends.values():
+        with contextlib.suppress(AttributeError, RuntimeError):  # older versions leave it to the backend's own limit
+            participants.group.abort()
+        return
     nothing = torch.empty(1, dtype=torch.uint8)
-    for rank, position in call.participants.positions.items():
+    for rank, position in participants.positions.items():
         if rank != dist.get_rank():
             with contextlib.suppress(RuntimeError):  # nothing times out where the connection is broken already
-                call.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
+                participants.group.recv([nothing], position, TAGS).wait(datetime.timedelta(milliseconds=1))
 
 
-# --- Without tags, ranks meet before they move something for the first time.
+# --- Without tags, ranks are compared later: where they disagree, messages may have been mixed up, or wait for ever.
+
+
+def compare(participants: Participants) -> None:
+    """Compares this rank's calls with those of its neighbours, and gives up where they differ or stay behind."""
+    calls = list(participants.trail.values())
+    if not calls:
+        return
+    now, last = time.monotonic(), calls[-1]
+    if participants.agreed == last.number and now - last.began > last.time_limit + OLDEST:
+        participants.trail.clear()  # all others have been told by now, too
+        return
+    store, place = store_of(participants.group), participants.place("failure")
+    if store.check([place]):
+        rank, verdict = json.loads(store.get(place))
+        fault = f"rank {rank} failed: {verdict}"
+        break_off(participants, fault, fault)
+        return
+    if participants.agreed == last.number or now - calls[0].began < PATIENCE:
+        return
+    agreed = participants.posted
+    for rank in participants.neighbours():
+        theirs = progress_of(participants, rank)
+        own = participants.trail.get(theirs.number)
+        if own is not None and own.digest != theirs.digest:
+            fault = f"ranks disagree: rank {rank} moves {theirs.text}"
+            break_off(participants, fault, own.tell(fault))
+            return
+        agreed = min(agreed, theirs.number)
+    participants.agreed = agreed
+    for call in calls:
+        if call.number < agreed:
+            del participants.trail[call.number]
+        elif call.number > agreed and now - call.began > call.time_limit:
+            fault = find_missing(call)
+            break_off(participants, fault, call.tell(fault))
+            return
+
+
+def break_off(participants: Participants, fault: str, verdict: str) -> None:
+    """Ends all calls: the one in progress, messages that a device still waits for, and calls to come."""
+    call = _group_state(participants.group).call
+    if call is not None and call.participants is participants:
+        call.verdict = call.verdict or verdict
+        store_of(participants.group).set(call.place("end"), fault)  # for ranks that wait to meet
+    give_up(participants, verdict)
+    logging.getLogger("retile").error(verdict)
+    break_connections(participants)
+
+
+def give_up(participants: Participants, verdict: str) -> None:
+    participants.verdict = participants.verdict or verdict
+    record = json.dumps([dist.get_rank(), verdict])
+    store_of(participants.group).compare_set(participants.place("failure"), "", record)
+
+
+# --- Without tags, ranks meet before they move something for the first time: connections are made then.
 
 
 def meet(call: Call) -> None:
@@ -403,6 +537,8 @@ def meet(call: Call) -> None:
     except RuntimeError:
         missing = [rank for rank in call.participants.ranks if not store.check([place(rank)])]
         raise AgreementError(call.tell(f"{named(missing)} did not take part within {call.time_limit:g} s")) from None
+    if call.verdict:
+        raise AgreementError(call.verdict)
     fault = store.get(place("end")).decode()
     if fault:
         raise AgreementError(call.tell(fault))

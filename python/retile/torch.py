@@ -222,8 +222,8 @@ def redistribute(
     `redistribute(dt, placements)`, or `redistribute(dt, mesh, placements)` as in DTensor's own. Every rank of both
     meshes calls it, with the same arguments. Messages go over `group`, which must contain all of those ranks; the
     default group if omitted. Ranks that disagree, or do not come within `time_limit` seconds (default: 60), are named
-    in an AgreementError, after which the group's connections are broken. Over NCCL, ranks are compared only when they
-    move something for the first time.
+    in an AgreementError, after which the group's connections are broken. Over NCCL, ranks wait for each other only when
+    they move something for the first time; a later disagreement is logged, and raised by the next call.
 
     It is differentiable: gradients take the way back, and replicated gradients stay replicated and are not added up.
     `forward_dtype` and `backward_dtype` are the types that tensor and gradient are cast to before they are moved. With

@@ -107,8 +107,17 @@ def missing_ranks_are_named():
     if dist.get_rank() == 5:
         return
     message = told(redistribute, rows_of(tensor), COLUMNS, group=group, time_limit=3)
-    assert "rank 5 did not take part within 3 s" in message, message
+    assert "rank 5 did not take part within 3 s\nhint" in message, message
     assert f"in call 1 of ranks 0 to 7: float32[16, 24] {ROWS_TO_COLUMNS}" in message
+
+
+@case
+def all_missing_ranks_are_named():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    if dist.get_rank() in (2, 3, 6):
+        return
+    message = told(redistribute, rows_of(tensor), COLUMNS, group=group, time_limit=3)
+    assert "ranks 2 to 3, 6 did not take part within 3 s\nhint" in message, message
 
 
 @case
@@ -157,7 +166,7 @@ def calls_of_some_ranks_are_counted_apart():
 
 @case
 def ranks_meet_where_there_are_no_tags():
-    group, tensor, mesh = dist.new_group(), tensor_of(16, 24), mesh_of(8)
+    group, other_group, tensor, mesh = dist.new_group(), dist.new_group(), tensor_of(16, 24), mesh_of(8)
     rank = dist.get_rank()
     with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
         for _ in range(2):
@@ -165,9 +174,61 @@ def ranks_meet_where_there_are_no_tags():
         other = tensor.bfloat16() if rank == 3 else tensor
         message = told(redistribute, rows_of(other), [Replicate()], group=group)
         assert "ranks disagree: rank " in message, message
+        assert told(redistribute, rows_of(tensor), COLUMNS, group=group)  # as after every failure
         if rank != 5:
-            message = told(redistribute, rows_of(tensor.double()), COLUMNS, group=group, time_limit=3)
+            message = told(redistribute, rows_of(tensor.double()), COLUMNS, group=other_group, time_limit=3)
             assert "rank 5 did not take part within 3 s" in message, message
+
+
+def moved_until_told(*calls):
+    """What a rank is told while it makes calls again and again."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        try:
+            for call in calls:
+                call()
+        except AgreementError as error:
+            return str(error)
+        time.sleep(_agreement.PERIOD / 5)
+    raise AssertionError("nothing was raised")
+
+
+@case
+def later_disagreements_are_told_where_there_are_no_tags():
+    """As many bytes go between the same ranks, so that nothing waits and nothing breaks."""
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    others = rows_of(tensor.int())
+    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+        for dt in (rows_of(tensor), others):
+            redistribute(dt, COLUMNS, group=group)
+        mixed = others if dist.get_rank() == 3 else rows_of(tensor)
+        message = moved_until_told(lambda: redistribute(mixed, COLUMNS, group=group))
+    assert "ranks disagree: rank " in message and "int32[16, 24]" in message and "float32[16, 24]" in message, message
+
+
+@case
+def ranks_that_stop_coming_are_told_where_there_are_no_tags():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()):
+        redistribute(rows_of(tensor), COLUMNS, group=group)
+        if dist.get_rank() in (0, 5):
+            return
+        message = told(redistribute, rows_of(tensor), COLUMNS, group=group, time_limit=3)
+    assert "ranks 0, 5 did not take part within 3 s" in message and "in call 2 of ranks 0 to 7" in message, message
+
+
+@case
+def ranks_that_agree_are_compared_no_longer():
+    group, tensor = dist.new_group(), tensor_of(16, 24)
+    with mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()), mock.patch.object(_agreement, "OLDEST", 0):
+        for _ in range(30):
+            redistribute(rows_of(tensor), COLUMNS, group=group, time_limit=3)
+        (participants,) = _agreement._group_state(group).participants.values()
+        assert 0 < len(participants.trail) <= 30
+        end = time.monotonic() + SECONDS
+        while participants.trail and time.monotonic() < end:
+            time.sleep(_agreement.PERIOD)
+        assert not participants.trail and not participants.verdict and participants.agreed == 30
 
 
 # --- Process groups.
