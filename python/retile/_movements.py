@@ -4,6 +4,7 @@ A request asks for a movement. It has a text form, so that torch.compile can car
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import json
@@ -206,11 +207,29 @@ class Movement:
 
     @functools.cached_property
     def message(self) -> int:
-        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.is_limited)
+        return _point_to_point.message_bytes(*self.layouts, self.dtype.itemsize, self.is_limited, self.is_batched)
 
     @functools.cached_property
     def staging(self) -> int:
-        return _point_to_point.staging_bytes(self.message, self.is_limited)
+        return _point_to_point.staging_bytes(self.message, self.is_limited, self.is_batched)
+
+    @functools.cached_property
+    def is_batched(self) -> bool:
+        """Whether all messages to a peer are one, and the more of them go at once: over backends without tags, unless
+        memory is limited."""
+        if self.is_limited or self.participants is None:
+            return False
+        with contextlib.suppress(InputError):  # a backend without messages is refused when something moves
+            group, device_type = self.participants.group, _meshes[self.request.source.mesh].device_type
+            return not _agreement.has_tags(group, device_type)
+        return False
+
+    @functools.cached_property
+    def is_one_batch(self) -> bool:
+        """Whether all messages of a stage fit the staging at once, on every rank: it receives a tile at most, and sends
+        as much, or more where fewer ranks send."""
+        sent = -(-len(self.request.target.ranks) // len(self.request.source.ranks))
+        return self.is_batched and (1 + sent) * self.plan.peak * self.dtype.itemsize <= self.staging
 
     @functools.cached_property
     def ranks(self) -> tuple[int, ...]:
@@ -374,7 +393,8 @@ def _moved(movement: Movement, tile: torch.Tensor, result: torch.Tensor | None) 
         if is_gathered:
             return _gathered(movement, tile)
         stages = movement.stages(() if tile.is_contiguous() else tile.stride())
-        return _point_to_point.move(tile, stages, movement.local_shapes[1], movement.staging, call, result)
+        place = movement.local_shapes[1], movement.staging, call, result, movement.is_one_batch
+        return _point_to_point.move(tile, stages, *place)
 
 
 def _gathered(movement: Movement, tile: torch.Tensor) -> torch.Tensor:

@@ -22,17 +22,22 @@ from retile._retile import Layout, Plan
 LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES = 2**16, 2**23
 STAGED_MESSAGES = 2  # the least held at once beside tiles: one of the longest each way
 LEAST_STAGING_BYTES = 2**21  # without a memory limit: all messages of small tensors are under way at once
+BATCHED_STAGING_BYTES = 2**26  # likewise where messages go in batches, each of which takes long to begin
 
 
-def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool) -> int:
-    """The most bytes of a message: a part of a tile, smaller if memory is limited. The same on every rank."""
+def message_bytes(source: Layout, target: Layout, itemsize: int, is_limited: bool, is_batched: bool = False) -> int:
+    """The most bytes of a message: a part of a tile, smaller if memory is limited, and all that goes to a peer if
+    messages are batched. The same on every rank."""
     tile = max(source.local_size, target.local_size) * itemsize
+    if is_batched:
+        return min(max(tile, LEAST_MESSAGE_BYTES), BATCHED_STAGING_BYTES // STAGED_MESSAGES)
     return min(max(tile // (8 if is_limited else 2), LEAST_MESSAGE_BYTES), MOST_MESSAGE_BYTES)
 
 
-def staging_bytes(message: int, is_limited: bool) -> int:
+def staging_bytes(message: int, is_limited: bool, is_batched: bool = False) -> int:
     """The most bytes that are held beside tiles, for messages of this size."""
-    return max(STAGED_MESSAGES * message, 0 if is_limited else LEAST_STAGING_BYTES)
+    least = BATCHED_STAGING_BYTES if is_batched else LEAST_STAGING_BYTES
+    return max(STAGED_MESSAGES * message, 0 if is_limited else least)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +51,9 @@ class Region:
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.as_strided(self.shape, self.strides, tensor.storage_offset() + self.offset)
 
+    def repeated(self, count: int, distance: int) -> "Region":
+        return Region((count, *self.shape), (distance, *self.strides), self.offset)
+
     def is_contiguous(self) -> bool:
         inner = 1
         for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
@@ -53,6 +61,39 @@ class Region:
                 return False
             inner *= length
         return True
+
+
+def merged(rows: Sequence[tuple[Region, ...]]) -> list[tuple[Region, ...]]:
+    """Rows of regions that are copied one after the other: equal regions at equal distances become one region of one
+    more dimension, so that one operation copies them. The order of the elements stays."""
+    rows = list(rows)
+    while True:
+        fewer = list(_merged_once(rows))
+        if len(fewer) == len(rows):
+            return rows
+        rows = fewer
+
+
+def _merged_once(rows: list[tuple[Region, ...]]) -> Iterator[tuple[Region, ...]]:
+    first = 0
+    while first < len(rows):
+        end, distances = _run_from(rows, first)
+        pairs = zip(rows[first], distances, strict=True) if distances else ()
+        yield tuple(one.repeated(end - first, distance) for one, distance in pairs) or rows[first]
+        first = end
+
+
+def _run_from(rows: list[tuple[Region, ...]], first: int) -> tuple[int, list[int]]:
+    """The end of a run of equal regions at equal distances, and the distances; none where the run has one row."""
+    end, distances = first + 1, []
+    while end < len(rows):
+        pairs = list(zip(rows[end - 1], rows[end], strict=True))
+        steps = [after.offset - before.offset for before, after in pairs]
+        is_alike = all((one.shape, one.strides) == (other.shape, other.strides) for one, other in pairs)
+        if not is_alike or min(steps) <= 0 or (distances and steps != distances):
+            break
+        end, distances = end + 1, steps
+    return end, distances
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +164,7 @@ def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequen
         if message is None:
             return None
         peer, size, regions = message
-        found = tuple(map(region_of, regions))
+        found = tuple(region for (region,) in merged([(region_of(one),) for one in regions]))
         return Message(peer, size // itemsize, found, len(found) == 1 and found[0].is_contiguous())
 
     def round_of(send: tuple | None, receive: tuple | None) -> Round:
@@ -133,7 +174,7 @@ def schedule(plan: Plan, rank: int, itemsize: int, message: int, strides: Sequen
     return tuple(
         Stage(
             elements,
-            tuple((region_of(one), region_of(other)) for one, other in copies),
+            tuple(merged([(region_of(one), region_of(other)) for one, other in copies])),
             tuple(round_of(*ends) for ends in rounds),
             reduction,
         )
@@ -150,9 +191,10 @@ def move(
     staging: int,
     call: Call,
     target: torch.Tensor | None = None,
+    is_one_batch: bool = False,
 ) -> torch.Tensor:
     """Moves the rank's tile, and returns its tile of the target, of this shape, in `target` if that is given. `staging`
-    is in bytes."""
+    is in bytes. With `is_one_batch`, all messages of a stage begin at once, on all ranks."""
     for number, stage in enumerate(stages):
         is_last = number + 1 == len(stages)
         place = target if is_last else None
@@ -160,7 +202,7 @@ def move(
         if stage.reduction is not None:
             combine(tile, result, stage.reduction, staging)
         else:
-            exchange(tile, result, stage, staging // tile.element_size(), call)
+            exchange(tile, result, stage, staging // tile.element_size(), call, is_one_batch)
         tile = result
     return tile if target is None or tile is target else target.copy_(tile)
 
@@ -192,9 +234,14 @@ def combine_block(rows: torch.Tensor, reduction: str) -> torch.Tensor:
     return total
 
 
-def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int, call: Call) -> None:
+def exchange(
+    tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: int, call: Call, is_one_batch: bool
+) -> None:
     messages = TaggedMessages(call) if has_tags(call.group, tile.device.type) else BatchedMessages(call)
     rounds = [Exchanged(one, tile, result, messages) for one in stage.rounds]
+    if is_one_batch:
+        exchange_at_once(rounds, stage, tile, result, messages)
+        return
     pending: collections.deque[Exchanged] = collections.deque()
     copies = iter(stage.copies)
     held = 0  # elements, beside the tiles
@@ -216,6 +263,23 @@ def exchange(tile: torch.Tensor, result: torch.Tensor, stage: Stage, staging: in
     copy_own()
     for one in pending:
         one.finish()
+
+
+def exchange_at_once(
+    rounds: "list[Exchanged]",
+    stage: Stage,
+    tile: torch.Tensor,
+    result: torch.Tensor,
+    messages: "TaggedMessages | BatchedMessages",
+) -> None:
+    for one in rounds:
+        one.prepare()
+    works = messages.begin([work for one in rounds for work in one.works])
+    for source, target in stage.copies:
+        target.of(result).copy_(source.of(tile))
+    messages.wait(works)
+    for one in rounds:
+        one.unpack()
 
 
 class Exchanged:
@@ -243,21 +307,27 @@ class Exchanged:
             place = self.received = self.result.new_empty(message.elements, device=device)
         self.works.append(self.messages.receive(place, message.peer))
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.receive()
         if self.round.send is not None:
             sent = self.round.send.pack(self.tile)
             self.sent = sent.cpu() if self.is_through_host else sent
             self.works.append(self.messages.send(self.sent, self.round.send.peer))
+
+    def begin(self) -> None:
+        self.prepare()
         self.works = self.messages.begin(self.works)
 
     def finish(self) -> int:
         """Waits for the round, and returns the number of elements that were staged."""
         self.messages.wait(self.works)
+        self.unpack()
+        return self.round.staged
+
+    def unpack(self) -> None:
         if self.received is not None:
             self.round.receive.unpack(self.received, self.result)
         self.sent = self.received = None
-        return self.round.staged
 
 
 class TaggedMessages:

@@ -144,6 +144,53 @@ def messages_of_long_tiles_are_cut():
 
 
 @case
+def messages_of_a_stage_are_one_batch_where_there_are_no_tags():
+    group, mesh = dist.new_group(), mesh_of(2, 4)
+    batched = mock.Mock(wraps=dist.batch_isend_irecv)
+    moves = [
+        ((16, 24), [Shard(0), Shard(1)], [Shard(1), Shard(0)]),
+        ((512, 1024), [Shard(0), Shard(0)], [Shard(1), Shard(1)]),  # over gloo in several rounds to a peer
+        ((9, 24, 5), [Shard(0), Replicate()], [Shard(2), Shard(1)]),
+        ((16, 24), [Replicate(), Shard(0)], [Replicate(), Replicate()]),
+    ]
+    with (
+        mock.patch.object(_agreement, "BACKENDS_WITH_TAGS", frozenset()),
+        mock.patch.object(dist, "batch_isend_irecv", batched),
+    ):
+        for shape, source, target in moves:
+            tensor = tensor_of(*shape)
+            batched.reset_mock()
+            assert_moved(redistribute(put(tensor, mesh, source), target, group=group), tensor, mesh, target)
+            (call,) = batched.call_args_list or [mock.call([])]
+            ends = [(one.op, one.peer) for one in call.args[0]]
+            assert len(ends) == len(set(ends)), (shape, ends)
+        batched.reset_mock()
+        with mock.patch.object(_point_to_point, "BATCHED_STAGING_BYTES", 2**17):  # for tiles that are larger
+            tensor = tensor_of(512, 1023)
+            assert_moved(
+                redistribute(put(tensor, mesh, WHOLE[:2]), [Shard(1)] * 2, group=group), tensor, mesh, [Shard(1)] * 2
+            )
+        assert batched.call_count > 1
+
+
+@case
+def equal_regions_at_equal_distances_are_copied_at_once():
+    region = _point_to_point.Region
+    rows = [region((2, 3), (8, 1), 100 * i + 40 * j + 4 * k) for i in range(3) for j in range(2) for k in range(2)]
+    assert _point_to_point.merged([(one,) for one in rows]) == [(region((3, 2, 2, 2, 3), (100, 40, 4, 8, 1), 0),)]
+    numbers = torch.arange(400)
+    (found,) = _point_to_point.merged([(one,) for one in rows])[0]
+    assert torch.equal(found.of(numbers).flatten(), torch.cat([one.of(numbers).flatten() for one in rows]))
+    odd = [region((2,), (1,), offset) for offset in (0, 10, 20, 31)] + [region((3,), (1,), 41)]
+    assert _point_to_point.merged([(one,) for one in odd]) == [
+        (region((3, 2), (10, 1), 0),), (region((2,), (1,), 31),), (region((3,), (1,), 41),)
+    ]  # fmt: skip
+    assert len(_point_to_point.merged([(region((2,), (1,), 8),), (region((2,), (1,), 4),)])) == 2
+    pairs = [(region((2,), (1,), 4 * i), region((2,), (1,), 9 * i + (i == 3))) for i in range(4)]
+    assert len(_point_to_point.merged(pairs)) == 2
+
+
+@case
 def aligned_gathers_are_one_collective_where_that_is_fast():
     gathered = mock.Mock(wraps=dist.all_gather_into_tensor)
     moves = [  # gathered by DTensor's own groups: whole tiles, evenly, and in their order
