@@ -315,7 +315,7 @@ def _move_all(
         wishes = dataclasses.replace(wishes, rank=choice.rank)  # inside `jit`, where a limit implies one mesh
     for number, (array, request) in enumerate(zip(arrays, requests, strict=True)):
         if request is None:
-            moved[number] = jax.device_put(array)
+            moved[number] = array if isinstance(array, jax.Array) else jax.device_put(array)
         elif request.is_traced:
             try:
                 moved[number] = _move_traced(array, request, wishes)

@@ -1,4 +1,5 @@
-"""One of several processes of JAX, each with four devices: ADDRESS PROCESSES RANK. Models go between their devices."""
+"""One of several processes of JAX, each with four devices: ADDRESS PROCESSES RANK. Models go between their devices, and
+arrays that span processes are resharded."""
 
 import os
 import sys
@@ -58,6 +59,20 @@ everywhere = shardings_on(devices, P("y"), P(("y", "x")))
 for source, target in ((trained, served), (served, everywhere), (everywhere, trained), (everywhere, served)):
     transfer = check(source, target, 1 << 20)
     check(source, target, 4096)
+
+# Arrays that span processes, alone, as a tree, inside jit and within a limit.
+columns = NamedSharding(everywhere["w"].mesh, P(None, ("x", "y")))
+arrays = made(everywhere)
+inside = jax.jit(lambda x: retile.jax.reshard(x, columns, source=everywhere["w"]))
+for resharded in (
+    retile.jax.reshard(arrays["w"], columns),
+    retile.jax.reshard(arrays["w"], columns, memory_limit=1 << 20),
+    retile.jax.reshard(arrays, {"w": columns, "norm": None, "step": None})["w"],
+    inside(arrays["w"]),
+):
+    assert resharded.sharding.is_equivalent_to(columns, 2) and len(resharded.addressable_shards) == 4
+    for shard in resharded.addressable_shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), ARRAYS["w"][shard.index])
 
 # A process that holds no tile of a model may know its types alone.
 types = {name: jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=trained[name]) for name, one in ARRAYS.items()}

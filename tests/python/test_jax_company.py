@@ -71,6 +71,17 @@ def test_a_batch_stays_cut_as_it_is(mode, dimension):
         assert gradient.sharding.is_equivalent_to(x.sharding, 3)
 
 
+def test_batches_are_moved_outside_jit(mode):
+    mesh, source = mode
+    before, after = P("x", None, "y"), P("x", "y")
+
+    def move(x):
+        return reshard(x, NamedSharding(mesh, P("y")), source=source(P(None, "y")))
+
+    with jax.set_mesh(mesh):
+        assert_moved(jax.vmap(move)(put(mesh, before, BATCH)), BATCH, NamedSharding(mesh, after))
+
+
 @pytest.mark.parametrize("with_source", [False, True])
 def test_the_axis_of_a_batch_can_be_named(with_source):
     mesh = mesh_of({"x": 2, "y": 4})
@@ -187,6 +198,27 @@ def test_compiled_programs_can_be_serialized(mode):
     compiled = jax.jit(lambda x: reshard(x + 1, target, source=source(ROWS))).lower(put(mesh)).compile()
     kept = pickle.dumps(serialize_executable.serialize(compiled))
     assert_moved(serialize_executable.deserialize_and_load(*pickle.loads(kept))(put(mesh)), ARRAY + 1, target)
+
+
+LOADED = """
+    import pickle, sys, jax, numpy as np, retile.jax
+    from jax.experimental import serialize_executable
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(getattr(AxisType, sys.argv[1]),) * 2)
+    x = jax.device_put(np.arange(64 * 16, dtype=np.float32).reshape(64, 16), NamedSharding(mesh, P(("x", "y"))))
+    y = serialize_executable.deserialize_and_load(*pickle.loads(open(sys.argv[2], "rb").read()))(x)
+    assert y.sharding.is_equivalent_to(NamedSharding(mesh, P("y", "x")), 2)
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(x) + 1)
+"""
+
+
+def test_compiled_programs_are_loaded_by_other_processes(mode, tmp_path):
+    mesh, source = mode
+    program = jax.jit(lambda x: reshard(x + 1, NamedSharding(mesh, COLUMNS), source=source(ROWS)))
+    file = tmp_path / "program"
+    file.write_bytes(pickle.dumps(serialize_executable.serialize(program.lower(put(mesh)).compile())))
+    command = [sys.executable, "-c", textwrap.dedent(LOADED), mesh.axis_types[0].name, str(file)]
+    subprocess.run(command, check=True, env=os.environ)
 
 
 def test_programs_are_exported_with_their_plans_where_the_source_is_known(mode):
@@ -398,8 +430,7 @@ def test_a_tree_is_one_program(mesh):
         assert_moved(one, ARRAY + number, target)
 
 
-def test_many_arrays_are_moved_again_and_again():
-    mesh = mesh_of({"x": 2, "y": 4})
+def test_many_arrays_are_moved_again_and_again(mesh):
     target = NamedSharding(mesh, COLUMNS)
     tree = [put(mesh, ROWS, ARRAY + i) for i in range(64)]
     for _ in range(3):
