@@ -1,9 +1,13 @@
-"""Our redistribute of DTensors against PyTorch's own, in 8 processes over gloo: time, and the peak of local tensors.
+"""Our redistribute of DTensors against PyTorch's own, in 8 processes: time, and the peak of local tensors.
 
-In turn, in one run; every rank compares its slice before anything is timed. Contenders: DTensor as shipped, DTensor with
-its min-cost planner and real all-to-alls (over gloo it gathers instead), ours. A line of JSON for each problem, then
-ratios: theirs over ours, geometric mean and least, above 1 we are better. Problems whose axes DTensor cannot list in that
-order are left out.
+In turn, in one run; every rank compares its slice before anything is timed. Contenders: DTensor as shipped (twice: the
+ratio of the two is noise), DTensor with its min-cost planner and real all-to-alls (over gloo it gathers instead), ours. A
+line of JSON for each problem, then ratios: theirs over ours, geometric mean and least, above 1 we are better. Problems
+whose axes DTensor cannot list in that order are left out.
+
+Over gloo on the processor, or with --device cuda --backend nccl on a GPU for each rank or on one that ranks share: then
+with NCCL 2.30 or later (LD_PRELOAD=…/libnccl.so.2 where PyTorch brings an older one), and under MPS with
+CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 in the environment.
 """
 
 import argparse
@@ -84,6 +88,7 @@ def contenders(dt, target):
     found = {"shipped": (lambda: dt.redistribute(mesh, target), contextlib.nullcontext)}
     if hasattr(_redistribute, "use_min_cost_redistribution_plan"):
         found["min-cost"] = lambda: dt.redistribute(mesh, target), min_cost
+    found["shipped again"] = found["shipped"]
     found["ours"] = lambda: retile.torch.redistribute(dt, target), contextlib.nullcontext
     return found
 
@@ -133,15 +138,15 @@ def peak_tiles(run, source, larger):
 # --- Measuring.
 
 
-def placed(problem, megabytes):
+def placed(problem, megabytes, device="cpu"):
     """A tensor with the source's placements, the target's placements, and this rank's slice there. None where nothing
     moves, or where DTensor cannot say it."""
     sides = [placements_of(problem, side) for side in ("src", "dst")]
     if None in sides or sides[0] == sides[1]:
         return None
-    mesh = init_device_mesh("cpu", tuple(problem["mesh"].values()), mesh_dim_names=tuple(problem["mesh"]))
+    mesh = init_device_mesh(device, tuple(problem["mesh"].values()), mesh_dim_names=tuple(problem["mesh"]))
     shape = small_shape(problem, megabytes * 2**20 / 4)
-    tensor = torch.arange(math.prod(shape), dtype=torch.int32).view(torch.float32).reshape(shape)
+    tensor = torch.arange(math.prod(shape), dtype=torch.int32, device=device).view(torch.float32).reshape(shape)
     tile, expected = (slice_of(tensor, mesh, side) for side in sides)
     dt = DTensor.from_local(tile, mesh, sides[0], run_check=False, shape=tensor.shape, stride=tensor.stride())
     return dt, sides[1], expected
@@ -152,23 +157,31 @@ def require_moved(run, expected, what):
     assert torch.equal(moved.view(torch.int32), expected.view(torch.int32)), what
 
 
-def timed(contenders, repetitions):
+def wait_for_all(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+    dist.barrier()
+    if device == "cuda":  # NCCL's barrier is on the device
+        torch.cuda.synchronize()
+
+
+def timed(contenders, repetitions, device="cpu"):
     """The seconds of each repetition, by contender: what runs, and the setting in which it does."""
     seconds = {name: [] for name in contenders}
     for _ in range(repetitions):
         for name, (run, setting) in contenders.items():
             with setting():
-                dist.barrier()
+                wait_for_all(device)
                 start = time.perf_counter()
                 for _ in range(CALLS):
                     run()
-                dist.barrier()
+                wait_for_all(device)
                 seconds[name].append((time.perf_counter() - start) / CALLS)
     return seconds
 
 
 def measure(problem, options):
-    found = placed(problem, options.megabytes)
+    found = placed(problem, options.megabytes, options.device)
     if found is None:
         return None
     dt, target, expected = found
@@ -179,7 +192,7 @@ def measure(problem, options):
         with setting():
             require_moved(run, expected, (problem["id"], name))
             peaks[name] = peak_tiles(run, tile, max(tile.nbytes, expected.nbytes))
-    seconds = timed(runs, options.repetitions)
+    seconds = timed(runs, options.repetitions, options.device)
     return {
         "id": problem["id"],
         "shape": list(dt.shape),
@@ -218,24 +231,31 @@ def mean_of(values):
 
 def report(results, options):
     print(
-        f"{len(results)} problems, {options.megabytes} MB, PyTorch {torch.__version__}, {os.cpu_count()} cores",
+        f"{len(results)} problems, {options.megabytes} MB, PyTorch {torch.__version__} over {options.backend} on "
+        f"{options.device}, {os.cpu_count()} cores",
+        file=sys.stderr,
+    )
+    noise = [result["seconds"]["shipped"] / result["seconds"]["shipped again"] for result in results]
+    print(
+        f"seconds     of two equal contenders {mean_of(noise):5.2f} ({min(noise):.2f} to {max(noise):.2f})",
         file=sys.stderr,
     )
     for name in results[0]["seconds"]:
-        if name != "ours":
+        if name not in ("ours", "shipped again"):
             values = [result["seconds"][name] / result["seconds"]["ours"] for result in results]
             print(
                 f"seconds     {name:8} over ours {mean_of(values):5.2f} "
                 f"(least {min(values):.2f}, below 0.95: {sum(value < 0.95 for value in values)})",
                 file=sys.stderr,
             )
-    for name in results[0]["peak_tiles"]:
+    for name in (name for name in results[0]["peak_tiles"] if name != "shipped again"):
         values = [result["peak_tiles"][name] for result in results]
         print(f"peak        {name:8} {mean_of(values):5.2f} tiles (most {max(values):.2f})", file=sys.stderr)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ranks.add_options(parser)
     parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
     parser.add_argument("--megabytes", type=float, default=16, help="of a tensor, about (16)")
     parser.add_argument("--repetitions", type=int, default=30, help="of which the fastest counts (30)")

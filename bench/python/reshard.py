@@ -1,7 +1,9 @@
 """Our reshard in JAX against XLA's own: time and temporaries, on 8 devices of this machine's processor.
 
 In one process, in turn; bits are compared before anything is timed. A line of JSON for each problem, then ratios: XLA's
-over ours, geometric mean and least, above 1 we are better. With --reports, the layouts of public reports of involuntary
+over ours, geometric mean and least, above 1 we are better. XLA's own is timed twice: the ratio of the two is noise. With
+--device cuda on 8 GPUs, or with --processes 8 on one that as many processes share, by NCCL 2.30 or later (LD_PRELOAD, and
+under MPS CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12 in the environment). With --reports, the layouts of public reports of involuntary
 full rematerialization, on up to 256 devices, and how many of them XLA's compiler warns of.
 """
 
@@ -10,20 +12,48 @@ import contextlib
 import json
 import math
 import os
+import socket
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-os.environ["JAX_PLATFORMS"] = "cpu"
-DEVICES = 256 if "--reports" in sys.argv else 8
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={DEVICES}"
+ROOT = Path(__file__).parents[2]
+
+
+def options_given():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=Path, default=ROOT / "tests" / "data" / "problems.jsonl")
+    parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
+    parser.add_argument("--megabytes", type=float, default=8, help="of an array, about (8)")
+    parser.add_argument("--repetitions", type=int, default=45, help="of which the fastest counts (45)")
+    parser.add_argument("--reports", action="store_true", help="the layouts of public reports instead")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no problem is begun")
+    parser.add_argument(
+        "--out", type=Path, help="a results file for bench/report.py; problems that are in it are left out"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--processes", type=int, default=1, help="that have equally many of the 8 devices (1)")
+    parser.add_argument("--process", nargs=2, metavar=("ADDRESS", "NUMBER"), help=argparse.SUPPRESS)
+    return parser.parse_args(None if __name__ == "__main__" else [])  # other benchmarks import this one
+
+
+OPTIONS = options_given()
+DEVICES = 256 if OPTIONS.reports else 8
+os.environ["JAX_PLATFORMS"] = OPTIONS.device
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={DEVICES // OPTIONS.processes}"
+)
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+if OPTIONS.processes > 1:  # which may share a GPU
+    os.environ.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
+    os.environ.setdefault("NCCL_MAX_NCHANNELS", "1")
 
 import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "python"))
 from problems import small_shape
 from recorded import Recorded
@@ -92,16 +122,19 @@ def measure(problem, elements, repetitions):
     chosen = program_for(movement).form
     found = {form: compiled(Program(movement, form, plan)) for form in ("xla", "fast", "collectives", "lean")}
     programs = {form: program for form, (program, _) in found.items()}
+    programs["xla again"] = programs["xla"]
     for form, program in programs.items():
-        np.testing.assert_array_equal(np.asarray(program(x)), array, form)
+        for shard in program(x).addressable_shards:
+            np.testing.assert_array_equal(np.asarray(shard.data), array[shard.index], form)
     seconds = {form: [] for form in programs}
     end = time.perf_counter() + MOST_SECONDS
-    while len(seconds["xla"]) < (repetitions if time.perf_counter() < end else LEAST_REPETITIONS):
+    is_shared = OPTIONS.processes > 1  # then all repeat as often
+    while len(seconds["xla"]) < (repetitions if is_shared or time.perf_counter() < end else LEAST_REPETITIONS):
         for form, program in programs.items():
             start = time.perf_counter()
             program(x).block_until_ready()
             seconds[form].append(time.perf_counter() - start)
-    temporaries = {form: program.memory_analysis().temp_size_in_bytes for form, program in programs.items()}
+    temporaries = {form: programs[form].memory_analysis().temp_size_in_bytes for form in found}
     return {
         "id": problem["id"],
         "shape": shape,
@@ -121,46 +154,33 @@ def ratios(results, what, form):
         yield (result[what]["xla"] + least) / (result[what][ours] + least)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=Path, default=ROOT / "tests" / "data" / "problems.jsonl")
-    parser.add_argument("--every", type=int, default=10, help="take each so-manieth problem (10)")
-    parser.add_argument("--megabytes", type=float, default=8, help="of an array, about (8)")
-    parser.add_argument("--repetitions", type=int, default=45, help="of which the fastest counts (45)")
-    parser.add_argument("--reports", action="store_true", help="the layouts of public reports instead")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no problem is begun")
-    parser.add_argument(
-        "--out", type=Path, help="a results file for bench/report.py; problems that are in it are left out"
-    )
-    options = parser.parse_args()
-    results = []
-    if options.reports:
-        lines = (ROOT / "tests" / "data" / "xla_reports.jsonl").read_text().splitlines()
-        chosen = list(filter(None, (problem_of(json.loads(line)) for line in lines)))
-    else:
-        chosen = [json.loads(line) for line in options.problems.read_text().splitlines()[:: options.every]]
-    recorded = Recorded(options.out, "jax", f"jax {jax.__version__}", options)
-    for problem in chosen:
-        if recorded.is_time_up():
-            break
-        if not recorded.wants(problem):
-            continue
-        result = measure(problem, options.megabytes * 2**20 / 4, options.repetitions)
-        results.append(result)
-        seconds = result["seconds"]
-        theirs = {"jax" if form == "xla" else form: time for form, time in seconds.items()}
-        recorded.append(problem | {"shape": result["shape"]}, {"auto": seconds[result["chosen"]]} | theirs)
-        print(json.dumps(result), flush=True)
-    if results:
-        report(results, options)
+def start_processes():
+    """Runs this script in several processes, and ends with their highest exit status."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [sys.executable, *sys.argv, "--process", address]
+    processes = [subprocess.Popen([*command, str(number)]) for number in range(OPTIONS.processes)]
+    sys.exit(max(process.wait() for process in processes))
 
 
-def report(results, options):
+def join_processes(address, number):
+    if OPTIONS.device == "cpu":
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    ids = [0] if OPTIONS.device == "cuda" else None
+    jax.distributed.initialize(address, OPTIONS.processes, int(number), local_device_ids=ids)
+
+
+def report(results):
     print(
-        f"{len(results)} problems, {options.megabytes} MB, JAX {jax.__version__}, {os.cpu_count()} cores",
+        f"{len(results)} problems, {OPTIONS.megabytes} MB, JAX {jax.__version__} on {OPTIONS.device} in "
+        f"{OPTIONS.processes} process{'es' * (OPTIONS.processes > 1)}, {os.cpu_count()} cores",
         file=sys.stderr,
     )
-    warned = {form: sum(form in result["warned"] for result in results) for form in results[0]["seconds"]}
+    noise = [result["seconds"]["xla"] / result["seconds"]["xla again"] for result in results]
+    mean = math.exp(sum(map(math.log, noise)) / len(noise))
+    print(f"seconds of two equal contenders {mean:.2f} ({min(noise):.2f} to {max(noise):.2f})", file=sys.stderr)
+    warned = {form: sum(form in result["warned"] for result in results) for form in results[0]["temporaries"]}
     print(f"compiler's warnings: {warned}", file=sys.stderr)
     for what in ("seconds", "temporaries"):
         for form in ("chosen", "fast", "collectives", "lean"):
@@ -171,6 +191,38 @@ def report(results, options):
                 f"{what:12} XLA's over ours, {form:11} {mean:5.2f} (least {min(values):.2f}, below 0.9: {worse})",
                 file=sys.stderr,
             )
+
+
+def main():
+    if OPTIONS.processes > 1 and OPTIONS.out:
+        sys.exit("--out is for one process: processes would not end at the same problem")
+    if OPTIONS.process:
+        join_processes(*OPTIONS.process)
+    elif OPTIONS.processes > 1:
+        start_processes()
+    results = []
+    if OPTIONS.reports:
+        lines = (ROOT / "tests" / "data" / "xla_reports.jsonl").read_text().splitlines()
+        chosen = list(filter(None, (problem_of(json.loads(line)) for line in lines)))
+    else:
+        chosen = [json.loads(line) for line in OPTIONS.problems.read_text().splitlines()[:: OPTIONS.every]]
+    recorded = Recorded(OPTIONS.out, "jax", f"jax {jax.__version__}", OPTIONS)
+    for problem in chosen:
+        if recorded.is_time_up():
+            break
+        if not recorded.wants(problem):
+            continue
+        result = measure(problem, OPTIONS.megabytes * 2**20 / 4, OPTIONS.repetitions)
+        results.append(result)
+        if jax.process_index() == 0:
+            names = {"xla": "jax", "xla again": "jax again"}
+            seconds = {names.get(form, form): time for form, time in result["seconds"].items()}
+            recorded.append(
+                problem | {"shape": result["shape"]}, {"auto": result["seconds"][result["chosen"]]} | seconds
+            )
+            print(json.dumps(result), flush=True)
+    if results and jax.process_index() == 0:
+        report(results)
 
 
 if __name__ == "__main__":
