@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from retile import _retile
 from retile._errors import InputError, MemoryLimitError
 from retile._jax_batches import Batch, Devices, Kind, Movement, Zeros, batch_of_a_row, batches_of
-from retile._transfer_work import Report
+from retile._transfer_work import Report, bytes_of
 from retile._trees import for_leaves
 
 
@@ -32,7 +32,7 @@ class Transfer:
     """
 
     def __init__(self, params: Any, shardings: Any, *, max_bytes: int | str = "256MiB", donate: bool = False):
-        self._max_bytes = _bytes_of(max_bytes)
+        self._max_bytes = bytes_of(max_bytes)
         self._donate = bool(donate)
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         self._names = [_name_of(path) for path, _ in leaves]
@@ -176,14 +176,6 @@ class Transfer:
         held = self._devices.tiles(array if movement.is_there else targets.get(number))
         tiles = [held[one] for one in self._devices.here(movement.sides[1])]
         return jax.make_array_from_single_device_arrays(kind.shape, kind.target, tiles, dtype=kind.dtype)
-
-
-def _bytes_of(max_bytes: Any) -> int:
-    if isinstance(max_bytes, str):
-        return _retile.byte_count(max_bytes, "max_bytes")
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, (int, np.integer)) or max_bytes < 0:
-        raise InputError(f'max_bytes is a number of bytes or a text such as "256MiB", not {max_bytes!r}')
-    return int(max_bytes)
 
 
 def _name_of(path: Any) -> str:

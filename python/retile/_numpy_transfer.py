@@ -56,7 +56,7 @@ class Transfer(_Transfer):
         self,
         comm: Any,
         *,
-        max_bytes: int = 256 << 20,
+        max_bytes: int | str = 256 << 20,
         verify: str | None = None,
         host: str | None = None,
         machine: Machine | None = None,

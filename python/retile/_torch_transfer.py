@@ -76,7 +76,7 @@ class Transfer(_Transfer):
         self,
         *,
         group: Any = None,
-        max_bytes: int = 256 << 20,
+        max_bytes: int | str = 256 << 20,
         verify: str | None = None,
         host: str | None = None,
         machine: Machine | None = None,

@@ -34,7 +34,7 @@ from retile._transfer_claims import (
     shared_box,
     text_of,
 )
-from retile._transfer_work import Execution, Group, Work, is_below
+from retile._transfer_work import Execution, Group, Work, bytes_of, is_below
 
 MOST_MESSAGE_BYTES = 4 << 20  # longer ones are no faster over gloo, and stage more
 FLOATING = {"float16", "bfloat16", "float32", "float64"}  # types that are converted into each other
@@ -55,16 +55,14 @@ class Transfer:
     """
 
     def __init__(
-        self, group: Group, max_bytes: int, verify: str | None, host: str | None, machine: Machine | None = None
+        self, group: Group, max_bytes: int | str, verify: str | None, host: str | None, machine: Machine | None = None
     ):
-        if not isinstance(max_bytes, int) or isinstance(max_bytes, bool):
-            raise InputError(f"max_bytes is a whole number of bytes, not {max_bytes!r}")
         if verify not in (None, "crc32"):
             raise InputError(f'verify is "crc32" or None, not {verify!r}')
         require_machine(machine)
         if machine is not None and host is not None:
             raise InputError("the machine says which host each rank is on: no host beside it")
-        self._group, self._max_bytes, self._verify, self._machine = group, max_bytes, verify, machine
+        self._group, self._max_bytes, self._verify, self._machine = group, bytes_of(max_bytes), verify, machine
         self._host = socket.gethostname() if host is None else host
         self._tiles: list[Tile] = []
         self._faults: list[str] = []

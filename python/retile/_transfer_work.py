@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import numbers
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +14,15 @@ from retile._retile import MessagePlan
 from retile._transfer_claims import Tile
 
 _abandoned: list[Any] = []  # transfers whose group failed, which may still write to their staging
+
+
+def bytes_of(max_bytes: int | str) -> int:
+    """The number of bytes of a cap."""
+    if isinstance(max_bytes, str):
+        return _retile.byte_count(max_bytes, "max_bytes")
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, numbers.Integral) or max_bytes < 0:
+        raise InputError(f'max_bytes is a number of bytes or a text such as "256MiB", not {max_bytes!r}')
+    return int(max_bytes)
 
 
 class Group(Protocol):

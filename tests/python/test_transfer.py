@@ -3,6 +3,7 @@
 import pickle
 import random
 
+import re
 import numpy as np
 import pytest
 from thread_group import everywhere, on_ranks, refusal
@@ -563,8 +564,10 @@ def test_a_cap_that_is_too_small_is_refused():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(retile.InputError, match="max_bytes is a whole number of bytes, not '1MiB'"):
-        retile.Transfer(None, max_bytes="1MiB")
+    refused = 'max_bytes is a number of bytes or a text such as "256MiB", not '
+    for max_bytes in (True, 1.5, -1, None):
+        with pytest.raises(retile.InputError, match=re.escape(f"{refused}{max_bytes!r}")):
+            retile.Transfer(None, max_bytes=max_bytes)
     with pytest.raises(retile.InputError, match='verify is "crc32" or None, not 5'):
         retile.Transfer(None, verify=5)
 
@@ -582,6 +585,17 @@ def test_arguments_are_checked():
         t.start().wait()  # nothing
 
     everywhere(1, action)
+
+
+def test_a_cap_may_be_a_text():
+    """Ranks agree on its bytes, however each writes them."""
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=["1KiB", np.int64(1024)][group.rank])
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(1000))
+        return str(t.commit())
+
+    assert "(cap 1,024)" in everywhere(2, action)[0]
 
 
 def test_damaged_messages_are_told_on_all_ranks():
