@@ -6,6 +6,7 @@ which elements it takes; copies, casts and joined tensors are traced back to the
 
 import itertools
 import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -117,15 +118,24 @@ class Recorder(TorchDispatchMode):
         self._bases = {_storage(tensor): tensor for _, tensor in self.weights}
         # By tensor that the loader made, what it is made of: boxes, and views of other tensors.
         self._parts: dict[int, list[tuple[Any, Any, torch.Tensor]]] = {}
+        self._numbers: dict[int | float, torch.Tensor] = {}  # by number that stands for it, an element of a weight
+        self._filled: set[int | float] = set()
         self._rooms = {_storage(tensor._local_tensor if isinstance(tensor, DTensor) else tensor) for tensor in tensors}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func is aten.fill_.Scalar and args[1] in self._numbers:
+            self._filled.add(args[1])
+            return self._fill(args[0], self._numbers[args[1]])
         traced = [one for one in tree_flatten((args, kwargs))[0] if self._is_traced(one)]
         if not traced:
             return func(*args, **kwargs)
         if func is aten.copy_.default:
             return self._copy(args[0], args[1])
+        if func is aten.fill_.Tensor and self._is_traced(args[1]):
+            return self._fill(args[0], args[1])
+        if func is aten._local_scalar_dense.default:
+            return self._number_of(args[0])
         if func in COPIES:
             return self._made_of(self._copied(func, args[0], kwargs), [args[0]], None)
         if func in (aten.cat.default, aten.stack.default):
@@ -190,6 +200,23 @@ class Recorder(TorchDispatchMode):
         except InputError as error:
             raise InputError(f'the loader copies "{name}": {error}') from None
         return memory
+
+    def _number_of(self, view: torch.Tensor) -> int | float:
+        """A number that stands for the element. Only what fills memory with this very number is a copy of it."""
+        if view.dtype == torch.bool or view.dtype.is_complex:
+            raise InputError(f'the loader takes a number of {view.dtype} from "{self._name_of(view)}"')
+        number = random.SystemRandom().getrandbits(52) + 2**52
+        self._numbers[number] = view
+        return float(number) if view.dtype.is_floating_point else number
+
+    def _fill(self, memory: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+        return self._copy(memory, view.reshape(memory.shape) if memory.numel() == 1 else view)
+
+    def unfilled_faults(self) -> list[str]:
+        """A fault for each number that the loader took from a weight and filled nothing with."""
+        unfilled = (view for number, view in self._numbers.items() if number not in self._filled)
+        names = dict.fromkeys(map(self._name_of, unfilled))
+        return [f'the loader computes with a number of "{name}": only what it copies can be recorded' for name in names]
 
     def _trace(self, memory: torch.Tensor, view: torch.Tensor) -> None:
         key = _storage(view)

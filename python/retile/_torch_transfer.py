@@ -5,13 +5,17 @@ import contextlib
 import difflib
 import itertools
 import json
+import os
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
+import retile
 from retile import _retile
 from retile._elements import element_type
 from retile._errors import InputError
@@ -53,6 +57,13 @@ class _ProcessGroup:
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
     return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+def _place_of(error: Exception) -> str:
+    """The loader's file and line: the last ones outside of this package and PyTorch."""
+    packages = tuple(str(Path(module.__file__).parent) + os.sep for module in (retile, torch))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(packages)]
+    return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-1:])
 
 
 class Transfer(_Transfer):
@@ -107,6 +118,9 @@ class Transfer(_Transfer):
             self._faults.append(str(error))
         for name, (lo, hi), memory in recorder.copies:
             self._add(name, memory, None, list(zip(lo, hi, strict=True)), None, True)
+        except Exception as error:  # the other ranks are told by commit()
+            self._faults.append(f"the loader failed at {_place_of(error)}: {type(error).__name__}: {error}")
+        self._faults += recorder.unfilled_faults()
 
     def _memory_of(self, array: Any) -> Memory:
         if not isinstance(array, torch.Tensor):

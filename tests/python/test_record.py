@@ -148,6 +148,62 @@ def test_what_a_loader_computes_is_told_on_all_ranks():
     )
 
 
+def test_what_a_loader_raises_is_told_on_all_ranks():
+    def missing(model, weights):
+        weights["bias"]
+
+    def parsing(model, weights):
+        torch.zeros(2, 3).view(weights["w"].shape[0], 4)
+
+    assert told(missing) == (
+        f"rank 1: the loader failed at test_record.py:{missing.__code__.co_firstlineno + 1}: KeyError: 'bias'"
+    )
+    assert told(parsing) == (
+        f"rank 1: the loader failed at test_record.py:{parsing.__code__.co_firstlineno + 1}: "
+        "RuntimeError: shape '[4, 4]' is invalid for input of size 6"
+    )
+
+
+def test_numbers_of_weights_may_fill_single_elements():
+    """As vLLM's default_weight_loader does."""
+
+    def action(group):
+        t = retile.torch.Transfer(group=group)
+        if group.rank == 0:
+            t.add_source("scale", torch.tensor(0.3))
+            t.add_source("zero", torch.tensor([7], dtype=torch.int32))
+            t.add_source("w", torch.arange(6.0))
+            t.commit()
+            t.start().wait()
+            return None
+        model = torch.nn.Linear(1, 4)
+        rooms = {"scale": torch.zeros(1), "zero": torch.zeros((), dtype=torch.int32), "w": torch.zeros(())}
+        for name, room in rooms.items():
+            model.register_buffer(name, room)
+        with t.record(model) as recorded:
+            weights = dict(recorded)
+            model.scale.fill_(weights["scale"].item())
+            model.zero.fill_(int(weights["zero"]))
+            model.w.data.fill_(weights["w"][4])
+        t.commit()
+        t.start().wait()
+        return [room.reshape(()).item() for room in rooms.values()]
+
+    assert everywhere(2, action)[1] == [pytest.approx(0.3), 7, 4.0]
+
+
+def test_numbers_of_weights_that_are_computed_with_are_told():
+    assert told(lambda model, weights: model.bias.data[0].fill_(2 * weights["v"][0].item())) == (
+        'rank 1: the loader computes with a number of "v": only what it copies can be recorded'
+    )
+    assert told(lambda model, weights: model.bias.data.fill_(weights["v"][0].item())) == (
+        'rank 1: the loader copies "v" of shape [] to shape [4]'
+    )
+    assert told(lambda model, weights: bool(weights["v"][0] > 0)) == (
+        'rank 1: the loader computes with "v" (aten::gt.Scalar): only what it copies can be recorded'
+    )
+
+
 def test_a_widened_copy_is_as_good_as_the_weight():
     memory = torch.nn.Parameter(torch.zeros(4, 6), requires_grad=False)
     recorder = Recorder([("w", (4, 6), torch.float32)], [memory])
