@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "retile/engines/mpi/host_read.h"
+#include "retile/copies/host_read.h"
 
 namespace retile::mpi {
 namespace {

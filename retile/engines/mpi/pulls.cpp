@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "retile/engines/mpi/host_read.h"
+#include "retile/copies/host_read.h"
 
 namespace retile::mpi {
 namespace {
@@ -78,7 +78,7 @@ std::int64_t Pulls::pull(List& list, Way way) const {
   const Boards& boards = receiver_.boards();
   if (way == Way::read) {
     const int member = receiver_.member(*list.lane);
-    read_box(copy, boards.host().process(member), boards.remote_tile(member, from_tile) + piece.from_offset, to);
+    read_box(copy, boards.host().process(member), boards.remote_tile(member, from_tile) + piece.from_offset, to, range);
   } else {
     range.end = std::min(range.end, range.begin + copy.range_length(most_pulled_bytes));
     const std::byte* tile =
