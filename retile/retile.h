@@ -69,6 +69,7 @@
 #include "retile/transfer.h"
 #include "retile/transfer/claims.h"
 #include "retile/transfer/message_plan.h"
+#include "retile/transfer/process_mark.h"
 #include "retile/transfer/rank_transfer.h"
 #include "retile/types/distributed_type.h"
 #include "retile/types/element_type.h"

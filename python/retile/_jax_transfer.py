@@ -9,7 +9,6 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from retile import _retile
 from retile._errors import InputError, MemoryLimitError
 from retile._jax_batches import Batch, Devices, Kind, Movement, Zeros, batch_of_a_row, batches_of
 from retile._transfer_work import Report, bytes_of

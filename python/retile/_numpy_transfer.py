@@ -60,11 +60,13 @@ class Transfer(_Transfer):
         verify: str | None = None,
         host: str | None = None,
         machine: Machine | None = None,
+        transport: str = "auto",
     ):
         """`host` names this rank's host; the default is the system's name. A `machine` names the hosts of all ranks;
-        the plan of `commit` then tells how long the transfer takes on it."""
+        the plan of `commit` then tells how long the transfer takes on it. With `transport="messages"`, ranks of one
+        host send each other what they could read from each other's memory."""
         group: Group = _Communicator(comm) if hasattr(comm, "Get_rank") else comm
-        super().__init__(group, max_bytes, verify, host, machine)
+        super().__init__(group, max_bytes, verify, host, machine, transport)
 
     def _memory_of(self, array: Any) -> Memory:
         faults = array_faults(array, "it")

@@ -91,12 +91,14 @@ class Transfer(_Transfer):
         verify: str | None = None,
         host: str | None = None,
         machine: Machine | None = None,
+        transport: str = "auto",
     ):
         """`group` is a process group (the default one if omitted) or a group of your own: see
         `retile._transfer_work.Group`. `host` names this rank's host; the default is the system's name. A `machine`
-        names the hosts of all ranks; the plan of `commit` then tells how long the transfer takes on it."""
+        names the hosts of all ranks; the plan of `commit` then tells how long the transfer takes on it. With
+        `transport="messages"`, ranks of one host send each other what they could read from each other's memory."""
         is_own = group is not None and not isinstance(group, dist.ProcessGroup)
-        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host, machine)
+        super().__init__(group if is_own else _ProcessGroup(group), max_bytes, verify, host, machine, transport)
 
     @contextlib.contextmanager
     def record(self, model: torch.nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:
@@ -116,11 +118,11 @@ class Transfer(_Transfer):
                 yield recorder.weights
         except InputError as error:
             self._faults.append(str(error))
-        for name, (lo, hi), memory in recorder.copies:
-            self._add(name, memory, None, list(zip(lo, hi, strict=True)), None, True)
         except Exception as error:  # the other ranks are told by commit()
             self._faults.append(f"the loader failed at {_place_of(error)}: {type(error).__name__}: {error}")
         self._faults += recorder.unfilled_faults()
+        for name, (lo, hi), memory in recorder.copies:
+            self._add(name, memory, None, list(zip(lo, hi, strict=True)), None, True)
 
     def _memory_of(self, array: Any) -> Memory:
         if not isinstance(array, torch.Tensor):

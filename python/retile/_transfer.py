@@ -37,6 +37,7 @@ from retile._transfer_claims import (
 from retile._transfer_work import Execution, Group, Work, bytes_of, is_below
 
 MOST_MESSAGE_BYTES = 4 << 20  # longer ones are no faster over gloo, and stage more
+TRANSPORTS = "auto", "messages"
 FLOATING = {"float16", "bfloat16", "float32", "float64"}  # types that are converted into each other
 SCALED = "float8_e4m3fn"  # the type that they are converted to block by block
 
@@ -51,18 +52,29 @@ class Transfer:
     Every rank adds the arrays that it has and those that it wants, and knows nothing of the others. `commit` is
     collective: it compares what all ranks added, tells all of them what is wrong, and plans. `start` moves everything,
     as often as it is called; `max_bytes` is the most that a rank stages. With `verify="crc32"` every message carries a
-    checksum of its bytes, which its receiver compares.
+    checksum of its bytes, which its receiver compares. With `transport="auto"` ranks of one host read what is sent as
+    it lies from each other's memory; with "messages" they send everything.
     """
 
     def __init__(
-        self, group: Group, max_bytes: int | str, verify: str | None, host: str | None, machine: Machine | None = None
+        self,
+        group: Group,
+        max_bytes: int | str,
+        verify: str | None,
+        host: str | None,
+        machine: Machine | None,
+        transport: str,
     ):
         if verify not in (None, "crc32"):
             raise InputError(f'verify is "crc32" or None, not {verify!r}')
+        if transport not in TRANSPORTS:
+            raise InputError(f"transport is one of {', '.join(TRANSPORTS)}, not {transport!r}")
         require_machine(machine)
         if machine is not None and host is not None:
             raise InputError("the machine says which host each rank is on: no host beside it")
         self._group, self._max_bytes, self._verify, self._machine = group, bytes_of(max_bytes), verify, machine
+        self._transport = transport
+        self._processes: list[int] = []  # of ranks that this rank can read and that can read it, by rank; 0 for others
         self._host = socket.gethostname() if host is None else host
         self._tiles: list[Tile] = []
         self._faults: list[str] = []
@@ -227,9 +239,14 @@ class Transfer:
             raise InputError("commit() is called once")
         sources = self._gather_sources()
         own = declaration_of(tile for tile in self._tiles if tile.is_target)
-        settings = {"max_bytes": self._max_bytes, "verify": self._verify, "machine": self._machine}
-        found = self._group.gather((own, self._faults, settings, self._host))
-        targets, faults, all_settings, hosts = (list(one) for one in zip(*found, strict=True))
+        settings = {
+            "max_bytes": self._max_bytes,
+            "verify": self._verify,
+            "transport": self._transport,
+            "machine": self._machine,
+        }
+        found = self._group.gather((own, self._faults, settings, self._host, _retile.process_mark()))
+        targets, faults, all_settings, hosts, marks = (list(one) for one in zip(*found, strict=True))
         listed = [f"rank {rank}: {fault}" for rank, own_faults in enumerate(faults) for fault in own_faults]
         for key in settings:
             values = list(dict.fromkeys(one[key] for one in all_settings))
@@ -243,8 +260,19 @@ class Transfer:
         self._hosts = [numbers[host] for host in hosts] if len(numbers) > 1 else []
         self._kinds, self._arrays = comparison.kinds, comparison.arrays
         self._share_maxima(comparison)
+        if self._transport == "auto" and self._verify is None:
+            self._processes = self._readable_processes(hosts, marks)
         self._execute_with(None)
         return self._executions[None].plan
+
+    def _readable_processes(self, hosts: Sequence[str], marks: Sequence[tuple[Any, ...]]) -> list[int]:
+        """The processes of the ranks of this host that can read this one and that this one can read."""
+        own = self._group.rank
+        readable = [
+            rank != own and hosts[rank] == hosts[own] and _retile.can_read(*mark) for rank, mark in enumerate(marks)
+        ]
+        others = self._group.gather(readable)
+        return [mark[1] if readable[rank] and others[rank][own] else 0 for rank, mark in enumerate(marks)]
 
     def _share_maxima(self, comparison: Comparison) -> None:
         """Adds kinds and memory of the maxima that ranks tell each other, of blocks that several hold parts of."""
@@ -298,16 +326,25 @@ class Transfer:
         shared = [(name, kind) for name, kind in scaled.items() if kind is not None]
         error, execution = "", None
         try:
-            execution = self._planned(kinds, arrays, self._tiles)
+            execution = self._planned(kinds, arrays, self._tiles, self._processes)
             execution.scaled = [tile for tile in self._tiles if tile.scales is not None and tile.name in scaled]
-            execution.maxima = self._planned(self._maxima_kinds, shared, self._maxima_tiles) if shared else None
+            # Maxima change before all ranks have finished: they are sent.
+            execution.maxima = self._planned(self._maxima_kinds, shared, self._maxima_tiles, ()) if shared else None
         except RuntimeError as fault:
             error = str(fault)
-        require(text for text in self._group.gather(error) if text)
+        told = self._group.gather((error, execution.readers() if not error else None))
+        require(text for text, _ in told if text)
+        execution.set_lenders([readers for _, readers in told])
         self._executions[only] = execution
         return execution
 
-    def _planned(self, kinds: list[tuple[Any, ...]], arrays: list[tuple[str, int]], tiles: Sequence[Tile]) -> Execution:
+    def _planned(
+        self,
+        kinds: list[tuple[Any, ...]],
+        arrays: list[tuple[str, int]],
+        tiles: Sequence[Tile],
+        processes: Sequence[int],
+    ) -> Execution:
         plan = MessagePlan(
             kinds,
             arrays,
@@ -319,7 +356,7 @@ class Transfer:
             self._machine,
         )
         names = [name for name, _ in arrays]
-        return Execution(plan, names, tiles, self._address_of, self._group, self._staging)
+        return Execution(plan, names, tiles, self._address_of, self._group, self._staging, processes)
 
     # Executions.
 

@@ -53,6 +53,7 @@ class Report:
     received_bytes: int = 0
     staged_bytes: int = 0
     rounds: int = 0
+    read_bytes: int = 0  # of those received: read from the memory of other ranks of the host
 
 
 class Execution:
@@ -66,12 +67,16 @@ class Execution:
         address_of: Any,
         group: Group,
         staging: _retile.Staging,
+        processes: Sequence[int] = (),
     ):
+        """`processes` are those of ranks that can read this rank's memory, and whose memory it can read, by rank; 0 for
+        others."""
         numbers = {name: number for number, name in enumerate(arrays)}
         self.plan, self.arrays, self.group, self._staging = plan, arrays, group, staging
         self.tiles = [tile for tile in tiles if tile.name in numbers]
         self._numbers = [numbers[tile.name] for tile in self.tiles]
-        self._address_of = address_of
+        self._address_of, self._processes = address_of, processes
+        self._lenders: dict[int, list[int]] = {}  # by first round of a phase: ranks whose memory this rank reads
         self._addresses: list[int] | None = None
         self.scaled: list[Tile] = []  # tiles whose scales are computed first
         self.maxima: Execution | None = None  # moves maxima of blocks between ranks before they are scaled
@@ -89,9 +94,26 @@ class Execution:
             tile.values(number, address, self.group.rank)
             for tile, number, address in zip(self.tiles, self._numbers, addresses, strict=True)
         ]
-        self.rank = _retile.RankTransfer(self.plan, self.group.rank, values, self._staging)
+        self.rank = _retile.RankTransfer(self.plan, self.group.rank, values, self._staging, self._processes)
+        self._borrow()
         self.last_rounds = self.rank.last_rounds()
         self._addresses = addresses
+
+    def readers(self) -> dict[int, list[int]]:
+        """By the first round of each phase: the ranks that read this rank's memory."""
+        return {first: self.rank.readers(first) for first in {0, self.rank.first_passed_on}}
+
+    def set_lenders(self, readers: Sequence[dict[int, list[int]]]) -> None:
+        """Takes the readers of all ranks."""
+        own = self.group.rank
+        self._lenders = {
+            first: [rank for rank, theirs in enumerate(readers) if own in theirs[first]] for first in readers[own]
+        }
+        self._borrow()
+
+    def _borrow(self) -> None:
+        for first, lenders in self._lenders.items():
+            self.rank.set_lenders(first, lenders)
 
 
 class Work:
@@ -171,7 +193,6 @@ class Work:
             _abandoned.append(rank)
         self._report.seconds = time.perf_counter() - begin
         for one in filter(None, (execution, execution.maxima)):
-            self._report.received_bytes += one.plan.received_bytes(one.group.rank)
             self._report.staged_bytes = max(self._report.staged_bytes, one.rank.staged_bytes)
         self._report.rounds = rank.rounds
         with self._progress:
@@ -201,6 +222,8 @@ class Work:
     def _move(self, execution: Execution, rounds: range, changed: bool, advance: Any) -> None:
         """Moves the rounds. Two are under way: one is packed and sent while the one before arrives."""
         rank, group = execution.rank, execution.group
+        if len(rounds) > 0:
+            self._exchange_offers(execution, rounds.start, changed)
         sent: dict[int, list[Any]] = {}
         received: dict[int, list[tuple[int, Any]]] = {}
         for i in rounds:
@@ -212,6 +235,9 @@ class Work:
                 length = rank.pack(i, peer, changed)
                 self._report.sent_bytes += length
                 sent[i].append(group.send(message[:length], peer))
+            read = self._checked(rank.read, i) if self._error is None else 0
+            self._report.read_bytes += read
+            self._report.received_bytes += read
             if i - 1 in received:
                 self._unpack(rank, i - 1, received.pop(i - 1), advance)
         for i, messages in received.items():
@@ -220,14 +246,32 @@ class Work:
             for request in requests:
                 request.wait()
 
+    def _exchange_offers(self, execution: Execution, first: int, changed: bool) -> None:
+        """Tells the readers of this rank's memory that it is ready, and waits until what this rank reads is."""
+        rank, group = execution.rank, execution.group
+        awaited = [(peer, group.receive(offer, peer)) for peer, offer in rank.awaited_offers(first)]
+        offers = rank.make_offers(first, changed)
+        self._report.sent_bytes += sum(len(offer) for _, offer in offers)
+        sent = [group.send(offer, peer) for peer, offer in offers]
+        for peer, request in awaited:
+            request.wait()
+            self._checked(rank.accept_offer, first, peer)
+        for request in sent:
+            request.wait()
+
+    def _checked(self, function: Any, *arguments: int) -> int:
+        """The bytes that came; 0 after a fault, of which all ranks are told later."""
+        try:
+            return function(*arguments) or 0
+        except RuntimeError as error:
+            self._error = self._error or error
+            return 0
+
     def _unpack(self, rank: Any, round_number: int, messages: list[tuple[int, Any]], advance: Any) -> None:
         for peer, request in messages:
             request.wait()
             if self._error is None:
-                try:
-                    rank.unpack(round_number, peer)
-                except RuntimeError as error:
-                    self._error = error
+                self._report.received_bytes += self._checked(rank.unpack, round_number, peer)
         if self._error is None:
             advance(round_number)
 

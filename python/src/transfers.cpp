@@ -86,7 +86,8 @@ void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
 }
 
 void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank,
-                        const std::vector<PythonMemory>& memory, std::shared_ptr<Staging> staging) {
+                        const std::vector<PythonMemory>& memory, std::shared_ptr<Staging> staging,
+                        const std::vector<std::int64_t>& processes, std::int64_t least_part) {
   std::vector<TileMemory> tiles;
   for (const auto& [array, is_target, address, strides, box, stored, scales] : memory) {
     TileMemory& tile = tiles.emplace_back();
@@ -98,7 +99,7 @@ void make_rank_transfer(RankTransfer* self, const MessagePlan& plan, Device rank
     if (stored) tile.stored = element_type_of(*stored);
     tile.scales = scales.value_or(nullptr);
   }
-  new (self) RankTransfer(plan, rank, tiles, std::move(staging));
+  new (self) RankTransfer(plan, rank, tiles, std::move(staging), {processes, least_part});
 }
 
 // Pairs of peers and messages. Messages are views of the staging, valid no longer than it.
@@ -160,8 +161,8 @@ void bind_transfers(nb::module_& module) {
       .def(nb::init<>());
   nb::class_<RankTransfer>(module, "RankTransfer",
                            "The part of one rank in a transfer: what it packs, sends, receives and unpacks.")
-      .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, "staging"_a,
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("__init__", &make_rank_transfer, "plan"_a, "rank"_a, "memory"_a, "staging"_a, "processes"_a,
+           "least_part"_a = transfer::ReadableRanks().least_part, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("rounds", &RankTransfer::rounds)
       .def_prop_ro("first_passed_on", &RankTransfer::first_passed_on)
       .def_prop_ro("staged_bytes", &RankTransfer::staged_bytes)
@@ -176,7 +177,34 @@ void bind_transfers(nb::module_& module) {
       .def("pack", &RankTransfer::pack, "round"_a, "peer"_a, "only_changed"_a = false,
            nb::call_guard<nb::gil_scoped_release>())
       .def("unpack", &RankTransfer::unpack, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("readers", &RankTransfer::readers, "round"_a)
+      .def("set_lenders", &RankTransfer::set_lenders, "round"_a, "lenders"_a)
+      .def(
+          "make_offers",
+          [](RankTransfer& self, std::int64_t round, bool only_changed) {
+            return views_of(self.make_offers(round, only_changed));
+          },
+          "round"_a, "only_changed"_a,
+          nb::sig("def make_offers(self, round: int, only_changed: bool) -> list[tuple[int, memoryview]]"))
+      .def(
+          "awaited_offers", [](RankTransfer& self, std::int64_t round) { return views_of(self.awaited_offers(round)); },
+          "round"_a, nb::sig("def awaited_offers(self, round: int) -> list[tuple[int, memoryview]]"))
+      .def("accept_offer", &RankTransfer::accept_offer, "round"_a, "peer"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("read", &RankTransfer::read, "round"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("forget_sent", &RankTransfer::forget_sent);
+  module.def(
+      "process_mark",
+      [] {
+        const transfer::ProcessMark mark = transfer::own_process_mark();
+        return std::tuple(mark.system, mark.process, mark.cookie, mark.address);
+      },
+      "How other processes of the host find this one.");
+  module.def(
+      "can_read",
+      [](const std::string& system, std::int64_t process, std::uint64_t cookie, std::uint64_t address) {
+        return transfer::can_read({system, process, cookie, address});
+      },
+      "system"_a, "process"_a, "cookie"_a, "address"_a, "Whether this process may read that one's memory.");
   nb::class_<Round>(module, "Round", "A round: the boxes that devices send at once, each to one receiver.")
       .def_ro("senders", &Round::senders, "The sender to each device; -1 where it receives nothing.")
       .def_ro("taken_from", &Round::taken_from, "The corner of the box in each sender's tile.")

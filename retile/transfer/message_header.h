@@ -8,9 +8,9 @@
 
 namespace retile::transfer {
 
-// The contents after a header. The values differ in every bit, so that no damage of fewer makes one of the other: what
-// is taken for unchanged is not looked at.
-enum class Content : std::uint32_t { all = 0x5A5A5A5AU, unchanged = 0xA5A5A5A5U };
+// The contents after a header. `all` and `unchanged` differ in every bit, so that no damage of fewer makes one of the
+// other: what is taken for unchanged is not looked at.
+enum class Content : std::uint32_t { all = 0x5A5A5A5AU, unchanged = 0xA5A5A5A5U, offer = 0x3C3C3C3CU };
 
 struct MessageHeader {
   std::uint64_t fingerprint = 0;
@@ -23,6 +23,16 @@ struct MessageHeader {
 };
 constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(MessageHeader));
 static_assert(sizeof(MessageHeader) == 40, "no bytes lie between the fields, so that every bit of a header is checked");
+
+// The message with which a sender begins a phase to a receiver that can read its memory: its tiles are as they are to
+// be sent.
+struct ReadOffer {
+  MessageHeader header;       // of the first round of the phase; `bytes` are all that the receiver gets in it
+  std::uint64_t is_read = 0;  // 1: the receiver reads; 0: messages follow
+  std::int64_t table = 0;     // the address of the table of the pieces in the sender's memory
+  std::int64_t words = 0;     // of the table: for each piece the address of its first element, then its strides
+  std::uint64_t version = 0;  // of the table; no two tables of a process have the same
+};
 
 // The fault of a header that came where another one was expected; empty where there is none.
 inline std::string fault_of(const MessageHeader& header, const MessageHeader& due) {
@@ -37,7 +47,8 @@ inline std::string fault_of(const MessageHeader& header, const MessageHeader& du
     return fmt::format("rank {} sent round {} to rank {}, and round {} is due", due.from, header.round, due.to,
                        due.round);
   }
-  const bool is_known = header.content == Content::all || header.content == Content::unchanged;
+  const bool is_known =
+      header.content == due.content || (due.content == Content::all && header.content == Content::unchanged);
   if (header.bytes != due.bytes || !is_known) {
     return fmt::format("the header of round {} from rank {} to rank {} was damaged", due.round, due.from, due.to);
   }

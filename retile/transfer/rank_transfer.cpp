@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "retile/copies/convert.h"
 #include "retile/copies/copy.h"
 #include "retile/schedule/streams.h"
+#include "retile/transfer/lent_pieces.h"
 #include "retile/transfer/message_header.h"
 #include "retile/transfer/message_plan_state.h"
 #include "retile/transfer/rank_memory.h"
@@ -30,6 +32,9 @@ using TransferPiece = StreamPlan::Piece;
 // long.
 constexpr std::int64_t block_bytes = 4 << 10;
 
+// The most arrays that are named in a fault.
+constexpr std::size_t most_named = 5;
+
 }  // namespace
 
 // --- What RankTransfer::State holds.
@@ -43,6 +48,7 @@ struct Scaling {
 // How boxes lie in memory, and what their elements are converted to. Pieces are many, and such forms few but where
 // elements are scaled.
 struct Packing {
+  PieceForm form;
   BoxPacking box;
   ElementType stored;
   ElementType sent;
@@ -84,7 +90,11 @@ class Packings {
       const Box box = box_at(Shape(extent.size()), extent);
       DimensionOrder order(extent.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-      packings_.push_back({BoxPacking({box, strides}, box, bytes_of(stored), order), stored, sent, scaling});
+      packings_.push_back({{extent, strides, bytes_of(stored)},
+                           BoxPacking({box, strides}, box, bytes_of(stored), order),
+                           stored,
+                           sent,
+                           scaling});
     }
     return found->second;
   }
@@ -92,7 +102,7 @@ class Packings {
 
  private:
   std::map<std::tuple<Shape, Strides, ElementType, ElementType, const BlockScales*, Shape>, std::uint32_t> numbers_;
-  std::vector<Packing> packings_;
+  std::deque<Packing> packings_;  // which stay where they are
 };
 
 // A box in the rank's memory.
@@ -110,6 +120,13 @@ struct Lane {
   std::int64_t staged = 0;  // where its messages begin in the staging of a round
   std::vector<LaidPiece> pieces;
   std::vector<std::uint64_t> digests;  // of what was packed last, by round; 0: nothing
+  // Where its receiver may read from the sender's memory.
+  std::optional<LentTable> table;  // of the sender
+  std::optional<LentPieces> lent;  // of the receiver
+  ReadOffer offer;
+  bool is_read = false;  // in this execution
+
+  bool has_offers() const { return table || lent; }
 };
 
 namespace {
@@ -152,7 +169,8 @@ std::uint64_t digest_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 struct RankTransfer::State {
-  State(MessagePlan plan_given, Device own) : plan(std::move(plan_given)), rank(own) {}
+  State(MessagePlan plan_given, Device own, ReadableRanks readable_given)
+      : plan(std::move(plan_given)), rank(own), readable(std::move(readable_given)) {}
 
   const StreamPlan& streams() const { return plan.state().streams; }
   std::int64_t rounds(StreamPhase phase) const { return plan.state().rounds(phase); }
@@ -186,6 +204,7 @@ struct RankTransfer::State {
     streams().visit_kept(rank, list);
     add_pieces(kept_from, memory, pieces, TransferSide::source);
     add_pieces(kept_to, memory, pieces, TransferSide::target);
+    add_kept_copies();
     for (const StreamPlan::Stream& stream : streams().streams()) {
       if (stream.from != rank && stream.to != rank) continue;
       const bool is_sent = stream.from == rank;
@@ -197,7 +216,21 @@ struct RankTransfer::State {
       add_pieces(lane, memory, pieces, is_sent && !is_passed_on ? TransferSide::source : TransferSide::target);
     }
     for (const StreamPhase phase : {StreamPhase::from_sources, StreamPhase::passed_on}) place_lanes(phase);
-    stores = stores_for(plan.received_bytes(rank));
+    for (std::vector<Lane>& lanes : sent) {
+      for (Lane& lane : lanes) {
+        if (is_lent(lane)) lend(lane);
+      }
+    }
+    stores = stores_for(plan.received_bytes(rank) + kept_to.bytes);
+  }
+
+  void add_kept_copies() {
+    for (std::size_t i = 0; i < kept_from.pieces.size(); ++i) {
+      const auto key = std::pair(kept_from.pieces[i].packing, kept_to.pieces[i].packing);
+      const Packing& from = packings[key.first];
+      if (from.stored != from.sent || kept_copies.contains(key)) continue;
+      kept_copies.emplace(key, packings[key.second].form.copy_from(from.form.strides));
+    }
   }
 
   void place_lanes(StreamPhase phase) {
@@ -218,6 +251,42 @@ struct RankTransfer::State {
       }
     }
     round_bytes = std::max(round_bytes, staged);
+  }
+
+  // --- Memory that receivers read.
+
+  bool is_lent(const Lane& lane) const {
+    if (readable.processes.empty() || readable.processes[static_cast<std::size_t>(lane.peer)] == 0) return false;
+    if (plan.state().has_checksums) return false;
+    std::int64_t parts = 0;
+    for (const LaidPiece& piece : lane.pieces) {
+      const Packing& packing = packings[piece.packing];
+      if (packing.stored != packing.sent) return false;
+      parts += packing.form.part_count();
+    }
+    return lane.bytes >= parts * readable.least_part;
+  }
+  void lend(Lane& lane) const {
+    lane.table.emplace();
+    for (const LaidPiece& piece : lane.pieces) lane.table->add(piece.first, packings[piece.packing].form.strides);
+  }
+  void borrow(Lane& lane) const {
+    lane.lent.emplace(readable.processes[static_cast<std::size_t>(lane.peer)]);
+    for (const LaidPiece& piece : lane.pieces) lane.lent->add(packings[piece.packing].form);
+  }
+
+  ReadOffer offer_of(const Lane& lane, Device from, Device to, std::int64_t round) const {
+    const std::int64_t first = place_of(round).phase == 0 ? 0 : rounds(StreamPhase::from_sources);
+    ReadOffer offer{header_of(from, to, first, lane.bytes)};
+    offer.header.content = Content::offer;
+    return offer;
+  }
+  static std::vector<Message> offers_in(std::vector<Lane>& lanes) {
+    std::vector<Message> offers;
+    for (Lane& lane : lanes) {
+      if (lane.has_offers()) offers.push_back({lane.peer, std::as_writable_bytes(std::span(&lane.offer, 1))});
+    }
+    return offers;
   }
 
   // --- Messages.
@@ -245,7 +314,7 @@ struct RankTransfer::State {
     std::vector<Message> result;
     for (const Lane& lane : lanes[place.phase]) {
       const std::int64_t bytes = range_of(lane, place).size();
-      if (bytes == 0) continue;
+      if (bytes == 0 || lane.is_read) continue;
       result.push_back({lane.peer, {staging_of(lane, round), static_cast<std::size_t>(header_bytes + bytes)}});
     }
     return result;
@@ -277,16 +346,60 @@ struct RankTransfer::State {
     }
   }
 
+  void copy_kept(const LaidPiece& from, const LaidPiece& to) const {
+    const auto copy = kept_copies.find({from.packing, to.packing});
+    if (copy != kept_copies.end()) return copy->second.run(from.first, to.first, stores);
+    std::array<std::byte, block_bytes> block;  // NOLINT(*-member-init): filled before it is read
+    visit_blocks({0, packings[to.packing].box.bytes()}, [&](ByteRange range, std::int64_t) {
+      packings[from.packing].pack(from.first, range, block.data());
+      packings[to.packing].box.unpack(block.data(), range, to.first, stores);
+    });
+  }
+
   MessageHeader header_of(Device from, Device to, std::int64_t round, std::int64_t bytes) const {
     return {plan.fingerprint(), round, bytes, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
   }
 
+  // Bytes of staging for a round of what is not read.
+  std::int64_t staged_in_round() const {
+    std::int64_t most = 0;
+    for (const StreamPhase phase : {StreamPhase::from_sources, StreamPhase::passed_on}) {
+      std::int64_t staged = 0;
+      for (const auto* lanes : {&sent, &received}) {
+        for (const Lane& lane : (*lanes)[phase == StreamPhase::passed_on ? 1 : 0]) {
+          if (!lane.is_read) staged += header_bytes + divide_up(lane.bytes, rounds(phase));
+        }
+      }
+      most = std::max(most, staged);
+    }
+    return most;
+  }
+
+  std::string reading_fault(Device peer, const RuntimeError& error) const {
+    return fmt::format("rank {} could not read the memory of rank {}: {}", rank, peer, error.what());
+  }
+
+  // The names of the arrays that have bytes in a range, for messages.
+  std::string names_in(const Lane& lane, ByteRange range) const {
+    std::vector<std::string> names;
+    visit_range(lane, range, [&](const LaidPiece& piece, ByteRange, std::int64_t) {
+      std::string name = fmt::format("\"{}\"", plan.state().arrays[piece.array].name);
+      if (names.empty() || names.back() != name) names.push_back(std::move(name));
+    });
+    const std::size_t count = names.size();
+    names.resize(std::min(count, most_named));
+    const std::string text = fmt::format("{}", fmt::join(names, ", "));
+    return count > most_named ? fmt::format("{} and {} more", text, count - most_named) : text;
+  }
+
   MessagePlan plan;
   Device rank;
+  ReadableRanks readable;
   Packings packings;
   Lane kept_from;
   Lane kept_to;
-  std::array<std::vector<Lane>, 2> sent;  // by phase
+  std::map<std::pair<std::uint32_t, std::uint32_t>, BoxCopy> kept_copies;  // by packings, where nothing is converted
+  std::array<std::vector<Lane>, 2> sent;                                   // by phase
   std::array<std::vector<Lane>, 2> received;
   Stores stores = Stores::cached;  // into target tiles
   std::int64_t round_bytes = 0;    // of the staging
@@ -301,8 +414,8 @@ void Staging::reserve(std::int64_t bytes) {
 }
 
 RankTransfer::RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory,
-                           std::shared_ptr<Staging> staging)
-    : state_(std::make_unique<State>(plan, rank)) {
+                           std::shared_ptr<Staging> staging, ReadableRanks readable)
+    : state_(std::make_unique<State>(plan, rank, std::move(readable))) {
   state_->add_lanes(RankMemory(plan, rank, memory));
   ensure(staged_bytes() <= plan.staged_bytes(rank), "a rank stages no more than the plan says");
   staging->reserve(staged_bytes());
@@ -315,7 +428,7 @@ RankTransfer::~RankTransfer() = default;
 
 std::int64_t RankTransfer::rounds() const { return state_->plan.rounds(); }
 std::int64_t RankTransfer::first_passed_on() const { return state_->rounds(StreamPhase::from_sources); }
-std::int64_t RankTransfer::staged_bytes() const { return rounds_in_flight * state_->round_bytes; }
+std::int64_t RankTransfer::staged_bytes() const { return rounds_in_flight * state_->staged_in_round(); }
 
 std::vector<std::int64_t> RankTransfer::last_rounds() const {
   std::vector<std::int64_t> last(state_->plan.state().arrays.size(), -1);
@@ -339,11 +452,9 @@ std::vector<Message> RankTransfer::received(std::int64_t round) const {
 }
 
 void RankTransfer::copy_kept() const {
-  std::array<std::byte, block_bytes> block;  // NOLINT(*-member-init): filled before it is read
-  State::visit_blocks({0, state_->kept_from.bytes}, [&](ByteRange range, std::int64_t) {
-    state_->pack_range(state_->kept_from, range, block.data());
-    state_->unpack_range(state_->kept_to, range, block.data());
-  });
+  for (std::size_t i = 0; i < state_->kept_from.pieces.size(); ++i) {
+    state_->copy_kept(state_->kept_from.pieces[i], state_->kept_to.pieces[i]);
+  }
   finish_stores(state_->stores);
 }
 
@@ -366,7 +477,7 @@ std::int64_t RankTransfer::pack(std::int64_t round, Device peer, bool only_chang
   return header.content == Content::all ? header_bytes + range.size() : header_bytes;
 }
 
-void RankTransfer::unpack(std::int64_t round, Device peer) const {
+std::int64_t RankTransfer::unpack(std::int64_t round, Device peer) const {
   const State::RoundPlace place = state_->place_of(round);
   const Lane& lane = State::lane_to(state_->received[place.phase], peer);
   const ByteRange range = State::range_of(lane, place);
@@ -376,7 +487,7 @@ void RankTransfer::unpack(std::int64_t round, Device peer) const {
   std::memcpy(&header, message, sizeof header);
   const std::string fault = fault_of(header, state_->header_of(peer, state_->rank, round, range.size()));
   if (!fault.empty()) throw RuntimeError(fault);
-  if (header.content == Content::unchanged) return;
+  if (header.content == Content::unchanged) return 0;
   const bool has_checksum = state_->plan.state().has_checksums;
   std::uint32_t checksum = 0;
   State::visit_blocks(range, [&](ByteRange block, std::int64_t at) {
@@ -384,10 +495,76 @@ void RankTransfer::unpack(std::int64_t round, Device peer) const {
     state_->unpack_range(lane, block, in + at);
   });
   finish_stores(state_->stores);
-  if (header.checksum == checksum) return;
+  if (header.checksum == checksum) return range.size();
   throw RuntimeError(
-      fmt::format("round {} from rank {} to rank {} did not arrive as it was sent: its checksum is wrong", round, peer,
-                  state_->rank));
+      fmt::format("round {} from rank {} to rank {} did not arrive as it was sent: its checksum is wrong; it has {}",
+                  round, peer, state_->rank, state_->names_in(lane, range)));
+}
+
+std::vector<Device> RankTransfer::readers(std::int64_t round) const {
+  std::vector<Device> ranks;
+  for (const Lane& lane : state_->sent[state_->place_of(round).phase]) {
+    if (lane.table) ranks.push_back(lane.peer);
+  }
+  return ranks;
+}
+
+void RankTransfer::set_lenders(std::int64_t round, const std::vector<Device>& lenders) {
+  for (const Device lender : lenders) {
+    state_->borrow(State::lane_to(state_->received[state_->place_of(round).phase], lender));
+  }
+}
+
+std::vector<Message> RankTransfer::make_offers(std::int64_t round, bool only_changed) {
+  std::vector<Lane>& lanes = state_->sent[state_->place_of(round).phase];
+  for (Lane& lane : lanes) {
+    if (!lane.table) continue;
+    lane.is_read = !only_changed;
+    lane.offer = state_->offer_of(lane, state_->rank, lane.peer, round);
+    lane.offer.is_read = lane.is_read ? 1 : 0;
+    lane.table->describe(lane.offer);
+    if (lane.is_read) std::fill(lane.digests.begin(), lane.digests.end(), 0);
+  }
+  return State::offers_in(lanes);
+}
+
+std::vector<Message> RankTransfer::awaited_offers(std::int64_t round) {
+  return State::offers_in(state_->received[state_->place_of(round).phase]);
+}
+
+void RankTransfer::accept_offer(std::int64_t round, Device peer) {
+  Lane& lane = State::lane_to(state_->received[state_->place_of(round).phase], peer);
+  lane.is_read = true;
+  const ReadOffer due = state_->offer_of(lane, peer, state_->rank, round);
+  const std::string fault = fault_of(lane.offer.header, due.header);
+  if (!fault.empty()) throw RuntimeError(fault);
+  lane.is_read = lane.offer.is_read == 1;
+  if (!lane.is_read) return;
+  try {
+    lane.lent->accept(lane.offer);
+  } catch (const RuntimeError& error) {
+    throw RuntimeError(state_->reading_fault(peer, error));
+  }
+}
+
+std::int64_t RankTransfer::read(std::int64_t round) const {
+  const State::RoundPlace place = state_->place_of(round);
+  std::int64_t bytes = 0;
+  for (const Lane& lane : state_->received[place.phase]) {
+    if (!lane.is_read) continue;
+    const ByteRange range = State::range_of(lane, place);
+    try {
+      visit_range(lane, range, [&](const LaidPiece& piece, ByteRange part, std::int64_t) {
+        const auto number = static_cast<std::size_t>(&piece - lane.pieces.data());
+        lane.lent->read(number, part, piece.first, state_->stores);
+      });
+    } catch (const RuntimeError& error) {
+      throw RuntimeError(state_->reading_fault(lane.peer, error));
+    }
+    bytes += range.size();
+  }
+  finish_stores(state_->stores);
+  return bytes;
 }
 
 void RankTransfer::forget_sent() {

@@ -10,6 +10,17 @@
 //   }
 //
 // Every message begins with a header that names the plan and the round, so that a rank with another plan is told.
+//
+// Ranks whose processes can read each other's memory need no messages where bytes are sent as they lie:
+//
+//   RankTransfer transfer(plan, rank, memory, staging, readable);
+//   transfer.set_lenders(round, ...);  // of each phase, from the readers() of all ranks: who lends this rank its
+//   memory
+//   // before the first round of a phase:
+//   // start to receive transfer.awaited_offers(round);
+//   for (const Message& offer : transfer.make_offers(round)) { /* send it */ }
+//   // wait for each that is awaited, and transfer.accept_offer(round, peer);
+//   // in each round, beside its messages: transfer.read(round);
 #pragma once
 
 #include <cstddef>
@@ -54,6 +65,13 @@ class Staging {
   std::int64_t bytes_ = 0;
 };
 
+// Ranks that can read this rank's memory, and whose memory it can read. None: everything is sent in messages.
+struct ReadableRanks {
+  std::vector<std::int64_t> processes = {};  // by rank; 0 for the others
+  // Bytes that the parts of what is read have at least, on average. What is scattered more is packed.
+  std::int64_t least_part = 1 << 10;
+};
+
 // A message in the rank's staging, its header included. The memory is that of every second round.
 struct Message {
   Device peer = 0;
@@ -65,7 +83,7 @@ class RankTransfer {
   // Throws RuntimeError with a sentence for each box without memory, for memory whose elements share bytes, for targets
   // that overlap other memory, and for elements that cannot be converted.
   RankTransfer(const MessagePlan& plan, Device rank, const std::vector<TileMemory>& memory,
-               std::shared_ptr<Staging> staging = std::make_shared<Staging>());
+               std::shared_ptr<Staging> staging = std::make_shared<Staging>(), ReadableRanks readable = {});
   RankTransfer(const RankTransfer&) = delete;
   RankTransfer& operator=(const RankTransfer&) = delete;
   RankTransfer(RankTransfer&&) noexcept;
@@ -76,7 +94,7 @@ class RankTransfer {
   // The first round that sends from target tiles, which are all received before: what hosts pass on. rounds() if none
   // does.
   std::int64_t first_passed_on() const;
-  // Bytes of staging that the transfer needs.
+  // Bytes of staging that the transfer needs; after offers, that this execution of it needs.
   std::int64_t staged_bytes() const;
   // By array: the round after which the rank has all of it; -1 if it receives nothing of it.
   std::vector<std::int64_t> last_rounds() const;
@@ -91,8 +109,24 @@ class RankTransfer {
   // all; with `only_changed`, the header alone if the same bytes were packed for this round last time.
   std::int64_t pack(std::int64_t round, Device peer, bool only_changed = false);
   // Throws RuntimeError if the message is not the one that is due, or its checksum is wrong. Targets are then
-  // undefined.
-  void unpack(std::int64_t round, Device peer) const;
+  // undefined. Returns the bytes of elements that came.
+  std::int64_t unpack(std::int64_t round, Device peer) const;
+
+  // The ranks that read this rank's memory in the phase of a round: those to which all goes as it lies, in long runs.
+  std::vector<Device> readers(std::int64_t round) const;
+  // The ranks that have this rank among their readers. Before the first offer.
+  void set_lenders(std::int64_t round, const std::vector<Device>& lenders);
+  // The offers to readers. What is offered is left as it is until all ranks have finished. With `only_changed`, offers
+  // say that messages follow.
+  std::vector<Message> make_offers(std::int64_t round, bool only_changed = false);
+  std::vector<Message> awaited_offers(std::int64_t round);
+  // Throws RuntimeError if the offer is not the one that is due, or the system refuses to read. Nothing more is then
+  // expected from that rank in the phase.
+  void accept_offer(std::int64_t round, Device peer);
+  // Reads this round's bytes from all ranks that offered theirs. Returns how many. Throws RuntimeError where the system
+  // refuses; targets are then undefined.
+  std::int64_t read(std::int64_t round) const;
+
   // The next messages are packed as if nothing had been packed before.
   void forget_sent();
 

@@ -4,6 +4,7 @@ import numpy as np
 from mpi4py import MPI
 
 import retile
+from retile import _retile
 
 comm = MPI.COMM_WORLD
 rank = comm.Get_rank()
@@ -38,6 +39,27 @@ def rows_become_columns():
             target[...] = 0
 
 
+def ranks_read_each_others_memory():
+    array = np.arange(512 * 512, dtype=np.float32).reshape(512, 512)
+    mesh = retile.Mesh({"x": 4})
+    for transport in ("auto", "messages"):
+        t = retile.Transfer(comm, transport=transport)
+        layout = retile.Layout.cut(mesh, array.shape, [["x"], []])
+        target = np.zeros((512, 128), np.float32)
+        t.add_source("w", array[128 * rank : 128 * (rank + 1)].copy(), layout)
+        t.add_target("w", target, retile.Layout.cut(mesh, array.shape, [[], ["x"]]))
+        t.commit()
+        for _ in range(2):
+            target[...] = 0
+            work = t.start()
+            work.wait()
+            np.testing.assert_array_equal(target, array[:, 128 * rank : 128 * (rank + 1)])
+        assert work.report.received_bytes == 3 * 128 * 128 * 4
+        can_read = _retile.can_read(*comm.allgather(_retile.process_mark())[rank - 1])
+        is_read = transport == "auto" and comm.allreduce(can_read, MPI.LAND)
+        assert work.report.read_bytes == (work.report.received_bytes if is_read else 0)
+
+
 def what_is_wrong_is_told_on_all_ranks():
     t = retile.Transfer(comm)
     (t.add_target if rank else t.add_source)("w", np.zeros(3 if rank != 2 else 4))
@@ -49,7 +71,7 @@ def what_is_wrong_is_told_on_all_ranks():
     raise AssertionError("nothing was raised")
 
 
-for check in (rows_become_columns, what_is_wrong_is_told_on_all_ranks):
+for check in (rows_become_columns, ranks_read_each_others_memory, what_is_wrong_is_told_on_all_ranks):
     check()
     if rank == 0:
         print(check.__name__, flush=True)

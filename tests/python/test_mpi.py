@@ -27,7 +27,11 @@ def checks_of(script):
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 def test_ranks_move_whole_models():
-    assert checks_of("mpi_transfer_ranks.py") == ["rows_become_columns", "what_is_wrong_is_told_on_all_ranks"]
+    assert checks_of("mpi_transfer_ranks.py") == [
+        "rows_become_columns",
+        "ranks_read_each_others_memory",
+        "what_is_wrong_is_told_on_all_ranks",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")

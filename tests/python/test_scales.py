@@ -230,7 +230,10 @@ def test_damaged_maxima_are_told_on_all_ranks():
         t.commit()
         t.start().wait()
 
-    assert refusal(2, action) == "round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong"
+    assert (
+        refusal(2, action)
+        == 'round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong; it has "w"'
+    )
 
 
 def test_what_is_wrong_with_blocks_is_told():

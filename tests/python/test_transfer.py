@@ -1,14 +1,16 @@
 """Whole models of NumPy's arrays, between ranks that are threads here."""
 
+import functools
 import pickle
 import random
-
 import re
+
 import numpy as np
 import pytest
 from thread_group import everywhere, on_ranks, refusal
 
 import retile
+from retile import _retile
 from retile._retile import MessagePlan
 from retile._transfer_claims import Claim, Comparison, Memory, Tile, declaration_of
 
@@ -40,8 +42,11 @@ def random_layout(chance, ranks, shape):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_rank_gets_what_it_wants(seed):
+def test_every_rank_gets_what_it_wants(seed, monkeypatch):
+    """Those without checksums read each other's memory every second time."""
+    monkeypatch.setattr(_retile, "RankTransfer", functools.partial(_retile.RankTransfer, least_part=1))
     chance = random.Random(seed)
+    transport = ["auto", "messages"][seed % 4 // 2]
     ranks = chance.choice([2, 4, 6])
     arrays = {}
     for i in range(chance.randrange(1, 8)):
@@ -53,7 +58,11 @@ def test_every_rank_gets_what_it_wants(seed):
 
     def action(group):
         t = retile.Transfer(
-            group, max_bytes=cap, verify=[None, "crc32"][seed % 2], host=host and str(group.rank % host)
+            group,
+            max_bytes=cap,
+            verify=[None, "crc32"][seed % 2],
+            host=host and str(group.rank % host),
+            transport=transport,
         )
         targets = {}
         for name, (array, source, target) in arrays.items():
@@ -70,10 +79,14 @@ def test_every_rank_gets_what_it_wants(seed):
             work.wait()
             for name, target in targets.items():
                 np.testing.assert_array_equal(target, tile_of(arrays[name][0], arrays[name][2], group.rank))
-        assert work.report.staged_bytes == plan.staged_bytes(group.rank) <= cap
+        assert work.report.staged_bytes <= plan.staged_bytes(group.rank) <= cap
         assert work.report.received_bytes == plan.received_bytes(group.rank)
+        if transport == "messages" or seed % 2:
+            assert work.report.staged_bytes == plan.staged_bytes(group.rank)
+            return 0
+        return work.report.read_bytes - (work.report.received_bytes if host is None else 0)
 
-    everywhere(ranks, action)
+    assert not any(everywhere(ranks, action)) or host is not None
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -322,7 +335,7 @@ def test_executions_share_their_staging():
     """However many choices of arrays are moved alone, a rank stages no more than the cap."""
 
     def action(group):
-        t = retile.Transfer(group, max_bytes=1 << 20)
+        t = retile.Transfer(group, max_bytes=1 << 20, transport="messages")
         arrays = {f"w{i}": np.zeros(1 << 17, np.int8) for i in range(4)}
         (t.add_targets if group.rank else t.add_sources)(arrays)
         t.commit()
@@ -362,6 +375,27 @@ def test_only_what_changed_is_sent():
     for name in arrays:
         np.testing.assert_array_equal(targets[name], sources[name])
     assert min(lengths) < max(lengths) / 5
+
+
+def test_a_report_counts_what_came():
+    def action(group):
+        t = retile.Transfer(group, max_bytes=3000)
+        array = np.zeros(2000, np.int8)
+        (t.add_targets if group.rank else t.add_sources)({"w": array})
+        t.commit()
+        came = []
+        for _ in range(2):
+            work = t.start(changed=True)
+            work.wait()
+            came.append(work.report.received_bytes)
+        array[1999] = 1 - group.rank
+        work = t.start(changed=True)
+        work.wait()
+        return [*came, work.report.received_bytes]
+
+    sender, (all_of_it, nothing, some) = everywhere(2, action)
+    assert sender == [0, 0, 0]
+    assert all_of_it == 2000 and nothing == 0 and 0 < some < 2000
 
 
 def test_what_was_moved_alone_in_between_counts():
@@ -551,6 +585,17 @@ def test_settings_are_those_of_all_ranks():
     assert refusal(2, action) == "ranks have different max_bytes: 100, 200\nranks have different verify: None, 'crc32'"
 
 
+def test_a_cap_may_be_a_text():
+    """Ranks agree on its bytes, however each writes them."""
+
+    def action(group):
+        t = retile.Transfer(group, max_bytes=["1KiB", np.int64(1024)][group.rank])
+        (t.add_target if group.rank else t.add_source)("w", np.zeros(1000))
+        return str(t.commit())
+
+    assert "(cap 1,024)" in everywhere(2, action)[0]
+
+
 def test_a_cap_that_is_too_small_is_refused():
     def action(group):
         t = retile.Transfer(group, max_bytes=50)
@@ -568,6 +613,8 @@ def test_arguments_are_checked():
     for max_bytes in (True, 1.5, -1, None):
         with pytest.raises(retile.InputError, match=re.escape(f"{refused}{max_bytes!r}")):
             retile.Transfer(None, max_bytes=max_bytes)
+    with pytest.raises(retile.InputError, match="transport is one of auto, messages, not 'collectives'"):
+        retile.Transfer(None, transport="collectives")
     with pytest.raises(retile.InputError, match='verify is "crc32" or None, not 5'):
         retile.Transfer(None, verify=5)
 
@@ -585,17 +632,6 @@ def test_arguments_are_checked():
         t.start().wait()  # nothing
 
     everywhere(1, action)
-
-
-def test_a_cap_may_be_a_text():
-    """Ranks agree on its bytes, however each writes them."""
-
-    def action(group):
-        t = retile.Transfer(group, max_bytes=["1KiB", np.int64(1024)][group.rank])
-        (t.add_target if group.rank else t.add_source)("w", np.zeros(1000))
-        return str(t.commit())
-
-    assert "(cap 1,024)" in everywhere(2, action)[0]
 
 
 def test_damaged_messages_are_told_on_all_ranks():
@@ -626,7 +662,9 @@ def test_damaged_messages_are_told_on_all_ranks():
 
     # Both hold the array and send half of it; rank 2 only looks on.
     told = everywhere(3, lambda group: action(group))
-    assert set(told) == {"round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong"}
+    assert set(told) == {
+        'round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong; it has "w"'
+    }
 
 
 def test_plans_print():

@@ -9,6 +9,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 
 import retile
 import retile.torch
+from retile import _retile
 
 TRAINERS, SERVERS = range(4), range(4, 8)
 
@@ -140,6 +141,36 @@ def norms_on_sub_meshes_are_replicas():
     assert torch.equal(target, norm)
     assert {plan.sent_bytes(rank) for rank in TRAINERS} == {60}  # half of what six ranks want of a half
     assert plan.received_bytes(5) == 40
+
+
+def memory_of_ranks_of_one_host_is_read():
+    """Trainers' columns and servers' rows, from strided memory to strided memory; what passes between hosts is sent."""
+    trainers, servers = meshes()
+    weight = torch.arange(1 << 18, dtype=torch.int32).view(512, 512)
+    for hosts, transport in ((1, "auto"), (2, "auto"), (1, "messages")):
+        t = retile.torch.Transfer(host=str(dist.get_rank() % hosts), transport=transport)
+        if is_trainer():
+            tile = torch.zeros(512, 600, dtype=torch.int32)[:, :256]
+            tile = tile.copy_(weight[:, 256 * (dist.get_rank() % 2) :][:, :256])
+            box = ((0, 512), (256 * (dist.get_rank() % 2), 256 * (dist.get_rank() % 2) + 256))
+            t.add_source("w", tile, box=box)
+        target = torch.zeros(128, 700, dtype=torch.int32)[:, 100:612]
+        if not is_trainer():
+            t.add_target("w", DTensor.from_local(target, servers, [Shard(0)]))
+        t.commit()
+        for _ in range(2):
+            target.zero_()
+            work = t.start()
+            work.wait("w") if not is_trainer() else None
+            assert is_trainer() or torch.equal(target, tile_of(weight, servers, [Shard(0)]))
+            work.wait()
+        report = work.report
+        marks, readable = [None] * 8, [None] * 8
+        dist.all_gather_object(marks, _retile.process_mark())
+        dist.all_gather_object(readable, all(_retile.can_read(*mark) for mark in marks))
+        if not is_trainer() and all(readable):
+            expected = {(1, "auto"): 1 << 18, (2, "auto"): 1 << 17, (1, "messages"): 0}[hosts, transport]
+            assert report.read_bytes == expected, report
 
 
 def any_group_carries_it():
@@ -309,6 +340,7 @@ CASES = [
     servers_get_what_trainers_have,
     boxes_go_to_memory_that_is_there,
     norms_on_sub_meshes_are_replicas,
+    memory_of_ranks_of_one_host_is_read,
     any_group_carries_it,
     weights_are_scaled_in_blocks,
     layers_are_waited_for,

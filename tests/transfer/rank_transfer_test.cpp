@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -44,7 +45,8 @@ using Bytes = std::vector<std::byte>;
 // All ranks of a transfer in one process, with tiles of made-up arrays that are packed.
 class Ranks {
  public:
-  Ranks(Model model, const MessageOptions& options)
+  // With `least_part` ranks read each other's memory, in parts that are at least so long on average; 0: they do not.
+  Ranks(Model model, const MessageOptions& options, std::int64_t least_part = 0)
       : model_(std::move(model)), plan_(model_.kinds, model_.arrays, model_.ranks, options) {
     for (Device rank = 0; rank < model_.ranks; ++rank) {
       std::vector<TileMemory> memory;
@@ -56,9 +58,34 @@ class Ranks {
         Bytes& target = tiles_.emplace_back(bytes_in(kind.target, rank, array));
         memory.push_back({array, TransferSide::target, target.data(), {}, {}, {}});
       }
-      ranks_.emplace_back(plan_, rank, memory);
+      ReadableRanks readable;
+      if (least_part > 0)
+        readable = {std::vector<std::int64_t>(static_cast<std::size_t>(model_.ranks), getpid()), least_part};
+      ranks_.emplace_back(plan_, rank, memory, std::make_shared<Staging>(), readable);
+    }
+    for (const std::int64_t round : {std::int64_t{0}, ranks_.front().first_passed_on()}) {
+      for (Device from = 0; from < model_.ranks; ++from) {
+        for (const Device reader : rank(from).readers(round)) rank(reader).set_lenders(round, {from});
+      }
+      if (ranks_.front().first_passed_on() == 0) break;
     }
   }
+
+  // Every offer of a phase, and the first fault that is found with one.
+  std::string exchange_offers(std::int64_t round, bool only_changed = false) {
+    std::string fault;
+    for (Device from = 0; from < model_.ranks; ++from) {
+      for (const Message& offer : rank(from).make_offers(round, only_changed)) {
+        for (const Message& awaited : rank(offer.peer).awaited_offers(round)) {
+          if (awaited.peer == from) std::memcpy(awaited.bytes.data(), offer.bytes.data(), offer.bytes.size());
+        }
+        const std::string found = error_of([&] { rank(offer.peer).accept_offer(round, from); });
+        if (fault.empty()) fault = found;
+      }
+    }
+    return fault;
+  }
+  std::int64_t read_bytes() const { return read_bytes_; }
 
   const MessagePlan& plan() const { return plan_; }
   RankTransfer& rank(Device rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -68,6 +95,9 @@ class Ranks {
   // Every message of a round, packed, sent and unpacked. Returns the bytes that were sent.
   std::int64_t move_round(std::int64_t round, bool only_changed = false) {
     std::int64_t bytes = 0;
+    const bool begins_phase = round == 0 || round == rank(0).first_passed_on();
+    EXPECT_EQ(begins_phase ? exchange_offers(round, only_changed) : "", "");
+    for (const RankTransfer& rank : ranks_) read_bytes_ += rank.read(round);
     for (Device from = 0; from < model_.ranks; ++from) {
       for (const Message& message : rank(from).sent(round)) {
         const std::int64_t length = rank(from).pack(round, message.peer, only_changed);
@@ -121,6 +151,7 @@ class Ranks {
   MessagePlan plan_;
   std::vector<Bytes> tiles_;  // by rank, array and side
   std::vector<RankTransfer> ranks_;
+  std::int64_t read_bytes_ = 0;
 };
 
 TEST(RankTransfer, gives_every_rank_its_slices_within_the_cap) {
@@ -162,6 +193,111 @@ TEST(RankTransfer, passes_on_what_has_come_into_a_host) {
   EXPECT_GT(relays, 20);
 }
 
+// Two ranks: rows to columns.
+Model rows_to_columns(ElementType type = ElementType::f32) {
+  Model model = model_of(make_manifest({{"w", test::problem_of("a=2", "[4{a}8, 6]", "[8, 3{a}6]")}}));
+  model.kinds[0].element_type = type;
+  return model;
+}
+
+// --- Memory that ranks read.
+
+TEST(RankTransfer, reads_what_is_sent_as_it_lies) {
+  test::RandomProblems random(36);
+  for (int i = 0; i < 150; ++i) {
+    const Manifest manifest = test::any_manifest(random);
+    const Hosts hosts = i % 2 == 0 ? Hosts() : even_hosts(manifest.device_count(), 2);
+    Ranks ranks(model_of(manifest), {20000, static_cast<std::int64_t>(40 + random.number(500)), hosts, false}, 1);
+    ASSERT_EQ(ranks.move(), 0) << i;
+    ASSERT_EQ(ranks.difference(), std::nullopt) << i;
+    std::int64_t received = 0;
+    for (Device rank = 0; rank < manifest.device_count(); ++rank) {
+      received += ranks.plan().received_bytes(rank);
+      ASSERT_EQ(ranks.rank(rank).staged_bytes(), 0);
+    }
+    ASSERT_EQ(ranks.read_bytes(), received);
+  }
+}
+
+TEST(RankTransfer, reads_some_lanes_and_sends_the_others) {
+  test::RandomProblems random(37);
+  int mixed = 0;
+  for (int i = 0; i < 80; ++i) {
+    const Manifest manifest = test::any_manifest(random);
+    Ranks ranks(model_of(manifest), {20000, 300, {}, false}, 40);
+    const std::int64_t sent = ranks.move();
+    ASSERT_EQ(ranks.difference(), std::nullopt) << i;
+    mixed += sent > 0 && ranks.read_bytes() > 0 ? 1 : 0;
+  }
+  EXPECT_GT(mixed, 10);
+}
+
+TEST(RankTransfer, sends_where_only_changes_are_wanted) {
+  Ranks ranks(rows_to_columns(), {4096, 100, {}, false}, 1);
+  EXPECT_EQ(ranks.move(), 0);
+  const std::int64_t all = ranks.move(true);
+  EXPECT_EQ(all, 2 * (40 + 48));
+  EXPECT_EQ(ranks.move(true), 2 * 40);
+  ranks.source(0, 0)[3 * 4] ^= std::byte{1};
+  EXPECT_EQ(ranks.move(), 0);
+  ranks.source(0, 0)[3 * 4] ^= std::byte{1};
+  EXPECT_EQ(ranks.move(true), all);  // what was packed last is not what is there
+  EXPECT_EQ(ranks.difference(), std::nullopt);
+}
+
+TEST(RankTransfer, sends_what_is_converted_checked_or_scattered) {
+  EXPECT_THAT(Ranks(rows_to_columns(), {4096, 4096, {}, false}, 1).rank(0).readers(0), ::testing::ElementsAre(1));
+  EXPECT_THAT(Ranks(rows_to_columns(), {4096, 4096, {}, true}, 1).rank(0).readers(0), ::testing::IsEmpty());
+  // Four rows of 12 bytes with as many between them, which are read along.
+  EXPECT_THAT(Ranks(rows_to_columns(), {4096, 4096, {}, false}, 48).rank(0).readers(0), ::testing::ElementsAre(1));
+  EXPECT_THAT(Ranks(rows_to_columns(), {4096, 4096, {}, false}, 49).rank(0).readers(0), ::testing::IsEmpty());
+  const Model model = rows_to_columns(ElementType::bf16);
+  const MessagePlan plan(model.kinds, model.arrays, 2, {});
+  std::vector<float> source(24);
+  Bytes target(48);
+  const RankTransfer converting(
+      plan, 0,
+      {{0, TransferSide::source, std::as_writable_bytes(std::span(source)).data(), {}, {}, ElementType::f32},
+       {0, TransferSide::target, target.data(), {}, {}, {}}},
+      std::make_shared<Staging>(), {{0, getpid()}, 1});
+  EXPECT_THAT(converting.readers(0), ::testing::IsEmpty());
+}
+
+TEST(RankTransfer, tells_ranks_whose_offers_disagree) {
+  Ranks ranks(rows_to_columns(), {4096, 4096, {}, false}, 1);
+  ASSERT_EQ(ranks.exchange_offers(0), "");
+  const Message awaited = ranks.rank(1).awaited_offers(0).front();
+  awaited.bytes[0] ^= std::byte{1};
+  EXPECT_EQ(error_of([&] { ranks.rank(1).accept_offer(0, 0); }),
+            "rank 0 has another transfer than rank 1, or its message was damaged");
+  awaited.bytes[0] ^= std::byte{1};
+  awaited.bytes[56] ^= std::byte{1};  // the length of the table
+  awaited.bytes[64] ^= std::byte{1};  // its version
+  EXPECT_EQ(error_of([&] { ranks.rank(1).accept_offer(0, 0); }),
+            "rank 1 could not read the memory of rank 0: its table has another length");
+  EXPECT_THAT(ranks.rank(1).received(0), ::testing::IsEmpty());  // so nobody waits for messages that do not come
+}
+
+TEST(RankTransfer, tells_that_the_system_refuses_to_read) {
+  const Model model = rows_to_columns();
+  const MessagePlan plan(model.kinds, model.arrays, 2, {});
+  std::vector<RankTransfer> ranks;
+  std::vector<Bytes> tiles(4, Bytes(96));
+  for (Device rank = 0; rank < 2; ++rank) {
+    const std::size_t i = 2 * static_cast<std::size_t>(rank);
+    // The process of rank 0 is none.
+    ranks.emplace_back(plan, rank,
+                       std::vector<TileMemory>{{0, TransferSide::source, tiles[i].data(), {}, {}, {}},
+                                               {0, TransferSide::target, tiles[i + 1].data(), {}, {}, {}}},
+                       std::make_shared<Staging>(), ReadableRanks{{INT32_MAX, getpid()}, 1});
+  }
+  ranks[1].set_lenders(0, {0});
+  const Message offer = ranks[0].make_offers(0).front();
+  std::memcpy(ranks[1].awaited_offers(0).front().bytes.data(), offer.bytes.data(), offer.bytes.size());
+  EXPECT_EQ(error_of([&] { ranks[1].accept_offer(0, 0); }),
+            "rank 1 could not read the memory of rank 0: process_vm_readv: its table could not be read");
+}
+
 TEST(RankTransfer, says_after_which_round_an_array_is_there) {
   test::RandomProblems random(33);
   for (int i = 0; i < 40; ++i) {
@@ -179,13 +315,6 @@ TEST(RankTransfer, says_after_which_round_an_array_is_there) {
       }
     }
   }
-}
-
-// Two ranks: rows to columns.
-Model rows_to_columns(ElementType type = ElementType::f32) {
-  Model model = model_of(make_manifest({{"w", test::problem_of("a=2", "[4{a}8, 6]", "[8, 3{a}6]")}}));
-  model.kinds[0].element_type = type;
-  return model;
 }
 
 // More than a hundred thousand of them.
@@ -267,7 +396,24 @@ TEST(RankTransfer, tells_ranks_that_disagree) {
   message.bytes.back() ^= std::byte{1};
   std::memcpy(some.rank(1).received(0).front().bytes.data(), message.bytes.data(), message.bytes.size());
   EXPECT_EQ(error_of([&] { some.rank(1).unpack(0, 0); }),
-            "round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong");
+            "round 0 from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong; it has \"w\"");
+}
+
+TEST(RankTransfer, names_the_arrays_of_a_damaged_message) {
+  Model model = rows_to_columns();
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) model.arrays.push_back({name, 0});
+  const auto told = [&](std::int64_t round, std::int64_t message) {
+    Ranks ranks(model, {4096, message, {}, true});
+    ranks.rank(0).pack(round, 1);
+    const Message sent = ranks.rank(0).sent(round).front();
+    sent.bytes.back() ^= std::byte{1};
+    std::memcpy(ranks.rank(1).received(round).front().bytes.data(), sent.bytes.data(), sent.bytes.size());
+    return error_of([&] { ranks.rank(1).unpack(round, 0); });
+  };
+  const std::string wrong = " from rank 0 to rank 1 did not arrive as it was sent: its checksum is wrong; it has ";
+  // 48 bytes of each array, of which a round takes 85.
+  EXPECT_EQ(told(1, 85), "round 1" + wrong + "\"a\", \"b\", \"c\"");
+  EXPECT_EQ(told(0, 4096), "round 0" + wrong + "\"w\", \"a\", \"b\", \"c\", \"d\" and 2 more");
 }
 
 TEST(RankTransfer, sends_only_what_changed) {
