@@ -2,7 +2,7 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
-EVALUATE_SECONDS ?= 1200
+EVALUATE_SECONDS ?= 2400
 SECONDS ?= 600
 SCALE ?= 0.125
 RESULTS ?= $(wildcard docs/evaluation/results/*)
@@ -109,7 +109,7 @@ compare-xla: build-bench ## our plans against those of the XLA compiler
 planner-table: build-bench ## measure planning anew and write the tables of docs/planner-times.md
 	bench/planner_tables.sh build/release/bench docs/planner-times.md
 
-evaluate: build build-bench ## measure for EVALUATE_SECONDS (1200) at SCALE (0.125) of the arrays' sizes, then report
+evaluate: build build-bench ## measure for EVALUATE_SECONDS (2400) at SCALE (0.125) of the arrays' sizes, PARTS of it, then report
 	bench/evaluate.sh build/release build/evaluation $(EVALUATE_SECONDS) $(SCALE)
 	$(MAKE) report RESULTS="$$(echo build/evaluation/*.jsonl)"
 
