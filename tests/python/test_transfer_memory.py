@@ -107,8 +107,8 @@ def test_what_is_converted_checked_or_changed_is_sent():
 
 @can_read
 def test_executions_follow_each_other_in_any_order():
-    """Sources change as soon as wait() returns, and lie elsewhere now and then; some of them are moved alone."""
-    steps = np.random.default_rng(1).choice(["all", "changed", "some", "moved"], 40)
+    """Sources change as soon as wait() returns; now and then sources or targets lie elsewhere."""
+    steps = np.random.default_rng(1).choice(["all", "changed", "some", "move 0", "move 1"], 40)
 
     def action(group):
         t = retile.Transfer(group)
@@ -118,10 +118,11 @@ def test_executions_follow_each_other_in_any_order():
         expected = np.zeros((200, 300), np.float32)
         for i, step in enumerate(steps):
             source[i, i] = expected[i, i] = i
-            if group.rank == 0 and step == "moved":  # as frameworks do
-                source = source.copy()
+            if step == f"move {group.rank}":  # as frameworks do
+                source, target = source.copy(), target.copy()
+                array = target if group.rank else source
                 for execution in t._executions.values():
-                    execution.tiles = [dataclasses.replace(tile, array=source) for tile in execution.tiles]
+                    execution.tiles = [dataclasses.replace(tile, array=array) for tile in execution.tiles]
                 t._tiles = t._executions[None].tiles
             t.start(only=["w"] if step == "some" else None, changed=step == "changed").wait()
             assert group.rank == 0 or (target == expected).all(), i
