@@ -16,6 +16,7 @@
 //   whether a plan is right                                   plan/verify.h
 //   plans as JSON, one a line                                 plan/json.h
 //   plans in the operations of compilers of tensors           tensors/lowering.h, tensors/tensor_program.h
+//   how long compiled programs of these take                  tensors/seconds.h
 //   rounds in which devices send one message each             plan/rounds.h
 //   plans as pictures                                         draw.h
 //   engines that move bytes                                   engines/engine.h, engines/threads/threads.h
@@ -65,6 +66,7 @@
 #include "retile/scalapack.h"
 #include "retile/schedule/device_schedule.h"
 #include "retile/tensors/lowering.h"
+#include "retile/tensors/seconds.h"
 #include "retile/tensors/tensor_program.h"
 #include "retile/transfer.h"
 #include "retile/transfer/claims.h"

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import functools
 import json
+import random
 import sys
 import time
 from pathlib import Path
@@ -38,27 +39,25 @@ class Results:
         self.path = path
         path.write_text(json.dumps({"run": {"engine": engine, "options": {"machine": machine.to_json()}}}) + "\n")
 
-    def append(self, problem, plans, ways, seconds):
-        """By contender: the plan, how it is carried out, and the seconds of each repetition. Plans that were not made
-        for the machine have the prediction of an equal one."""
-        timed = {steps_of(plan): plan for name, plan in plans.items() if name == "auto" or name in PLANNERS}
+    def append(self, problem, contenders, seconds):
+        """The seconds of each repetition, by contender. Contenders with equal steps are one plan."""
         with self.path.open("a") as file:
-            for name, plan in plans.items():
-                predicted = timed.get(steps_of(plan)) if ways[name] != "xla" else None
-                line = {
-                    "id": problem["id"],
-                    "contender": name,
-                    "steps": [ways[name]] if ways[name] == "xla" else [ways[name], *steps_of(plan)],
-                    "predicted": predicted and predicted.seconds,
-                    "least_predicted": predicted and predicted.least_seconds,
-                    "cost": {"floor": plan.floor},
-                    "seconds": seconds[name],
-                }
+            for name, contender in contenders.items():
+                line = {"id": problem["id"], "contender": name, **contender, "seconds": seconds[name]}
                 file.write(json.dumps(line) + "\n")
 
 
+def contender_of(steps, plan, seconds):
+    return {
+        "steps": steps,
+        "predicted": seconds,
+        "least_predicted": plan.least_seconds,
+        "cost": {"floor": plan.floor},
+    }
+
+
 def steps_of(plan):
-    return tuple(str(step) for step in plan.steps)
+    return [str(step) for step in plan.steps]
 
 
 def sample(options):
@@ -71,19 +70,37 @@ def sample(options):
 
 
 def programs_of(movement, machine):
-    """Contender to program: plans of all planners in the form that fits, auto's in the others, and XLA's own."""
-    from retile._programs import Program, Wishes, plan_for, program_for
+    """Contender to program: the ones that are chosen, every one that could be chosen, and plans of some planners in the
+    form that is taken without a machine."""
+    from retile import _retile
+    from retile._programs import FORMS, Program, Wishes, plan_for, program_for
 
-    chosen = program_for(movement, Wishes(machine=machine))
-    form = movement.best_form(is_alone=True)
-    found = {"auto": chosen, "no-machine": program_for(movement)}
-    found["dtensor-costs"] = Program(movement, form, plan_for(movement, with_dtensor_costs(machine)))
+    ends, form = movement.layouts(), movement.best_form(is_alone=True)
+    found = {
+        "auto": program_for(movement, Wishes(machine=machine)),
+        "no-machine": program_for(movement),
+        "dtensor-costs": Program(movement, form, plan_for(movement, with_dtensor_costs(machine))),
+        "xla": Program(movement, "xla", plan_for(movement)),
+    }
+    for own_form, plan in _retile.fastest_programs(*ends, "f32", machine, ["xla"]):
+        found["xla"] = Program(movement, own_form, plan)
     for planner in PLANNERS:
         with contextlib.suppress(retile.InputError):  # there is no plan of this kind
-            plan = retile.plan(*movement.layouts(), dtype=movement.dtype, planner=planner, machine=machine)
-            found[planner] = Program(movement, form, plan)
-    for other in ("fast", "collectives", "xla"):
-        found[f"auto-{other}"] = Program(movement, other, chosen.plan)
+            found[planner] = Program(movement, form, retile.plan(*ends, dtype=movement.dtype, planner=planner))
+    for number, (own_form, plan) in enumerate(_retile.fastest_programs(*ends, "f32", machine, [*FORMS])):
+        found[f"{number}: {plan.planner}, {own_form}"] = Program(movement, own_form, plan)
+    return found
+
+
+def contenders_of(programs, machine):
+    """By name. Programs of equal statements are one, whatever their form is called; XLA's own is one of its own."""
+    every, found = [], {}
+    for name, program in programs.items():
+        statements = "xla" if program.form == "xla" else program.tensors.statements
+        if statements not in every:
+            every.append(statements)
+        seconds = programs["xla"].plan.seconds if program.form == "xla" else program.tensors.seconds(4, machine)
+        found[name] = contender_of([f"program {every.index(statements)}"], program.plan, seconds)
     return found
 
 
@@ -103,14 +120,16 @@ def measure_jax(problem, machine, options, results):
     for name, program in found.items():
         np.testing.assert_array_equal(np.asarray(program.compiled(x)), array, name)
     seconds = {name: [] for name in found}
+    names, generator = list(found), random.Random(1)
     for _ in range(options.repetitions):
-        for name, program in found.items():
-            run = program.compiled
+        generator.shuffle(names)  # what a program leaves in caches and freed memory is the next one's
+        for name in names:
+            run = found[name].compiled
             start = time.perf_counter()
-            run(x).block_until_ready()
+            result = run(x).block_until_ready()
             seconds[name].append(time.perf_counter() - start)
-    plans = {name: program.plan for name, program in found.items()}
-    results.append(problem, plans, {name: program.form for name, program in found.items()}, seconds)
+            del result
+    results.append(problem, contenders_of(found, machine), seconds)
 
 
 def run_jax(options):
@@ -150,7 +169,12 @@ def measure_torch(problem, machine, options, results):
         require_moved(run, expected, (problem["id"], name))
     seconds = timed(runs, options.repetitions)
     if results:
-        results.append(problem, plans, dict.fromkeys(plans, "messages"), seconds)
+        timed_on = {tuple(steps_of(plan)): plan.seconds for name, plan in plans.items() if name in ("auto", *PLANNERS)}
+        contenders = {
+            name: contender_of(steps_of(plan), plan, timed_on.get(tuple(steps_of(plan))))
+            for name, plan in plans.items()
+        }
+        results.append(problem, contenders, seconds)
 
 
 def run_rank(rank, options):

@@ -18,7 +18,7 @@ Trial = Callable[[int, int, int], float]
 def calibrated(devices: int, trial: Trial, what: str) -> Machine:
     """The machine on which plans take as long as the trials did."""
     groups = [size for size in range(2, devices + 1) if devices % size == 0]
-    step, latency = _line([(size - 1, _median(trial, size, 1, 1)) for size in groups])
+    step, latency = line_through([(size - 1, _median(trial, size, 1, 1)) for size in groups])
     copy, rate = [], 0.0
     for run in RUNS:
         rows = max(1, TILE_BYTES // (run * devices))
@@ -45,7 +45,7 @@ def _median(trial: Trial, group: int, rows: int, run: int) -> float:
     return statistics.median(trial(group, rows, run) for _ in range(REPETITIONS))
 
 
-def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
+def line_through(points: list[tuple[int, float]]) -> tuple[float, float]:
     """The start and the slope of the line through (messages, seconds), neither below 0. A single point gives only a
     start."""
     x, y = (statistics.fmean(values) for values in zip(*points, strict=True))

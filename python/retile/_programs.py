@@ -324,6 +324,9 @@ def _choices(movements: tuple[Movement, ...], wishes: Wishes) -> Iterator[Choice
 
 def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
     """The programs to choose from, the best first."""
+    if wishes.machine is not None and wishes.machine._times_programs:
+        yield from _timed_programs(movement, wishes)
+        return
     plan, form = plan_for(movement, wishes.machine), wishes.form
     if form is None:
         best = Program(movement, movement.best_form(wishes.is_alone), plan)
@@ -336,6 +339,20 @@ def _programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
         yield from (Program(movement, "lean", plan) for plan in _plans(movement))
     else:
         yield Program(movement, form, plan)
+
+
+def _timed_programs(movement: Movement, wishes: Wishes) -> Iterator[Program]:
+    """The programs to choose from on a machine that times them, the fastest first. Inside the caller's program, plans
+    keep their collectives: XLA lays out what is around them so that other forms save no copies."""
+    forms = FORMS if wishes.is_alone else ("collectives", "xla")
+    if wishes.form is not None:
+        forms = (wishes.form,)
+    if not movement.is_on_one_mesh() and wishes.form is None:
+        forms = tuple(form for form in forms if form != "xla")
+    found = _retile.fastest_programs(*movement.layouts(), element_type(movement.dtype), wishes.machine, [*forms])
+    yield from (Program(movement, form, plan) for form, plan in found)
+    if not found:  # XLA's own program, of which there is no model
+        yield Program(movement, "xla", plan_for(movement))
 
 
 def _is_left_to_xla(program: Program, is_alone: bool) -> bool:

@@ -21,7 +21,6 @@ mesh {x: 2, y: 4}  // planner wide
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,9 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from retile._calibration import calibrated
 from retile._errors import InputError
 from retile._inside_jit import reshard_inside_jit
+from retile._jax_calibration import calibrated_programs
 from retile._jax_transfer import Transfer
 from retile._machines import require_machine
 from retile._programs import (
@@ -375,26 +374,16 @@ def reshard(
 
 
 def calibrate(devices: Sequence[Any] | None = None) -> Machine:
-    """The machine on which plans take as long as `reshard` takes on these devices (default: all of JAX's). They must
-    belong to one process, and count as one host. Pass the result as `machine` afterwards."""
+    """The machine on which programs take as long as they do on these devices (default: all of JAX's), from the times of
+    some that are compiled for it, in about ten seconds. The devices must belong to one process, and count as one host.
+    Pass the result as `machine` afterwards. Raises RuntimeError where the times make no sense."""
     listed = np.array(jax.devices() if devices is None else list(devices))
     if listed.size < 2:
         raise InputError("calibration takes two devices or more")
     if jax.process_count() > 1:
         raise InputError("the devices are of several processes: calibration measures those of one")
 
-    def trial(group: int, rows: int, run: int) -> float:
-        groups = listed.size // group
-        mesh = jax.sharding.Mesh(listed.reshape(groups, group), ("group", "member"))
-        by_rows, by_columns = (
-            NamedSharding(mesh, PartitionSpec("group", *cut)) for cut in (("member",), (None, "member"))
-        )
-        matrix = jax.device_put(np.zeros((groups, group * rows, group * run), np.uint8), by_rows).block_until_ready()
-        start = time.perf_counter()
-        reshard(matrix, by_columns).block_until_ready()
-        return time.perf_counter() - start
-
-    return calibrated(listed.size, trial, f"JAX on {listed[0].platform} devices")
+    return calibrated_programs(listed)
 
 
 def _wishes(memory_limit: Any, form: Any, machine: Any) -> Wishes:

@@ -48,6 +48,9 @@ void bind_machines(nb::module_& module) {
       .def_prop_ro(
           "hosts", [](const PythonMachine& self) { return self.machine.hosts; }, "The devices on each host.")
       .def_prop_ro("device_count", [](const PythonMachine& self) { return self.machine.device_count(); })
+      .def_prop_ro(
+          "_times_programs", [](const PythonMachine& self) { return self.machine.programs.has_value(); },
+          "Whether it says how long compiled programs take.")
       .def("to_json", [](const PythonMachine& self) { return self.text; })
       .def("__repr__", [](const PythonMachine& self) { return "Machine(" + self.text + ")"; })
       .def(

@@ -17,7 +17,7 @@
 namespace retile {
 namespace {
 
-constexpr std::string_view machine_keys = "format, name, hosts, link, inside, copy, step, source";
+constexpr std::string_view machine_keys = "format, name, hosts, link, inside, copy, step, programs, source";
 
 // --- Reading.
 
@@ -79,6 +79,34 @@ std::vector<CopyRate> read_copy(const JsonReader& reader) {
   return copy;
 }
 
+// Pairs of a size, in ascending order, and a figure of it.
+template <typename Entry, typename Read>
+std::vector<Entry> read_table(const JsonReader& reader, const char* hint, Read read_figure) {
+  std::vector<Entry> table;
+  std::int64_t last = 0;
+  for (const JsonReader& entry : reader.elements()) {
+    const std::vector<JsonReader> pair = entry.elements();
+    if (pair.size() != 2) entry.fail(fmt::format("{} must be two numbers", entry.name()), hint);
+    const std::int64_t size = pair[0].size();
+    if (size <= last) pair[0].fail(fmt::format("entries must ascend, and {} follows {}", size, last));
+    last = size;
+    table.push_back({size, read_figure(pair[1])});
+  }
+  if (table.empty()) reader.fail(fmt::format("{} has no entries", reader.name()), hint);
+  return table;
+}
+
+CollectiveTimes read_collective(const JsonReader& reader) {
+  return {
+      read_table<CollectiveTimes::Latency>(reader.member("latency"), "write [devices of a group, seconds]", read_time),
+      read_table<CollectiveTimes::Rate>(reader.member("rate"), "write [bytes, bytes a second]", read_rate)};
+}
+
+ProgramTimes read_programs(const JsonReader& reader) {
+  return {read_time_or_none(reader, "start"), read_collective(reader.member("permute")),
+          read_collective(reader.member("gather")), read_collective(reader.member("all_to_all"))};
+}
+
 // So many devices are listed: one that is listed twice, or has a number beyond theirs, leaves another one out.
 void check_devices(const JsonReader& reader, const Machine& machine, InputFaults& faults) {
   const std::int64_t count = machine.device_count();
@@ -117,6 +145,13 @@ void read_hosts(const JsonReader& reader, Machine& machine, InputFaults& faults)
   machine.hosts_place = diagnose(reader.source(), reader.value().range(), Fault{});
 }
 
+void find_unknown_program_keys(const SourceText& source, JsonObject& programs, InputFaults& faults) {
+  find_unknown_keys(source, programs, "start, permute, gather, all_to_all", faults);
+  for (JsonMember& member : programs) {
+    if (auto* times = member.value.as<JsonObject>()) find_unknown_keys(source, *times, "latency, rate", faults);
+  }
+}
+
 Machine read_machine(const JsonReader& reader, InputFaults& faults) {
   Machine machine;
   const auto read = [&](const char* key, const auto& action) {
@@ -138,6 +173,7 @@ Machine read_machine(const JsonReader& reader, InputFaults& faults) {
   });
   read("copy", [&](const JsonReader& copy) { machine.copy = read_copy(copy); });
   faults.attempt([&] { machine.step = read_time_or_none(reader, "step"); });
+  read("programs", [&](const JsonReader& programs) { machine.programs = read_programs(programs); });
   return machine;
 }
 
@@ -155,7 +191,55 @@ std::string host_rates_json(const std::vector<LinkRates>& links, double LinkRate
   return are_equal ? fmt::format("{}", rates[0]) : fmt::format("[{}]", fmt::join(rates, ", "));
 }
 
+std::string to_json(const CollectiveTimes& times) {
+  std::vector<std::string> latencies;
+  std::vector<std::string> rates;
+  for (const auto& [group, seconds] : times.latency) latencies.push_back(fmt::format("[{}, {}]", group, seconds));
+  for (const auto& [bytes, rate] : times.rate) rates.push_back(fmt::format("[{}, {}]", bytes, rate));
+  return fmt::format(R"({{"latency": [{}], "rate": [{}]}})", fmt::join(latencies, ", "), fmt::join(rates, ", "));
+}
+
+// --- Figures between two entries of a table.
+
+// Where a size lies among the entries: the part of the way from one to the other.
+struct Between {
+  std::size_t below = 0;
+  std::size_t above = 0;
+  double part = 0;
+};
+
+template <typename Entry, typename Scale>
+Between find_between(const std::vector<Entry>& table, std::int64_t Entry::*size, std::int64_t wanted, Scale scale) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Entry& entry) { return entry.*size >= wanted; });
+  const auto above = static_cast<std::size_t>(std::min(found, table.end() - 1) - table.begin());
+  if (found == table.end() || above == 0 || table[above].*size == wanted) return {above, above, 0};
+  const double low = scale(table[above - 1].*size);
+  return {above - 1, above, (scale(wanted) - low) / (scale(table[above].*size) - low)};
+}
+
+// The rate for a size, on logarithmic scales.
+template <typename Entry>
+double rate_between(const std::vector<Entry>& table, std::int64_t Entry::*size, std::int64_t wanted) {
+  const auto log_of = [](std::int64_t number) { return std::log(static_cast<double>(number)); };
+  const Between between = find_between(table, size, wanted, log_of);
+  const double below = table[between.below].rate;
+  const double above = table[between.above].rate;
+  if (between.below == between.above) return above;
+  const auto [low, high] = std::minmax(below, above);
+  const double rate = std::exp(std::log(below) * (1 - between.part) + std::log(above) * between.part);
+  return std::clamp(rate, low, high);  // logarithms are rounded
+}
+
 }  // namespace
+
+double CollectiveTimes::latency_in(std::int64_t group) const {
+  const auto as_is = [](std::int64_t number) { return static_cast<double>(number); };
+  const Between between = find_between(latency, &Latency::group, group, as_is);
+  return latency[between.below].seconds * (1 - between.part) + latency[between.above].seconds * between.part;
+}
+
+double CollectiveTimes::rate_of(std::int64_t bytes) const { return rate_between(rate, &Rate::bytes, bytes); }
 
 std::int64_t Machine::device_count() const {
   std::int64_t count = 0;
@@ -180,17 +264,7 @@ std::vector<double> Machine::link_rates() const {
 
 double Machine::copy_rate(std::int64_t run_bytes) const {
   if (copy.empty()) return std::numeric_limits<double>::infinity();
-  const auto above =
-      std::find_if(copy.begin(), copy.end(), [&](const CopyRate& entry) { return entry.run_bytes >= run_bytes; });
-  if (above == copy.end()) return copy.back().rate;
-  if (above == copy.begin() || above->run_bytes == run_bytes) return above->rate;
-  const CopyRate& below = *(above - 1);
-  const auto log_of = [](std::int64_t bytes) { return std::log(static_cast<double>(bytes)); };
-  const double part =
-      (log_of(run_bytes) - log_of(below.run_bytes)) / (log_of(above->run_bytes) - log_of(below.run_bytes));
-  const double rate = std::exp(std::log(below.rate) * (1 - part) + std::log(above->rate) * part);
-  const auto [low, high] = std::minmax(below.rate, above->rate);
-  return std::clamp(rate, low, high);  // logarithms are rounded
+  return rate_between(copy, &CopyRate::run_bytes, run_bytes);
 }
 
 Machine parse_machine(const SourceText& source) {
@@ -207,6 +281,7 @@ Machine parse_machine(const SourceText& source) {
     if (object == nullptr) continue;
     if (member.key == "link") find_unknown_keys(source, *object, "out, in, latency", faults);
     if (member.key == "inside") find_unknown_keys(source, *object, "rate, latency", faults);
+    if (member.key == "programs") find_unknown_program_keys(source, *object, faults);
   }
   Machine machine = read_machine(reader, faults);
   faults.require_none();
@@ -235,6 +310,12 @@ std::string to_json(const Machine& machine) {
     text += "]";
   }
   text += fmt::format(", \"step\": {}", machine.step);
+  if (machine.programs) {
+    const ProgramTimes& programs = *machine.programs;
+    text +=
+        fmt::format(R"(, "programs": {{"start": {}, "permute": {}, "gather": {}, "all_to_all": {}}})", programs.start,
+                    to_json(programs.permute), to_json(programs.gather), to_json(programs.all_to_all));
+  }
   if (!machine.source.empty()) text += fmt::format(", \"source\": {}", quoted(machine.source));
   return text + "}";
 }

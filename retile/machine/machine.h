@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,43 @@ struct CopyRate {
   bool operator==(const CopyRate&) const = default;
 };
 
+// How long collectives of one kind take in compiled programs of tensors.
+struct CollectiveTimes {
+  // What a collective takes beside its bytes, in groups of so many devices.
+  struct Latency {
+    std::int64_t group = 1;
+    double seconds = 0;
+
+    bool operator==(const Latency&) const = default;
+  };
+  // How fast a device gets a result of so many bytes, in bytes a second.
+  struct Rate {
+    std::int64_t bytes = 1;
+    double rate = 0;
+
+    bool operator==(const Rate&) const = default;
+  };
+  std::vector<Latency> latency;  // by ascending group, at least one
+  std::vector<Rate> rate;        // by ascending size, at least one
+
+  // Figures of sizes between two entries are interpolated, those beyond the ends are that of the nearest entry:
+  // latencies linearly, rates on logarithmic scales.
+  double latency_in(std::int64_t group) const;
+  double rate_of(std::int64_t bytes) const;
+
+  bool operator==(const CollectiveTimes&) const = default;
+};
+
+// How long compiled programs of tensors take, which frameworks run (tensors/seconds.h).
+struct ProgramTimes {
+  double start = 0;  // what a run takes beside its operations
+  CollectiveTimes permute;
+  CollectiveTimes gather;
+  CollectiveTimes all_to_all;
+
+  bool operator==(const ProgramTimes&) const = default;
+};
+
 // Rates are in bytes a second, above 0 and finite; times are in seconds, from 0 and finite.
 struct Machine {
   std::string name;
@@ -37,6 +75,7 @@ struct Machine {
   double inside_latency = 0;               // of a message inside a host
   std::vector<CopyRate> copy;              // by ascending length; none: copies take no time
   double step = 0;                         // what a step takes beside its messages and bytes
+  std::optional<ProgramTimes> programs;    // of the framework that the figures are of, if any
   std::string source;                      // where the figures are from, in words
 
   Diagnostic hosts_place;  // where a file lists the hosts, without a message; without a place if there is no file

@@ -69,6 +69,71 @@ TEST(Machine, is_written_as_it_is_read) {
   EXPECT_EQ(to_json(parse(text)), text);
 }
 
+// The figures of compiled programs of docs/formats.md.
+constexpr const char* with_programs = R"({"hosts": [[0, 1]], "inside": {"rate": 8e9},
+ "programs": {"start": 1e-4, "permute": {"latency": [[2, 5e-5]], "rate": [[65536, 1e9], [1048576, 4e9]]},
+  "gather": {"latency": [[2, 2e-5], [8, 8e-5]], "rate": [[1, 3e9]]},
+  "all_to_all": {"latency": [[2, 0]], "rate": [[1, 2e9]]}}})";
+
+TEST(Machine, may_say_how_long_programs_take) {
+  EXPECT_FALSE(parse(four_hosts).programs);
+  const Machine machine = parse(with_programs);
+  ASSERT_TRUE(machine.programs);
+  EXPECT_EQ(machine.programs->start, 1e-4);
+  EXPECT_EQ(machine.programs->gather.latency_in(2), 2e-5);
+  EXPECT_EQ(machine.programs->gather.latency_in(8), 8e-5);
+  EXPECT_EQ(machine.programs->gather.latency_in(16), 8e-5);
+  EXPECT_NEAR(machine.programs->gather.latency_in(4), 4e-5, 1e-12);  // a third of the way
+  EXPECT_EQ(machine.programs->permute.rate_of(1), 1e9);
+  EXPECT_NEAR(machine.programs->permute.rate_of(1 << 18), 2e9, 1);  // half way on both logarithmic scales
+  EXPECT_EQ(machine.programs->permute.rate_of(1 << 30), 4e9);
+  EXPECT_EQ(machine.programs->all_to_all.latency_in(2), 0);
+  const std::string text = to_json(machine);
+  EXPECT_NE(
+      text.find(R"("programs": {"start": 0.0001, "permute": {"latency": [[2, 5e-05]], "rate": [[65536, 1000000000], )"
+                R"([1048576, 4000000000]]}, "gather": )"),
+      std::string::npos);
+  EXPECT_EQ(to_json(parse(text)), text);
+  EXPECT_EQ(parse(text).programs, machine.programs);
+}
+
+TEST(MachineFault, is_shown_in_figures_of_programs) {
+  EXPECT_EQ(faults_of(R"({"hosts": [[0, 1]], "inside": {"rate": 1},
+ "programs": {"begin": 1, "permute": {"latency": [[2]], "rat": []}}})"),
+            R"(m.json:2:15: error: unknown key "begin"
+    2 |  "programs": {"begin": 1, "permute": {"latency": [[2]], "rat": []}}}
+      |               ^~~~~~~
+hint: there are start, permute, gather, all_to_all
+m.json:2:57: error: unknown key "rat"
+    2 |  "programs": {"begin": 1, "permute": {"latency": [[2]], "rat": []}}}
+      |                                                         ^~~~~
+hint: did you mean "rate"?
+m.json:2:51: error: "latency"[0] must be two numbers
+    2 |  "programs": {"begin": 1, "permute": {"latency": [[2]], "rat": []}}}
+      |                                                   ^~~
+hint: write [devices of a group, seconds]
+)");
+  const auto faults_of_permute = [](const std::string& permute) {
+    return faults_of("{\"hosts\": [[0, 1]], \"inside\": {\"rate\": 1}, \"programs\": {\"permute\":\n" + permute + "}}");
+  };
+  EXPECT_EQ(faults_of_permute(R"({"latency": [], "rate": [[1, 2]]})"), R"(m.json:2:13: error: "latency" has no entries
+    2 | {"latency": [], "rate": [[1, 2]]}}}
+      |             ^~
+hint: write [devices of a group, seconds]
+)");
+  EXPECT_EQ(faults_of_permute(R"({"latency": [[2, -1]], "rate": [[1, 2]]})"),
+            R"(m.json:2:18: error: "latency"[0][1] is negative
+    2 | {"latency": [[2, -1]], "rate": [[1, 2]]}}}
+      |                  ^~
+hint: times are in seconds
+)");
+  EXPECT_EQ(faults_of_permute(R"({"latency": [[2, 0]], "rate": [[8, 2], [8, 3]]})"),
+            R"(m.json:2:41: error: entries must ascend, and 8 follows 8
+    2 | {"latency": [[2, 0]], "rate": [[8, 2], [8, 3]]}}}
+      |                                         ^
+)");
+}
+
 TEST(Machine, may_be_one_host_that_says_little) {
   const Machine machine = parse(R"({"hosts": [[1, 0]], "inside": {"rate": 1}})");
   EXPECT_EQ(machine.device_count(), 2);
@@ -111,7 +176,7 @@ hint: did you mean "step"?
 m.json:5:18: error: unknown key "colour"
     5 |  "steps": -1e-5, "colour": "red"}
       |                  ^~~~~~~~
-hint: there are format, name, hosts, link, inside, copy, step, source
+hint: there are format, name, hosts, link, inside, copy, step, programs, source
 m.json:2:37: error: unknown key "latencie"
     2 |  "link": {"out": [5e7, 0], "in": 1, "latencie": 4e-5},
       |                                     ^~~~~~~~~~

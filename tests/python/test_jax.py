@@ -1,7 +1,6 @@
 """Arrays of JAX, moved by plans: on eight devices, against what XLA's own reshard gives."""
 
 import doctest
-import json
 import math
 import pickle
 import re
@@ -19,7 +18,6 @@ from problems import small_shape
 
 import retile
 import retile.jax
-from retile import _calibration
 from retile._programs import Movement, Program, plan_for
 from retile.jax import explain, lower_text, plan_of, reshard
 
@@ -76,17 +74,6 @@ def test_plans_are_made_for_machines(mesh):
     two = retile.Machine({"hosts": [[0, 1]], "inside": {"rate": 1}})
     assert "the machine has 2 devices, and the problem 8" in message_of(reshard, x, target, machine=two)
     assert message_of(reshard, x, target, machine="fast") == "machine is a retile.Machine or None, not 'fast'"
-
-
-def test_machines_are_measured_with_the_devices_at_hand(mesh, monkeypatch):
-    monkeypatch.setattr(_calibration, "TILE_BYTES", 1 << 20)
-    machine = retile.jax.calibrate()
-    assert machine.hosts == [list(range(8))]
-    figures = json.loads(machine.to_json())
-    assert figures["inside"]["rate"] > 0 and [run for run, _ in figures["copy"]] == [16, 256, 4096, 65536]
-    x, target = put(mesh), NamedSharding(mesh, COLUMNS)
-    assert_moved(reshard(x, target, machine=machine), ARRAY, target)
-    assert message_of(retile.jax.calibrate, jax.devices()[:1]) == "calibration takes two devices or more"
 
 
 def test_machines_need_a_source_that_is_known():
