@@ -9,7 +9,6 @@ import math
 import random
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from retile._calibration import line_through
+from retile._calibration import line_through, warn_of_spread
 from retile._programs import Movement, Program, plan_for
 from retile._retile import Machine
 
@@ -74,11 +73,6 @@ class Trials:
     def quartile(self, name: Any) -> float:
         """The lower quartile: runs in which the process was put aside do not count."""
         return statistics.quantiles(self.seconds[name], n=4)[0]
-
-    def spread(self) -> float:
-        """How far the middle half of repetitions lies apart: the median over all programs."""
-        quartiles = (statistics.quantiles(seconds, n=4) for seconds in self.seconds.values())
-        return statistics.median((high - low) / middle for low, middle, high in quartiles)
 
 
 def calibrated_programs(devices: np.ndarray) -> Machine:
@@ -228,15 +222,17 @@ def _fitted_rates(
     measured: list[tuple[list[Work], float]], start: float, latencies: dict[str, list[list[float]]]
 ) -> dict[str, list[list[float]]]:
     """By kind, rates for the sizes of KNOTS: those with which work takes the measured seconds, each relative to its
-    own. First one rate for each kind, then one for each size, which is as that of its kind where little is known."""
+    own. First one rate of all bytes, then one for each kind, then one for each size: where little is known, a rate is
+    as the one before."""
     seconds = np.array([taken for _, taken in measured])
     waits = [start + sum(_latency(latencies, *one) for one in work) for work, _ in measured]
     left = 1 - np.array(waits) / seconds
     kinds = list(KNOTS)
     by_kind = np.array([[sum(b for k, _, b in work if k == kind) for kind in kinds] for work, _ in measured])
-    of_kind = _least_squares(by_kind / seconds[:, None], left)
-    if missing := [kind for kind, inverse in zip(kinds, of_kind, strict=True) if inverse <= 0]:
-        raise RuntimeError(f"more bytes take no longer ({', '.join(missing)}): the machine is too busy to be measured")
+    of_all = float(np.median(left * seconds / by_kind.sum(axis=1)))
+    if of_all <= 0:
+        raise RuntimeError("more bytes take no longer: the machine is too busy to be measured")
+    of_kind = of_all * _pulled(by_kind * of_all / seconds[:, None], left, 0.1)
     places = [(kind, size) for kind in kinds for size in KNOTS[kind]]
     by_size = np.zeros((len(measured), len(places)))
     for row, (work, _) in enumerate(measured):
@@ -244,9 +240,7 @@ def _fitted_rates(
             for size, part in _between(KNOTS[one[0]], one[1] if one[0] == "copy" else one[2]):
                 by_size[row, places.index((one[0], size))] += part * one[2]
     scale = np.array([of_kind[kinds.index(kind)] for kind, _ in places])
-    weight = 0.3
-    rows = np.vstack([by_size * scale / seconds[:, None], weight * np.eye(len(places))])
-    relative = np.clip(_least_squares(rows, np.concatenate([left, np.full(len(places), weight)])), 0.125, None)
+    relative = _pulled(by_size * scale / seconds[:, None], left, 0.3)
     return {
         kind: [[size, 1 / inverse] for (of, size), inverse in zip(places, relative * scale, strict=True) if of == kind]
         for kind in kinds
@@ -265,6 +259,13 @@ def _between(knots: list[int], size: int) -> list[tuple[int, float]]:
             part = math.log(size / low) / math.log(high / low)
             return [(low, 1 - part), (high, part)]
     return [(knots[-1], 1.0)]
+
+
+def _pulled(rows: np.ndarray, values: np.ndarray, weight: float) -> np.ndarray:
+    """The solution that is pulled towards 1 with this weight, and is not far below."""
+    count = rows.shape[1]
+    found = _least_squares(np.vstack([rows, weight * np.eye(count)]), np.concatenate([values, np.full(count, weight)]))
+    return np.clip(found, 0.125, None)
 
 
 def _least_squares(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -313,11 +314,10 @@ def _with_source(
     residuals = [
         abs(program.tensors.seconds(4, machine) / trials.quartile(name) - 1) for name, program in held_out.items()
     ]
-    residual, spread = statistics.median(residuals), trials.spread()
+    residual = statistics.median(residuals)
     if residual > 1:
         raise RuntimeError(f"predictions of programs are {residual:.0%} off: the machine is too busy to be measured")
-    if spread > 0.25:
-        warnings.warn(f"repetitions lie {spread:.0%} apart: the machine has much else to do", stacklevel=4)
+    spread = warn_of_spread(trials.seconds.values())
     date = datetime.now(timezone.utc).date()
     source = (
         f"measured on {date} with JAX {jax.__version__} on {devices[0].platform} devices: {seen} compiled programs; "

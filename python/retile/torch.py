@@ -33,7 +33,7 @@ from torch.distributed.tensor.placement_types import Placement
 
 from retile import _agreement
 from retile._agreement import AgreementError
-from retile._calibration import calibrated
+from retile._calibration import CALLS, calibrated
 from retile._errors import InputError
 from retile._machines import require_machine
 from retile._movements import (
@@ -257,7 +257,8 @@ def redistribute(
 
 def calibrate(device_type: str = "cpu") -> Machine:
     """The machine on which plans take as long as `redistribute` takes here, measured over the default group, whose
-    ranks must be on one host. All ranks call it, and get the same machine. Pass it as `machine` afterwards."""
+    ranks must be on one host. All ranks call it, and get the same machine. Pass it as `machine` afterwards. Raises
+    RuntimeError where the times make no sense."""
     ranks = dist.get_world_size()
     if ranks < 2:
         raise InputError("calibration takes two ranks or more")
@@ -274,8 +275,9 @@ def calibrate(device_type: str = "cpu") -> Machine:
         matrix = DTensor.from_local(tile, meshes[group], [Shard(0), Shard(1)], run_check=False)
         dist.barrier()
         start = time.perf_counter()
-        redistribute(matrix, [Shard(0), Shard(2)], planner="direct")
-        taken = torch.tensor([time.perf_counter() - start], dtype=torch.float64, device=device_type)
+        for _ in range(CALLS):
+            redistribute(matrix, [Shard(0), Shard(2)], planner="direct")
+        taken = torch.tensor([(time.perf_counter() - start) / CALLS], dtype=torch.float64, device=device_type)
         dist.all_reduce(taken, dist.ReduceOp.MAX)
         return taken.item()
 

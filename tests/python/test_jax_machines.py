@@ -160,14 +160,15 @@ def test_calibration_refuses_times_that_make_no_sense(times):
 
 
 def test_machines_are_measured_with_the_devices_at_hand(mesh, monkeypatch):
-    monkeypatch.setattr(_jax_calibration, "TILE_BYTES", (1 << 14, 1 << 16))
-    monkeypatch.setattr(_jax_calibration, "SECONDS", 1.0)
+    monkeypatch.setattr(_jax_calibration, "TILE_BYTES", (1 << 16, 1 << 19))
+    monkeypatch.setattr(_jax_calibration, "SECONDS", 4.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a machine that has much else to do
         try:
             machine = retile.jax.calibrate()
         except RuntimeError as error:
-            pytest.skip(str(error))
+            assert str(error).endswith("the machine is too busy to be measured")
+            return
     assert machine.hosts == [list(range(8))]
     x, target = put(mesh, P("x", "y")), NamedSharding(mesh, P("y", "x"))
     np.testing.assert_array_equal(reshard(x, target, machine=machine), ARRAY)
