@@ -209,7 +209,7 @@ def run_rank(rank, options):
     chosen = [problem for problem in problems()[:: options.every] if recorded.wants(problem)]
     dist.barrier()  # all ranks have read the file
     for problem in chosen:
-        is_over = torch.tensor(recorded.is_time_up())
+        is_over = torch.tensor(recorded.is_time_up(), device=options.device)
         dist.broadcast(is_over, 0)  # one rank's clock decides
         if is_over:
             break

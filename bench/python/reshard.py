@@ -194,8 +194,8 @@ def report(results):
 
 
 def main():
-    if OPTIONS.processes > 1 and OPTIONS.out:
-        sys.exit("--out is for one process: processes would not end at the same problem")
+    if OPTIONS.processes > 1 and (OPTIONS.out or OPTIONS.seconds < math.inf):
+        sys.exit("--out and --seconds are for one process: several would not end at the same problem")
     if OPTIONS.process:
         join_processes(*OPTIONS.process)
     elif OPTIONS.processes > 1:
