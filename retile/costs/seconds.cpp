@@ -39,6 +39,23 @@ struct Longest {
   }
 };
 
+// What the devices of a host do together.
+struct HostSum {
+  Device busiest = 0;
+  double each = 0;  // where all do equally much of it
+
+  template <typename AmountOf>
+  HostSum(const std::vector<Device>& devices, const AmountOf& amount_of) {
+    double most = -1;
+    for (const Device device : devices) {
+      const double amount = amount_of(device);
+      each += amount / static_cast<double>(devices.size());
+      if (amount > most) busiest = device;
+      most = std::max(most, amount);
+    }
+  }
+};
+
 // Messages that the busiest device prepares one after the other.
 struct InARow {
   std::int64_t count = 0;
@@ -87,14 +104,16 @@ StepTime add_up(std::initializer_list<Longest> parts) {
 
 // Rows of a copy between tiles, of which no more than `held` is read: in each dimension a piece is as long as the
 // shorter tile, and rows go on as long as it fills both tiles in memory.
-std::int64_t row_elements(const Shape& from, const Shape& held, const Shape& to) {
+CopiedRows rows_between(const Shape& from, const Shape& held, const Shape& to, std::int64_t element_size) {
   std::int64_t row = 1;
+  bool are_spread = false;
   for (std::size_t i = from.size(); i-- > 0;) {
     const std::int64_t shared = std::max<std::int64_t>(1, std::min(held[i], to[i]));
     row *= shared;
-    if (from[i] != shared || to[i] != shared) break;
+    are_spread = to[i] > shared;
+    if (from[i] != shared || are_spread) break;
   }
-  return row;
+  return {checked_multiply(row, element_size).value_or(INT64_MAX), are_spread};
 }
 
 const Shape& tile_of(const Placement& placement) {
@@ -106,6 +125,7 @@ const Shape& tile_of(const Placement& placement) {
 SecondsModel::SecondsModel(Machine machine)
     : machine_(std::move(machine)), host_of_(machine_.host_numbers()), fastest_copy_(machine_.copy_rate(1)) {
   for (const CopyRate& copy : machine_.copy) fastest_copy_ = std::max(fastest_copy_, copy.rate);
+  for (const CopyRate& copy : machine_.spread) fastest_copy_ = std::max(fastest_copy_, copy.rate);
   if (machine_.hosts.size() == 1) return;
   std::vector<double> out;
   for (const LinkRates& link : machine_.links) {
@@ -121,11 +141,12 @@ double SecondsModel::least_latency() const {
 }
 
 StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t element_size,
-                                  std::int64_t run_bytes) const {
+                                  const CopiedRows& rows) const {
   using Kind = Wait::Kind;
   const auto size = static_cast<double>(element_size);
-  const double inside = machine_.inside_rate;
-  const double copying = machine_.copy_rate(run_bytes);
+  const double inside = machine_.inside_rate * machine_.alone;
+  const double copying =
+      machine_.alone * (rows.are_spread ? machine_.spread_rate(rows.bytes) : machine_.copy_rate(rows.bytes));
   Longest first;
   Longest second;  // what entered a host is passed on
   InARow first_messages;
@@ -153,6 +174,17 @@ StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t elem
                                             of_device.crossing_messages > 0 ? machine_.link_latency : 0);
     first_messages.first_seconds = std::max(first_messages.first_seconds, longest_latency);
   }
+  for (const std::vector<Device>& devices : machine_.hosts) {
+    const auto offer_host = [&](Longest& longest, Kind kind, double rate, const auto& amount_of) {
+      const HostSum sum(devices, [&](Device device) { return amount_of(at(traffic.devices, device)); });
+      longest.offer(kind, sum.busiest, sum.each * machine_.alone * size / rate);
+    };
+    offer_host(first, Kind::receiving, inside, [](const DeviceTraffic& device) { return device.received; });
+    offer_host(first, Kind::copying, copying,
+               [](const DeviceTraffic& device) { return device.written - device.passed_received; });
+    offer_host(second, Kind::receiving, inside, [](const DeviceTraffic& device) { return device.passed_received; });
+    offer_host(second, Kind::copying, copying, [](const DeviceTraffic& device) { return device.passed_received; });
+  }
   second_messages.first_seconds = second_messages.count > 0 ? machine_.inside_latency : 0;
   const Overlapped before(first, first_messages);
   const Overlapped after(second, second_messages);
@@ -164,8 +196,8 @@ StepTime SecondsModel::stage_time(const StageTraffic& traffic, std::int64_t elem
 StepTime SecondsModel::stage_time(const Placement& before, const Placement& held, const Placement& after,
                                   std::int64_t element_size) const {
   const Placement& read = machine_.hosts.size() > 1 ? before : held;
-  const auto run = checked_multiply(row_elements(tile_of(before), tile_of(read), tile_of(after)), element_size);
-  return stage_time(find_traffic(read, after, host_map()), element_size, run.value_or(INT64_MAX));
+  const CopiedRows rows = rows_between(tile_of(before), tile_of(read), tile_of(after), element_size);
+  return stage_time(find_traffic(read, after, host_map()), element_size, rows);
 }
 
 std::int64_t SecondsModel::cost(const StepWork& work) const {
@@ -177,8 +209,9 @@ std::int64_t SecondsModel::cost(const StepWork& work) const {
   }
   if (!traits_of(work.op()).moves) return 0;
   const auto size = static_cast<double>(work.element_size());
-  const double received = static_cast<double>(work.received()) * size / (machine_.inside_rate + fastest_link_);
-  const double copied = static_cast<double>(work.after()) * size / fastest_copy_;
+  const double received =
+      static_cast<double>(work.received()) * size / (machine_.inside_rate * machine_.alone + fastest_link_);
+  const double copied = static_cast<double>(work.after()) * size / (fastest_copy_ * machine_.alone);
   const double latency = work.received() > 0 ? least_latency() : 0;
   const double seconds = std::max(received, copied) + latency + machine_.step;
   return static_cast<std::int64_t>(std::min(seconds * picoseconds_in_second, most_estimated));
@@ -224,8 +257,8 @@ StepTime SecondsModel::least_time(const LeastTraffic& least, std::int64_t elemen
   Longest longest;
   longest.offer(Kind::link_in, 0, least.link_seconds);
   longest.offer(Kind::receiving, 0,
-                static_cast<double>(least.received) * size / (machine_.inside_rate + fastest_link_));
-  longest.offer(Kind::copying, 0, static_cast<double>(least.written) * size / fastest_copy_);
+                static_cast<double>(least.received) * size / (machine_.inside_rate * machine_.alone + fastest_link_));
+  longest.offer(Kind::copying, 0, static_cast<double>(least.written) * size / (fastest_copy_ * machine_.alone));
   const Longest message{Kind::messages, 1, least.received > 0 ? least_latency() : 0};
   return add_up({longest, message, {Kind::step, 0, machine_.step}});
 }
@@ -249,9 +282,13 @@ StepTime SecondsModel::least_time(const StageTraffic& traffic, std::int64_t elem
     const DeviceTraffic& of_device = traffic.devices[i];
     const double lacking = of_device.received + of_device.entered + of_device.passed_received;
     const double link = has_links ? at(machine_.links, host_of_[i]).in : 0;
-    longest.offer(Kind::receiving, device, lacking * size / (machine_.inside_rate + link));
-    longest.offer(Kind::copying, device, of_device.written * size / fastest_copy_);
+    longest.offer(Kind::receiving, device, lacking * size / (machine_.inside_rate * machine_.alone + link));
+    longest.offer(Kind::copying, device, of_device.written * size / (fastest_copy_ * machine_.alone));
     if (lacking > 0 && !has_links) latency = machine_.inside_latency;
+  }
+  for (const std::vector<Device>& devices : machine_.hosts) {
+    const HostSum written(devices, [&](Device device) { return at(traffic.devices, device).written; });
+    longest.offer(Kind::copying, written.busiest, written.each * size / fastest_copy_);
   }
   return add_up({longest, {Kind::messages, 1, latency}, {Kind::step, 0, machine_.step}});
 }

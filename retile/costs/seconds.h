@@ -1,8 +1,9 @@
 // Seconds as a cost: how long the steps of a plan take on a machine, and how long any plan must take.
 //
-// A stage (plan/memory.h) takes the time of the busiest of its hosts' links and its devices, plus the latencies of
-// messages in a row, plus the time of a step. What enters a host and is then passed on inside it (traffic.h) is a
-// second part, which follows the first. Costs are in picoseconds.
+// A stage (plan/memory.h) takes the time of the busiest of its hosts' links, its hosts and its devices, plus the
+// latencies of messages in a row, plus the time of a step. A host is done when its devices would be that share their
+// work evenly; a device may be faster by itself (Machine::alone). What enters a host and is then passed on inside it
+// (traffic.h) is a second part, which follows the first. Costs are in picoseconds.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,12 @@ struct LeastTraffic {
   std::int64_t received = 0;  // elements that some device receives
   std::int64_t written = 0;   // elements of the largest target tile
   double link_seconds = 0;    // that some link is busy
+};
+
+// The rows that a stage copies.
+struct CopiedRows {
+  std::int64_t bytes = INT64_MAX;
+  bool are_spread = false;  // whether they lie apart in the target's tile
 };
 
 class SecondsModel final : public CostModel {
@@ -42,8 +49,8 @@ class SecondsModel final : public CostModel {
   // The time of one copy from tiles to tiles, of which the slices before it leave `held`. `element_size` is in bytes.
   StepTime stage_time(const Placement& before, const Placement& held, const Placement& after,
                       std::int64_t element_size) const;
-  // The time of a stage with this traffic, in which rows of `run_bytes` bytes are copied.
-  StepTime stage_time(const StageTraffic& traffic, std::int64_t element_size, std::int64_t run_bytes) const;
+  // The time of a stage with this traffic.
+  StepTime stage_time(const StageTraffic& traffic, std::int64_t element_size, const CopiedRows& rows) const;
 
   // A lower bound over all plans from source to target, of whatever steps. `traffic` is that of one stage between them;
   // their tiles must be equal or share nothing.
@@ -65,7 +72,7 @@ class SecondsModel final : public CostModel {
   const Machine machine_;
   const std::vector<std::int64_t> host_of_;  // by device
   SenderWeights link_weights_;               // of links out, by host
-  double fastest_copy_ = 0;                  // bytes a second, for the best run length and the best link in
+  double fastest_copy_ = 0;                  // bytes a second, for the best run length, and the best link in
   double fastest_link_ = 0;
 };
 

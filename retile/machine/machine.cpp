@@ -17,7 +17,7 @@
 namespace retile {
 namespace {
 
-constexpr std::string_view machine_keys = "format, name, hosts, link, inside, copy, step, programs, source";
+constexpr std::string_view machine_keys = "format, name, hosts, link, inside, copy, spread, alone, step, programs, source";
 
 // --- Reading.
 
@@ -172,6 +172,14 @@ Machine read_machine(const JsonReader& reader, InputFaults& faults) {
     if (has_hosts && (needs_links || reader.has("link"))) read_links(reader.member("link"), machine);
   });
   read("copy", [&](const JsonReader& copy) { machine.copy = read_copy(copy); });
+  read("spread", [&](const JsonReader& spread) {
+    machine.spread = read_copy(spread);
+    if (!reader.has("copy")) spread.fail("there are rates of rows that lie apart, and none of others", "add copy");
+  });
+  read("alone", [&](const JsonReader& alone) {
+    machine.alone = alone.number();
+    if (machine.alone < 1) alone.fail("alone is below 1", "a device is no slower where others are idle");
+  });
   faults.attempt([&] { machine.step = read_time_or_none(reader, "step"); });
   read("programs", [&](const JsonReader& programs) { machine.programs = read_programs(programs); });
   return machine;
@@ -189,6 +197,12 @@ std::string host_rates_json(const std::vector<LinkRates>& links, double LinkRate
   for (const LinkRates& link : links) rates.push_back(link.*side);
   const bool are_equal = std::all_of(rates.begin(), rates.end(), [&](double rate) { return rate == rates[0]; });
   return are_equal ? fmt::format("{}", rates[0]) : fmt::format("[{}]", fmt::join(rates, ", "));
+}
+
+std::string copy_json(const std::vector<CopyRate>& copy) {
+  std::vector<std::string> pairs;
+  for (const CopyRate& entry : copy) pairs.push_back(fmt::format("[{}, {}]", entry.run_bytes, entry.rate));
+  return fmt::format("[{}]", fmt::join(pairs, ", "));
 }
 
 std::string to_json(const CollectiveTimes& times) {
@@ -231,6 +245,11 @@ double rate_between(const std::vector<Entry>& table, std::int64_t Entry::*size, 
   return std::clamp(rate, low, high);  // logarithms are rounded
 }
 
+double rate_in(const std::vector<CopyRate>& copy, std::int64_t run_bytes) {
+  if (copy.empty()) return std::numeric_limits<double>::infinity();
+  return rate_between(copy, &CopyRate::run_bytes, run_bytes);
+}
+
 }  // namespace
 
 double CollectiveTimes::latency_in(std::int64_t group) const {
@@ -262,10 +281,9 @@ std::vector<double> Machine::link_rates() const {
   return rates;
 }
 
-double Machine::copy_rate(std::int64_t run_bytes) const {
-  if (copy.empty()) return std::numeric_limits<double>::infinity();
-  return rate_between(copy, &CopyRate::run_bytes, run_bytes);
-}
+double Machine::copy_rate(std::int64_t run_bytes) const { return rate_in(copy, run_bytes); }
+
+double Machine::spread_rate(std::int64_t run_bytes) const { return rate_in(spread.empty() ? copy : spread, run_bytes); }
 
 Machine parse_machine(const SourceText& source) {
   JsonValue root = parse_json(source);
@@ -302,13 +320,9 @@ std::string to_json(const Machine& machine) {
                         machine.link_latency);
   }
   text += fmt::format(R"(, "inside": {{"rate": {}, "latency": {}}})", machine.inside_rate, machine.inside_latency);
-  if (!machine.copy.empty()) {
-    text += ", \"copy\": [";
-    for (std::size_t i = 0; i < machine.copy.size(); ++i) {
-      text += fmt::format("{}[{}, {}]", i == 0 ? "" : ", ", machine.copy[i].run_bytes, machine.copy[i].rate);
-    }
-    text += "]";
-  }
+  if (!machine.copy.empty()) text += fmt::format(", \"copy\": {}", copy_json(machine.copy));
+  if (!machine.spread.empty()) text += fmt::format(", \"spread\": {}", copy_json(machine.spread));
+  if (machine.alone != 1) text += fmt::format(", \"alone\": {}", machine.alone);
   text += fmt::format(", \"step\": {}", machine.step);
   if (machine.programs) {
     const ProgramTimes& programs = *machine.programs;

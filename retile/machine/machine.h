@@ -20,7 +20,7 @@ struct LinkRates {
   bool operator==(const LinkRates&) const = default;
 };
 
-// How fast a device copies rows of so many contiguous bytes, in bytes a second.
+// How fast a device copies rows of so many contiguous bytes, in bytes a second, while the others of its host do so too.
 struct CopyRate {
   std::int64_t run_bytes = 1;
   double rate = 0;
@@ -74,6 +74,8 @@ struct Machine {
   double inside_rate = 0;                  // of a device, to and from others on its host, each
   double inside_latency = 0;               // of a message inside a host
   std::vector<CopyRate> copy;              // by ascending length; none: copies take no time
+  std::vector<CopyRate> spread;            // of rows that lie apart in the target's tile; none: as `copy`
+  double alone = 1;                        // how many times as fast a device is where its host's others are idle
   double step = 0;                         // what a step takes beside its messages and bytes
   std::optional<ProgramTimes> programs;    // of the framework that the figures are of, if any
   std::string source;                      // where the figures are from, in words
@@ -88,6 +90,8 @@ struct Machine {
   // The rate of copying runs of so many bytes, interpolated in the table on logarithmic scales; beyond its ends, the
   // rate of the nearest length. Infinite without a table.
   double copy_rate(std::int64_t run_bytes) const;
+  // The same for runs that lie apart in the target's tile.
+  double spread_rate(std::int64_t run_bytes) const;
 };
 
 // Throws InputErrors with all that is wrong.

@@ -96,7 +96,7 @@ MessageForm message_form(const Machine& machine, MessageForm form) {
 
 TransferTime predict_time(const StreamPlan& plan, const SecondsModel& model) {
   const StageTraffic traffic = traffic_of(plan, model.machine());
-  return {model.stage_time(traffic, 1, INT64_MAX), model.least_time(traffic, 1)};
+  return {model.stage_time(traffic, 1, CopiedRows()), model.least_time(traffic, 1)};
 }
 
 std::string time_line(const TransferTime& time) {

@@ -94,6 +94,36 @@ TEST(Seconds, of_copies_depend_on_the_length_of_rows) {
   EXPECT_EQ(total("[4{x}8, 4]", "[8, 4]"), "2 s");      // 128 bytes in rows of 4 x 4: 64 bytes a second
 }
 
+TEST(Seconds, of_copies_depend_on_whether_rows_lie_apart_in_the_target) {
+  const auto total = [](const char* source, const char* target) {
+    const Machine machine =
+        machine_of(R"({"hosts": [[0, 1]], "inside": {"rate": 1e15}, "copy": [[16, 16]], "spread": [[16, 4]]})");
+    return duration_text(time_of(problem_of("x=2", source, target), machine).total);
+  };
+  EXPECT_EQ(total("[4{x}8, 8]", "[8, 4{x}8]"),
+            "8 s");  // 128 bytes in rows that a target's tile has one after the other
+  EXPECT_EQ(total("[8, 4{x}8]", "[4{x}8, 8]"), "32 s");  // and in rows that are halves of its own
+  EXPECT_EQ(total("[4{x}8, 8]", "[8, 8]"), "64 s");      // 256 bytes
+}
+
+// Device 0 gets all of it, and may be twice as fast as where all devices are busy.
+TEST(Seconds, of_a_device_alone_are_less) {
+  const auto total = [](const char* alone, const char* target) {
+    const Machine machine =
+        machine_of(std::string(R"({"hosts": [[0, 1]], "inside": {"rate": 1e15}, "copy": [[16, 16]])") + alone + "}");
+    const Problem problem = parse_problem({"mesh", "x=2"}, {"source", "[4{x}8, 8]"}, {"target", target},
+                                          ElementType::f32, SourceText{"target mesh", "y=1"});
+    return time_of(problem, machine);
+  };
+  EXPECT_EQ(duration_text(total("", "[8, 8] on [0]").total), "16 s");
+  const PlanTime twice = total(R"(, "alone": 2)", "[8, 8] on [0]");
+  EXPECT_EQ(duration_text(twice.total), "8 s");
+  EXPECT_EQ(to_string(twice.steps[0].wait), "device 0's copies");
+  EXPECT_EQ(twice.lower_bound.picoseconds, twice.total);
+  // Two devices that share the work are no faster than at their rates.
+  EXPECT_EQ(duration_text(total(R"(, "alone": 8)", "[8, 8] on [0]").total), "8 s");
+}
+
 // Both devices hold all of it, cut it in halves, and get the other one's. On one host an engine reads the cut tiles;
 // between hosts it sees that nothing has to move.
 TEST(Seconds, of_a_stage_are_those_of_what_its_slices_leave) {
@@ -252,6 +282,7 @@ TEST(Seconds, fall_where_rates_rise) {
       faster.inside_rate *= 2;
       for (LinkRates& link : faster.links) link = {link.out * 2, link.in * 2};
       for (CopyRate& copy : faster.copy) copy.rate *= 2;
+      for (CopyRate& copy : faster.spread) copy.rate *= 2;
       faster.link_latency /= 2;
       faster.inside_latency /= 2;
       for (const PlannerKind kind : {PlannerKind::wide, PlannerKind::direct, PlannerKind::gather_slice}) {

@@ -151,6 +151,32 @@ TEST(Machine, copies_runs_between_two_lengths_at_a_rate_between_theirs) {
   EXPECT_NEAR(machine.copy_rate(64), std::sqrt(2e9 * 6e9), 1);  // half way on both logarithmic scales
 }
 
+TEST(Machine, spreads_runs_at_rates_of_their_own_where_it_has_any) {
+  const std::string copies = R"({"hosts": [[0, 1]], "inside": {"rate": 1}, "copy": [[16, 2e9]])";
+  EXPECT_EQ(parse(copies + "}").spread_rate(16), 2e9);
+  EXPECT_EQ(parse(copies + "}").alone, 1);
+  const Machine machine = parse(copies + R"(, "spread": [[16, 1e9], [64, 2e9]], "alone": 3.5})");
+  EXPECT_EQ(machine.spread_rate(1), 1e9);
+  EXPECT_EQ(machine.copy_rate(1), 2e9);
+  EXPECT_EQ(machine.alone, 3.5);
+  EXPECT_EQ(to_json(parse(to_json(machine))), to_json(machine));
+  EXPECT_EQ(parse(to_json(machine)).spread, machine.spread);
+  EXPECT_EQ(parse(to_json(machine)).alone, 3.5);
+}
+
+TEST(MachineFault, devices_alone_are_no_slower_and_rows_that_lie_apart_are_not_all) {
+  EXPECT_EQ(faults_of(R"({"hosts": [[0]], "inside": {"rate": 1}, "alone": 0.5, "spread": [[16, 1]]})"),
+            R"(m.json:1:65: error: there are rates of rows that lie apart, and none of others
+    1 | {"hosts": [[0]], "inside": {"rate": 1}, "alone": 0.5, "spread": [[16, 1]]}
+      |                                                                 ^~~~~~~~~
+hint: add copy
+m.json:1:50: error: alone is below 1
+    1 | {"hosts": [[0]], "inside": {"rate": 1}, "alone": 0.5, "spread": [[16, 1]]}
+      |                                                  ^~~
+hint: a device is no slower where others are idle
+)");
+}
+
 TEST(Machine, of_each_example_is_read_and_says_where_its_figures_are_from) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(RETILE_SOURCE_DIR "/examples/machines")) {
@@ -176,7 +202,7 @@ hint: did you mean "step"?
 m.json:5:18: error: unknown key "colour"
     5 |  "steps": -1e-5, "colour": "red"}
       |                  ^~~~~~~~
-hint: there are format, name, hosts, link, inside, copy, step, programs, source
+hint: there are format, name, hosts, link, inside, copy, spread, alone, step, programs, source
 m.json:2:37: error: unknown key "latencie"
     2 |  "link": {"out": [5e7, 0], "in": 1, "latencie": 4e-5},
       |                                     ^~~~~~~~~~

@@ -30,6 +30,8 @@ class RandomMachines {
     machine.inside_latency = random_() % 2 == 0 ? 0 : any(1e-7, 1e-4);
     machine.step = random_() % 2 == 0 ? 0 : any(1e-6, 1e-3);
     if (random_() % 2 == 0) machine.copy = {{16, any(1e7, 1e10)}, {4096, any(1e8, 1e11)}};
+    if (!machine.copy.empty() && random_() % 2 == 0) machine.spread = {{16, any(1e7, 1e10)}};
+    if (random_() % 2 == 0) machine.alone = any(1, 8);
     return machine;
   }
 
