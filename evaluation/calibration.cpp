@@ -8,6 +8,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,10 +52,14 @@ Movement movement_of(std::int64_t devices, const std::vector<Message>& messages)
           {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
 }
 
-// A transposition in each group: its devices have rows of a matrix of bytes and get columns. Each receives, from every
-// other, `rows` runs of `run` bytes. A group of one keeps a part of its columns.
+// What a transposition makes of rows.
+enum class Transposed { to_columns, to_rows };
+
+// A transposition in each group: its devices have rows of a matrix of bytes and get columns, or the other way round.
+// Each receives, from every other, `rows` runs of `run` bytes, which lie apart in its tile where it gets rows. A group
+// of one keeps a part of its columns, or gets rows that have room beside them.
 Movement transposition(std::int64_t devices, const std::vector<std::vector<Device>>& groups, std::int64_t rows,
-                       std::int64_t run) {
+                       std::int64_t run, Transposed transposed = Transposed::to_columns) {
   std::vector<std::vector<Part>> sources(static_cast<std::size_t>(devices));
   std::vector<std::vector<Part>> targets(sources.size());
   Shape shape{static_cast<std::int64_t>(groups.size()), 0, 0};
@@ -70,6 +75,7 @@ Movement transposition(std::int64_t devices, const std::vector<std::vector<Devic
     shape[1] = std::max(shape[1], members * rows);
     shape[2] = std::max(shape[2], columns);
   }
+  if (transposed == Transposed::to_rows) std::swap(sources, targets);
   return {world_mesh(devices),
           Placement(shape, std::move(sources)),
           {{ExchangeStep{}, Placement(shape, std::move(targets))}}};
@@ -155,12 +161,19 @@ class EngineLaboratory final : public Laboratory {
 
   std::string name() const override { return fmt::format("{} engine", engine_.name()); }
   std::vector<std::vector<Device>> hosts() const override { return hosts_; }
+  double elapsed() override {
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start_;
+    std::vector<std::int64_t> longest{taken.count()};
+    engine_.processes().most(longest);
+    return 1e-9 * static_cast<double>(longest[0]);
+  }
   std::unique_ptr<Track> prepare(const Movement& movement) override {
     return std::make_unique<EngineTrack>(engine_, movement, hosts_);
   }
 
  private:
   Engine& engine_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<std::vector<Device>> hosts_;
 };
 
@@ -200,7 +213,8 @@ Line line_through(const std::vector<std::pair<double, double>>& points) {
 constexpr std::int64_t small_bytes = 8;
 // Beyond the caches, as the arrays are that plans are made for.
 constexpr std::int64_t tile_bytes = std::int64_t{16} << 20U;
-constexpr std::int64_t run_lengths[] = {16, 64, 256, 1024, 8192, 65536};
+constexpr std::int64_t run_lengths[] = {4, 16, 64, 256, 1024, 8192, 65536};
+constexpr std::int64_t usual_run = 8192;
 constexpr int least_repetitions = 3;         // however long they take
 constexpr double repetition_seconds = 2e-3;  // of consecutive runs whose median is one repetition
 constexpr double spare_share = 0.3;          // of the time, for unstable samples
@@ -211,7 +225,7 @@ constexpr double most_stream_bytes = 256e6;
 // A run of three times the bytes takes at least this share of its time longer: two thirds if bytes are all that takes
 // time. Where it does not, bytes are doubled.
 constexpr double least_gain = 0.4;
-constexpr double near = 0.15;                // rates that differ by less are taken to be equal
+constexpr double near = 0.15;  // rates that differ by less are taken to be equal
 
 class Calibrator {
  public:
@@ -220,23 +234,37 @@ class Calibrator {
     machine_.hosts = laboratory.hosts();
     for (const std::vector<Device>& host : machine_.hosts) most_members_ = std::max(most_members_, host.size());
     const std::size_t hosts = machine_.hosts.size();
-    const std::size_t links = hosts > 1 ? 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) : 0;
-    const auto figures = static_cast<double>(3 + std::size(run_lengths) + 2 + (hosts > 1 ? 3 : 0));
-    budget_ = (1 - spare_share) * options.seconds / (figures + link_share * static_cast<double>(links));
+    const std::size_t links =
+        hosts > 1 ? 2 * std::min(hosts - 1, most_pairings) + 2 * std::min(hosts, most_fans) + 1 : 0;
+    const std::size_t tables = most_members_ > 1 ? 2 : 1;
+    const auto figures = static_cast<double>(3 + tables * std::size(run_lengths) + 3 + (hosts > 1 ? 3 : 0));
+    all_shares_ = figures + link_share * static_cast<double>(links);
   }
 
   Calibration run() {
     measure_messages();
     measure_copies();
+    if (most_members_ > 1) {
+      measure_spreading();
+      measure_alone();
+    }
     if (machine_.hosts.size() > 1) measure_links();
     check_together();
     return finish();
   }
 
  private:
+  // Sets the budget of the next figure: the planned one, or less where the figures before it took longer.
+  void begin_figure() {
+    const double left = std::max(0.0, options_.seconds - laboratory_.elapsed());
+    const double shares_left = std::max(1.0, all_shares_ - done_);
+    budget_ = std::min((1 - spare_share) * options_.seconds / all_shares_, left / shares_left);
+    spare_ = std::min(spare_, left);
+  }
+
   void advance(double share) {
-    done_ += share * budget_;
-    if (progress_) progress_(std::min(1.0, done_ / ((1 - spare_share) * options_.seconds)));
+    done_ += share;
+    if (progress_) progress_(std::min(1.0, done_ / all_shares_));
   }
 
   // --- Samples.
@@ -250,6 +278,7 @@ class Calibrator {
   // A sample from repetitions that take about the budget together, and more where they are unstable and time is left.
   // Several short runs form one repetition: some of them take much longer if a process is descheduled for a moment.
   Sample sample(Track& track) {
+    begin_figure();
     track.run();
     const double first = track.run();
     const auto runs = static_cast<int>(std::clamp(repetition_seconds / first, 1.0, 50.0));
@@ -329,21 +358,45 @@ class Calibrator {
 
   // --- Inside hosts: devices of a host transpose a matrix, in runs of several lengths.
 
-  void measure_copies() {
+  std::int64_t rows_of(std::int64_t run) const {
+    return std::max<std::int64_t>(1, tile_bytes / (run * static_cast<std::int64_t>(most_members_)));
+  }
+
+  // The bytes that a device of the largest host writes in a second.
+  double copying_rate(const std::string& name, std::int64_t run, Transposed transposed) {
     const auto members = static_cast<std::int64_t>(most_members_);
+    const Sample sample = observe(name, transposition(options_.devices, machine_.hosts, rows_of(run), run, transposed));
+    // The bytes wait only for the first message.
+    const double seconds = sample.seconds - machine_.step - (members > 1 ? machine_.inside_latency : 0);
+    return require_rate(static_cast<double>(members * rows_of(run) * run), seconds, "copying in " + name);
+  }
+
+  void measure_copies() {
+    const auto members = static_cast<double>(most_members_);
     for (const std::int64_t run : run_lengths) {
-      const std::int64_t rows = std::max<std::int64_t>(1, tile_bytes / (run * members));
-      const auto received = static_cast<double>((members - 1) * rows * run);
-      const auto written = static_cast<double>(members * rows * run);
-      const Sample sample =
-          observe(fmt::format("runs of {} bytes", run), transposition(options_.devices, machine_.hosts, rows, run));
-      // The bytes wait only for the first message.
-      const double seconds = sample.seconds - machine_.step - (members > 1 ? machine_.inside_latency : 0);
-      const std::string what = fmt::format("copying in runs of {} bytes", run);
-      machine_.copy.push_back({run, require_rate(written, seconds, what)});
-      const double rate = require_rate(members > 1 ? received : written, seconds, what);
-      machine_.inside_rate = std::max(machine_.inside_rate, rate);
+      const double rate = copying_rate(fmt::format("runs of {} bytes", run), run, Transposed::to_columns);
+      machine_.copy.push_back({run, rate});
+      // All but its own part is received.
+      machine_.inside_rate = std::max(machine_.inside_rate, members > 1 ? rate * (members - 1) / members : rate);
     }
+  }
+
+  void measure_spreading() {
+    for (const std::int64_t run : run_lengths) {
+      const double rate = copying_rate(fmt::format("runs of {} bytes that lie apart", run), run, Transposed::to_rows);
+      machine_.spread.push_back({run, rate});
+    }
+  }
+
+  // One device of each host copies a part of its tile, and the others have nothing to do.
+  void measure_alone() {
+    std::vector<std::vector<Device>> first;
+    for (const std::vector<Device>& host : machine_.hosts) first.push_back({host[0]});
+    const std::int64_t rows = tile_bytes / usual_run;
+    const Sample sample = observe("a device alone", transposition(options_.devices, first, rows, usual_run));
+    const double at_rate = static_cast<double>(rows * usual_run) / machine_.copy_rate(usual_run);
+    const double seconds = std::max(sample.seconds - machine_.step, at_rate / static_cast<double>(most_members_));
+    machine_.alone = std::max(1.0, at_rate / seconds);
   }
 
   // --- Links.
@@ -389,6 +442,7 @@ class Calibrator {
   };
 
   std::vector<double> stream_rates(const std::vector<StreamGroup>& groups) {
+    begin_figure();
     const double wanted = link_share * budget_ / 9;
     std::vector<double> bytes(groups.size(), 1 << 18U);
     const auto run = [&](double factor, int repetitions) {
@@ -438,6 +492,7 @@ class Calibrator {
     measure_pairs();
     measure_fans();
     for (double LinkRates::*side : {&LinkRates::out, &LinkRates::in}) even_out(side);
+    measure_all_links();
   }
 
   // Measures hosts in pairs, one sending to the other: the rate is that of the slower of two links. Every host meets
@@ -445,6 +500,8 @@ class Calibrator {
   void measure_pairs() {
     const std::size_t hosts = machine_.hosts.size();
     const std::size_t places = hosts + hosts % 2;  // one may be empty
+    std::vector<std::vector<double>> out(hosts);
+    std::vector<std::vector<double>> in(hosts);
     for (std::size_t round = 0; round < std::min(places - 1, most_pairings); ++round) {
       std::vector<StreamGroup> groups;
       std::vector<StreamGroup> back;
@@ -460,11 +517,25 @@ class Calibrator {
         const std::vector<double> rates = stream_rates(direction);
         for (std::size_t i = 0; i < rates.size(); ++i) {
           const Stream& stream = direction[i].streams[0];
-          machine_.links[stream.from].out = std::max(machine_.links[stream.from].out, rates[i]);
-          machine_.links[stream.to].in = std::max(machine_.links[stream.to].in, rates[i]);
+          out[stream.from].push_back(rates[i]);
+          in[stream.to].push_back(rates[i]);
         }
       }
     }
+    for (std::size_t host = 0; host < hosts; ++host) machine_.links[host] = {highest(out[host]), highest(in[host])};
+  }
+
+  // The mean of the rates near the highest one, which alone may be an accident.
+  static double highest(const std::vector<double>& rates) {
+    const double most = *std::max_element(rates.begin(), rates.end());
+    double sum = 0;
+    double count = 0;
+    for (const double rate : rates) {
+      if (rate < (1 - near) * most) continue;
+      sum += rate;
+      ++count;
+    }
+    return sum / count;
   }
 
   // Measures links that were as fast as the fastest link at the other end, and may be faster. Such a link is used with
@@ -497,6 +568,36 @@ class Calibrator {
       machine_.links[host].out = std::max(machine_.links[host].out, stream_rates({out})[0]);
       machine_.links[host].in = std::max(machine_.links[host].in, stream_rates({in})[0]);
     }
+  }
+
+  // Uses all links at once, out and in, as most plans do: they may be slower together than each by itself. Every host
+  // sends to every other in proportion to both links.
+  void measure_all_links() {
+    const std::size_t hosts = machine_.hosts.size();
+    std::vector<LinkRates> loads(hosts);  // shares of all bytes
+    StreamGroup all;
+    double sum = 0;
+    for (const LinkRates& from : machine_.links) {
+      for (const LinkRates& to : machine_.links) sum += &from == &to ? 0 : from.out * to.in;
+    }
+    for (std::size_t from = 0; from < hosts; ++from) {
+      for (std::size_t to = 0; to < hosts; ++to) {
+        if (from == to) continue;
+        const double share = machine_.links[from].out * machine_.links[to].in / sum;
+        all.streams.push_back({from, to, share});
+        loads[from].out += share;
+        loads[to].in += share;
+      }
+    }
+    double longest = 0;  // seconds for each byte of all
+    for (std::size_t host = 0; host < hosts; ++host) {
+      const double seconds =
+          std::max(loads[host].out / machine_.links[host].out, loads[host].in / machine_.links[host].in);
+      if (seconds > longest) all.host = host;
+      longest = std::max(longest, seconds);
+    }
+    const double share_reached = std::min(1.0, stream_rates({all})[0] * longest);
+    for (LinkRates& link : machine_.links) link = {link.out * share_reached, link.in * share_reached};
   }
 
   // Makes rates equal that hardly differ.
@@ -558,11 +659,20 @@ class Calibrator {
   std::size_t most_members_ = 0;  // devices of the largest host
   double budget_ = 0;             // seconds for one figure
   double spare_;                  // seconds that are left over
-  double done_ = 0;               // seconds spent
+  double all_shares_ = 0;         // of the time, of all figures
+  double done_ = 0;               // of these
   std::vector<Observation> observations_;
 };
 
 }  // namespace
+
+std::optional<std::string> find_warning(const Calibration& calibration) {
+  if (calibration.spread <= most_spread) return std::nullopt;
+  return fmt::format(
+      "this machine is noisy: repetitions of the same run ({}) differ by {:.0f} %; calibrate when it is "
+      "idle",
+      calibration.noisiest, 100 * calibration.spread);
+}
 
 Calibration calibrate(Laboratory& laboratory, const CalibrationOptions& options,
                       const std::function<void(double)>& progress) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,13 +37,16 @@ class Laboratory {
 
   virtual std::string name() const = 0;
   virtual std::vector<std::vector<Device>> hosts() const = 0;  // the devices of each host
+  // Seconds since the laboratory was made; the same for all processes.
+  virtual double elapsed() = 0;
   // Prepares a movement of one array of bytes.
   virtual std::unique_ptr<Track> prepare(const Movement& movement) = 0;
 };
 
 struct CalibrationOptions {
   std::int64_t devices = 2;  // at least 2, and a number that the engine can have
-  double seconds = 8;        // the most that all measurements take together, approximately
+  // The most that all takes together. Only what a figure needs at least goes on beyond it: a few runs.
+  double seconds = 8;
 };
 
 struct Calibration {
@@ -58,6 +62,9 @@ struct Calibration {
 
 // From this spread on, figures are unreliable.
 constexpr double most_spread = 0.25;
+
+// That figures are unreliable, in words; nothing where they are not.
+std::optional<std::string> find_warning(const Calibration& calibration);
 
 // Calibrates in a laboratory. `progress` is called with the share that is done, from 0 to 1. Throws RuntimeError where
 // the measurements make no sense.

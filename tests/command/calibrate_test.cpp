@@ -20,14 +20,20 @@ TEST(Calibrate, writes_a_machine) {
   const Json machine = Json::parse(result.output);
   EXPECT_EQ(machine["hosts"], Json({{0, 1, 2}}));
   EXPECT_GT(machine["inside"]["rate"], 0);
-  EXPECT_EQ(machine["copy"].size(), 6U);
+  EXPECT_EQ(machine["copy"].size(), 7U);
+  EXPECT_EQ(machine["spread"].size(), 7U);
   EXPECT_EQ(std::string(machine["source"]).substr(0, 29), "measured by retile calibrate ");
 }
 
 TEST(Calibrate, writes_a_file_when_all_is_measured) {
   const TemporaryFolder folder;
   folder.write("machine.json", "old\n");
-  EXPECT_EQ(folder.run_retile({"calibrate", "--devices", "1", "--out", "machine.json"}).status, 2);
+  const ProcessResult stopped =
+      run_process({"/bin/sh", "-c",
+                   "cd \"$1\" && { \"$0\" calibrate --seconds 60 --out machine.json & sleep 1; kill $!; wait $!; }",
+                   RETILE_COMMAND, folder.path()});
+  EXPECT_NE(stopped.status, 0);
+  EXPECT_EQ(run_process({"/bin/cat", folder.path() + "/machine.json"}).output, "old\n") << stopped.errors;
   const ProcessResult result =
       folder.run_retile({"calibrate", "--devices", "2", "--seconds", "0.1", "--out", "machine.json"});
   if (is_refused(result)) GTEST_SKIP() << result.errors;

@@ -54,6 +54,14 @@ TEST(MpiJob, reads_problems_from_standard_input_on_all_ranks) {
   EXPECT_THAT(result.output, MatchesRegex("p: 2 devices, mpi engine: verified.*\n"));
 }
 
+TEST(MpiJob, calibrates_on_all_ranks_and_writes_once) {
+  const ProcessResult result = run_retile_job(4, {"calibrate", "--seconds", "0.5"});
+  if (result.errors.find("makes no sense") != std::string::npos) GTEST_SKIP() << result.errors;
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(count_of("\"hosts\": [[0, 1, 2, 3]]", result.output), 1) << result.output;
+  EXPECT_EQ(count_of("\"spread\"", result.output), 1) << result.output;
+}
+
 TEST(MpiJob, is_also_there_without_mpirun) {
   const ProcessResult result =
       run_process({RETILE_COMMAND, "run", "--engine", "mpi", "--mesh", "x=4", "[2{x}8]", "[8]"});

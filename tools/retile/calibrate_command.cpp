@@ -1,6 +1,4 @@
 // retile calibrate
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,15 +50,10 @@ int run(const Arguments& arguments) {
   evaluation::CalibrationOptions options{device_count(arguments, *engine), arguments.seconds};
   require_ranks(*engine, options.devices);
   constexpr std::size_t ticks = 100;
-  Progress progress("calibrating", ticks);
+  Progress progress("calibrating", engine->processes().is_speaker() ? ticks : 0);
   const evaluation::Calibration calibration = evaluation::calibrate(
       *engine, options, [&](double share) { progress.reach(static_cast<std::int64_t>(share * ticks)); });
-  if (calibration.spread > evaluation::most_spread) {
-    write_remark(
-        fmt::format("warning: this machine is noisy: repetitions of the same run ({}) differ by {:.0f} %; calibrate "
-                    "when it is idle\n",
-                    calibration.noisiest, 100 * calibration.spread));
-  }
+  if (const auto warning = evaluation::find_warning(calibration)) write_remark("warning: " + *warning + "\n");
   write_result_to(arguments.path, to_json(calibration.machine) + "\n");
   return done;
 }
