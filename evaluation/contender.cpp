@@ -73,7 +73,7 @@ Contender make_contender(const std::string& name, const Problem& problem, const 
   auto prepare_plan = [problem, movement = plan.movement](Engine& engine) {
     return prepare(engine, movement, problem);
   };
-  return {name, std::move(plan), problem.source().placement(problem.device_count()), std::move(prepare_plan)};
+  return {name, std::move(plan), problem.source().inside(problem.device_count()), std::move(prepare_plan)};
 }
 
 }  // namespace retile::evaluation

@@ -15,9 +15,10 @@ namespace {
 
 // The memory that a device with several boxes reaches. Strides, if given, are right and not negative.
 Reach reach_of(const Placement& placement, Device device, const Strides& strides, std::int64_t element_size) {
+  if (strides.empty()) return {0, checked_bytes(placement.size(device), element_size)};
   std::int64_t end = 0;
   for (Part& part : placement.parts(device)) {
-    if (!strides.empty()) part = laid_out(std::move(part), placement.memory_dimensions(), strides, element_size);
+    part = laid_out(std::move(part), placement.memory_dimensions(), strides, element_size);
     end = std::max(end, end_of(part));
   }
   return {0, checked_bytes(end, element_size)};
@@ -61,6 +62,11 @@ std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const s
   return rooms;
 }
 
+void allow_refresh(const Layout& source, const Layout& target, std::vector<TileRoom>& sources) {
+  if (source.halo().empty() || source != target) return;
+  for (TileRoom& room : sources) room.may_be_target = true;
+}
+
 void RoomCheck::add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target) {
   const auto bytes = static_cast<std::int64_t>(memory.size());
   if (bytes < room.end) {
@@ -69,7 +75,11 @@ void RoomCheck::add(std::size_t tile, std::span<const std::byte> memory, const T
   } else if (memory.data() == nullptr && room.end > 0) {
     faults_.add(fmt::format("{} is null, and its tile takes {}", name_(tile, is_target), count_of(room.end, "byte")));
   } else if (room.is_packed) {
-    packed_.push_back({memory.data() + room.first, memory.data() + room.end, tile, is_target});
+    const Range range{memory.data() + room.first, memory.data() + room.end, tile, is_target, room.may_be_target};
+    const bool is_one = !packed_.empty() && packed_.back().may_be_target && packed_.back().tile == tile &&
+                        packed_.back().begin == range.begin && packed_.back().end == range.end;
+    if (is_one) packed_.pop_back();
+    packed_.push_back(range);
   }
 }
 

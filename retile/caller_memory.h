@@ -23,6 +23,11 @@ std::vector<TileRoom> rooms_of(const std::vector<MemoryLayout>& layouts, const s
                                const Placement& placement, const std::vector<Device>& devices,
                                std::int64_t element_size);
 
+// Lets packed sources be their devices' targets where a run refreshes ghost zones. A refresh reads the insides of tiles
+// alone, and each is already where it goes, so it is not written either: processes need not wait for each other's
+// reads.
+void allow_refresh(const Layout& source, const Layout& target, std::vector<TileRoom>& sources);
+
 // Tiles are known by numbers, and named where something is wrong with them.
 class RoomCheck {
  public:
@@ -30,7 +35,7 @@ class RoomCheck {
 
   explicit RoomCheck(TileName name) : name_(std::move(name)) {}
 
-  // A tile without elements may have no memory.
+  // A tile without elements may have no memory. Where a source may be the target, it is added right before it.
   void add_source(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room) {
     add(tile, memory, room, false);
   }
@@ -49,6 +54,7 @@ class RoomCheck {
     const std::byte* end;
     std::size_t tile;
     bool is_target;
+    bool may_be_target;
   };
 
   void add(std::size_t tile, std::span<const std::byte> memory, const TileRoom& room, bool is_target);

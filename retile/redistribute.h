@@ -15,6 +15,7 @@
 //   ...
 //   redistribution.wait();
 //
+// From a layout with ghost zones to itself, ghost zones are refreshed: sources and targets may be the same memory.
 // Tiles with padding, halos or columns first are moved as they lie (RedistributeOptions). Everything throws
 // RuntimeError with a sentence where memory does not fit its tiles, before anything is moved. Under MPI: retile/mpi.h.
 // Several arrays at once: retile/transfer.h.
@@ -56,6 +57,7 @@ struct TileRoom {
   std::int64_t first = 0;  // element
   std::int64_t end = 0;
   bool is_packed = true;
+  bool may_be_target = false;  // of a source: the same memory may be its device's target
 };
 
 // Bytes that the memory of a device's tiles must have.
@@ -88,7 +90,9 @@ class ByteRedistribution {
   // Bytes of source and target of the n-th device of this process.
   TileBytes tile_bytes(std::size_t n) const { return {source_rooms_[n].end, target_rooms_[n].end}; }
 
-  // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile.
+  // Moves the tiles. A span for each device, at least as long as its tile reaches. No target overlaps another tile,
+  // but a device's source may be its target where source and target are one layout with ghost zones: a run writes those
+  // alone, and nobody reads them.
   // Nothing but the targets' elements is written. With several processes, each runs equally often; a run makes no
   // collective call, and its processes wait only for those whose data they need. Where one cannot run, those that wait
   // for it throw as well, and nothing that shares its engine can run any more.

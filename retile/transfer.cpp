@@ -60,13 +60,18 @@ struct Transfer::State {
   const std::vector<Device>& devices() const { return prepared->devices(); }
 
   BufferStrides add_rooms(const TransferArray& array, const Placement& source, const Placement& target,
-                          const std::vector<Device>& devices) {
+                          const std::vector<Shape>& view, const std::vector<Device>& devices) {
     const std::int64_t element_size = bytes_of(array.problem.element_type());
     const std::vector<MemoryLayout> from = spread(array.sources, devices.size(), "source");
     const std::vector<MemoryLayout> to = spread(array.targets, devices.size(), "target");
-    BufferStrides strides = require_strides({strides_in(from), strides_in(to)}, source, target, devices, element_size);
+    const Layout& held = array.problem.source();
+    const Layout& wanted = array.problem.target();
+    BufferStrides strides = require_strides({strides_in_view(strides_in(from), view, source, devices),
+                                             strides_in_view(strides_in(to), view, target, devices)},
+                                            source, target, devices, element_size);
     rooms.push_back({rooms_of(from, strides.sources, source, devices, element_size),
                      rooms_of(to, strides.targets, target, devices, element_size)});
+    allow_refresh(held, wanted, rooms.back().sources);
     return strides;
   }
 
@@ -134,7 +139,9 @@ Transfer::Transfer(const std::vector<TransferArray>& arrays, const TransferOptio
       state_->names.push_back(arrays[i].name);
       state_->numbers.emplace(arrays[i].name, i);
       try {
-        strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem), devices));
+        strides.push_back(state_->add_rooms(arrays[i], plan->source(problem), plan->target(problem),
+                                            array_of(plan->manifest().problems[problem], plan->sources()).view,
+                                            devices));
       } catch (const RuntimeError& error) {
         faults.add(fmt::format("array \"{}\": {}", arrays[i].name, error.what()));
       }

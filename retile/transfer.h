@@ -24,8 +24,7 @@
 
 namespace retile::transfer {
 
-// An array of a transfer. Tiles with padding, halos or columns first are moved as they lie, as in RedistributeOptions;
-// tiles of several boxes are packed.
+// An array of a transfer. Tiles with padding, halos or columns first are moved as they lie, as in RedistributeOptions.
 struct TransferArray {
   std::string name;
   Problem problem;

@@ -57,8 +57,10 @@ std::byte* memory_at(std::uintptr_t address) { return reinterpret_cast<std::byte
 // NOLINTNEXTLINE(*-reinterpret-cast): likewise
 std::uintptr_t address_of(const float* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
-Placement placement_of(const PythonSide& side, const Shape& shape, std::int64_t ranks) {
-  if (const auto* layout = std::get_if<PythonLayout>(&side)) return layout->layout.placement(ranks);
+Placement placement_of(const PythonSide& side, const Shape& shape, std::int64_t ranks, TransferSide end) {
+  if (const auto* layout = std::get_if<PythonLayout>(&side)) {
+    return end == TransferSide::source ? layout->layout.inside(ranks) : layout->layout.placement(ranks);
+  }
   std::vector<std::vector<Box>> boxes;
   for (const std::vector<PythonBox>& own : std::get<0>(side)) boxes.push_back(boxes_of(own));
   return transfer::placement_of(shape, boxes);
@@ -74,8 +76,9 @@ void make_message_plan(MessagePlan* self, const std::vector<PythonKind>& kinds,
                        bool has_checksums, Argument<"machine", std::optional<PythonMachine>> machine) {
   std::vector<ArrayKind> values;
   for (const auto& [shape, element_type, source, target, only] : kinds) {
-    ArrayKind& kind = values.emplace_back(ArrayKind{placement_of(source, shape, ranks),
-                                                    placement_of(target, shape, ranks), element_type_of(element_type)});
+    ArrayKind& kind = values.emplace_back(ArrayKind{placement_of(source, shape, ranks, TransferSide::source),
+                                                    placement_of(target, shape, ranks, TransferSide::target),
+                                                    element_type_of(element_type)});
     if (only) kind.target = transfer::placement_within(kind.target, boxes_of(*only));
   }
   std::vector<KindOfArray> named;

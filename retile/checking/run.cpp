@@ -48,7 +48,7 @@ class TileRun {
         devices_(engine.devices(plan.device_count())),
         prepared_(engine.prepare(plan.movement, options.element_size)) {
     if (are_parts_) {
-      source_parts_ = plan.source.placement(plan.device_count());
+      source_parts_ = plan.source.inside(plan.device_count());
       target_parts_ = plan.target.placement(plan.device_count());
     }
     if (use_ == TileUse::kept) sources_ = made_tiles();

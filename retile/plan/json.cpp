@@ -406,11 +406,11 @@ PlanEnds read_ends(const JsonReader& reader) {
   Layout target = read_layout_text(reader.member("target"), target_mesh);
   if (reader.has("dst_devices")) check_devices(reader.member("dst_devices"), target);
   const std::int64_t world = std::max(source.device_count(), target.device_count());
-  Placement from = source.placement(world, moved_array(target));
+  Placement from = source.inside(world, moved_array(target));
   std::vector<Shape> view;
   if (reader.has("view")) {
     view = read_view(reader.member("view"), from.global_shape());
-    from = source.placement(world, moved_array(target, view));
+    from = source.inside(world, moved_array(target, view));
   }
   const bool is_plain = mesh.device_count() == world && source.listed() == nullptr;
   return {std::move(source), std::move(target), is_plain ? mesh : world_mesh(world), std::move(view), std::move(from)};

@@ -85,14 +85,15 @@ class Verifier {
       throw Stop{};
     }
     array_ = moved_array(plan.target, plan.view);
-    check_end(plan.source, movement_.source, "before the first step", "source");
+    check_end(plan.source.inside(device_count(), array_), movement_.source, "before the first step", "source");
   }
 
-  void check_result(const Plan& plan) { check_end(plan.target, movement_.target(), "after the last step", "target"); }
+  void check_result(const Plan& plan) {
+    check_end(plan.target.placement(device_count(), array_), movement_.target(), "after the last step", "target");
+  }
 
   // Checks that the devices hold, at an end of the plan, what that end's layout says.
-  void check_end(const Layout& layout, const Placement& actual, const char* when, const char* name) {
-    const Placement wanted = layout.placement(device_count(), array_);
+  void check_end(const Placement& wanted, const Placement& actual, const char* when, const char* name) {
     if (actual.type() != nullptr && actual == wanted) return;  // takes no time per device
     if (actual.is_even() && wanted.is_even() && actual.local_shape() != wanted.local_shape()) {
       report("{} the local shape is {}, and the {} has {}", when, to_string(actual.local_shape()), name,

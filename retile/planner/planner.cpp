@@ -305,7 +305,7 @@ class ProblemPlanner {
     }
     const MovedArray array = moved_array(
         problem_.target(), dimensions_ == Dimensions::any_view ? find_periods(problem_) : std::vector<Shape>());
-    Placement source = problem_.source().placement(world_, array);
+    Placement source = problem_.source().inside(world_, array);
     const Placement target = problem_.target().placement(world_, array);
     const DistinctEnds distinct = distinct_ends(problem_.source(), problem_.target(), world_, array.view);
     const Proved proved{0, "", received_floor(distinct.source, distinct.target)};

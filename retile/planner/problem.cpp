@@ -224,12 +224,6 @@ Fault world_fault(std::int64_t world, std::int64_t devices, const char* other) {
           "listed boxes have an entry for each device of the world, [] where it holds nothing"};
 }
 
-// The fault of a source with ghost zones. They may be out of date, so no plan reads them.
-Fault halo_fault() {
-  return {"a source has no halo: its ghost zones are not read",
-          "write the source without it; where tiles lie in a padded array, their strides say so"};
-}
-
 Fault special_target_fault(const Layout& source) {
   const char* op = name_of(source.cuts()->reduction);
   return {fmt::format("a {} goes to tiles that are cut by a rule, row-major and without halo", op),
@@ -286,7 +280,6 @@ Layout with_prime_parts(const Layout& layout) {
 }  // namespace
 
 std::optional<Fault> Problem::find_fault(const Layout& source, const Layout& target, ElementType element_type) {
-  if (!source.halo().empty()) return halo_fault();
   if (source.rank() != target.rank()) {
     return Fault{fmt::format("the source has rank {} and the target rank {}", source.rank(), target.rank()),
                  "a redistribution keeps the global shape"};
@@ -350,7 +343,7 @@ Problem read_problem(const JsonReader& reader, const LayoutTextReader& read_text
   faults.attempt([&] {
     if (!source || !target) return;
     if (const auto fault = Problem::find_fault(*source, *target, element_type)) {
-      (source->halo().empty() ? reader : reader.member("src_halo")).fail(*fault);
+      reader.fail(*fault);
     }
   });
   faults.require_none();
@@ -368,8 +361,7 @@ Problem parse_problem(const SourceText& mesh, const SourceText& source, const So
   Layout from = parse_layout(source, from_mesh);
   Layout to = parse_layout(target, target_mesh ? parse_mesh(*target_mesh) : from_mesh);
   if (auto fault = Problem::find_fault(from, to, element_type)) {
-    const SourceText& place = from.halo().empty() ? target : source;
-    throw InputError(diagnose(place, {0, place.text.size()}, *fault));
+    throw InputError(diagnose(target, {0, target.text.size()}, *fault));
   }
   return {{}, std::move(from), std::move(to), element_type};
 }

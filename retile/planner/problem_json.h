@@ -21,7 +21,7 @@ Problem read_problem(const JsonReader& reader, const LayoutTextReader& read_text
 // All keys that read_problem() reads.
 constexpr const char* problem_keys =
     "format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, "
-    "src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, dst_halo, dst_wrap, src_order, dst_order, "
-    "uneven, reduce, dtype";
+    "src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, src_halo, dst_halo, src_wrap, "
+    "dst_wrap, src_order, dst_order, uneven, reduce, dtype";
 
 }  // namespace retile

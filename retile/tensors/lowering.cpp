@@ -139,7 +139,7 @@ class Lowering {
       : movement_(padded(with_lists(plan.movement))),
         options_(options),
         builder_({movement_.source.local_shape()}, element_size, options.long_run_bytes) {
-    if (!plan.target.halo().empty()) refuse(options, "ghost zones");
+    if (!plan.source.halo().empty() || !plan.target.halo().empty()) refuse(options, "ghost zones");
   }
 
   TensorProgram lower() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "retile/base/diagnostic.h"
+#include "retile/planner/periods.h"
 
 namespace retile::transfer {
 namespace {
@@ -25,8 +26,8 @@ std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest, TileUse
   const std::int64_t world = manifest.device_count();
   std::vector<StreamPlan::ArrayClass> classes;
   for (const Problem& problem : manifest.problems) {
-    const MovedArray array = moved_array(problem.target());
-    classes.push_back({problem.source().placement(world, array),
+    const MovedArray array = array_of(problem, sources);
+    classes.push_back({problem.source().inside(world, array),
                        problem.target().placement(world, array),
                        bytes_of(problem.element_type()),
                        {}});
@@ -36,6 +37,10 @@ std::vector<StreamPlan::ArrayClass> classes_of(const Manifest& manifest, TileUse
 }
 
 }  // namespace
+
+MovedArray array_of(const Problem& problem, TileUse sources) {
+  return moved_array(problem.target(), sources == TileUse::donated ? std::vector<Shape>() : find_periods(problem));
+}
 
 TransferPlan::TransferPlan(Manifest manifest, std::int64_t max_bytes, Hosts hosts, TileUse sources,
                            const MessageForm& form)

@@ -105,7 +105,12 @@ void RankMemory::add_rooms(const TileMemory& memory) {
   if (memory.box) {
     added.push_back({*memory.box, memory.data, strides_of({*memory.box, memory.strides}, size), stored, memory.scales});
   } else {
-    for (const Part& part : parts_of(kind, memory.side)) {
+    const StreamPlan::ArrayClass& ends = plan_.state().streams.classes()[kind];
+    const Placement& placement = memory.side == TransferSide::source ? ends.source : ends.target;
+    for (Part part : parts_of(kind, memory.side)) {
+      // The inside of a padded array begins where the array's strides say.
+      const bool is_laid_out = memory.strides.size() == part.strides.size() && part.offset > 0;
+      if (is_laid_out) part = laid_out(std::move(part), placement.memory_dimensions(), memory.strides, size);
       Strides strides = part.strides;
       for (std::int64_t& stride : strides) stride *= size;
       added.push_back({part.box, memory.data + part.offset * size, std::move(strides), stored, memory.scales});

@@ -35,7 +35,7 @@ MadeTiles::MadeTiles(const TransferPlan& plan, std::vector<Device> devices, std:
       contents_(std::move(contents)),
       used_(devices_.size()) {
   for (const Problem& problem : plan.manifest().problems) {
-    sources_held_.push_back(problem.source().placement(plan.manifest().device_count()));
+    sources_held_.push_back(problem.source().inside(plan.manifest().device_count()));
     targets_held_.push_back(problem.target().placement(plan.manifest().device_count()));
   }
   sources_ = make_side(PageUse::last_read, allocate, source_memory_);

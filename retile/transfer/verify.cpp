@@ -15,10 +15,10 @@ namespace {
 // Placements are worked out anew, from the layouts that the manifest has.
 class TransferVerifier {
  public:
-  explicit TransferVerifier(const Manifest& manifest) : manifest_(manifest), world_(manifest.device_count()) {
+  TransferVerifier(const Manifest& manifest, TileUse sources) : manifest_(manifest), world_(manifest.device_count()) {
     for (const Problem& problem : manifest.problems) {
-      const MovedArray array = moved_array(problem.target());
-      sources_.push_back(problem.source().placement(world_, array));
+      const MovedArray array = array_of(problem, sources);
+      sources_.push_back(problem.source().inside(world_, array));
       targets_.push_back(problem.target().placement(world_, array));
     }
   }
@@ -126,14 +126,14 @@ void check_counts(const TransferPlan& plan, const std::vector<Counts>& counts, T
 
 std::vector<std::string> find_faults(const Manifest& manifest, Device to,
                                      const std::vector<StreamPlan::Piece>& pieces) {
-  TransferVerifier verifier(manifest);
+  TransferVerifier verifier(manifest, TileUse::kept);
   verifier.check_device(to, pieces);
   return verifier.take();
 }
 
 std::vector<std::string> find_faults(const TransferPlan& plan) {
   const Manifest& manifest = plan.manifest();
-  TransferVerifier verifier(manifest);
+  TransferVerifier verifier(manifest, plan.sources());
   std::vector<Counts> counts(plan.loads().size());
   std::vector<StreamPlan::Piece> relayed;
   for (Device to = 0; to < plan.device_count(); ++to) {

@@ -164,10 +164,16 @@ class Layout {
   Placement placement() const { return placement(device_count()); }
   // The placement as boxes of the moved array.
   Placement placement(std::int64_t world, const MovedArray& array) const;
+  // The placement of a source: without ghost zones, which may be out of date. Their memory is counted, and parts lie in
+  // it as in placement().
+  Placement inside(std::int64_t world, const MovedArray& array = {}) const;
 
   bool operator==(const Layout& other) const = default;
 
  private:
+  enum class Ghosts { included, left_out };
+  Placement placement(std::int64_t world, const MovedArray& array, Ghosts ghosts) const;
+
   std::variant<DistributedType, MeshLayout, BoxLayout> form_;
 };
 

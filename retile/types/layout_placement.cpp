@@ -99,14 +99,21 @@ std::vector<HeldRun> runs_again(const std::vector<HeldRun>& runs, const Halo& ma
   return again;
 }
 
+// A tile without its ghost zones, where it lies among them.
+HeldRun run_inside(const Interval& tile, const Halo& halo) {
+  return {tile, halo.wraps ? halo.before : std::min(halo.before, tile.lo), 1};
+}
+
 // Adds a dimension to a device's own array. `margin` is null where the array does not continue beyond its ends.
+// Ghost zones that are left out have memory all the same.
 void add_dimension(LocalArray& array, const std::vector<Interval>& held, const Halo& halo, const Halo* margin,
-                   std::int64_t size) {
+                   std::int64_t size, bool has_ghosts) {
   const bool is_grown = !held.empty() && (halo.before > 0 || halo.after > 0);
   std::vector<HeldRun> runs = is_grown ? runs_with_halo(held.front(), halo, size) : joined_runs(held);
   std::int64_t length = 0;
   for (const HeldRun& run : runs) length += run.interval.size();
-  if (margin != nullptr && is_grown) {
+  if (is_grown && !has_ghosts) runs = {run_inside(held.front(), halo)};
+  if (margin != nullptr && is_grown && has_ghosts) {
     const std::int64_t begin = held.front().lo - halo.before + margin->before;
     runs = {{{begin, begin + length}, 0, 1}};
   } else if (margin != nullptr) {
@@ -118,22 +125,32 @@ void add_dimension(LocalArray& array, const std::vector<Interval>& held, const H
 
 class Placer {
  public:
-  Placer(Shape shape, const std::vector<Halo>& halo, const std::vector<int>& order, const MovedArray& array)
-      : shape_(std::move(shape)), halo_(halo), order_(order), array_(array) {}
+  Placer(Shape shape, std::int64_t world, const std::vector<Halo>& halo, const std::vector<int>& order,
+         const MovedArray& array, bool has_ghosts)
+      : shape_(std::move(shape)),
+        halo_(halo),
+        order_(order),
+        array_(array),
+        has_ghosts_(has_ghosts || halo.empty()),
+        parts_(static_cast<std::size_t>(world)),
+        sizes_(has_ghosts_ ? 0 : static_cast<std::size_t>(world)) {}
 
   // Adds the parts of a device's own array, from what it holds of each dimension without ghost zones. `offset` is where
   // the array begins in the device's memory.
-  void add(const std::vector<std::vector<Interval>>& held, std::vector<Part>& parts, std::int64_t offset) const {
+  void add(Device device, const std::vector<std::vector<Interval>>& held, std::int64_t offset) {
     LocalArray array{{}, {}, offset};
     for (std::size_t i = 0; i < shape_.size(); ++i) {
       const bool goes_on = !array_.margins.empty() && array_.margins[i].wraps;
       add_dimension(array, held[i], halo_.empty() ? Halo{} : halo_[i], goes_on ? &array_.margins[i] : nullptr,
-                    shape_[i]);
+                    shape_[i], has_ghosts_);
     }
-    for (Part& part : parts_of(array, order_, array_.view)) parts.push_back(std::move(part));
+    const auto place = static_cast<std::size_t>(device);
+    for (Part& part : parts_of(array, order_, array_.view)) parts_[place].push_back(std::move(part));
+    if (!has_ghosts_) sizes_[place] = product(array.shape);
   }
 
-  Placement placement(std::vector<std::vector<Part>> parts) const {
+  // The placement of all that was added.
+  Placement take() {
     Shape shape;
     MemoryDimensions memory{{}, order_};
     for (std::size_t i = 0; i < shape_.size(); ++i) {
@@ -143,7 +160,7 @@ class Placer {
       shape.insert(shape.end(), factors.begin(), factors.end());
       memory.stepped.insert(memory.stepped.end(), factors.size(), i);
     }
-    return {shape, std::move(parts), std::move(memory)};
+    return {shape, std::move(parts_), std::move(memory), std::move(sizes_)};
   }
 
  private:
@@ -151,35 +168,37 @@ class Placer {
   const std::vector<Halo>& halo_;
   const std::vector<int>& order_;
   const MovedArray& array_;
+  const bool has_ghosts_;
+  std::vector<std::vector<Part>> parts_;  // by device
+  std::vector<std::int64_t> sizes_;       // of the devices' memory, where ghost zones are left out
 };
 
-Placement placement_of(const BoxLayout& layout, std::int64_t world, const MovedArray& array) {
-  const Placer placer(layout.shape, layout.halo, layout.order, array);
-  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
+Placement placement_of(const BoxLayout& layout, std::int64_t world, const MovedArray& array, bool has_ghosts) {
+  Placer placer(layout.shape, world, layout.halo, layout.order, array, has_ghosts);
   for (std::size_t device = 0; device < layout.boxes.size(); ++device) {
     std::int64_t offset = 0;
     for (const Box& box : layout.boxes[device]) {
       if (volume(box) == 0) continue;
       std::vector<std::vector<Interval>> held;
       for (std::size_t i = 0; i < box.lo.size(); ++i) held.push_back({{box.lo[i], box.hi[i]}});
-      placer.add(held, parts[device], std::exchange(offset, offset + volume(box)));
+      placer.add(static_cast<Device>(device), held, std::exchange(offset, offset + volume(box)));
     }
   }
-  return placer.placement(std::move(parts));
+  return placer.take();
 }
 
-Placement placement_of(const MeshLayout& layout, const Shape& shape, std::int64_t world, const MovedArray& array) {
-  const Placer placer(shape, layout.halo, layout.order, array);
-  std::vector<std::vector<Part>> parts(static_cast<std::size_t>(world));
+Placement placement_of(const MeshLayout& layout, const Shape& shape, std::int64_t world, const MovedArray& array,
+                       bool has_ghosts) {
+  Placer placer(shape, world, layout.halo, layout.order, array, has_ghosts);
   std::vector<std::vector<Interval>> held(layout.view.size());
   for (Device index = 0; index < layout.mesh.device_count(); ++index) {
     for (std::size_t i = 0; i < held.size(); ++i) held[i] = held_intervals(layout, layout.view[i], index);
     for (std::vector<Interval>& intervals : held)
       std::erase_if(intervals, [](Interval one) { return one.size() == 0; });
     const Device device = layout.devices.empty() ? index : layout.devices[static_cast<std::size_t>(index)];
-    placer.add(held, parts[static_cast<std::size_t>(device)], 0);
+    placer.add(device, held, 0);
   }
-  return placer.placement(std::move(parts));
+  return placer.take();
 }
 
 // The most elements that a device holds of a dimension, ghost zones included.
@@ -236,7 +255,7 @@ Shape local_shape_of(const BoxLayout& layout, Device device) {
 
 std::int64_t Layout::local_size() const {
   if (const DistributedType* even = type()) return even->local_size();
-  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, device_count(), {}).local_size();
+  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, device_count(), {}, true).local_size();
   const auto& layout = std::get<MeshLayout>(form_);
   std::int64_t largest = 1;
   for (std::size_t i = 0; i < layout.view.size(); ++i) largest *= most_held(layout, i);
@@ -255,16 +274,25 @@ Shape Layout::local_shape(Device device) const {
 Placement Layout::placement(std::int64_t world) const { return placement(world, {}); }
 
 Placement Layout::placement(std::int64_t world, const MovedArray& array) const {
+  return placement(world, array, Ghosts::included);
+}
+
+Placement Layout::inside(std::int64_t world, const MovedArray& array) const {
+  return placement(world, array, Ghosts::left_out);
+}
+
+Placement Layout::placement(std::int64_t world, const MovedArray& array, Ghosts ghosts) const {
   ensure(world >= device_count(), "the layout's devices are in the world");
-  if (is_partial()) return stacked().placement(world, array);
+  if (is_partial()) return stacked().placement(world, array, ghosts);
   const bool is_own = array.margins.empty() && array.view.empty();
   if (type() != nullptr && world == device_count() && is_own) return Placement(*type());
   if (world > most_listed_world) {
     throw InputError(fmt::format("{} devices are too many to list what they hold", world),
                      fmt::format("beyond types of one mesh, worlds have up to {} devices", most_listed_world));
   }
-  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, world, array);
-  return placement_of(*cuts(), global_shape(), world, array);
+  const bool has_ghosts = ghosts == Ghosts::included;
+  if (const BoxLayout* boxes = listed()) return placement_of(*boxes, world, array, has_ghosts);
+  return placement_of(*cuts(), global_shape(), world, array, has_ghosts);
 }
 
 MovedArray moved_array(const Layout& target, std::vector<Shape> view) {
@@ -312,7 +340,7 @@ DistinctEnds distinct_ends(const Layout& source, const Layout& target, std::int6
   }
   const Layout distinct = has_repeats ? with_halo(target, std::move(halo)) : target;
   const MovedArray array = moved_array(distinct, std::move(view));
-  return {source.placement(world, array), distinct.placement(world, array)};
+  return {source.inside(world, array), distinct.placement(world, array)};
 }
 
 }  // namespace retile

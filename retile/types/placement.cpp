@@ -82,23 +82,31 @@ Placement::Placement(const Shape& global, const Shape& tile, std::vector<std::in
 }
 
 Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory)
+    : Placement(global, std::move(parts), std::move(memory), {}) {}
+
+Placement::Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory,
+                     std::vector<std::int64_t> sizes)
     : global_(global),
       extent_(global),
       tile_(global),
       local_(global.size()),
       memory_(std::move(memory)),
-      source_(std::move(parts)) {
-  const auto& list = std::get<std::vector<std::vector<Part>>>(source_);
+      source_(std::vector<Held>()) {
+  auto& list = std::get<std::vector<Held>>(source_);
+  for (std::vector<Part>& held : parts) {
+    std::int64_t elements = sizes.empty() ? 0 : sizes[list.size()];
+    for (const Part& part : held) elements = std::max(elements, end_of(part));
+    list.push_back({std::move(held), elements});
+  }
   device_count_ = static_cast<std::int64_t>(list.size());
-  is_sorted_ = std::all_of(list.begin(), list.end(), [](const std::vector<Part>& held) {
-    return std::is_sorted(held.begin(), held.end(), [](const Part& a, const Part& b) { return a.box.lo < b.box.lo; });
+  is_sorted_ = std::all_of(list.begin(), list.end(), [](const Held& held) {
+    return std::is_sorted(held.parts.begin(), held.parts.end(),
+                          [](const Part& a, const Part& b) { return a.box.lo < b.box.lo; });
   });
-  for (Device device = 0; device < device_count_; ++device) {
-    const std::vector<Part>& held = list[static_cast<std::size_t>(device)];
+  for (const auto& [held, elements] : list) {
     // At rank 0 every box has an element, so holding nothing cannot be written as one empty box.
     has_single_boxes_ = has_single_boxes_ && held.size() <= 1 && !(held.empty() && global.empty()) &&
-                        (held.empty() || is_packed(held.front()));
-    const std::int64_t elements = size(device);
+                        (held.empty() || (is_packed(held.front()) && volume(held.front().box) == elements));
     if (elements <= local_size_) continue;
     local_size_ = elements;
     const auto smaller = [](const Part& a, const Part& b) { return volume(a.box) < volume(b.box); };
@@ -119,8 +127,8 @@ void Placement::offset(Device device, std::span<std::int64_t> corner) const {
     typed->base_offset(device, corner);
     return;
   }
-  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
-    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+  if (const auto* list = std::get_if<std::vector<Held>>(&source_)) {
+    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)].parts;
     const Shape first = held.empty() ? Shape(global_.size()) : held.front().box.lo;
     std::copy(first.begin(), first.end(), corner.begin());
     return;
@@ -136,8 +144,8 @@ Shape Placement::offset(Device device) const {
 }
 
 Box Placement::box(Device device) const {
-  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
-    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+  if (const auto* list = std::get_if<std::vector<Held>>(&source_)) {
+    const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)].parts;
     ensure(held.size() <= 1, "the device holds one box");
     return held.empty() ? Box{Shape(global_.size()), Shape(global_.size())} : held.front().box;
   }
@@ -151,8 +159,8 @@ Box Placement::box(Device device) const {
 }
 
 std::vector<Part> Placement::parts(Device device) const {
-  if (const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_)) {
-    return (*list)[static_cast<std::size_t>(device)];
+  if (const auto* list = std::get_if<std::vector<Held>>(&source_)) {
+    return (*list)[static_cast<std::size_t>(device)].parts;
   }
   Box only = box(device);
   if (volume(only) == 0) return {};
@@ -160,7 +168,7 @@ std::vector<Part> Placement::parts(Device device) const {
 }
 
 std::optional<Part> Placement::part_around(Device device, const Box& box) const {
-  const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_);
+  const auto* list = std::get_if<std::vector<Held>>(&source_);
   if (list == nullptr) {
     Box only = this->box(device);
     if (!contains(only, box)) return std::nullopt;
@@ -168,7 +176,7 @@ std::optional<Part> Placement::part_around(Device device, const Box& box) const 
   }
   // The part is not among those whose corners come after the box's. If parts are tiles in rows and columns, it is in
   // the last row before them.
-  const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)];
+  const std::vector<Part>& held = (*list)[static_cast<std::size_t>(device)].parts;
   const auto comes_later = [](const Shape& corner, const Part& part) { return corner < part.box.lo; };
   auto part = is_sorted_ ? std::upper_bound(held.begin(), held.end(), box.lo, comes_later) : held.end();
   while (part != held.begin()) {
@@ -179,11 +187,10 @@ std::optional<Part> Placement::part_around(Device device, const Box& box) const 
 
 std::int64_t Placement::size(Device device) const {
   if (is_even_) return local_size_;
-  const auto* list = std::get_if<std::vector<std::vector<Part>>>(&source_);
-  if (list == nullptr) return volume(box(device));
-  std::int64_t elements = 0;
-  for (const Part& part : (*list)[static_cast<std::size_t>(device)]) elements = std::max(elements, end_of(part));
-  return elements;
+  if (const auto* list = std::get_if<std::vector<Held>>(&source_)) {
+    return (*list)[static_cast<std::size_t>(device)].size;
+  }
+  return volume(box(device));
 }
 
 bool Placement::operator==(const Placement& other) const {
@@ -203,7 +210,7 @@ bool Placement::operator==(const Placement& other) const {
     return true;
   }
   for (Device device = 0; device < device_count_; ++device) {
-    if (parts(device) != other.parts(device)) return false;
+    if (size(device) != other.size(device) || parts(device) != other.parts(device)) return false;
   }
   return true;
 }

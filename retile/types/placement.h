@@ -54,6 +54,10 @@ class Placement {
   Placement(const Shape& global, const Shape& tile, std::vector<std::int64_t> corners);
   // Any parts, listed device by device.
   Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory = {});
+  // Likewise, in memory of which each device has this many elements: more than its parts reach where they are the
+  // insides of padded arrays.
+  Placement(const Shape& global, std::vector<std::vector<Part>> parts, MemoryDimensions memory,
+            std::vector<std::int64_t> sizes);
 
   const Shape& global_shape() const { return global_; }
   // For the device that holds the most: its only or largest box, and the number of elements of its memory.
@@ -68,9 +72,9 @@ class Placement {
   std::vector<Part> parts(Device device) const;
   // The device's part that contains a box, which is not empty; nothing where no part does.
   std::optional<Part> part_around(Device device, const Box& box) const;
-  // The elements of the device's memory up to where its last part ends.
+  // The elements of the device's memory: up to where its last part ends, unless their number was given.
   std::int64_t size(Device device) const;
-  // Whether every device holds at most one box, and every box is packed.
+  // Whether every device holds at most one box, which fills its memory row-major.
   bool has_single_boxes() const { return !is_listed() || has_single_boxes_; }
   // Whether all tiles of a grid are inside the array and whole.
   bool is_even() const { return is_even_; }
@@ -85,7 +89,7 @@ class Placement {
   // The type that the placement was made from, perhaps of a larger array; null for tables and lists.
   const DistributedType* type() const { return std::get_if<DistributedType>(&source_); }
   // Whether parts are listed: then there is no grid.
-  bool is_listed() const { return std::holds_alternative<std::vector<std::vector<Part>>>(source_); }
+  bool is_listed() const { return std::holds_alternative<std::vector<Held>>(source_); }
 
   // How listed parts lie in the memory of devices.
   const MemoryDimensions& memory_dimensions() const { return memory_; }
@@ -94,6 +98,11 @@ class Placement {
   bool operator==(const Placement& other) const;
 
  private:
+  struct Held {
+    std::vector<Part> parts;
+    std::int64_t size = 0;  // elements of the device's memory
+  };
+
   friend Placement clip(const Placement& placement, const Shape& global);
   void clip_to_global();
 
@@ -107,7 +116,7 @@ class Placement {
   bool has_single_boxes_ = true;
   bool is_sorted_ = false;  // every device's listed parts, by their corners
   MemoryDimensions memory_;
-  std::variant<DistributedType, std::vector<std::int64_t>, std::vector<std::vector<Part>>> source_;
+  std::variant<DistributedType, std::vector<std::int64_t>, std::vector<Held>> source_;
 };
 
 // The placement with its tiles cut off at the ends of a smaller array.

@@ -29,9 +29,8 @@ Problem problem_of(const char* mesh, const char* source, const char* target) {
   return parse_problem({"mesh", mesh}, {"source", source}, {"target", target}, ElementType::f64);
 }
 
-// The tiles of an array whose elements are its numbers, packed.
-std::vector<std::vector<double>> tiles_of(const Layout& layout) {
-  const Placement placement = layout.placement();
+// The tiles of an array whose elements are its numbers, packed; -1 beside its elements.
+std::vector<std::vector<double>> tiles_of(const Placement& placement) {
   std::vector<std::vector<double>> tiles;
   for (Device device = 0; device < placement.device_count(); ++device) {
     std::vector<double>& tile = tiles.emplace_back(static_cast<std::size_t>(placement.size(device)), -1);
@@ -53,6 +52,13 @@ std::vector<std::vector<double>> tiles_of(const Layout& layout) {
     }
   }
   return tiles;
+}
+
+std::vector<std::vector<double>> tiles_of(const Layout& layout) { return tiles_of(layout.placement()); }
+
+// With ghost zones that are out of date.
+std::vector<std::vector<double>> stale_tiles_of(const Layout& layout) {
+  return tiles_of(layout.inside(layout.device_count()));
 }
 
 std::vector<std::span<const double>> to_read(const std::vector<std::vector<double>>& tiles) {
@@ -243,11 +249,74 @@ TEST(Halo, moves_what_a_device_lacks_and_no_more) {
   EXPECT_EQ(targets, tiles_of(problem.target()));
 }
 
-TEST(Halo, of_a_source_is_refused) {
-  EXPECT_EQ(Problem::find_fault(parse_layout("[2{a}4 halo 1]", parse_mesh("a=2")),
-                                parse_layout("[2{a}4]", parse_mesh("a=2")), ElementType::f32)
-                ->message,
-            "a source has no halo: its ghost zones are not read");
+TEST(Halo, of_a_source_is_not_read) {
+  for (const Problem& problem : {
+           problem_of("a=3", "[4{a}11 halo 1, 6]", "[4{a}11, 6]"),
+           problem_of("a=3", "[4{a}11 halo 1, 6]", "[11, 2{a}6]"),
+           problem_of("a=3", "[4{a}11 halo (0,2)]", "[4{a}11]"),
+           problem_of("a=3", "[4{a}11 halo 1]", "[4{a}11 halo 2]"),
+           problem_of("a=3", "[(5,4,2){a}11 halo 1 wrap, 6 halo 2 wrap]", "[4{a}11 halo 1 wrap, 6 halo 1 wrap]"),
+           problem_of("a=3", "[4{a}11, 6 halo 1 wrap]", "[4{a}11 halo 1 wrap, 6]"),
+           problem_of("a=2,b=2", "[4{a}8 halo 1, 3{b}6 halo 1] order [1, 0]", "[8 cyclic 3{a}, 6 cyclic 2{b}]"),
+           problem_of("a=3", "[11 halo 1] boxes {[0:3]; ; [3:11]}", "[4{a}11 halo 1 wrap]"),
+           problem_of("a=2", "[4{a}8 halo 1, 40]", "[8, 40 cyclic 2{a}]"),
+       }) {
+    const std::vector<std::vector<double>> sources = stale_tiles_of(problem.source());
+    std::vector<std::vector<double>> targets = empty_like(tiles_of(problem.target()));
+    redistribute<double>(problem, to_read(sources), to_write(targets));
+    EXPECT_EQ(targets, tiles_of(problem.target())) << to_string(problem);
+  }
+}
+
+// From a layout to itself, in one memory.
+TEST(Halo, is_refreshed_in_place) {
+  for (const char* text : {"[4{a}11 halo 1, 6]", "[4{a}12 halo 1 wrap, 6 halo 2 wrap]", "[(5,0,6){a}11 halo (2,1)]",
+                           "[11, 2{a}6 halo 1] order [1, 0]", "[11 halo 1 wrap] boxes {[0:3]; ; [3:11]}"}) {
+    const Problem problem = problem_of("a=3", text, text);
+    std::vector<std::vector<double>> memory = stale_tiles_of(problem.source());
+    Redistribution<double> redistribution(problem);
+    for (int run = 0; run < 2; ++run) {
+      redistribution.run(to_read(memory), to_write(memory));
+      EXPECT_EQ(memory, tiles_of(problem.target())) << text;
+    }
+  }
+}
+
+TEST(Halo, refreshed_in_place_moves_what_a_device_lacks_and_no_more) {
+  const Problem problem = problem_of("a=4", "[10{a}40 halo 1, 8]", "[10{a}40 halo 1, 8]");
+  EXPECT_EQ(make_plan(problem).cost.floor, 2 * 8);
+  std::vector<std::vector<double>> memory = stale_tiles_of(problem.source());
+  EXPECT_EQ(redistribute<double>(problem, to_read(memory), to_write(memory)).received_max, 2 * 8 * 8);
+}
+
+TEST(Halo, is_refreshed_where_its_layout_and_memory_are_those_of_the_target) {
+  const Problem refresh = problem_of("a=2", "[4{a}8 halo 1]", "[4{a}8 halo 1]");
+  std::vector<std::vector<double>> memory = stale_tiles_of(refresh.source());
+  const auto refusal = [&](const Problem& problem, const std::vector<std::span<double>>& targets) {
+    return error_of([&] { redistribute<double>(problem, to_read(memory), targets); });
+  };
+  const std::span<double> own(memory[1]);
+  std::vector<double> longer(6);
+  EXPECT_NE(refusal(refresh, {memory[1], memory[0]}).find(" overlaps "), std::string::npos);
+  EXPECT_NE(refusal(problem_of("a=2", "[4{a}8 halo 1]", "[4{a}8]"), {longer, own.first(4)}).find(" overlaps "),
+            std::string::npos);
+  memory[0].pop_back();
+  EXPECT_EQ(refusal(refresh, {longer, own}), "the source of device 0 has 32 bytes of memory, and its tile takes 40");
+}
+
+TEST(Halo, of_a_source_lies_in_memory_as_the_caller_says) {
+  const Problem problem = problem_of("a=2", "[4{a}8 halo 1, 6 halo (1,2)]", "[8, 3{a}6]");
+  const std::vector<std::vector<double>> packed = stale_tiles_of(problem.source());
+  // Columns first; no device has ghost zones at both ends.
+  std::vector<std::vector<double>> sources(2, std::vector<double>(5 * 6, -1));
+  for (std::size_t i = 0; i < packed[0].size(); ++i) {
+    for (std::size_t device = 0; device < 2; ++device) sources[device][i % 6 * 5 + i / 6] = packed[device][i];
+  }
+  RedistributeOptions options;
+  options.sources = {layout_within({5, 6}, {0, 0}, 8, MemoryOrder::column_major)};
+  std::vector<std::vector<double>> targets = empty_like(tiles_of(problem.target()));
+  redistribute<double>(problem, to_read(sources), to_write(targets), options);
+  EXPECT_EQ(targets, tiles_of(problem.target()));
 }
 
 // --- Orders.

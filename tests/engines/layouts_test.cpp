@@ -52,7 +52,7 @@ std::vector<Byte*> starts_of(Buffers& buffers) {
 
 // Between memory that lies as the problem's layouts say.
 void run_kept(const Problem& problem, const Plan& plan, Engine& engine, std::int64_t element_size) {
-  const Placement source = problem.source().placement(problem.device_count());
+  const Placement source = problem.source().inside(problem.device_count());
   const Placement target = problem.target().placement(problem.device_count());
   const MadeArray array{source.global_shape(), element_size, 7};
   const std::vector<Device> devices = engine.devices(problem.device_count());

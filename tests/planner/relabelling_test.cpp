@@ -38,7 +38,7 @@ std::int64_t shared(const Placement& source, Device holder, const Placement& tar
 }
 
 std::int64_t kept_in(const Problem& problem) {
-  const Placement source = problem.source().placement(problem.device_count());
+  const Placement source = problem.source().inside(problem.device_count());
   const Placement target = problem.target().placement(problem.device_count());
   std::int64_t kept = 0;
   for (Device device = 0; device < problem.device_count(); ++device) kept += shared(source, device, target, device);
@@ -62,7 +62,7 @@ std::vector<Device> target_devices(const Layout& target) {
 }
 
 std::int64_t most_kept(const Problem& problem) {
-  const Placement source = problem.source().placement(problem.device_count());
+  const Placement source = problem.source().inside(problem.device_count());
   const Placement target = problem.target().placement(problem.device_count());
   const std::vector<Device> places = target_devices(problem.target());
   std::vector<std::vector<std::int64_t>> kept(places.size());

@@ -86,6 +86,7 @@ class End:
     """A problem's source or target."""
 
     def __init__(self, problem, side):
+        self.is_source = side == "src"
         self.shape = tuple(problem["shape"])
         rank = len(self.shape)
         self.boxes = problem.get(f"{side}_boxes")
@@ -137,10 +138,11 @@ class End:
         elements = 1
         for i, one in enumerate(held):
             has_halo = any(self.halo[i])
-            if has_halo:
-                one = grown(one, self.halo[i], self.wrap[i])
-            elements *= int(one.sum())
-            if any(margins[i]) and not has_halo:
+            whole_tile = grown(one, self.halo[i], self.wrap[i]) if has_halo else one
+            elements *= int(whole_tile.sum())
+            if has_halo and not self.is_source:  # ghost zones of a source are not read
+                one = whole_tile
+            elif any(margins[i]):
                 one = one[beyond(self.shape[i], margins[i])]
             whole = np.multiply.outer(whole, one)
         self.sizes[device] += elements

@@ -143,7 +143,7 @@ def draw_cyclic(random):
 
 
 def draw_form(random):
-    """Blocks dealt out in turn and listed tiles, with ghost zones at the target, and other orders in memory."""
+    """Blocks dealt out in turn and listed tiles, with ghost zones, and other orders in memory."""
     mesh, rank = draw_mesh(random, "xyz", 8), int(random.integers(1, 4))
     problem = {"mesh": mesh, "shape": [int(random.integers(1, 14)) for _ in range(rank)]}
     if random.random() < 0.4:
@@ -165,14 +165,15 @@ def draw_form(random):
             problem[f"{side}_tiles"] = lists
         if random.random() < 0.3:
             problem[f"{side}_order"] = random.permutation(rank).tolist()
-    if random.random() < 0.7:
-        draw_halo(random, problem)
+    for side, chance in (("src", 0.3), ("dst", 0.7)):
+        if random.random() < chance:
+            draw_halo(random, problem, side)
     return problem
 
 
-def draw_halo(random, problem):
-    """Ghost zones around the target's tiles, where these are one interval."""
-    end = End(problem, "dst")
+def draw_halo(random, problem, side):
+    """Ghost zones around the tiles of one side, where these are one interval."""
+    end = End(problem, side)
     halo, wraps = [], []
     for i, size in enumerate(problem["shape"]):
         most = max(int(end.held(index)[i].sum()) for index in range(end.mesh.size))
@@ -181,9 +182,9 @@ def draw_halo(random, problem):
         width = [int(random.integers(0, min(3, room) + 1)) for _ in range(2)]
         halo.append([0, 0] if end.cyclic[i] is not None or random.random() < 0.3 else width)
         wraps.append(wrap)
-    problem["dst_halo"] = halo
+    problem[f"{side}_halo"] = halo
     if any(wraps):
-        problem["dst_wrap"] = wraps
+        problem[f"{side}_wrap"] = wraps
 
 
 def draw_sum(random):

@@ -77,21 +77,26 @@ def intervals(random, size, count):
 
 
 def draw_dimension(random, size, count, is_target):
-    """What each coordinate along an axis holds of a dimension, the text, and the layout's rule."""
+    """What each coordinate along an axis holds of a dimension, the text, and the layout's rule.
+
+    Ghost zones of sources have index -1: what is in them is that of another element.
+    """
     if random.integers(3) == 0:
         block = int(random.integers(1, size + 2))
         first = int(random.integers(count))
         held = [np.flatnonzero((np.arange(size) // block + first) % count == i) for i in range(count)]
         return held, f"{size} cyclic {block}{{AXIS}}" + (f" from {first}" if first else ""), ""
     bounds, text, rule = intervals(random, size, count)
-    if not is_target or random.integers(2) == 0:
+    if random.integers(2 if is_target else 4) > 0:
         return [np.arange(a, b) for a, b in bounds], text, rule
     before, after = (int(width) for width in random.integers(0, 3, 2))
     wraps = bool(random.integers(2))
     held = []
     for a, b in bounds:
         wide = np.arange(a - before, b + after) if a < b else np.arange(0)
-        held.append(wide % size if wraps else wide[(wide >= 0) & (wide < size)])
+        own = (wide >= a) & (wide < b)
+        kept = (wide >= 0) & (wide < size) | wraps
+        held.append(np.where(own | is_target, wide % size, -1)[kept])
     return held, f"{text} halo ({before},{after})" + (" wrap" if wraps else ""), rule
 
 

@@ -180,6 +180,9 @@ Problem any_problem(RandomProblems& random, std::int64_t world) {
   const Shape shape =
       random.shape(static_cast<int>(random.number(4)), {1, 2, 3, 4, 5, 6, 7, 8, 12, random.number(20) == 0 ? 0 : 9});
   Layout source = any_layout(random, shape, world);
+  if (random.number(6) == 0) {
+    source = with_halo(random, source, random.number(2) == 0 ? GhostZones::end : GhostZones::wrap);
+  }
   while (true) {
     Layout target = any_layout(random, shape, world);
     if (random.number(3) == 0) target = with_halo(random, target, GhostZones::end);

@@ -41,7 +41,7 @@ enum class GhostZones { end, wrap };
 Layout with_halo(RandomProblems& random, const Layout& layout, GhostZones ghosts);
 
 // Between any two of these, in a world of at most so many devices, of some hundred elements at most. May be empty.
-// Ghost zones end where the array does.
+// Ghost zones of targets end where the array does, those of sources may wrap.
 Problem any_problem(RandomProblems& random, std::int64_t world);
 // A problem on up to 8 devices.
 Problem any_problem(RandomProblems& random);

@@ -16,8 +16,8 @@ namespace {
 using DeviceBits = std::uint32_t;
 
 // Who holds each element, in row-major order.
-std::vector<DeviceBits> holders_of(const Layout& layout, std::int64_t world) {
-  const Placement placement = layout.placement(world);
+std::vector<DeviceBits> holders_of(const Placement& placement) {
+  const std::int64_t world = placement.device_count();
   const Shape& shape = placement.global_shape();
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;
@@ -44,8 +44,8 @@ void for_each_element(const transfer::Manifest& manifest, Visit visit) {
   const std::int64_t world = manifest.device_count();
   for (const transfer::NamedArray& array : manifest.arrays) {
     const Problem& problem = manifest.problems[array.problem];
-    const std::vector<DeviceBits> before = holders_of(problem.source(), world);
-    const std::vector<DeviceBits> after = holders_of(problem.target(), world);
+    const std::vector<DeviceBits> before = holders_of(problem.source().inside(world));
+    const std::vector<DeviceBits> after = holders_of(problem.target().placement(world));
     for (std::size_t i = 0; i < before.size(); ++i) visit(before[i], after[i], bytes_of(problem.element_type()));
   }
 }

@@ -157,7 +157,7 @@ hint: did you mean "shape"?
             R"(m.jsonl:1:76: error: unknown key "owner"
     1 | {"name": "a", "mesh": {"x": 2}, "shape": [8], "src": [["x"]], "dst": [[]], "owner": "me"}
       |                                                                            ^~~~~~~
-hint: there are name, src_file, dst_file, format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, dst_halo, dst_wrap, src_order, dst_order, uneven, reduce, dtype
+hint: there are name, src_file, dst_file, format, id, mesh, dst_mesh, shape, src, dst, src_view, dst_view, src_sum, dst_sum, src_devices, dst_devices, src_boxes, dst_boxes, src_cyclic, dst_cyclic, src_tiles, dst_tiles, src_halo, dst_halo, src_wrap, dst_wrap, src_order, dst_order, uneven, reduce, dtype
 )");
   EXPECT_EQ(
       faults_of(

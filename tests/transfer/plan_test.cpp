@@ -76,6 +76,31 @@ TEST(TransferPlan, cuts_large_arrays_within_a_thousandth_of_the_bound) {
   EXPECT_THAT(find_faults(plan), IsEmpty());
 }
 
+std::size_t count_pieces(const TransferPlan& plan) {
+  std::size_t count = 0;
+  for (const StreamPlan::Stream& stream : plan.streams()) {
+    plan.visit_pieces(stream, [&](const StreamPlan::Piece&) { ++count; });
+  }
+  return count;
+}
+
+// As many boxes as one period has, however often it is repeated.
+TEST(TransferPlan, does_not_grow_with_blocks_in_turn) {
+  const auto plan_of = [](const char* source, const char* target, TileUse sources) {
+    return TransferPlan(manifest_of({{"p=2,q=2", source, "p=2,q=2", target}}), plenty, {}, sources);
+  };
+  const auto small = plan_of("[480 cyclic 4{p}, 480 cyclic 4{q}]", "[480 cyclic 6{p}, 480 cyclic 6{q}]", TileUse::kept);
+  const auto large =
+      plan_of("[4800 cyclic 4{p}, 4800 cyclic 4{q}]", "[4800 cyclic 6{p}, 4800 cyclic 6{q}]", TileUse::kept);
+  EXPECT_THAT(find_faults(large), IsEmpty());
+  EXPECT_EQ(count_pieces(small), count_pieces(large));
+  EXPECT_LT(count_pieces(large), std::size_t{500});
+  const auto by_block =
+      plan_of("[480 cyclic 4{p}, 480 cyclic 4{q}]", "[480 cyclic 6{p}, 480 cyclic 6{q}]", TileUse::donated);
+  EXPECT_THAT(find_faults(by_block), IsEmpty());
+  EXPECT_GT(count_pieces(by_block), 100 * count_pieces(small)) << "memory is given back block by block";
+}
+
 TEST(TransferPlan, holders_that_send_one_array_leave_another_to_its_other_holders) {
   // Device 0 alone holds the first array; the second, as large, can come from device 1.
   const TransferPlan plan(

@@ -34,7 +34,7 @@ Model model_of(const Manifest& manifest) {
   model.ranks = manifest.device_count();
   for (const Problem& problem : manifest.problems) {
     model.kinds.push_back(
-        {problem.source().placement(model.ranks), problem.target().placement(model.ranks), problem.element_type()});
+        {problem.source().inside(model.ranks), problem.target().placement(model.ranks), problem.element_type()});
   }
   for (const NamedArray& array : manifest.arrays) model.arrays.push_back({array.name, array.problem});
   return model;
@@ -623,6 +623,42 @@ TEST(Claims, of_ranks_that_want_different_boxes_are_served) {
         EXPECT_EQ(target[at++], static_cast<std::byte>(i * 5 + j)) << rank;
       }
     }
+  }
+}
+
+// The insides of padded arrays, packed on rank 0 and columns first on rank 1.
+TEST(RankTransfer, reads_no_ghost_zones) {
+  const Problem problem = test::problem_of("a=2", "[4{a}8 halo 1, 3]", "[8, 3]");
+  const std::vector<ArrayKind> kinds{{problem.source().inside(2), problem.target().placement(2), ElementType::u8}};
+  const MessagePlan plan(kinds, {{"u", 0}}, 2, {});
+  std::vector<Bytes> sources(2, Bytes(15, std::byte{99}));
+  std::vector<Bytes> targets(2, Bytes(24));
+  for (std::size_t i = 0; i < 24; ++i) {
+    const std::size_t row = i / 3;
+    const std::size_t own = row < 4 ? row : row - 3;  // of the padded array, which has a ghost zone at one end
+    sources[row / 4][row < 4 ? own * 3 + i % 3 : i % 3 * 5 + own] = static_cast<std::byte>(i);
+  }
+  std::vector<RankTransfer> ranks;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const Strides strides = rank == 0 ? Strides{} : Strides{1, 5};
+    ranks.emplace_back(plan, static_cast<Device>(rank),
+                       std::vector<TileMemory>{{0, TransferSide::source, sources[rank].data(), strides, {}, {}},
+                                               {0, TransferSide::target, targets[rank].data(), {}, {}, {}}});
+  }
+  for (const RankTransfer& rank : ranks) rank.copy_kept();
+  for (std::int64_t round = 0; round < plan.rounds(); ++round) {
+    for (Device from = 0; from < 2; ++from) {
+      RankTransfer& sender = ranks[static_cast<std::size_t>(from)];
+      RankTransfer& receiver = ranks[static_cast<std::size_t>(1 - from)];
+      for (const Message& message : sender.sent(round)) {
+        (void)sender.pack(round, message.peer);
+        std::memcpy(receiver.received(round).front().bytes.data(), message.bytes.data(), message.bytes.size());
+        receiver.unpack(round, from);
+      }
+    }
+  }
+  for (const Bytes& target : targets) {
+    for (std::size_t i = 0; i < 24; ++i) EXPECT_EQ(target[i], static_cast<std::byte>(i));
   }
 }
 

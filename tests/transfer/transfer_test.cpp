@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "retile/base/error.h"
+#include "retile/types/text.h"
 #include "tests/support/diagnostic_of.h"
 #include "tests/support/error_of.h"
 #include "tests/support/problems.h"
@@ -188,6 +189,101 @@ TEST_F(OwnBuffers, of_one_name_are_refused) {
 
 TEST_F(OwnBuffers, under_a_cap_that_is_too_small_are_refused) {
   EXPECT_THROW(Transfer(arrays(), {.max_bytes = 3}), InputError);
+}
+
+// --- Blocks in turn.
+
+// The matrix with element (i, j) = 100 i + j in a device's memory: columns first, each three elements longer than what
+// the device has of it.
+struct Columns {
+  std::int64_t leading = 0;
+  std::vector<float> elements;
+
+  Columns(const Layout& layout, Device device) : leading(layout.local_shape(device)[0] + 3) {
+    elements.assign(static_cast<std::size_t>(leading * layout.local_shape(device)[1]), -1);
+  }
+
+  MemoryLayout layout() const {
+    const auto columns = static_cast<std::int64_t>(elements.size()) / leading;
+    return layout_within({leading, columns}, {0, 0}, 4, MemoryOrder::column_major);
+  }
+
+  void fill(const Layout& layout, Device device, float more) {
+    const std::int64_t columns = layout.local_shape(device)[1];
+    for (const Part& part : layout.placement().parts(device)) {
+      for (std::int64_t i = part.box.lo[0]; i < part.box.hi[0]; ++i) {
+        for (std::int64_t j = part.box.lo[1]; j < part.box.hi[1]; ++j) {
+          const std::int64_t place = place_of(part, {i, j});
+          elements[static_cast<std::size_t>(place % columns * leading + place / columns)] =
+              static_cast<float>(100 * i + j) + more;
+        }
+      }
+    }
+  }
+};
+
+TEST(Transfer, moves_matrices_of_blocks_in_turn_with_leading_dimensions_at_once) {
+  const Mesh mesh = parse_mesh("p=2,q=2");
+  const std::vector<Problem> problems{
+      {"", parse_layout("[30 cyclic 4{p}, 20 cyclic 3{q}]", mesh),
+       parse_layout("[30 cyclic 5{p}, 20 cyclic 2{q}]", mesh)},
+      {"", parse_layout("[33 cyclic 2{p} from 1, 40 cyclic 3{q}]", mesh), parse_layout("[17{p}33, 20{q}40]", mesh)},
+      {"", parse_layout("[16{p}32, 10{q}20]", mesh), parse_layout("[32 cyclic 2{p}, 10{q}20]", mesh)},
+  };
+  std::vector<TransferArray> arrays;
+  std::vector<std::vector<Columns>> from(3);
+  std::vector<std::vector<Columns>> to(3);
+  std::vector<std::vector<Columns>> expected(3);
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    TransferArray& array = arrays.emplace_back(TransferArray{std::to_string(i), problems[i]});
+    for (Device device = 0; device < 4; ++device) {
+      from[i]
+          .emplace_back(problems[i].source(), device)
+          .fill(problems[i].source(), device, 0.5F * static_cast<float>(i));
+      expected[i].emplace_back(problems[i].target(), device);
+      to[i].push_back(expected[i].back());
+      expected[i].back().fill(problems[i].target(), device, 0.5F * static_cast<float>(i));
+      array.sources.push_back(from[i].back().layout());
+      array.targets.push_back(to[i].back().layout());
+    }
+  }
+  std::vector<ArrayMemory> memory;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    ArrayMemory& one = memory.emplace_back(ArrayMemory{arrays[i].name, {}, {}});
+    for (Columns& tile : from[i]) one.sources.push_back(std::as_bytes(std::span(tile.elements)));
+    for (Columns& tile : to[i]) one.targets.push_back(std::as_writable_bytes(std::span(tile.elements)));
+  }
+  Transfer(arrays).run(memory);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    for (std::size_t device = 0; device < 4; ++device) {
+      EXPECT_EQ(to[i][device].elements, expected[i][device].elements) << i << " on device " << device;
+    }
+  }
+}
+
+// --- Ghost zones.
+
+TEST(Transfer, refreshes_ghost_zones_of_several_fields_in_place) {
+  const Problem problem = test::problem_of("a=2", "[4{a}8 halo 1]", "[4{a}8 halo 1]");
+  std::vector<float> fields[2][2] = {{{0, 1, 2, 3, -1}, {-1, 4, 5, 6, 7}},
+                                     {{10, 11, 12, 13, -1}, {-1, 14, 15, 16, 17}}};
+  std::vector<ArrayMemory> memory{{"u", {}, {}}, {"v", {}, {}}};
+  for (std::size_t field = 0; field < 2; ++field) {
+    for (std::vector<float>& tile : fields[field]) {
+      memory[field].sources.push_back(std::as_bytes(std::span(tile)));
+      memory[field].targets.push_back(std::as_writable_bytes(std::span(tile)));
+    }
+  }
+  Transfer({{"u", problem}, {"v", problem}}).run(memory);
+  EXPECT_EQ(fields[0][0], (std::vector<float>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(fields[0][1], (std::vector<float>{3, 4, 5, 6, 7}));
+  EXPECT_EQ(fields[1][0], (std::vector<float>{10, 11, 12, 13, 14}));
+  EXPECT_EQ(fields[1][1], (std::vector<float>{13, 14, 15, 16, 17}));
+  memory[1].targets = memory[0].targets;
+  EXPECT_NE(error_of([&] {
+              Transfer({{"u", problem}, {"v", problem}}).run(memory);
+            }).find(" overlaps "),
+            std::string::npos);
 }
 
 // Rows to columns of 1024 x 1024 numbers on four devices.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -36,9 +37,8 @@ std::string read(const std::string& text) {
   return fault == "no error" ? printed : fault;
 }
 
-// The elements of an array of one dimension that a device holds, in the order of its memory.
-std::vector<std::int64_t> elements_of(const Layout& layout, Device device) {
-  const Placement placement = layout.placement();
+// The elements of an array of one dimension that a device holds, in the order of its memory; -1 where there is none.
+std::vector<std::int64_t> elements_of(const Placement& placement, Device device) {
   std::vector<std::int64_t> elements(static_cast<std::size_t>(placement.size(device)), -1);
   for (const Part& part : placement.parts(device)) {
     for (std::int64_t i = part.box.lo[0]; i < part.box.hi[0]; ++i) {
@@ -46,6 +46,10 @@ std::vector<std::int64_t> elements_of(const Layout& layout, Device device) {
     }
   }
   return elements;
+}
+
+std::vector<std::int64_t> elements_of(const Layout& layout, Device device) {
+  return elements_of(layout.placement(), device);
 }
 
 TEST(LayoutForms, print_back) {
@@ -152,6 +156,70 @@ TEST(Halo, wraps_round) {
 
 TEST(Halo, of_a_dimension_that_is_not_cut_has_elements_twice) {
   EXPECT_THAT(elements_of(layout_of("[3 halo (1,2) wrap]"), 5), ElementsAre(2, 0, 1, 2, 0, 1));
+}
+
+TEST(Halo, of_a_source_has_memory_and_no_elements) {
+  const Placement ends = layout_of("[4{p}10 halo (1,2)]").inside(6);
+  EXPECT_THAT(elements_of(ends, 0), ElementsAre(0, 1, 2, 3, -1, -1));
+  EXPECT_THAT(elements_of(ends, 2), ElementsAre(-1, 4, 5, 6, 7, -1, -1));
+  EXPECT_THAT(elements_of(ends, 4), ElementsAre(-1, 8, 9));
+  EXPECT_EQ(ends.local_size(), 7);
+  EXPECT_FALSE(ends.has_single_boxes());
+  const Placement wraps = layout_of("[4{p}10 halo (1,2) wrap]").inside(6);
+  EXPECT_THAT(elements_of(wraps, 0), ElementsAre(-1, 0, 1, 2, 3, -1, -1));
+  EXPECT_THAT(elements_of(wraps, 4), ElementsAre(-1, 8, 9, -1, -1));
+  EXPECT_THAT(elements_of(layout_of("[3 halo (1,2) wrap]").inside(6), 5), ElementsAre(-1, 0, 1, 2, -1, -1));
+  const Placement empty = layout_of("[2{p}4 halo 1]").inside(6);
+  EXPECT_EQ(empty.size(4), 0);
+  const Placement listed = layout_of("[10 halo 1 wrap] boxes {[0:3]; ; [3:10]}").inside(3);
+  EXPECT_THAT(elements_of(listed, 0), ElementsAre(-1, 0, 1, 2, -1));
+  EXPECT_EQ(listed.size(1), 0);
+}
+
+// What follows a tile may be all of its halo: then it begins where a tile without one does.
+TEST(Halo, behind_a_source_makes_another_placement) {
+  const Placement padded = layout_of("[4{p}12 halo (0,2)]").inside(6);
+  const Placement tiles = layout_of("[4{p}12] on [0, 1, 2, 3, 4, 5]").inside(6);
+  EXPECT_EQ(padded.parts(0), tiles.parts(0));
+  EXPECT_FALSE(padded.has_single_boxes());
+  EXPECT_FALSE(padded == tiles) << "its memory is longer";
+}
+
+TEST(Halo, of_a_source_lies_as_its_order_says) {
+  const Placement placement = layout_of("[4, 3{q}6 halo 1] order [1, 0]").inside(6);
+  EXPECT_EQ(placement.parts(1), (std::vector<Part>{{{{0, 3}, {4, 6}}, 4, {1, 4}}}));
+  EXPECT_EQ(placement.size(1), 16);
+}
+
+// The inside of a tile lies where the tile with its ghost zones has the same elements, and is all that the layout
+// without them has.
+TEST(Halo, of_a_source_is_the_layout_without_it_in_the_memory_of_the_one_with_it) {
+  RandomProblems random(14);
+  int grown = 0;
+  for (int i = 0; i < 600; ++i) {
+    const Shape shape = random.shape(static_cast<int>(1 + random.number(2)), {1, 2, 5, 7, 12, 16});
+    const Layout form = i % 3 == 0 ? test::listed_layout(random, shape, 4) : test::any_form(random, shape, 6);
+    const Layout layout = test::with_halo(random, form, i % 2 == 0 ? test::GhostZones::end : test::GhostZones::wrap);
+    grown += layout == form ? 0 : 1;
+    SCOPED_TRACE(describe(layout));
+    const Placement tiles = form.placement();
+    const Placement whole = layout.placement();
+    const Placement inside = layout.inside(layout.device_count());
+    for (Device device = 0; device < layout.device_count(); ++device) {
+      EXPECT_EQ(inside.size(device), whole.size(device));
+      const std::vector<Part> parts = inside.parts(device);
+      ASSERT_EQ(parts.size(), tiles.parts(device).size());
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        EXPECT_EQ(parts[part].box, tiles.parts(device)[part].box);
+        const std::vector<Part> all = whole.parts(device);  // several have the box where it is its own ghost zone
+        EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Part& one) {
+          return contains(one.box, parts[part].box) && place_of(one, parts[part].box.lo) == parts[part].offset &&
+                 one.strides == parts[part].strides;
+        }));
+      }
+    }
+  }
+  EXPECT_GT(grown, 100);
 }
 
 TEST(Halo, is_not_around_nothing) {

@@ -189,9 +189,11 @@ class ReferenceRun final : public PreparedRun {
     RunStatistics statistics;
     statistics.peak_predicted = predict_peak_bytes(movement_, element_size_, use, reference_memory);
     const std::vector<std::int64_t> kept = kept_bytes(use);
-    // What an array that goes on beyond its ends has twice is in memory once.
+    // What an array that goes on beyond its ends has twice is in memory once; the boxes of a source with a halo are in
+    // the memory of the padded array.
     const auto bytes_in = [&](const HeldBoxes& held, const Placement& placement, std::size_t device) {
-      return std::min(bytes_of(held), placement.size(static_cast<Device>(device)) * element_size_);
+      const std::int64_t memory = placement.size(static_cast<Device>(device)) * element_size_;
+      return &placement == &movement_.source ? memory : std::min(bytes_of(held), memory);
     };
     const auto measure = [&](const Placement& before, const std::vector<HeldBoxes>& after, const Placement& placement) {
       for (std::size_t device = 0; device < boxes.size(); ++device) {

@@ -1,4 +1,5 @@
 // Buffers of the ranks' own are moved as they lie, and refused on all ranks where they are wrong on one.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "retile/checking/made_array.h"
 #include "retile/engines/mpi/mpi_engine.h"
 #include "retile/mpi.h"
 #include "tests/mpi/job/job.h"
@@ -109,6 +111,33 @@ TEST_P(StridedBuffers, are_moved_where_tiles_are_large) {
     const Problem problem = random.problem(mesh, shape);
     SCOPED_TRACE(test::describe(problem));
     check(*engine, make_plan(problem).movement, 4, random);
+  }
+}
+
+// The memory that others read is the memory that is written. Ranks are at different runs.
+TEST_P(StridedBuffers, have_ghost_zones_refreshed_in_place) {
+  const std::unique_ptr<Engine> engine = make_mpi_engine(MPI_COMM_WORLD, GetParam().options);
+  const Mesh mesh({{"a", job_size()}});
+  RedistributeOptions options;
+  options.engine = engine.get();
+  for (const char* text : {"[6{{a}}{0} halo 1, 6]", "[6{{a}}{0} halo (2,1) wrap, 6 halo 2 wrap]",
+                           "[7, 6{{a}}{0} halo 2] order [1, 0]", "[6{{a}}{0} halo 1 wrap, 3000]"}) {
+    const Layout layout = parse_layout(fmt::format(fmt::runtime(text), 6 * job_size() - 1), mesh);
+    const Problem problem("", layout, layout, ElementType::f64);
+    SCOPED_TRACE(to_string(problem));
+    ByteRedistribution redistribution(problem, options);
+    const Device device = redistribution.devices().at(0);
+    const Placement inside = layout.inside(job_size());
+    const Placement whole = layout.placement();
+    std::vector<std::byte> memory(static_cast<std::size_t>(8 * whole.size(device)), std::byte{0xA5});
+    for (std::uint64_t run = 0; run < 4; ++run) {
+      const MadeArray array{layout.global_shape(), 8, run};
+      make_parts(array, inside.parts(device), memory.data());
+      const std::span<const std::byte> from(memory);
+      const std::span<std::byte> to(memory);
+      redistribution.run({&from, 1}, {&to, 1});
+      EXPECT_EQ(find_difference(array, memory.data(), device, whole.parts(device)), std::nullopt) << "run " << run;
+    }
   }
 }
 
