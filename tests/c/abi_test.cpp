@@ -18,7 +18,7 @@ namespace {
 
 std::set<std::string> functions_of(const std::string& library) {
   const ::retile::test::ProcessResult symbols =
-      ::retile::test::run_process({"/usr/bin/nm", "--dynamic", "--defined-only", "--format=posix", library});
+      ::retile::test::run_process({"/usr/bin/env", "nm", "--dynamic", "--defined-only", "--format=posix", library});
   EXPECT_EQ(symbols.status, 0) << symbols.errors;
   std::set<std::string> functions;
   std::istringstream lines(symbols.output);

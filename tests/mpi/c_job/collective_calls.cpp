@@ -6,10 +6,12 @@
 namespace {
 
 int calls = 0;
+int communicators = 0;
 
 }  // namespace
 
 int retile::c::test::collective_calls() { return calls; }
+int retile::c::test::new_communicators() { return communicators; }
 
 extern "C" {
 
@@ -54,16 +56,19 @@ int MPI_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm co
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
   ++calls;
+  ++communicators;
   return PMPI_Comm_dup(comm, made);
 }
 
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
   ++calls;
+  ++communicators;
   return PMPI_Comm_split(comm, color, key, made);
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made) {
   ++calls;
+  ++communicators;
   return PMPI_Comm_split_type(comm, type, key, info, made);
 }
 

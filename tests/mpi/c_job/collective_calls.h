@@ -4,5 +4,7 @@
 namespace retile::c::test {
 
 int collective_calls();
+// Those of them that made a communicator.
+int new_communicators();
 
 }  // namespace retile::c::test
