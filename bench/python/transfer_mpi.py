@@ -2,8 +2,9 @@
 
 Both move the arrays of one manifest, from Qwen3-30B-A3B's trainer to its server (examples/models/manifest.py), scaled to
 fit. They run in turn, in jobs of their own, and compare every tile before anything is timed. The library's transfer runs
-twice in a turn, which shows the noise, and once more by messages alone, as Python's does. A line of JSON, then ratios of
-the fastest runs: Python's over the library's.
+twice in a turn, which shows the noise, and both run once more by messages alone. A line of JSON, then ratios of the fastest
+runs: Python's over the library's; and what ranks of Python's transfers held beside their tiles, measured by the system and
+as the report says.
 """
 
 import argparse
@@ -34,12 +35,13 @@ def slice_of(shape, box):
     return (numbers % 65521).astype(np.uint16)
 
 
-def run_rank(manifest, max_bytes, repetitions):
+def run_rank(manifest, max_bytes, repetitions, transport):
     from mpi4py import MPI
+    from resident import held_by
 
     comm, targets = MPI.COMM_WORLD, []
     rank = comm.Get_rank()
-    t = retile.Transfer(comm, max_bytes=max_bytes)
+    t = retile.Transfer(comm, max_bytes=max_bytes, transport=transport)
     for line in Path(manifest).read_text().splitlines():
         name = json.loads(line)["name"]
         source, target, dtype = retile.parse_problem(line)
@@ -47,31 +49,44 @@ def run_rank(manifest, max_bytes, repetitions):
         for box in source.boxes(rank) if rank < source.device_count else ():
             t.add_source(name, slice_of(source.shape, box), box=list(zip(*box, strict=True)))
         for box in target.boxes(rank) if rank < target.device_count else ():
-            tile = np.zeros([hi - lo for lo, hi in zip(*box, strict=True)], np.uint16)
+            tile = np.ones([hi - lo for lo, hi in zip(*box, strict=True)], np.uint16)  # pages that are there
             t.add_target(name, tile, box=list(zip(*box, strict=True)))
             targets.append((tile, slice_of(target.shape, box)))
     t.commit()
-    t.start().wait()
+    reports = []
+
+    def move():
+        work = t.start()
+        work.wait()
+        reports.append(work.report)
+
+    held = comm.gather((held_by(move), reports[0].staged_bytes))
     assert all(np.array_equal(tile, expected) for tile, expected in targets)
     times = []
     for _ in range(repetitions):
         comm.Barrier()
         begin = time.perf_counter()
-        t.start().wait()
+        move()
         comm.Barrier()
         times.append(time.perf_counter() - begin)
     if rank == 0:
-        print(json.dumps({"seconds": min(times)}))
+        held, staged = map(max, zip(*held, strict=True))
+        print(json.dumps({"seconds": min(times), "held": held, "staged": staged}))
 
 
-def seconds_of(command):
+def result_of(command):
     job = list(map(str, [ROOT / "bench/mpi/run.sh", *command]))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "RANKS": str(RANKS)}
     result = subprocess.run(job, capture_output=True, text=True, env=environment, check=False)
     if result.returncode != 0:
         sys.exit(f"{' '.join(job)}\n{result.stderr}")
-    found = json.loads(result.stdout.strip().splitlines()[-1])["seconds"]
-    return min(found) if isinstance(found, list) else found
+    found = json.loads(result.stdout.strip().splitlines()[-1])
+    seconds = found["seconds"]
+    return {"seconds": min(seconds) if isinstance(seconds, list) else seconds, "memory": _memory_of(found)}
+
+
+def _memory_of(found):
+    return f"; held {found['held']:,} bytes, {found['staged']:,} reported" if "held" in found else ""
 
 
 def main():
@@ -81,10 +96,11 @@ def main():
     parser.add_argument("--max-bytes", type=int, default=64 << 20, help="that a rank stages (64 MiB)")
     parser.add_argument("--repetitions", type=int, default=10, help="in a job (10)")
     parser.add_argument("--turns", type=int, default=3, help="jobs of each, in turn (3)")
+    parser.add_argument("--transport", default="auto", help=argparse.SUPPRESS)  # in a job
     parser.add_argument("--manifest", help=argparse.SUPPRESS)  # in a job
     options = parser.parse_args()
     if options.manifest:
-        return run_rank(options.manifest, options.max_bytes, options.repetitions)
+        return run_rank(options.manifest, options.max_bytes, options.repetitions, options.transport)
     generator = [sys.executable, ROOT / "examples/models/manifest.py", "qwen3-30b-a3b", RANKS, RANKS]
     generator += ["--layers", options.layers, "--divide", options.divide]
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as manifest:
@@ -100,15 +116,17 @@ def main():
             "library again": library,
             "library by messages": [*library, "--transport", "messages"],
             "Python": python,
+            "Python by messages": [*python, "--transport", "messages"],
         }
-        times = {name: [] for name in contenders}
+        results = {name: [] for name in contenders}
         for _ in range(options.turns):
             for name, one in contenders.items():
-                times[name].append(seconds_of(one))
-    print(json.dumps(times), flush=True)
-    fastest = {name: min(one) for name, one in times.items()}
+                results[name].append(result_of(one))
+    print(json.dumps({name: [one["seconds"] for one in listed] for name, listed in results.items()}), flush=True)
+    fastest = {name: min(listed, key=lambda one: one["seconds"]) for name, listed in results.items()}
     for name, one in fastest.items():
-        print(f"{name:20} {one:8.4f} s, Python over it {fastest['Python'] / one:6.2f}", file=sys.stderr)
+        ratio = fastest["Python"]["seconds"] / one["seconds"]
+        print(f"{name:20} {one['seconds']:8.4f} s, Python over it {ratio:6.2f}{one['memory']}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ run: buckets (all trainers gather, the first one broadcasts buckets of 64 MiB, s
 more, which shows the noise. Every server compares its slices before anything is timed. One line of JSON, then ratios:
 theirs over ours, above 1 we are faster, of medians and in parentheses of the fastest runs. Compared are the time from the
 first rank's start to the last one's end, and the processors' time of all ranks, which other work on the machine disturbs
-less. The last rows are many small tensors against one message of the same bytes, and what commit() takes for many names.
+less. Then what ranks held beside their tensors in a transfer, measured by the system and as reports say. The last rows are many small tensors against one message of the same bytes, and what commit() takes for many names.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import warnings
 import ranks
 import torch
 import torch.distributed as dist
+from resident import held_by
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -147,7 +148,13 @@ class Model:
         t = retile.torch.Transfer(**options)
         (t.add_sources if self.is_trainer else t.add_targets)(self.tensors)
         t.commit()
-        return lambda: t.start().wait()
+
+        def move():
+            work = t.start()
+            work.wait()
+            return work.report
+
+        return move
 
 
 def measured(contenders, repetitions):
@@ -209,22 +216,30 @@ def run_rank(rank, options):
         "tensor by tensor": model.move_one_by_one,
         "transfer": model.transfer(max_bytes=options.max_bytes),
         "transfer again": model.transfer(max_bytes=options.max_bytes),
+        "transfer, messages": model.transfer(max_bytes=options.max_bytes, transport="messages"),
         "transfer, crc32": model.transfer(max_bytes=options.max_bytes, verify="crc32"),
     }
     contenders = {name: run for name, run in contenders.items() if not options.ours or name.startswith("transfer")}
+    memory = {}
     for name, run in contenders.items():
         model.clear()
-        run()
+        reports = []
+        held = held_by(lambda run=run, reports=reports: reports.append(run()))
         model.check(name)
+        if name.startswith("transfer"):
+            most = torch.tensor([held, reports[0].staged_bytes])
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+            memory[name] = most.tolist()
     seconds, processors = measured(contenders, options.repetitions)
     small, commit = small_tensors(options), commit_seconds(options.names)
     if rank == 0:
-        report(model, seconds, processors, small, commit, options)
+        report(model, seconds, processors, memory, small, commit, options)
 
 
-def report(model, seconds, processors, small, commit, options):
+def report(model, seconds, processors, memory, small, commit, options):
     size = sum(2 * torch.Size(shape).numel() for shape, _ in model.table.values())
     result = {"tensors": len(model.table), "bytes": size, "seconds": seconds, "processor_seconds": processors}
+    result["held_and_staged_bytes"] = memory
     print(json.dumps(result | {"small": small, "commit": commit}), flush=True)
     print(
         f"{len(model.table)} tensors, {size} bytes, cap {options.max_bytes}, PyTorch {torch.__version__}, "
@@ -237,6 +252,8 @@ def report(model, seconds, processors, small, commit, options):
             f"processors {compared(processors[name], processors['transfer'])}",
             file=sys.stderr,
         )
+    for name, (held, staged) in memory.items():
+        print(f"{name:18} held {held:,} bytes at most, {staged:,} reported", file=sys.stderr)
     one, many = small.values()
     print(f"1,000 tensors of 64 KiB {compared(many, one)}, which is one message", file=sys.stderr)
     print(f"commit of {options.names} tensors {commit:.2f} s", file=sys.stderr)
