@@ -433,13 +433,21 @@ class Calibrator {
     double share = 1;  // of the bytes
   };
 
-  // Streams that run at once and are timed together, at `host`. stream_rates() returns the bytes a second of each
-  // group. It raises sizes until runs take a part of the budget. A rate is that of the additional bytes of a longer
-  // run, so that neither the time before the first byte counts nor what links let pass before they are limited.
+  // Streams that run at once and are timed together; the rate is for the link of `host`. stream_rates() returns the
+  // bytes a second of each group. It raises sizes until runs take a part of the budget. A rate is that of the
+  // additional bytes of a longer run, so that neither the time before the first byte counts nor what links let pass
+  // before they are limited.
   struct StreamGroup {
     std::size_t host = 0;
     std::vector<Stream> streams;
   };
+
+  // A sender may be done before what it sent has left its link: receivers tell when all is there.
+  static double seconds_of(const StreamGroup& group, const std::vector<double>& seconds) {
+    double longest = 0;
+    for (const Stream& stream : group.streams) longest = std::max(longest, seconds[stream.to]);
+    return longest;
+  }
 
   std::vector<double> stream_rates(const std::vector<StreamGroup>& groups) {
     begin_figure();
@@ -458,7 +466,7 @@ class Calibrator {
       const std::vector<double> seconds = run(1, 1);
       bool is_enough = true;
       for (std::size_t i = 0; i < groups.size(); ++i) {
-        const double factor = std::clamp(wanted / seconds[groups[i].host], 0.25, 16.0);
+        const double factor = std::clamp(wanted / seconds_of(groups[i], seconds), 0.25, 16.0);
         is_enough = is_enough && factor < 1.5;
         if (factor > 1) bytes[i] = std::min(bytes[i] * factor, most_stream_bytes);
       }
@@ -469,8 +477,8 @@ class Calibrator {
     for (int attempt = 0; attempt < 3; ++attempt) {
       bool is_clear = true;
       for (std::size_t i = 0; i < groups.size(); ++i) {
-        const std::size_t host = groups[i].host;
-        if (all[host] - third[host] > least_gain * all[host]) continue;
+        const double longer = seconds_of(groups[i], all);
+        if (longer - seconds_of(groups[i], third) > least_gain * longer) continue;
         is_clear = false;
         bytes[i] = std::min(2 * bytes[i], most_stream_bytes);
       }
@@ -481,7 +489,7 @@ class Calibrator {
     advance(link_share);
     std::vector<double> rates;
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      rates.push_back(require_rate(bytes[i] * 2 / 3, all[groups[i].host] - third[groups[i].host],
+      rates.push_back(require_rate(bytes[i] * 2 / 3, seconds_of(groups[i], all) - seconds_of(groups[i], third),
                                    fmt::format("the link of host {}", groups[i].host)));
     }
     return rates;
