@@ -219,7 +219,8 @@ void bind_transfers(nb::module_& module) {
   module.def(
       "partial_rounds",
       [](const Shape& shape, const PythonSide& source, const PythonSide& target, std::int64_t devices) {
-        return find_partial_rounds(placement_of(source, shape, devices), placement_of(target, shape, devices));
+        return find_partial_rounds(placement_of(source, shape, devices, TransferSide::source),
+                                   placement_of(target, shape, devices, TransferSide::target));
       },
       "shape"_a, "source"_a, "target"_a, "devices"_a, nb::call_guard<nb::gil_scoped_release>(),
       "The rounds; None unless the tiles of each side are equally large and side by side.");
