@@ -214,4 +214,5 @@ def test_tables_of_scales_are_held_beside_what_is_staged():
         return moved(group, 1024)
 
     (held, staged), _ = everywhere(2, action)
-    assert staged + 12 * MIB * 0.95 <= held <= staged + 12 * MIB + SLACK
+    reused = 4 * MIB  # that the process this one is forked from had and no longer uses
+    assert staged + 12 * MIB - reused <= held <= staged + 12 * MIB + SLACK
