@@ -11,6 +11,9 @@
 #include <string>
 
 #include "retile/c.h"
+#ifdef RETILE_C_MPI_LIBRARY
+#include "retile/c_mpi.h"
+#endif
 #include "tests/support/process.h"
 
 namespace retile::c::test {
@@ -57,23 +60,39 @@ TEST(CBinaryInterface, has_the_functions_with_mpi_that_are_recorded) {
 }
 #endif
 
-TEST(CBinaryInterface, has_the_structs_that_are_recorded) {
-  std::ostringstream structs;
+#define RETILE_STRUCT(type) #type ": " << sizeof(type) << " bytes"
 #define RETILE_MEMBER(type, member) ", " #member " at " << offsetof(type, member)
-  structs << "retile_plan_options: " << sizeof(retile_plan_options) << " bytes"
-          << RETILE_MEMBER(retile_plan_options, planner) << RETILE_MEMBER(retile_plan_options, cost)
-          << RETILE_MEMBER(retile_plan_options, memory_limit) << "\n";
-  structs << "retile_memory: " << sizeof(retile_memory) << " bytes" << RETILE_MEMBER(retile_memory, count)
-          << RETILE_MEMBER(retile_memory, offsets) << RETILE_MEMBER(retile_memory, strides) << "\n";
-  structs << "retile_statistics: " << sizeof(retile_statistics) << " bytes"
-          << RETILE_MEMBER(retile_statistics, received_max) << RETILE_MEMBER(retile_statistics, staging_max)
-          << RETILE_MEMBER(retile_statistics, seconds) << "\n";
-#undef RETILE_MEMBER
+
+std::set<std::string> lines_of(const std::ostringstream& structs) {
   std::istringstream lines(structs.str());
   std::set<std::string> found;
   for (std::string line; std::getline(lines, line);) found.insert(line);
-  EXPECT_THAT(found, testing::ContainerEq(recorded("structs of c.h, where pointers have 8 bytes")));
+  return found;
 }
+
+TEST(CBinaryInterface, has_the_structs_that_are_recorded) {
+  std::ostringstream structs;
+  structs << RETILE_STRUCT(retile_plan_options) << RETILE_MEMBER(retile_plan_options, planner)
+          << RETILE_MEMBER(retile_plan_options, cost) << RETILE_MEMBER(retile_plan_options, memory_limit) << "\n";
+  structs << RETILE_STRUCT(retile_memory) << RETILE_MEMBER(retile_memory, count)
+          << RETILE_MEMBER(retile_memory, offsets) << RETILE_MEMBER(retile_memory, strides) << "\n";
+  structs << RETILE_STRUCT(retile_statistics) << RETILE_MEMBER(retile_statistics, received_max)
+          << RETILE_MEMBER(retile_statistics, staging_max) << RETILE_MEMBER(retile_statistics, seconds) << "\n";
+  EXPECT_THAT(lines_of(structs), testing::ContainerEq(recorded("structs of c.h, where pointers have 8 bytes")));
+}
+
+#ifdef RETILE_C_MPI_LIBRARY
+TEST(CBinaryInterface, has_the_structs_with_mpi_that_are_recorded) {
+  std::ostringstream structs;
+  structs << RETILE_STRUCT(retile_mpi_options) << RETILE_MEMBER(retile_mpi_options, transport)
+          << RETILE_MEMBER(retile_mpi_options, staging_bytes) << RETILE_MEMBER(retile_mpi_options, device_map)
+          << RETILE_MEMBER(retile_mpi_options, device_map_size) << "\n";
+  EXPECT_THAT(lines_of(structs), testing::ContainerEq(recorded("structs of c_mpi.h, where pointers have 8 bytes")));
+}
+#endif
+
+#undef RETILE_MEMBER
+#undef RETILE_STRUCT
 
 }  // namespace
 }  // namespace retile::c::test

@@ -155,15 +155,6 @@ TEST(CInterfaceOnRanks, executions_make_no_collective_call) {
   }
 }
 
-// The struct of c_mpi.h, where pointers have 8 bytes; those of c.h are in tests/c/abi.txt.
-TEST(CInterfaceOnRanks, has_the_options_that_programs_were_compiled_with) {
-  EXPECT_EQ(sizeof(retile_mpi_options), 32U);
-  EXPECT_EQ(offsetof(retile_mpi_options, transport), 0U);
-  EXPECT_EQ(offsetof(retile_mpi_options, staging_bytes), 8U);
-  EXPECT_EQ(offsetof(retile_mpi_options, device_map), 16U);
-  EXPECT_EQ(offsetof(retile_mpi_options, device_map_size), 24U);
-}
-
 // --- Engines.
 
 TEST(CInterfaceOnRanks, keeps_one_engine_for_a_communicator) {
