@@ -16,7 +16,6 @@
 
 #include <mpi.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,11 +28,11 @@
 namespace retile::mpi {
 
 // Calls make() and returns its result. What it throws on one rank is thrown on all: for parsing problems, or anything
-// else that may fail on one rank alone before a run is prepared.
+// else that may fail on one rank alone before a run is prepared. Needs no engine.
 template <typename Make>
-auto together(MPI_Comm comm, Make make, const MpiOptions& mpi_options = {}) {
+auto together(MPI_Comm comm, Make make) {
   std::optional<decltype(make())> made;
-  engine_of(comm, mpi_options)->processes().do_together([&] { made.emplace(make()); });
+  do_together(comm, [&] { made.emplace(make()); });
   return *std::move(made);
 }
 

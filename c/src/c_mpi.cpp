@@ -1,7 +1,7 @@
 #include "retile/c_mpi.h"
 
 #include "c/src/handles.h"
-#include "retile/engines/mpi/mpi_engine.h"
+#include "retile/mpi.h"
 
 namespace {
 
@@ -31,7 +31,13 @@ retile_status retile_engine_mpi(MPI_Comm comm, retile_engine** engine) {
 }
 
 retile_status retile_engine_mpi_with(MPI_Comm comm, const retile_mpi_options* options, retile_engine** engine) {
-  return c::create(engine, [&] { return mpi::engine_of(comm, options_of(options)); });
+  return c::guarded([&] {
+    const mpi::MpiOptions given = mpi::together(comm, [&] {
+      c::require(engine, "engine");
+      return options_of(options);
+    });
+    *engine = new retile_engine{mpi::engine_of(comm, given)};
+  });
 }
 
 retile_status retile_engine_mpi_fortran(MPI_Fint comm, retile_engine** engine) {

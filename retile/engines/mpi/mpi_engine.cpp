@@ -1,6 +1,7 @@
 #include "retile/engines/mpi/mpi_engine.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -96,6 +97,13 @@ std::shared_ptr<Engine> engine_of(MPI_Comm comm, const MpiOptions& options) {
   if (found != engines->end()) return found->second;
   engines->emplace_back(options, make_mpi_engine(comm, options));
   return engines->back().second;
+}
+
+void do_together(MPI_Comm comm, const std::function<void()>& action) {
+  require_communicator(comm);
+  const KeptEngines* engines = find_engines(comm);
+  if (engines != nullptr) return engines->front().second->processes().do_together(action);
+  Communicator::duplicate(comm).do_together(action);
 }
 
 }  // namespace retile::mpi

@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <memory>
 
 #include "retile/engines/engine.h"
@@ -23,5 +24,9 @@ std::unique_ptr<Engine> make_mpi_engine(MPI_Comm comm, const MpiOptions& options
 // The engine that the communicator keeps for such options: made by the first call, freed with the communicator, or by
 // MPI_Finalize. Collective.
 std::shared_ptr<Engine> engine_of(MPI_Comm comm, const MpiOptions& options = {});
+
+// Processes::do_together() for the ranks of a communicator, which need no engine for it: options of engines, too, may
+// be wrong on one rank alone. Collective.
+void do_together(MPI_Comm comm, const std::function<void()>& action);
 
 }  // namespace retile::mpi

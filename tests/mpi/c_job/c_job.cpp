@@ -223,6 +223,25 @@ TEST(CInterfaceOnRanks, refuses_communicators_that_are_none) {
   MPI_Comm_free(&side);
 }
 
+// Options that one rank alone has wrong, before the communicator has an engine and after: all are refused, and can go
+// on.
+TEST(CInterfaceOnRanks, refuses_together_options_that_one_rank_has_wrong) {
+  const Copy copy;
+  const retile_mpi_options pigeons{"pigeons", 0, nullptr, 0};
+  const retile_mpi_options short_map{nullptr, 0, nullptr, 2};
+  for (int i = 0; i < 2; ++i) {
+    retile_engine* engine = nullptr;
+    EXPECT_EQ(retile_engine_mpi_with(copy.comm, differs() ? &pigeons : nullptr, &engine), RETILE_INPUT_ERROR);
+    EXPECT_THAT(retile_error_message(), HasSubstr("unknown transport 'pigeons'"));
+    EXPECT_EQ(retile_engine_mpi_with(copy.comm, differs() ? &short_map : nullptr, &engine), RETILE_INPUT_ERROR);
+    EXPECT_STREQ(retile_error_message(), "error: the argument device_map is NULL");
+    EXPECT_EQ(retile_engine_mpi_with(copy.comm, nullptr, differs() ? nullptr : &engine), RETILE_INPUT_ERROR);
+    EXPECT_STREQ(retile_error_message(), "error: the argument engine is NULL");
+    EXPECT_EQ(engine, nullptr);
+    engine_of_ranks(copy.comm);
+  }
+}
+
 // One rank has failed to make a plan, or made another one: all are refused, and can go on.
 TEST(CInterfaceOnRanks, refuses_together_what_one_rank_lacks) {
   const EngineHandle engine = engine_of_ranks();
