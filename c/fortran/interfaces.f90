@@ -80,8 +80,9 @@ module retile_interfaces
     function c_layout_rank(layout) bind(c, name="retile_layout_rank") result(rank)
       import; type(c_ptr), value :: layout; integer(c_int) :: rank
     end function
-    function c_layout_tile(layout, device, first, end) bind(c, name="retile_layout_tile") result(status)
-      import; type(c_ptr), value :: layout; integer(c_int64_t), value :: device
+    function c_layout_tile(layout, device, first_size, end_size, first, end) &
+      bind(c, name="retile_fortran_layout_tile") result(status)
+      import; type(c_ptr), value :: layout; integer(c_int64_t), value :: device; integer(c_int), value :: first_size, end_size
       integer(c_int64_t), intent(inout) :: first(*), end(*); integer(c_int) :: status
     end function
     function c_layout_text(layout, text, capacity, length) bind(c, name="retile_layout_text") result(status)

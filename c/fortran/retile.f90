@@ -243,16 +243,14 @@ contains
     integer, intent(in) :: device
     integer, intent(out) :: first(:), last(:)
     integer, optional, intent(out) :: ierror
-    integer(c_int64_t), allocatable :: lower(:), upper(:)
+    integer(c_int64_t) :: lower(size(first)), upper(size(last))
     integer(c_int) :: status
-    integer :: rank
-    rank = c_layout_rank(layout%handle)
-    allocate (lower(rank), upper(rank))
     lower = 0
     upper = 0
-    status = c_layout_tile(layout%handle, int(device - 1, c_int64_t), lower, upper)
-    first = int(lower(:size(first))) + 1
-    last = int(upper(:size(last)))
+    status = c_layout_tile(layout%handle, int(device - 1, c_int64_t), int(size(first), c_int), int(size(last), c_int), &
+                           lower, upper)
+    first = int(lower) + 1
+    last = int(upper)
     call finish(status, ierror)
   end subroutine
 

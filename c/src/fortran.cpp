@@ -145,6 +145,20 @@ retile_status retile_fortran_layout_local_shape(const retile_layout* layout, std
   });
 }
 
+// retile_layout_tile() into arrays of these sizes. Refused where they have not one element for each dimension.
+retile_status retile_fortran_layout_tile(const retile_layout* layout, std::int64_t device, int first_size, int end_size,
+                                         std::int64_t* first, std::int64_t* end) {
+  const retile_status status = c::guarded([&] {
+    const int rank = c::require_device(layout, device).rank();
+    if (first_size == rank && end_size == rank) return;
+    throw InputError("the arrays for the bounds of a tile have " + std::to_string(first_size) + " and " +
+                         std::to_string(end_size) + " elements, but the layout has " + std::to_string(rank) +
+                         " dimensions",
+                     "retile_layout_rank says how many dimensions there are");
+  });
+  return status == RETILE_OK ? retile_layout_tile(layout, device, first, end) : status;
+}
+
 // Adds the arrays of the next device; makes the tiles where they are null.
 retile_status retile_fortran_tiles_add(retile_tiles** tiles, const CFI_cdesc_t* source, const CFI_cdesc_t* target) {
   return c::guarded([&] {

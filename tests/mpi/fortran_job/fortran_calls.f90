@@ -80,9 +80,14 @@ contains
     type(retile_layout) :: cyclic
     integer(c_int64_t) :: elements
     integer, allocatable :: shape(:)
-    integer :: first(2), last(2), ierror
+    integer :: first(2), last(2), more(3), ierror
     call retile_layout_tile(rows, 3, first, last)
     call expect(all(first == [5, 1]) .and. all(last == [6, 8]), "the tile of device 3")
+    call retile_layout_tile(rows, 3, more, last, ierror)
+    call expect_message(ierror, retile_input_error, "the arrays for the bounds of a tile have 3 and 2 elements, but the " // &
+                        "layout has 2 dimensions")
+    call retile_layout_tile(rows, 3, first, last(:1), ierror)
+    call expect_message(ierror, retile_input_error, "have 2 and 1 elements")
     call retile_layout_local_shape(rows, 3, shape)
     call expect(all(shape == [2, 8]), "its shape")
     call retile_layout_size(rows, 3, elements)
