@@ -27,6 +27,10 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
 class Crossing(Exception):
     """Raised if a dimension of a view continues in the next dimension of its base, but not at that one's beginning; it
     has the number of steps before."""
@@ -120,7 +124,7 @@ class Recorder(TorchDispatchMode):
         self._parts: dict[int, list[tuple[Any, Any, torch.Tensor]]] = {}
         self._numbers: dict[int | float, torch.Tensor] = {}  # by number that stands for it, an element of a weight
         self._filled: set[int | float] = set()
-        self._rooms = {_storage(tensor._local_tensor if isinstance(tensor, DTensor) else tensor) for tensor in tensors}
+        self._rooms = {_storage(_local(tensor)) for tensor in tensors}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -129,6 +133,7 @@ class Recorder(TorchDispatchMode):
             return self._fill(args[0], self._numbers[args[1]])
         traced = [one for one in tree_flatten((args, kwargs))[0] if self._is_traced(one)]
         if not traced:
+            self._require_no_number(func, args, kwargs)
             return func(*args, **kwargs)
         if func is aten.copy_.default:
             return self._copy(args[0], args[1])
@@ -153,6 +158,23 @@ class Recorder(TorchDispatchMode):
                 return result  # a view
         name = self._name_of(traced[0])
         raise InputError(f'the loader computes with "{name}" ({func.name()}): only what it copies can be recorded')
+
+    def _require_no_number(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises where an operation may write to the model what the loader computed with a number that stands for an
+        element: only 0 and 1 are surely constants."""
+        if not self._numbers or not func._schema.is_mutable:
+            return
+        if func is aten.zero_.default or (func is aten.fill_.Scalar and args[1] in (0, 1)):
+            return
+        if any(self._is_room(one) for one in tree_flatten((args, kwargs))[0]):
+            name = self._name_of(next(reversed(self._numbers.values())))
+            raise InputError(
+                f'the loader writes to the model what it may have computed with a number of "{name}" ({func.name()}): '
+                "only what it copies can be recorded"
+            )
+
+    def _is_room(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and _storage(_local(value)) in self._rooms
 
     def _is_traced(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.device.type == "meta" and _storage(value) in self._bases
@@ -190,8 +212,8 @@ class Recorder(TorchDispatchMode):
         if not self._is_traced(view):
             raise InputError(f'the loader writes to "{self._name_of(memory)}"')
         name = self._name_of(view)
-        room = memory._local_tensor if isinstance(memory, DTensor) else memory
-        if room.device.type == "meta" or _storage(room) not in self._rooms:
+        room = _local(memory)
+        if room.device.type == "meta" or not self._is_room(room):
             raise InputError(f'the loader copies "{name}" to memory that is none of the model\'s')
         if room.shape != view.shape:
             raise InputError(f'the loader copies "{name}" of shape {list(view.shape)} to shape {list(room.shape)}')

@@ -193,7 +193,7 @@ def test_numbers_of_weights_may_fill_single_elements():
 
 
 def test_numbers_of_weights_that_are_computed_with_are_told():
-    assert told(lambda model, weights: model.bias.data[0].fill_(2 * weights["v"][0].item())) == (
+    assert told(lambda model, weights: 2 * weights["v"][0].item()) == (
         'rank 1: the loader computes with a number of "v": only what it copies can be recorded'
     )
     assert told(lambda model, weights: model.bias.data.fill_(weights["v"][0].item())) == (
@@ -202,6 +202,42 @@ def test_numbers_of_weights_that_are_computed_with_are_told():
     assert told(lambda model, weights: bool(weights["v"][0] > 0)) == (
         'rank 1: the loader computes with "v" (aten::gt.Scalar): only what it copies can be recorded'
     )
+
+
+def test_what_may_come_from_a_number_of_a_weight_does_not_reach_the_model():
+    """The number itself has filled an element, as it may."""
+
+    def with_number(write):
+        def load(model, weights):
+            number = weights["v"][0].item()
+            model.weight.data[0, 0].fill_(number)
+            write(model.bias.data, number)
+
+        return load
+
+    def fault(name):
+        return (
+            f'rank 1: the loader writes to the model what it may have computed with a number of "v" ({name}): '
+            "only what it copies can be recorded"
+        )
+
+    assert told(with_number(lambda bias, number: bias[0].fill_(1 / number))) == fault("aten::fill_.Scalar")
+    assert told(with_number(lambda bias, number: bias[0].copy_(torch.tensor(1 / number)))) == fault("aten::copy_")
+    assert told(with_number(lambda bias, number: bias.mul_(number))) == fault("aten::mul_.Tensor")
+
+
+def test_constants_reach_the_model():
+    model = torch.nn.Linear(3, 1)
+    recorder = Recorder([("v", (3,), torch.float32)], model.parameters())
+    with recorder:
+        model.bias.data.fill_(0.5)  # before any number is there
+        model.weight.data[0, 0].fill_(recorder.weights[0][1][0].item())
+        model.weight.data[0, 1].fill_(1.0)
+        model.weight.data[0, 2].zero_()
+        torch.zeros(3).fill_(0.25)  # none of the model's
+    assert recorder.unfilled_faults() == []
+    assert model.bias.item() == 0.5
+    assert model.weight.data[0, 1:].tolist() == [1.0, 0.0]
 
 
 def test_a_widened_copy_is_as_good_as_the_weight():
